@@ -1,0 +1,97 @@
+"""What `blizzard run` shows of the job's events."""
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+QUIET = {"batch_read", "recovered", "spark_started", "suspects_judged", "settled_by_listing"}
+"""Events that only move the progress line."""
+BAD = {"source_failed", "configuration_wrong", "configuration_unreadable"}
+
+
+class Progress:
+    """On a terminal a line that says what is going on, and above it what happened; elsewhere what happened alone."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=False, highlight=False, soft_wrap=True)
+        self._status: Status | None = None
+        self.complained = False
+
+    def __enter__(self) -> Self:
+        if sys.stdout.isatty():
+            self._status = self._console.status("starting")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, event: dict[str, Any]) -> None:
+        name = str(event["event"])
+        text = _TEXTS.get(name, _plain)(event)
+        if self._status is not None:
+            self._status.update(escape(text))
+        if name in BAD:
+            self.complained = True
+            Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text), style="red")
+        elif name not in QUIET and not _nothing(event):
+            self._console.print(escape(text))
+
+
+def _nothing(event: dict[str, Any]) -> bool:
+    """A sweep that found nothing is no news."""
+    return event["event"] == "swept" and not event["missed"]
+
+
+def _plain(event: dict[str, Any]) -> str:
+    rest = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("ts", "event"))
+    return f"{str(event['event']).replace('_', ' ')}: {rest}"
+
+
+def _swept(event: dict[str, Any]) -> str:
+    return f"{event['source']}: {event['kind']} sweep listed {event['listed']:,} files, {event['missed']:,} of them new"
+
+
+def _planned(event: dict[str, Any]) -> str:
+    return f"{event['source']}: reading batch {event['sequence']} of {event['files']:,} files, {event['bytes']:,} bytes"
+
+
+def _committed(event: dict[str, Any]) -> str:
+    dead = f", dead-lettered {event['dead_files']:,} files and {event['dead_records']:,} records"
+    return (
+        f"{event['source']}: committed batch {event['sequence']}: {event['files']:,} files, {event['rows']:,} rows"
+        + (dead if event["dead_files"] or event["dead_records"] else "")
+    )
+
+
+def _dead(event: dict[str, Any]) -> str:
+    return f"{event['source']}: dead-lettered {event['path']} ({event['stage']}): {event['error']}"
+
+
+def _drained(event: dict[str, Any]) -> str:
+    if not event["commits"]:
+        return f"{event['source']}: nothing new"
+    return (
+        f"{event['source']}: done, {event['files']:,} files and {event['rows']:,} rows in {event['commits']:,} commits"
+    )
+
+
+def _failed(event: dict[str, Any]) -> str:
+    return f"{event['source']}: failed: {event['error']}"
+
+
+_TEXTS = {
+    "swept": _swept,
+    "batch_planned": _planned,
+    "batch_committed": _committed,
+    "file_dead_lettered": _dead,
+    "drained": _drained,
+    "source_failed": _failed,
+}

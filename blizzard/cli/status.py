@@ -1,0 +1,91 @@
+"""`blizzard status`: how each source stands."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from blizzard.config import Source, load_config
+from blizzard.environment import variables
+from blizzard.partition import TimeTemplate
+from blizzard.status import SourceStatus, source_status
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from blizzard.watermark import FolderOf, no_folder
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")] = False,
+) -> None:
+    """Show for each source where it stands, from the table's log and state files; nothing is changed.
+
+    Exit code 0: the states can be read. 1: one cannot, and it says what happens about it.
+    """
+    environ = variables()
+    settings = S3Settings.from_environment(environ)
+    statuses = [
+        source_status(
+            open_store(pipeline.table_uri, settings, may_be_missing=True),
+            pipeline=pipeline.name,
+            source=source.name,
+            state_prefix=source.state_prefix,
+            table_uri=pipeline.table_uri,
+            now_ts=time.time(),
+            folder_of=_folder_of(source),
+        )
+        for pipeline, source in load_config(file, environ).sources()
+    ]
+    if as_json:
+        typer.echo(json.dumps([asdict(status) for status in statuses], indent=2))
+    else:
+        for status in statuses:
+            _print(status)
+    raise typer.Exit(1 if any(status.problem for status in statuses) else 0)
+
+
+def _folder_of(source: Source) -> FolderOf:
+    wanted = source.partition_filter
+    return TimeTemplate(wanted.prefix_template).folder_of if wanted else no_folder
+
+
+def _print(status: SourceStatus) -> None:
+    table = Table(title=status.source, title_justify="left", title_style="bold", show_header=False, box=None)
+    for name, value in _facts(status):
+        table.add_row(name, value)
+    Console(highlight=False).print(table)
+
+
+def _facts(status: SourceStatus) -> list[tuple[str, str]]:
+    facts = [
+        ("sequence", _or_none(status.sequence)),
+        ("table version", _or_none(status.table_version)),
+        ("watermark", f"{status.watermark or '-'} ({status.watermark_state})"),
+        ("backlog", f"{status.backlog_files:,} files, {status.backlog_bytes:,} bytes"),
+        ("tracked files", f"{status.tracked_files:,}"),
+        ("dead letters", f"{status.dead_letter_files:,} files with letters"),
+        ("last commit", _ago(status.last_commit_age_secs)),
+    ]
+    if status.in_progress_files:
+        facts.append(("in progress", f"{status.in_progress_files:,} files"))
+    if status.closed_through:
+        facts.append(("closed through", status.closed_through))
+    return facts + ([("problem", status.problem)] if status.problem else [])
+
+
+def _or_none(value: int | None) -> str:
+    return "none yet" if value is None else f"{value:,}"
+
+
+def _ago(secs: float | None) -> str:
+    if secs is None:
+        return "none yet"
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if secs >= 2 * size:
+            return f"{secs / size:.0f} {unit} ago"
+    return f"{secs:.0f} seconds ago"

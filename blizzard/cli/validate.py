@@ -1,0 +1,59 @@
+"""`blizzard validate`: everything that is wrong with a configuration, at once."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from blizzard.config import Pipeline, Problem, Reading, Source, read_config_file
+from blizzard.config.problems import dotted
+from blizzard.environment import variables
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")] = False,
+) -> None:
+    """Say everything that is wrong with a configuration.
+
+    Exit code 0: nothing is, and each source is listed. 2: something is.
+    """
+    reading = read_config_file(file, variables())
+    typer.echo(json.dumps(_as_json(file, reading), indent=2) if as_json else "\n".join(_lines(file, reading)))
+    raise typer.Exit(2 if reading.problems else 0)
+
+
+def _lines(file: str, reading: Reading) -> list[str]:
+    if reading.config is None:
+        count = len(reading.problems)
+        return [*map(str, reading.problems), f"{file}: {count} problem{'s' * (count != 1)}"]
+    return [_line(pipeline, source) for pipeline, source in reading.config.sources()]
+
+
+def _line(pipeline: Pipeline, source: Source) -> str:
+    return f"{source.id}: {source.format} from {source.uri} ({source.pattern}) into {pipeline.table_uri}"
+
+
+def _as_json(file: str, reading: Reading) -> dict[str, Any]:
+    sources = reading.config.sources() if reading.config else ()
+    return {
+        "file": file,
+        "valid": reading.config is not None,
+        "problems": [_problem(problem) for problem in reading.problems],
+        "sources": [
+            {
+                "id": source.id,
+                "uri": source.uri,
+                "pattern": source.pattern,
+                "format": source.format,
+                "table_uri": pipeline.table_uri,
+            }
+            for pipeline, source in sources
+        ],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {**asdict(problem), "path": dotted(problem.path), "message": str(problem)}

@@ -1,0 +1,157 @@
+"""YAML 1.2 text as plain values, with the line of each. Builds no objects; gives up early on a text made to hurt."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from blizzard.config.problems import Path, Problem, Problems
+
+if TYPE_CHECKING:
+    from ruamel.yaml.nodes import Node
+
+MAX_BYTES = 1 << 20
+MAX_VALUES = 20_000
+"""Values once every alias is followed: a handful of aliases of aliases can stand for billions."""
+MAX_DEPTH = 20
+"""Levels within levels; a configuration has six."""
+_TOO_DEEP = f"the file is nested deeper than {MAX_DEPTH} levels; expected six at most"
+
+_TAG = "tag:yaml.org,2002:"
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: Mapping[str, object] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **{sign + word: float(f"{sign}inf") for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    value: Any
+    """Made of dict (with text keys), list, str, int, float, bool and None."""
+    lines: Mapping[Path, int]
+    """1-based; of a value in a mapping, the line of its key."""
+    problems: tuple[Problem, ...]
+    """Keys that are there twice, tags, keys that are no text: what the value no longer shows."""
+
+
+class UnreadableError(ValueError):
+    """There is no value at all to go on with."""
+
+    def __init__(self, text: str, line: int | None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.line = line
+
+
+def read_document(text: str, file: str) -> Document:
+    """Raises UnreadableError for what is no YAML, too large, or too deep."""
+    if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
+        raise UnreadableError(f"the file is larger than {MAX_BYTES} bytes; expected a configuration, of some KB", None)
+    node = _compose(text)
+    if node is None:
+        raise UnreadableError("the file is empty; expected `pipelines:` and at least one pipeline", 1)
+    builder = _Builder(file)
+    value = builder.value(node, ())
+    return Document(value, builder.lines, builder.problems.sorted())
+
+
+def _compose(text: str) -> "Node | None":
+    from ruamel.yaml import YAML  # 25 ms that a process without a configuration need not pay
+    from ruamel.yaml.composer import MaxDepthExceededError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.max_depth = MAX_DEPTH
+    yaml.composer.warn_double_anchors = False
+    try:
+        return yaml.compose(text)  # type: ignore[no-any-return]
+    except MaxDepthExceededError as error:
+        raise UnreadableError(_TOO_DEEP, error.problem_mark.line + 1) from error
+    except MarkedYAMLError as error:
+        raise _unreadable(error.problem_mark or error.context_mark, error.problem or error.context) from error
+    except ReaderError as error:
+        found = f"found the control character U+{ord(text[error.position]):04X}; remove it"
+        raise UnreadableError(found, text.count("\n", 0, error.position) + 1) from error
+    except YAMLError as error:
+        raise _unreadable(None, str(error).splitlines()[0]) from error
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise _unreadable(None, type(error).__name__) from error  # bugs of the parser that odd texts bring out
+
+
+def _unreadable(mark: Any, reason: str | None) -> UnreadableError:
+    column = "" if mark is None else f" (column {mark.column + 1})"
+    return UnreadableError(f"this is not YAML: {reason}{column}; correct it", None if mark is None else mark.line + 1)
+
+
+def _kind(node: "Node") -> str:
+    """mapping, sequence or scalar."""
+    return str(vars(type(node))["id"])
+
+
+class _Builder:
+    def __init__(self, file: str) -> None:
+        self.lines: dict[Path, int] = {(): 1}
+        self.problems = Problems(file, self.lines)
+        self._values = 0
+
+    def value(self, node: "Node", path: Path) -> Any:
+        self._values += 1
+        line = node.start_mark.line + 1
+        if self._values > MAX_VALUES:
+            raise UnreadableError(f"the file stands for more than {MAX_VALUES} values; expand fewer aliases", line)
+        if len(path) > MAX_DEPTH:
+            raise UnreadableError(_TOO_DEEP, line)
+        self.lines.setdefault(path, line)
+        if _kind(node) == "mapping":
+            return self._mapping(node, path)
+        return self._sequence(node, path) if _kind(node) == "sequence" else self._scalar(node, path)
+
+    def _mapping(self, node: "Node", path: Path) -> dict[str, Any]:
+        self._check_tag(node, path, "map")
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if _kind(key_node) != "scalar":
+                self.problems.add(path, f"found a {_kind(key_node)} as a key on line {line}; expected a word")
+                continue
+            key = str(key_node.value)
+            place = (*path, key)
+            if key in found:
+                self.problems.add(place, f"is there twice, on lines {self.lines[place]} and {line}; remove one")
+                continue
+            self.lines[place] = line
+            found[key] = self.value(value_node, place)
+        return found
+
+    def _sequence(self, node: "Node", path: Path) -> list[Any]:
+        self._check_tag(node, path, "seq")
+        return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+
+    def _scalar(self, node: "Node", path: Path) -> Any:
+        self._check_tag(node, path, "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+        plain = not getattr(node, "style", None) and node.tag != f"{_TAG}str"
+        return _plain_value(node.value) if plain else str(node.value)
+
+    def _check_tag(self, node: "Node", path: Path, *known: str) -> None:
+        tag = str(node.tag)
+        if tag not in {_TAG + name for name in known}:
+            self.problems.add(path, f"has the tag {tag[:80]!r}; expected a plain value; remove the tag")
+
+
+def _plain_value(text: str) -> Any:
+    """What YAML 1.2's core schema makes of a word without quotes: `yes`, `017` and a date are nothing special."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text) if len(text) < 40 else text
+    if _RADIX.fullmatch(text):
+        return int(text, 0)
+    return float(text) if _FLOAT.fullmatch(text) else text

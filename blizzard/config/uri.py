@@ -1,0 +1,77 @@
+"""Where sources and tables lie: `s3://bucket/prefix` or `file:///folder`, in one spelling each."""
+
+import posixpath
+import re
+
+MAX_CHARACTERS = 1024
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
+_EXPECTED = "expected s3://bucket/prefix, file:///folder, or a path"
+
+
+def source_uri(text: str, folder: str | None) -> str:
+    """Ends in `/`. `folder` is the one that relative paths start from; None when there is none. Raises ValueError."""
+    uri = _absolute(text, folder)
+    return uri if uri.endswith("/") else f"{uri}/"
+
+
+def table_uri(text: str, folder: str | None) -> str:
+    """Does not end in `/`, and is not the root of anything. Raises ValueError."""
+    root, _, path = _absolute(text, folder).removesuffix("/").partition("://")[2].partition("/")
+    path = path.rstrip("/")
+    if not path:
+        raise ValueError(f"found {_shown(text)}, which is the root of everything; put the table's folder behind it")
+    if "//" in f"/{path}":
+        raise ValueError(
+            f"found {_shown(text)} with an empty folder in it, which Spark would leave out; write a single `/`"
+        )
+    return f"{'s3' if root else 'file'}://{root}/{path}"
+
+
+def _absolute(text: str, folder: str | None) -> str:
+    _check_characters(text)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return _local(text, folder)
+    name, rest = scheme[1].lower(), text[scheme.end() :]
+    if name in ("s3", "s3a") and scheme[2]:
+        return _s3(rest)
+    if name == "file" and rest.startswith("/"):
+        return _local(rest, folder)
+    raise ValueError(f"found {_shown(text)}; {_EXPECTED}")
+
+
+def _shown(text: str) -> str:
+    """Without what may be a password."""
+    return repr(re.sub(r"//[^/]*@", "//…@", text))
+
+
+def _check_characters(text: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"found {len(text)} characters; {_EXPECTED}, of at most {MAX_CHARACTERS} characters")
+    if not text or text != text.strip() or re.search(r"[\x00-\x1f\x7f]", text):
+        raise ValueError(f"found {_shown(text)}; {_EXPECTED}, without blanks around it or control characters in it")
+    if set("*?") & set(text):
+        raise ValueError(f"found {_shown(text)} with a wildcard; name the folder here, and the files in `pattern`")
+
+
+def _s3(rest: str) -> str:
+    bucket, slash, key = rest.partition("/")
+    if "@" in bucket or ":" in bucket:
+        raise ValueError(
+            "found more than a bucket's name behind s3://; leave credentials out, the environment has them"
+        )
+    if not _BUCKET.fullmatch(bucket):
+        raise ValueError(f"found {bucket!r} as the bucket; expected 3 to 63 of a-z, 0-9, `-` and `.`")
+    if {".", ".."} & set(key.split("/")):
+        raise ValueError(f"found `.` or `..` among the folders of {rest!r}; write the folders that are meant")
+    return f"s3://{bucket}{slash}{key}"
+
+
+def _local(path: str, folder: str | None) -> str:
+    if path == "~" or path.startswith("~/"):
+        raise ValueError(f"found {path!r}; `~` has no meaning here; write ${{HOME}}{path[1:]}")
+    if not path.startswith("/") and folder is None:
+        raise ValueError(f"found {path!r}, a path relative to nothing; expected s3://bucket/prefix or file:///folder")
+    full = posixpath.normpath(posixpath.join(folder or "/", path))
+    return f"file:///{full.lstrip('/')}"

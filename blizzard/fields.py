@@ -1,0 +1,54 @@
+"""Typed reading of JSON that came from storage: each function returns the value or raises TypeError or ValueError."""
+
+import math
+from typing import Any
+
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What reading a document of the wrong shape can raise."""
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r:.80}")
+    return value
+
+
+def optional_text(value: object) -> str | None:
+    return None if value is None else text(value)
+
+
+def integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"expected a whole number, found {value!r:.80}")
+    return value
+
+
+def natural(value: object) -> int:
+    number = integer(value)
+    if number < 0:
+        raise ValueError(f"expected a number from 0 up, found {number}")
+    return number
+
+
+def number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"expected a number, found {value!r:.80}")
+    if not math.isfinite(value):
+        raise ValueError(f"expected a finite number, found {value!r:.80}")
+    return float(value)
+
+
+def optional_number(value: object) -> float | None:
+    return None if value is None else number(value)
+
+
+def array(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, found {value!r:.80}")
+    return value
+
+
+def mapping(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, found {value!r:.80}")
+    return value

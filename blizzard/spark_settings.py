@@ -1,0 +1,84 @@
+"""What a Spark session has to be told, as plain configuration. Each setting with the reason for it."""
+
+from pathlib import PurePath
+
+LOG_STORES = {
+    "s3": "io.github.blizzard.logstore.ConditionalS3LogStore",
+    "s3a": "io.github.blizzard.logstore.ConditionalS3LogStore",
+    "file": "io.github.blizzard.logstore.HardLinkLogStore",
+}
+"""By scheme of the table's URI; the classes are in jars/blizzard-logstore.jar."""
+
+# A local endpoint has no regions, but requests are signed for one.
+_LOCAL_REGION = "us-east-1"
+
+
+def settings(*, jars_dir: str | None, s3_endpoint: str | None = None, s3_region: str | None = None) -> dict[str, str]:
+    """For a Spark on this machine, whose extra jars are in `jars_dir`; None for one that brings Delta and S3A itself.
+
+    `s3_endpoint`: URL of what stands in for S3; None for AWS. `s3_region`: None leaves it to the AWS SDK.
+    """
+    local = on_this_machine(jars_dir) if jars_dir is not None else {}
+    endpoint = s3a_endpoint(s3_endpoint) if s3_endpoint is not None else {}
+    region = {"spark.hadoop.fs.s3a.endpoint.region": s3_region} if s3_region is not None else {}
+    return everywhere() | local | endpoint | region
+
+
+def everywhere() -> dict[str, str]:
+    """What the protocol relies on, whoever runs Spark."""
+    return {
+        # Delta's commands, and tables by path.
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # One zone for session and JVM: times mean the same everywhere, and where the two differ Delta verifies the
+        # state of a small table again at each commit, 0.3 s more.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        # Each commit looks up a Txn version, which rebuilds Delta's state: in 50 partitions unless told otherwise.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # Delta's own let two drivers win the same version.
+        **{f"spark.delta.logStore.{scheme}.impl": store for scheme, store in LOG_STORES.items()},
+        # Lists the log from the version that is asked for, not all of it: 44 requests for a month of commits.
+        "spark.hadoop.delta.enableFastS3AListFrom": "true",
+    }
+
+
+def on_this_machine(jars_dir: str) -> dict[str, str]:
+    """One process, one user, the machine's own memory."""
+    jars = str(PurePath(jars_dir) / "*")
+    return {
+        "spark.driver.extraClassPath": jars,
+        "spark.executor.extraClassPath": jars,
+        # Everything runs in the driver. Its default of 1 GB is too little for a large batch.
+        "spark.driver.memory": "2g",
+        # Nobody looks at it, and it takes a port and half a second.
+        "spark.ui.enabled": "false",
+        # The machine's own name often has no address, or one that a VPN takes away.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # Spark's default of 200 is for a cluster; here each task costs more than its rows.
+        "spark.sql.shuffle.partitions": "4",
+        # Its bar writes over the lines of the log.
+        "spark.ui.showConsoleProgress": "false",
+        # Spark makes this folder when it starts, though no table is in it: not where the user happens to be.
+        "spark.sql.warehouse.dir": str(PurePath(jars_dir) / "spark-warehouse"),
+        # One client for s3:// and s3a://, behind both interfaces of Hadoop, which Delta uses. So it is on EMR already.
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+        # Environment, profile, web identity, container and instance: where boto3 looks too. S3A's own chain knows no
+        # profiles.
+        "spark.hadoop.fs.s3a.aws.credentials.provider": (
+            "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+        ),
+    }
+
+
+def s3a_endpoint(url: str) -> dict[str, str]:
+    return {
+        "spark.hadoop.fs.s3a.endpoint": url,
+        "spark.hadoop.fs.s3a.endpoint.region": _LOCAL_REGION,
+        # There is no DNS name for each bucket.
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": str(url.startswith("https://")).lower(),
+    }

@@ -1,0 +1,137 @@
+"""How a source stands, read from the table's log and its state files, without an engine."""
+
+from dataclasses import dataclass
+
+from blizzard.batch import Fate, Rules, classify
+from blizzard.checkpoint import Checkpoint, decode
+from blizzard.dead_letters import DeadLetters
+from blizzard.delta_log import Commit, DeltaLogTail
+from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.manifest import Manifest
+from blizzard.storage.base import ObjectStore
+from blizzard.watermark import FolderOf, Settling, no_folder
+
+SCAN_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """One source. `None` says that there is nothing yet, or for `sequence` that only an older commit knows."""
+
+    source: str
+    table_uri: str
+    table_version: int | None
+    sequence: int | None
+    watermark_state: str
+    watermark: str | None
+    partition_watermarks: dict[str, str]
+    closed_through: str | None
+    backlog_files: int
+    backlog_bytes: int
+    tracked_files: int
+    in_progress_files: int
+    dead_letter_files: int
+    last_commit_ts: float | None
+    last_commit_age_secs: float | None
+    problem: str | None = None
+    """What is wrong with the state itself, and what happens about it."""
+
+
+def source_status(
+    store: ObjectStore,
+    *,
+    pipeline: str,
+    source: str,
+    state_prefix: str,
+    table_uri: str,
+    now_ts: float,
+    folder_of: FolderOf = no_folder,
+) -> SourceStatus:
+    """Read-only. `store` is the table's; `folder_of` gives the dated folder of a partition."""
+    source_id = f"{pipeline}:{source}"
+    version, commit = _newest_commit(store, f"blizzard:{source_id}")
+    checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
+    files, size = _backlog(store, state_prefix, source_id, checkpoint, folder_of)
+    committed_ts = _committed_ts(commit, checkpoint)
+    return SourceStatus(
+        source=source_id,
+        table_uri=table_uri,
+        table_version=version,
+        sequence=checkpoint.sequence if checkpoint else None,
+        watermark_state=str(checkpoint.state) if checkpoint else "Initial",
+        watermark=checkpoint.watermark if checkpoint else None,
+        partition_watermarks=dict(checkpoint.partition_watermarks) if checkpoint else {},
+        closed_through=checkpoint.closed_through if checkpoint else None,
+        backlog_files=files,
+        backlog_bytes=size,
+        tracked_files=len(checkpoint.files) if checkpoint else 0,
+        in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
+        dead_letter_files=_dead_letter_files(store, state_prefix, source_id),
+        last_commit_ts=committed_ts,
+        last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
+        problem=problem,
+    )
+
+
+def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit | None]:
+    """The table's version, and the newest of the last commits that carries this source's Txn."""
+    tail = DeltaLogTail(store)
+    try:
+        version = tail.newest_version()
+        mine = (commit for commit in tail.commits(SCAN_COMMITS) if app_id in commit.txns)
+        return version, next(mine, None)
+    except BucketMissing:
+        return None, None
+
+
+def _state(
+    store: ObjectStore, commit: Commit | None, pipeline: str, source: str, state_prefix: str
+) -> tuple[Checkpoint | None, str | None]:
+    """The state of the newest commit, or else the copy with what is the matter."""
+    copy, copy_problem = _copy(store, pipeline, source, state_prefix)
+    if commit is None:
+        return copy, copy_problem
+    try:
+        return decode(commit.user_metadata or "", pipeline=pipeline, source=source), None
+    except UnreadableState as error:
+        return copy, f"{error}; the next run repairs it from the table"
+
+
+def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> tuple[Checkpoint | None, str | None]:
+    try:
+        return decode(store.get(f"{state_prefix}_checkpoint.json"), pipeline=pipeline, source=source), None
+    except (NotFound, BucketMissing):
+        return None, None
+    except UnreadableState as error:
+        return None, f"the checkpoint's copy: {error}; the next commit writes it anew"
+
+
+def _backlog(
+    store: ObjectStore, state_prefix: str, source_id: str, checkpoint: Checkpoint | None, folder_of: FolderOf
+) -> tuple[int, int]:
+    """Files and bytes that are announced and that the state does not know to be done. What only the table knows, such
+    as a late file, counts until a run has asked it."""
+    base = checkpoint or Checkpoint(pipeline="", source="")
+    settling, rules = Settling.of(base, folder_of), Rules(folder_of)
+    waiting: dict[str, int] = {}
+    try:
+        for item in Manifest(store, state_prefix, source_id).unconsumed(base.position, []):
+            for entry in item.segment.entries[item.first_entry :]:
+                if classify(entry, settling, rules, in_batch=False) in (Fate.INGEST, Fate.SUSPECT):
+                    waiting[entry.path] = entry.size
+    except BucketMissing:
+        return 0, 0
+    return len(waiting), sum(waiting.values())
+
+
+def _dead_letter_files(store: ObjectStore, state_prefix: str, source_id: str) -> int:
+    try:
+        return DeadLetters(store, state_prefix, source_id).files()
+    except BucketMissing:
+        return 0
+
+
+def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:
+    if commit is not None and commit.committed_ts is not None:
+        return commit.committed_ts
+    return checkpoint.last_update_ts if checkpoint else None

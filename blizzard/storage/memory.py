@@ -1,0 +1,117 @@
+"""Objects in memory, with the semantics of the real stores; for tests."""
+
+import bisect
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+
+from blizzard.errors import AlreadyExists, NotFound
+from blizzard.storage.base import ObjectInfo, ObjectReader
+from blizzard.storage.keys import check_key
+
+_NEXT = "\0"
+_BEHIND_FOLDER = chr(ord("/") + 1)
+
+
+class MemoryReader:
+    """Reads the bytes that were there when it was opened."""
+
+    def __init__(self, info: ObjectInfo, data: bytes) -> None:
+        self._info = info
+        self._body = BytesIO(data)
+
+    @property
+    def info(self) -> ObjectInfo:
+        return self._info
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self._body.read(size)
+
+
+class MemoryStore:
+    """`clock` gives `modified_ts` (Unix seconds); an etag is the MD5 of the content, as on S3."""
+
+    def __init__(self, clock: Callable[[], float], uri: str = "memory://store/") -> None:
+        self._clock = clock
+        self._uri = uri
+        self._lock = threading.Lock()
+        self._objects: dict[str, tuple[ObjectInfo, bytes]] = {}
+        self._keys: list[str] = []
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        key = self._first(max(prefix, start_after + _NEXT))
+        while key is not None and key.startswith(prefix):
+            too_deep = not recursive and "/" in key[len(prefix) :]
+            info = None if too_deep or key.endswith("/") else self.head(key)
+            if info is not None:
+                yield info
+            key = self._first(key + _NEXT)
+
+    def list_folders(self, prefix: str = "", *, start_after: str = "") -> Iterator[str]:
+        key = self._first(prefix)
+        while key is not None and key.startswith(prefix):
+            name, slash, _ = key[len(prefix) :].partition("/")
+            folder = prefix + name + slash
+            if slash and folder > start_after:
+                yield folder
+            key = self._first(prefix + name + _BEHIND_FOLDER if slash else key + _NEXT)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        check_key(key, self._uri)
+        found = self._objects.get(key)
+        return found[0] if found else None
+
+    def get(self, key: str) -> bytes:
+        return self._found(key)[1]
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[ObjectReader]:
+        yield MemoryReader(*self._found(key))
+
+    def create(self, key: str, data: bytes) -> ObjectInfo:
+        check_key(key, self._uri)
+        with self._lock:
+            found = self._objects.get(key)
+            if found is None:
+                return self._write(key, data)
+        if found[1] == data:
+            return found[0]
+        raise AlreadyExists(f"create {self._uri}{key}: somebody else wrote this object first")
+
+    def put(self, key: str, data: bytes) -> ObjectInfo:
+        check_key(key, self._uri)
+        with self._lock:
+            return self._write(key, data)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            with self._lock:
+                if self._objects.pop(key, None) is not None:
+                    del self._keys[bisect.bisect_left(self._keys, key)]
+
+    def _write(self, key: str, data: bytes) -> ObjectInfo:
+        if key not in self._objects:
+            bisect.insort(self._keys, key)
+        etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        info = ObjectInfo(key, len(data), etag, self._clock())
+        self._objects[key] = (info, bytes(data))
+        return info
+
+    def _found(self, key: str) -> tuple[ObjectInfo, bytes]:
+        check_key(key, self._uri)
+        found = self._objects.get(key)
+        if found is None:
+            raise NotFound(f"get {self._uri}{key}: there is no such object")
+        return found
+
+    def _first(self, key: str) -> str | None:
+        """The first key at or after `key`, looked up each time, so that writers in between do no harm."""
+        with self._lock:
+            at = bisect.bisect_left(self._keys, key)
+            return self._keys[at] if at < len(self._keys) else None

@@ -1,0 +1,52 @@
+"""One policy for whatever may succeed on the next try: exponential backoff with jitter, up to a limit."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from blizzard.errors import StorageUnavailable
+from blizzard.log import Log, silent
+
+T = TypeVar("T")
+
+
+class TransientError(Exception):
+    """An attempt failed for a reason that may pass; never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """At most `max_attempts` in all. The wait doubles from `first_backoff_secs`; a random half of it is jitter."""
+
+    max_attempts: int = 8
+    first_backoff_secs: float = 0.1
+    max_backoff_secs: float = 20.0
+    log: Log = silent
+
+    def call(self, what: str, attempt: Callable[[int], T]) -> T:
+        """The first result of `attempt(1)`, `attempt(2)`, … that does not raise TransientError.
+
+        Raises StorageUnavailable when the attempts are used up; any other exception at once.
+        """
+        number = 1
+        while True:
+            try:
+                return attempt(number)
+            except TransientError as error:
+                if number >= self.max_attempts:
+                    raise self._unavailable(what, error) from error
+                self.log("storage_retried", call=what, attempt=number, error=str(error))
+                time.sleep(self._backoff_secs(number))
+            number += 1
+
+    def _backoff_secs(self, failed: int) -> float:
+        ceiling = min(self.max_backoff_secs, self.first_backoff_secs * 2 ** (failed - 1))
+        return random.uniform(ceiling / 2, ceiling)
+
+    def _unavailable(self, what: str, last: TransientError) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"{what}: given up after {self.max_attempts} attempts, the last one failed with: {last}. "
+            "Try again later; the source's `retries` (AWS_MAX_ATTEMPTS for the collector) set the limit."
+        )

@@ -1,0 +1,193 @@
+"""S3 as an object store: boto3 lists and writes, since it can name every key; obstore reads, since it is cheap."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from email.utils import parsedate_to_datetime
+from itertools import islice
+from typing import Any
+
+from blizzard.errors import AlreadyExists, NotFound
+from blizzard.log import Log, silent
+from blizzard.storage.base import ObjectInfo, ObjectReader
+from blizzard.storage.keys import check_key
+from blizzard.storage.retry import Retry, TransientError
+from blizzard.storage.s3_connection import S3Settings, connection
+from blizzard.storage.s3_errors import Call, PreconditionFailedError, from_answer, translating
+from blizzard.storage.s3_read import Downloads, S3Reader, described
+
+__all__ = ["S3Settings", "S3Store"]
+
+_KEYS_PER_DELETE = 1000
+
+
+class S3Store:
+    """The objects of `bucket` whose key begins with `prefix` ("" or ending in `/`, taken literally).
+
+    `modified_ts` of what was just written is the time of S3's answer, within a second of what a listing says.
+    """
+
+    def __init__(self, bucket: str, prefix: str = "", settings: S3Settings | None = None, *, log: Log = silent) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+        self._settings = settings or S3Settings()
+        self._connection = connection(self._settings)
+        self._downloads = Downloads(self._connection, bucket, self._settings.chunk_bytes)
+        self._retry = Retry(
+            self._settings.max_attempts, self._settings.first_backoff_secs, self._settings.max_backoff_secs, log
+        )
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self._bucket}/{self._prefix}"
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        for page in self._pages(prefix, start_after, "" if recursive else "/"):
+            for found in page.get("Contents", ()):
+                key = found["Key"].removeprefix(self._prefix)
+                if key and not key.endswith("/"):
+                    modified_ts = found["LastModified"].timestamp()
+                    yield ObjectInfo(key, found["Size"], found["ETag"].strip('"'), modified_ts)
+
+    def list_folders(self, prefix: str = "", *, start_after: str = "") -> Iterator[str]:
+        for page in self._pages(prefix, start_after, "/"):
+            for found in page.get("CommonPrefixes", ()):
+                folder: str = found["Prefix"].removeprefix(self._prefix)
+                # Nothing says that S3 compares StartAfter with folders, too: behind `a/5` it may still name `a/`.
+                if folder > start_after:
+                    yield folder
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """None for a missing bucket, too: S3's answer to HEAD does not tell the two apart."""
+        full_key, call = self._full(key), self._call("head", key)
+
+        def attempt(_: int) -> ObjectInfo:
+            with translating(call):
+                answer = self._connection.client.head_object(Bucket=self._bucket, Key=full_key)
+            return described(key, answer, answer["ContentLength"])
+
+        try:
+            return self._retry.call(str(call), attempt)
+        except NotFound:
+            return None
+
+    def get(self, key: str) -> bytes:
+        return self._get(key)[1]
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[ObjectReader]:
+        with closing(S3Reader(self._downloads, key, self._full(key), self._call("get", key), self._retry)) as reader:
+            yield reader
+
+    def create(self, key: str, data: bytes) -> ObjectInfo:
+        try:
+            return self._put(key, data, self._call("create", key), {"IfNoneMatch": "*"})
+        except PreconditionFailedError as refused:
+            return self._own(key, data, refused)
+
+    def put(self, key: str, data: bytes) -> ObjectInfo:
+        return self._put(key, data, self._call("put", key), {})
+
+    def delete(self, keys: Iterable[str]) -> None:
+        remaining = iter(keys)
+        while batch := [self._full(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
+            self._delete_together([key for key in batch if key.isprintable()])
+            # XML has no way to write most control characters, and a batch is XML.
+            for key in batch:
+                if not key.isprintable():
+                    self._delete_alone(key)
+
+    def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[dict[str, Any]]:
+        call = self._call("list", prefix)
+        request = {"Bucket": self._bucket, "Prefix": self._prefix + prefix, "MaxKeys": self._settings.page_size}
+        if start_after:
+            request["StartAfter"] = self._prefix + start_after
+        if delimiter:
+            request["Delimiter"] = delimiter
+
+        def attempt(_: int) -> dict[str, Any]:
+            with translating(call):
+                answer: dict[str, Any] = self._connection.client.list_objects_v2(**request)
+            # botocore takes an answer that broke off before its first byte for a listing without keys.
+            if "IsTruncated" not in answer:
+                raise TransientError("the answer broke off")
+            return answer
+
+        while True:
+            page = self._retry.call(str(call), attempt)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _get(self, key: str) -> tuple[ObjectInfo, bytes]:
+        full_key, call = self._full(key), self._call("get", key)
+
+        def attempt(_: int) -> tuple[ObjectInfo, bytes]:
+            answer = self._downloads.get_object(full_key, call)
+            with translating(call), closing(answer["Body"]) as body:
+                data: bytes = body.read()
+            return described(key, answer, len(data)), data
+
+        return self._retry.call(str(call), attempt)
+
+    def _put(self, key: str, data: bytes, call: Call, condition: dict[str, str]) -> ObjectInfo:
+        full_key = self._full(key)
+
+        def attempt(_: int) -> ObjectInfo:
+            with translating(call):
+                client = self._connection.client
+                answer = client.put_object(Bucket=self._bucket, Key=full_key, Body=data, **condition)
+            etag, version_id = answer["ETag"].strip('"'), answer.get("VersionId")
+            return ObjectInfo(key, len(data), etag, _answered_ts(answer), version_id)
+
+        return self._retry.call(str(call), attempt)
+
+    def _own(self, key: str, data: bytes, refused: PreconditionFailedError) -> ObjectInfo:
+        """What is there, if it is what this call wanted to write: S3 refuses the repetition of a write whose answer
+        was lost like anybody else's."""
+        with suppress(NotFound):
+            info, found = self._get(key)
+            if found == data:
+                return info
+        raise AlreadyExists(f"{self._call('create', key)}: somebody else wrote this object first") from refused
+
+    def _delete_together(self, full_keys: Iterable[str]) -> None:
+        objects = [{"Key": key} for key in dict.fromkeys(full_keys)]
+        if not objects:
+            return
+        call = Call("delete", f"s3://{self._bucket}/{objects[0]['Key']} and {len(objects) - 1} more")
+
+        def attempt(_: int) -> None:
+            with translating(call):
+                client = self._connection.client
+                answer = client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
+            for refused in answer.get("Errors", ()):
+                raise from_answer(Call("delete", f"s3://{self._bucket}/{refused.get('Key')}"), refused)
+            if len(answer.get("Deleted", ())) < len(objects):
+                raise TransientError("the answer broke off")
+
+        self._retry.call(str(call), attempt)
+
+    def _delete_alone(self, full_key: str) -> None:
+        call = Call("delete", f"s3://{self._bucket}/{full_key}")
+
+        def attempt(_: int) -> None:
+            with translating(call):
+                self._connection.client.delete_object(Bucket=self._bucket, Key=full_key)
+
+        self._retry.call(str(call), attempt)
+
+    def _full(self, key: str) -> str:
+        check_key(key, self.uri)
+        full_key = self._prefix + key
+        check_key(full_key, f"s3://{self._bucket}/")
+        return full_key
+
+    def _call(self, operation: str, key: str) -> Call:
+        return Call(operation, self.uri + key)
+
+
+def _answered_ts(answer: dict[str, Any]) -> float:
+    date = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+    return parsedate_to_datetime(date).timestamp() if date else time.time()

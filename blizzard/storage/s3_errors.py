@@ -1,0 +1,114 @@
+"""What boto3 says, in Blizzard's words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.errors import AccessDenied, BucketMissing, CredentialsRefused, NotFound, StorageError
+from blizzard.storage.retry import TransientError
+
+_TRANSIENT_CODES = {
+    "BadDigest",
+    "IncompleteBody",
+    "InternalError",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+}
+_TRANSIENT_STATUS = {409, 429, 500, 502, 503, 504}
+_CREDENTIAL_CODES = {
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+}
+_ACTIONS = {
+    "list": "s3:ListBucket",
+    "head": "s3:GetObject",
+    "get": "s3:GetObject",
+    "put": "s3:PutObject",
+    "create": "s3:PutObject",
+    "delete": "s3:DeleteObject",
+}
+
+
+class PreconditionFailedError(Exception):
+    """S3 answered 412: what the condition of the request says is not so. Never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation on one place, as error texts name it."""
+
+    operation: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.place}"
+
+
+@contextmanager
+def translating(call: Call) -> Iterator[None]:
+    """Around every use of boto3. Raises TransientError, PreconditionFailedError or a StorageError instead."""
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+    from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ClientError as error:
+        details, metadata = error.response.get("Error", {}), error.response.get("ResponseMetadata", {})
+        raise from_answer(call, details, int(metadata.get("HTTPStatusCode", 0))) from error
+    except (ResponseParserError, HTTPError, OSError) as error:
+        raise TransientError(f"{type(error).__name__}: {error}") from error
+    except BotoCoreError as error:
+        raise _without_answer(call, error) from error
+
+
+def _without_answer(call: Call, error: Exception) -> Exception:
+    from botocore import exceptions as boto  # type: ignore[import-untyped]
+
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError, boto.IncompleteReadError)):
+        return TransientError(said)
+    if isinstance(error, boto.FlexibleChecksumError):
+        return TransientError(said)
+    if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError)):
+        return CredentialsRefused(
+            f"{call}: {said}. Expected credentials where boto3 looks for them: AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, a profile, or a role."
+        )
+    return StorageError(f"{call}: {said}")
+
+
+def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Exception:
+    """`details` has S3's Code and Message; a HEAD has no body, so its Code is only the status."""
+    code, message = str(details.get("Code", status)), str(details.get("Message", ""))
+    numbered = f"{status} {code}" if status and code != str(status) else code
+    said = f"S3 answered {numbered}: {message}"
+    if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS:
+        return TransientError(said)
+    if status == 412 or code == "PreconditionFailed":
+        return PreconditionFailedError(said)
+    if code == "NoSuchBucket":
+        return BucketMissing(f"{call}: there is no such bucket. Create it, or correct the URI.")
+    if status == 404 or code in ("NoSuchKey", "NoSuchVersion"):
+        return NotFound(f"{call}: there is no such object")
+    if code == "InvalidObjectState":
+        return StorageError(f"{call}: the object is archived ({said}). Restore it first.")
+    if code in _CREDENTIAL_CODES:
+        return CredentialsRefused(f"{call}: {said}. Renew the credentials and start again.")
+    if status in (401, 403) or code == "AccessDenied":
+        return _denied(call, said)
+    return StorageError(f"{call}: {said}")
+
+
+def _denied(call: Call, said: str) -> AccessDenied:
+    hint = f"Allow {_ACTIONS[call.operation]} on it, or use other credentials."
+    if call.operation in ("get", "head"):
+        hint += " Without s3:ListBucket S3 says this of an object that does not exist, too."
+    return AccessDenied(f"{call}: {said}. {hint}")

@@ -1,0 +1,364 @@
+"""The sweep: list a source above its watermarks (or, late, below them) and append what no event announced."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from blizzard.checkpoint import FINISHED, Checkpoint
+from blizzard.manifest import Closing, Entry, FoundBy, Manifest, SettleMark, Sweep
+from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.watermark import Settling, join, partition_of, prefix_of, split
+
+SEGMENT_ENTRIES = 5_000
+"""Entries after which a sweep appends what it has: about 1 MB of JSON."""
+
+
+class Kind(StrEnum):
+    WATERMARK = "watermark"
+    LATE = "late"
+
+
+class Window(Protocol):
+    """The dated folders of a source (its `prefix_template` and `lookback`)."""
+
+    def folder_of(self, partition: str) -> str | None:
+        """The dated folder that a partition lies in; None if its path does not fit the template."""
+        ...
+
+    def floor(self, now_ts: float, lookback: int) -> str:
+        """The oldest of the last `lookback` folders, today's included."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRules:
+    """A source's settings as far as sweeping needs them. `window` None: every partition stays open."""
+
+    matches: Callable[[str], bool]
+    window: Window | None = None
+    lookback: int = 1
+    settle_delay_secs: float = 60.0
+    late_overlap_secs: float = 86_400.0
+
+    def folder_of(self, partition: str) -> str | None:
+        return None if self.window is None else self.window.folder_of(partition)
+
+    def before_window(self, now_ts: float) -> str | None:
+        """The newest folder that had left the window at `now_ts`; None if nothing ever does."""
+        return None if self.window is None else self.window.floor(now_ts, self.lookback + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What a sweep did. `missed` are entries that it appended: no event had announced them yet."""
+
+    kind: Kind
+    started_ts: float
+    listed: int
+    missed: int
+    missed_bytes: int
+    partitions: int
+    segments: tuple[int, ...]
+    complete: bool
+    """False when time ran out; the next sweep goes on from the marks of this one."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What was found and is not yet appended."""
+
+    entries: list[Entry] = field(default_factory=list)
+    marks: list[SettleMark] = field(default_factory=list)
+    closing: Closing | None = None
+
+
+class Sweeper:
+    """One sweep over one source, from a checkpoint that may be stale.
+
+    `clock` is Unix seconds; `deadline_ts` is when to stop listing. Whatever was listed by then is appended, and so is
+    what was found each time it comes to `segment_entries`.
+    """
+
+    def __init__(
+        self,
+        source: ObjectStore,
+        manifest: Manifest,
+        checkpoint: Checkpoint,
+        rules: SweepRules,
+        *,
+        clock: Callable[[], float],
+        writer_id: str,
+        deadline_ts: float = float("inf"),
+        segment_entries: int = SEGMENT_ENTRIES,
+    ) -> None:
+        self._source = source
+        self._manifest = manifest
+        self._checkpoint = checkpoint
+        self._rules = rules
+        self._clock = clock
+        self._writer_id = writer_id
+        self._deadline_ts = deadline_ts
+        self._segment_entries = segment_entries
+        self._started_ts = clock()
+        self._settling = Settling.of(checkpoint, rules.folder_of)
+        self._pending_files: set[tuple[str, str]] = set()
+        self._relies_on = self._floor = checkpoint.position.segment
+        self._chain: str | None = None
+        self._read_unconsumed()
+        self._known = set(checkpoint.files).union(path for path, _ in self._pending_files)
+        self._pending = _Pending()
+        self._segments: list[int] = []
+        self._listed = self._missed = self._missed_bytes = self._partitions = 0
+
+    def _read_unconsumed(self) -> None:
+        """Count what is appended and not consumed as known. What this sweep says then rests on those segments."""
+        first: int | None = None
+        for item in self._manifest.unconsumed(self._checkpoint.position):
+            first = item.segment.number if first is None else first
+            self._rest_on(first, item.segment.number, item.chain)
+            self._pending_files.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
+            if item.segment.sweep is not None and item.marks_hold:
+                self._settling.apply(item.segment.sweep)
+
+    def _rest_on(self, first: int, last: int, chain: str | None) -> None:
+        """What is appended from now on has a number behind `last`: should the manifest be wiped before that, the gap
+        shows that the segments from `first` on were never consumed."""
+        self._relies_on, self._floor, self._chain = first, last + 1, chain
+
+    def watermark_sweep(self) -> SweepReport:
+        """List each open partition above its watermark; what is older than the settle delay is settled through."""
+        first = not self._checkpoint.files and not self._settling.watermarks and self._settling.closed_through is None
+        closing = cold_closing(self._settling, self._rules, self._started_ts)
+        if closing is not None:
+            # Said first: a sweep that is cut short must not leave what lies before the window to the next one.
+            self._pending.closing = closing
+            self._settling.close(closing)
+        base = self._settling.closed_through
+        quiet: dict[str, bool] = {}
+        complete = True
+        for partition in self._open_partitions():
+            if self._out_of_time() or not self._sweep_partition(partition, quiet):
+                complete = False
+                break
+        if complete and closing is None:
+            closing = self._closing(quiet, base)
+        # Where nothing is ingested yet, a late sweep would have found no more than this one.
+        first = first and complete and self._settling.late_swept_ts is None
+        self._flush(closing=closing if complete else None, late_swept_ts=self._started_ts if first else None)
+        return self._report(Kind.WATERMARK, complete=complete)
+
+    def late_sweep(
+        self, ingested_since: Callable[[float], Iterable[tuple[str, str]]], *, announce: bool = True
+    ) -> SweepReport:
+        """List the open partitions whole for what was modified since the last late sweep.
+
+        Also above their watermarks: they may be higher by now than this sweep's checkpoint knows.
+        `ingested_since(ts)` gives path and etag of what is known to be committed at or after `ts`; it only spares the
+        table questions and may know nothing. Without `announce` a sweep that finds nothing leaves no trace.
+        """
+        previous = self._settling.late_swept_ts
+        since = float("-inf") if previous is None else previous - self._rules.late_overlap_secs
+        known = self._pending_files.union(ingested_since(since))
+        complete = True
+        for partition in self._open_partitions():
+            if self._out_of_time() or not self._sweep_whole(partition, since, known):
+                complete = False
+                break
+        says = complete and (announce or bool(self._missed))
+        self._flush(late_swept_ts=self._started_ts if says else None)
+        return self._report(Kind.LATE, complete=complete)
+
+    def _out_of_time(self) -> bool:
+        return self._clock() >= self._deadline_ts
+
+    def _open_partitions(self) -> Iterator[str]:
+        """Every folder that is not closed, found by listing folders, not files."""
+        return self._walk("")
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        partition = partition_of(prefix)
+        if self._settling.closed(partition):
+            return
+        self._partitions += 1
+        yield partition
+        for child in self._source.list_folders(prefix):
+            yield from self._walk(child)
+
+    def _sweep_partition(self, partition: str, quiet: dict[str, bool]) -> bool:
+        """List one partition above its watermark. False when time ran out."""
+        base = through = self._settling.watermarks.get(partition)
+        calm, found = True, False
+        for info in self._list(partition, after=base):
+            if self._out_of_time():
+                self._mark(partition, base, through)
+                return False
+            calm = calm and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
+            name = split(info.key)[1]
+            through = name if calm else through
+            found = self._offer(info) or found
+            if len(self._pending.entries) >= self._segment_entries:
+                self._mark(partition, base, through)
+                base = through
+                self._flush()
+        self._mark(partition, base, through)
+        quiet[partition] = calm and not found
+        return True
+
+    def _sweep_whole(self, partition: str, since: float, known: set[tuple[str, str]]) -> bool:
+        """Take what was modified since; the etag tells a file that was overwritten from one that is known."""
+        for info in self._list(partition, after=None):
+            if self._out_of_time():
+                return False
+            if info.modified_ts >= since and self._rules.matches(info.key) and (info.key, info.etag) not in known:
+                self._take(info, FoundBy.LATE)
+            if len(self._pending.entries) >= self._segment_entries:
+                self._flush()
+        return True
+
+    def _list(self, partition: str, *, after: str | None) -> Iterator[ObjectInfo]:
+        start_after = join(partition, after) if after is not None else ""
+        for info in self._source.list(prefix_of(partition), start_after=start_after, recursive=False):
+            self._listed += 1
+            yield info
+
+    def _offer(self, info: ObjectInfo) -> bool:
+        """Take the object unless it is known or none of ours; whether it was taken."""
+        if not self._rules.matches(info.key) or info.key in self._known:
+            return False
+        self._known.add(info.key)
+        self._take(info, FoundBy.SWEEP)
+        return True
+
+    def _take(self, info: ObjectInfo, found_by: FoundBy) -> None:
+        self._pending.entries.append(_entry(info, found_by))
+        self._missed += 1
+        self._missed_bytes += info.size
+
+    def _mark(self, partition: str, base: str | None, through: str | None) -> None:
+        if through is not None and through != base:
+            self._pending.marks.append(SettleMark(partition, base, through))
+
+    def _flush(self, *, closing: Closing | None = None, late_swept_ts: float | None = None) -> None:
+        """Append what is pending; a segment that would say nothing is not written."""
+        pending, self._pending = self._pending, _Pending()
+        closing = closing or pending.closing
+        if not (pending.entries or pending.marks or closing or late_swept_ts is not None):
+            return
+        sweep = Sweep(tuple(pending.marks), closing, late_swept_ts, self._relies_on, self._chain)
+        number = self._manifest.append(
+            pending.entries, writer_id=self._writer_id, now_ts=self._clock(), sweep=sweep, floor=self._floor
+        )
+        self._rest_on(min(self._relies_on, number), number, self._chain)
+        self._segments.append(number)
+
+    def _closing(self, quiet: dict[str, bool], base: str | None) -> Closing | None:
+        """Close the dated partitions that were before the window when the last late sweep began, up to the first that
+        is not quiet: a late sweep has then seen whatever came while they were in the window."""
+        late_ts = self._settling.late_swept_ts
+        through = None if late_ts is None else self._rules.before_window(late_ts)
+        if through is None:
+            return None
+        folders = {partition: self._rules.folder_of(partition) for partition in quiet}
+        restless = [f for p, f in folders.items() if f is not None and f <= through and not quiet[p]]
+        dated = {f for f in folders.values() if f is not None and f <= through}
+        ready = [f for f in dated if not restless or f < min(restless)]
+        return Closing(base, max(ready)) if ready else None
+
+    def _report(self, kind: Kind, *, complete: bool) -> SweepReport:
+        return SweepReport(
+            kind,
+            self._started_ts,
+            self._listed,
+            self._missed,
+            self._missed_bytes,
+            self._partitions,
+            tuple(self._segments),
+            complete,
+        )
+
+
+def cold_closing(settling: Settling, rules: SweepRules, now_ts: float) -> Closing | None:
+    """What a source begins with that has a window: the last `lookback` folders; what is older counts as closed."""
+    through = rules.before_window(now_ts)
+    closing = None if through is None else Closing(None, through, cold=True)
+    return closing if closing is not None and settling.joins(closing) else None
+
+
+def _entry(info: ObjectInfo, found_by: FoundBy) -> Entry:
+    return Entry(info.key, info.size, info.etag, info.modified_ts, found_by, info.version_id)
+
+
+@dataclass(slots=True)
+class Room:
+    """How many files and bytes a batch can still take. A file larger than that is taken alone, to be read in slices."""
+
+    files: int = 0
+    bytes: int = 0
+    untouched: bool = True
+
+    def take(self, size: int) -> bool:
+        if self.files < 1 or size > self.bytes:
+            return False
+        self.files, self.bytes, self.untouched = self.files - 1, self.bytes - size, False
+        return True
+
+    def take_alone(self) -> bool:
+        alone = self.untouched and self.files > 0
+        if alone:
+            self.files, self.untouched = 0, False
+        return alone
+
+
+def settle_by_listing(
+    settling: Settling,
+    source: ObjectStore,
+    rules: SweepRules,
+    limit: int,
+    *,
+    arriving: frozenset[str] = frozenset(),
+    room: Room | None = None,
+) -> list[Entry]:
+    """Let the job itself settle, the fullest partition first, until at most `limit` files are tracked.
+
+    A watermark goes forward over files that are committed, over `arriving` that will be by the commit in hand, and, as
+    far as there is room, over the files that are returned: they have to be in the same commit. It stops before any
+    other. There is no settle delay: what turns up below it later is a suspect.
+    """
+    tracked: dict[str, list[str]] = {}
+    for path in arriving.union(path for path, read in settling.files.items() if read == FINISHED):
+        if not settling.covers(path):
+            tracked.setdefault(split(path)[0], []).append(path)
+    remaining = sum(map(len, tracked.values()))
+    room = room or Room()
+    found: list[Entry] = []
+    for partition, paths in sorted(tracked.items(), key=lambda item: (-len(item[1]), item[0])):
+        if remaining <= limit:
+            break
+        found += _settle_partition(settling, partition, set(paths), source, rules, room)
+        remaining -= sum(settling.covers(path) for path in paths)
+    return found
+
+
+def _settle_partition(
+    settling: Settling, partition: str, known: set[str], source: ObjectStore, rules: SweepRules, room: Room
+) -> list[Entry]:
+    base = through = settling.watermarks.get(partition)
+    found: list[Entry] = []
+    for info in source.list(prefix_of(partition), start_after=join(partition, base or ""), recursive=False):
+        if rules.matches(info.key) and info.key not in known:
+            if not room.take(info.size):
+                found += [_entry(info, FoundBy.SWEEP)] if room.take_alone() else []
+                break
+            found.append(_entry(info, FoundBy.SWEEP))
+        through = split(info.key)[1]
+    else:
+        # All of it was listed, so nothing is left of what is tracked behind its last file: it was deleted since.
+        through = max(through or "", *(split(path)[1] for path in known))
+    if through is not None and through != base:
+        settling.settle(SettleMark(partition, base, through))
+    return found

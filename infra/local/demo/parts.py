@@ -1,0 +1,91 @@
+"""The demo's moving parts: the Spark job and the collector, each a process that can be killed."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Self
+
+from blizzard.environment import variables
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+STOP_TIMEOUT_SECS = 15.0
+# The demo runs for a minute: the JVM's second compiler would only take time from it.
+SHORT_RUN = "spark.driver.extraJavaOptions=-Duser.timezone=UTC -XX:TieredStopAtLevel=1"
+
+
+class Part:
+    """A process in a group of its own. As a context manager it never outlives its block."""
+
+    def __init__(self, words: list[str], environment: Mapping[str, str], log: Path) -> None:
+        self._log: IO[str] = log.open("a", buffering=1)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", *words],
+            cwd=CHECKOUT,
+            env={**variables(), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+        self.events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._log.write(line)
+            if line.startswith("{"):
+                self.events.put(json.loads(line))
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit status, None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group: no handler runs, nothing is put in order."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Ask it to end, and make it. A second Ctrl-C does not keep it from that."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_SECS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._signal(signal.SIGKILL)  # what is left of the group, such as a JVM that is still closing
+        self._reader.join(1)
+        self._log.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return
+
+
+def start_job(config: Path, jars: Path, environment: Mapping[str, str], log: Path) -> Part:
+    words = ["spark_job.main", "--config", str(config), "--sweep", "--jars", str(jars), "--spark-conf", SHORT_RUN]
+    return Part(words, environment, log)
+
+
+def start_collector(config: Path, queue_url: str, queue_arn: str, environment: Mapping[str, str], log: Path) -> Part:
+    words = ["infra.local.collector_process", "--queue-url", queue_url, "--queue-arn", queue_arn]
+    return Part(words, {**environment, "BLIZZARD_CONFIG": str(config)}, log)

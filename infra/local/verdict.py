@@ -1,0 +1,127 @@
+"""The verdict: every object of the source against every row of the table and every dead letter.
+
+It shares nothing with the program under judgement: it lists and reads the objects itself and reads the table with
+another engine (deltalake), so a counter that lies cannot make it lie too.
+"""
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltalake import DeltaTable
+
+SHOWN = 5
+
+Record = tuple[str, int]
+"""A path and the 0-based number of a record in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the source's objects hold: the good records with their values, and what can only be dead-lettered."""
+
+    objects: int
+    records: Mapping[Record, Mapping[str, Any]]
+    bad_records: frozenset[Record]
+    bad_files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer. All lists are empty when nothing is missing, doubled, changed or silent."""
+
+    files: int
+    rows_in: int
+    rows_out: int
+    missing: list[Record] = field(default_factory=list)
+    doubled: list[Record] = field(default_factory=list)
+    changed: list[Record] = field(default_factory=list)
+    """In the table with other values than in the source."""
+    unexpected: list[Record] = field(default_factory=list)
+    """In the table and not in the source."""
+    silent: list[str] = field(default_factory=list)
+    """Neither in the table nor dead-lettered."""
+    dead_letters: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        return not (self.missing or self.doubled or self.changed or self.unexpected or self.silent)
+
+    def lines(self) -> Iterator[str]:
+        """The verdict in words, one fact a line."""
+        yield f"files        {self.files}"
+        yield f"rows in      {self.rows_in}"
+        yield f"rows out     {self.rows_out}"
+        for name in ("missing", "doubled", "changed", "unexpected", "silent"):
+            found = getattr(self, name)
+            yield f"{name:<12} {len(found)}" + (f"  {found[:SHOWN]}" if found else "")
+        yield f"dead letters {len(self.dead_letters)}"
+        for letter in self.dead_letters:
+            row = f" record {letter['row']}" if "row" in letter else ""
+            yield f"  {letter['path']}{row}: {letter['stage']}: {letter['error']}"
+
+
+def read_source(objects: Iterable[tuple[str, bytes]], required: str) -> Source:
+    """Judge gzipped NDJSON objects by the plainest means; a record without `required` is a bad one."""
+    records: dict[Record, Mapping[str, Any]] = {}
+    bad_records: set[Record] = set()
+    bad_files: set[str] = set()
+    count = 0
+    for path, body in objects:
+        count += 1
+        try:
+            lines = [line for line in gzip.decompress(body).splitlines() if line.strip()] if body else []
+        except (OSError, EOFError):
+            bad_files.add(path)
+            continue
+        for row, line in enumerate(lines):
+            values = _values(line, required)
+            if values is None:
+                bad_records.add((path, row))
+            else:
+                records[path, row] = values
+    return Source(count, records, frozenset(bad_records), frozenset(bad_files))
+
+
+def _values(line: bytes, required: str) -> Mapping[str, Any] | None:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) and values.get(required) is not None else None
+
+
+def judge(
+    source: Source,
+    table_uri: str,
+    storage_options: Mapping[str, str],
+    dead_letters: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+) -> Verdict:
+    """Compare the source with the table at `table_uri`, `columns` by value."""
+    table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table(columns=[*columns, "_source"])
+    found: Counter[Record] = Counter()
+    changed: list[Record] = []
+    for row in table.to_pylist():
+        record = (row["_source"]["file"], row["_source"]["row"])
+        found[record] += 1
+        wanted = source.records.get(record)
+        if wanted is not None and any(row[name] != wanted.get(name) for name in columns):
+            changed.append(record)
+    letters = {(letter["path"], letter.get("row")) for letter in dead_letters}
+    silent = [path for path in source.bad_files if (path, None) not in letters]
+    silent += [f"{path}#{row}" for path, row in source.bad_records if (path, row) not in letters]
+    return Verdict(
+        files=source.objects,
+        rows_in=len(source.records),
+        rows_out=found.total(),
+        missing=sorted(source.records.keys() - found.keys()),
+        doubled=sorted(record for record, times in found.items() if times > 1),
+        changed=sorted(changed),
+        unexpected=sorted(found.keys() - source.records.keys()),
+        silent=sorted(silent),
+        dead_letters=sorted(dead_letters, key=lambda letter: (letter["path"], letter.get("row", -1))),
+    )

@@ -1,0 +1,155 @@
+package io.github.blizzard.logstore;
+
+import io.delta.storage.S3SingleDriverLogStore;
+import java.io.ByteArrayOutputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.util.Iterator;
+import java.util.UUID;
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.s3a.AWSServiceIOException;
+
+/**
+ * A Delta log on S3 that any number of drivers may write: S3 itself picks the winner of each version.
+ *
+ * <p>A commit is one PUT with {@code If-None-Match: *}, which S3 refuses when the key exists. Needs S3A of Hadoop 3.4.2
+ * or later, and every writer of the table has to use it. Reading and listing are those of Delta's own S3 log store.
+ */
+public class ConditionalS3LogStore extends S3SingleDriverLogStore {
+
+  /** User metadata ({@code x-amz-meta-…}) that tells one's own object from another writer's. */
+  static final String WRITE_ID = "blizzard-write-id";
+
+  private static final int MAX_CONFLICT_RETRIES = 8;
+  private static final long FIRST_CONFLICT_PAUSE_MS = 20;
+  private static final int HTTP_CONFLICT = 409;
+
+  private enum Holder { NOBODY, THIS_WRITE, ANOTHER_WRITE }
+
+  public ConditionalS3LogStore(Configuration hadoopConf) {
+    super(hadoopConf);
+  }
+
+  @Override
+  public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration hadoopConf)
+      throws IOException {
+    // Drained first: an iterator that fails half-way must not leave half a commit behind.
+    byte[] body = lines(actions);
+    FileSystem fs = path.getFileSystem(hadoopConf);
+    if (overwrite) {
+      send(fs.create(path, true), body);
+    } else {
+      create(fs, path, body);
+    }
+  }
+
+  private static byte[] lines(Iterator<String> actions) throws IOException {
+    ByteArrayOutputStream body = new ByteArrayOutputStream();
+    while (actions.hasNext()) {
+      body.write(actions.next().getBytes(StandardCharsets.UTF_8));
+      body.write('\n');
+    }
+    return body.toByteArray();
+  }
+
+  private static void create(FileSystem fs, Path path, byte[] body) throws IOException {
+    String writeId = UUID.randomUUID().toString();
+    for (int conflicts = 0; ; conflicts++) {
+      // Nothing is sent before close(): what fails here is no outcome of a request.
+      FSDataOutputStream out = openConditionally(fs, path, writeId);
+      try {
+        send(out, body);
+        return;
+      } catch (IOException failure) {
+        // Whatever the failure says, only the object tells who won: the AWS SDK and S3A resend a PUT whose answer was
+        // lost, and the second one is refused because the first one succeeded.
+        switch (holder(fs, path, writeId, failure)) {
+          case THIS_WRITE:
+            return;
+          case ANOTHER_WRITE:
+            throw taken(path, failure);
+          default:
+            if (!isConflict(failure) || conflicts == MAX_CONFLICT_RETRIES) {
+              throw failure;
+            }
+            pause(conflicts, path);
+        }
+      }
+    }
+  }
+
+  private static FSDataOutputStream openConditionally(FileSystem fs, Path path, String writeId) throws IOException {
+    FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
+    builder.overwrite(false);
+    // must(), not opt(): a file system that does not know the condition has to fail here instead of overwriting.
+    builder.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
+    builder.must("fs.s3a.create.header." + WRITE_ID, writeId);
+    try {
+      return builder.build();
+    } catch (IllegalArgumentException unknownOption) {
+      throw new IOException(
+          "Cannot commit " + path + ": " + fs.getClass().getName() + " has no conditional create."
+              + " Use S3A of Hadoop 3.4.2 or later, or another log store for this scheme.",
+          unknownOption);
+    }
+  }
+
+  /** The object comes into being in close(); a stream that is aborted leaves nothing. */
+  private static void send(FSDataOutputStream out, byte[] body) throws IOException {
+    boolean complete = false;
+    try {
+      out.write(body);
+      complete = true;
+    } finally {
+      if (!complete) {
+        out.abort();
+      }
+    }
+    out.close();
+  }
+
+  /** When even this cannot be found out, the outcome is unknown and the first failure is what the caller gets. */
+  private static Holder holder(FileSystem fs, Path path, String writeId, IOException failure) throws IOException {
+    try {
+      byte[] found = fs.getXAttrs(path).get("header." + WRITE_ID);
+      boolean mine = found != null && writeId.equals(new String(found, StandardCharsets.UTF_8));
+      return mine ? Holder.THIS_WRITE : Holder.ANOTHER_WRITE;
+    } catch (FileNotFoundException nothingThere) {
+      return Holder.NOBODY;
+    } catch (IOException unanswered) {
+      failure.addSuppressed(unanswered);
+      throw failure;
+    }
+  }
+
+  /** S3 answers 409 when two conditional writes overlap, and asks for the request to be sent again. */
+  private static boolean isConflict(IOException failure) {
+    return failure instanceof AWSServiceIOException
+        && ((AWSServiceIOException) failure).statusCode() == HTTP_CONFLICT;
+  }
+
+  private static FileAlreadyExistsException taken(Path path, IOException failure) {
+    FileAlreadyExistsException taken = new FileAlreadyExistsException(path.toString());
+    taken.initCause(failure);
+    return taken;
+  }
+
+  private static void pause(int conflicts, Path path) throws IOException {
+    long longest = FIRST_CONFLICT_PAUSE_MS << conflicts;
+    try {
+      Thread.sleep(ThreadLocalRandom.current().nextLong(longest / 2, longest));
+    } catch (InterruptedException interrupt) {
+      Thread.currentThread().interrupt();
+      throw (IOException) new InterruptedIOException("Interrupted before " + path + " was committed").initCause(interrupt);
+    }
+  }
+}

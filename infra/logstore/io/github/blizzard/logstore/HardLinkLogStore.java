@@ -1,0 +1,119 @@
+package io.github.blizzard.logstore;
+
+import io.delta.storage.LocalLogStore;
+import java.io.BufferedOutputStream;
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.util.Iterator;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+
+/**
+ * A Delta log on local files that any number of processes may write: the kernel picks the winner of each version.
+ *
+ * <p>A commit is written beside its place under a hidden name, forced to disk, and then given its name with a hard
+ * link, which fails when the name exists. (A rename, as in Delta's own, replaces what came between check and rename.)
+ * What a killed process leaves is such a hidden file, which nothing ever reads.
+ */
+public class HardLinkLogStore extends LocalLogStore {
+
+  public HardLinkLogStore(Configuration hadoopConf) {
+    super(hadoopConf);
+  }
+
+  @Override
+  public void write(
+      org.apache.hadoop.fs.Path path, Iterator<String> actions, Boolean overwrite, Configuration hadoopConf)
+      throws IOException {
+    Path target = new File(path.toUri().getPath()).toPath();
+    if (!Files.isDirectory(target.getParent())) {
+      throw new FileNotFoundException("No such folder: " + target.getParent());
+    }
+    Path hidden = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
+    try {
+      writeDurably(hidden, actions);
+      // Hadoop would check what it reads against a sum that an earlier writer of the same name left here.
+      Files.deleteIfExists(target.resolveSibling("." + target.getFileName() + ".crc"));
+      if (overwrite) {
+        Files.move(hidden, target, StandardCopyOption.ATOMIC_MOVE);
+      } else {
+        publish(hidden, target);
+      }
+    } finally {
+      removeQuietly(hidden);
+    }
+    syncFolder(target.getParent());
+  }
+
+  /** The hard link itself; a test replaces it. */
+  protected void link(Path target, Path existing) throws IOException {
+    Files.createLink(target, existing);
+  }
+
+  private static void writeDurably(Path file, Iterator<String> actions) throws IOException {
+    // Not a FileChannel: interrupting the thread would close it under the writer.
+    try (FileOutputStream out = new FileOutputStream(file.toFile())) {
+      OutputStream buffered = new BufferedOutputStream(out);
+      while (actions.hasNext()) {
+        buffered.write(actions.next().getBytes(StandardCharsets.UTF_8));
+        buffered.write('\n');
+      }
+      buffered.flush();
+      out.getFD().sync();
+    }
+  }
+
+  private void publish(Path hidden, Path target) throws IOException {
+    try {
+      link(target, hidden);
+    } catch (IOException | UnsupportedOperationException failure) {
+      // A network file system may lose the answer, repeat the request and report its own first success as a failure.
+      if (isSameFile(hidden, target)) {
+        return;
+      }
+      throw failure instanceof FileAlreadyExistsException ? (IOException) failure : refused(target, failure);
+    }
+  }
+
+  private static boolean isSameFile(Path hidden, Path target) throws IOException {
+    return Files.exists(target) && Files.isSameFile(hidden, target);
+  }
+
+  private static IOException refused(Path target, Exception failure) {
+    String reason = failure instanceof FileSystemException
+        ? ((FileSystemException) failure).getReason()
+        : failure.getMessage();
+    return new IOException(
+        "Cannot commit " + target + " with a hard link (" + reason + "). Two writers of one table are kept apart by"
+            + " hard links: if the file system of " + target.getParent() + " has none, put the table on one that has"
+            + " (ext4, xfs, btrfs, tmpfs, APFS) or on S3.",
+        failure);
+  }
+
+  private static void removeQuietly(Path hidden) {
+    try {
+      Files.deleteIfExists(hidden);
+    } catch (IOException harmless) {
+      // The commit stands, or its failure is already on its way; a hidden file that stays hurts nobody.
+    }
+  }
+
+  private static void syncFolder(Path folder) {
+    try (FileChannel channel = FileChannel.open(folder, StandardOpenOption.READ)) {
+      channel.force(true);
+    } catch (IOException unsupported) {
+      // The commit is visible to all and cannot be taken back. Some file systems cannot sync a folder.
+    }
+  }
+}

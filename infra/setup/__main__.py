@@ -1,0 +1,74 @@
+"""Makes a checkout ready to run, and does nothing where it is: `make setup`, and before `make test` and `make demo`."""
+
+import argparse
+import fcntl
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from infra.setup.errors import SetupError
+from infra.setup.jars import JarFolder
+from infra.setup.java import find_jdk, use_for_spark
+from infra.setup.logstore import LogStoreJar
+from infra.setup.venv import Venv
+
+EXIT_MISSING, EXIT_INTERRUPTED = 2, 130
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="infra/setup/run")
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--rebuild-for-this-python", action="store_true")
+    options = parser.parse_args()
+    try:
+        set_up(options.root, this_python=options.rebuild_for_this_python)
+    except SetupError as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return EXIT_MISSING
+    except KeyboardInterrupt:
+        print("set-up: interrupted; the next run goes on from here", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def set_up(root: Path, *, this_python: bool) -> None:
+    # First, because it takes a moment, and the packages take minutes.
+    java = find_jdk()
+    venv, jars, log_store = Venv(root), JarFolder(root), LogStoreJar(root)
+    with _alone(root / ".cache"):
+        if venv.needs_packages(this_python=this_python):
+            with _step("packages of requirements.lock into .venv (Spark alone is 450 MB; a minute or more)"):
+                venv.install_packages()
+        if venv.needs_project():
+            with _step("this project into .venv"):
+                venv.install_project()
+        use_for_spark(java, venv.pyspark_home)
+        if not jars.is_complete():
+            with _step("jars of Delta and S3A into jars/ (half a minute)"):
+                jars.make(venv, java)
+        if not log_store.is_current():
+            with _step(f"log store, compiled with Java {java.major}"):
+                log_store.make(java, venv.pyspark_home)
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Two set-ups of one checkout at a time would each remove what the other makes."""
+    cache.mkdir(exist_ok=True)
+    with (cache / "setup.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _step(what: str) -> Iterator[None]:
+    print(f"set-up: {what} …", flush=True)
+    started = time.monotonic()
+    yield
+    print(f"set-up: … {time.monotonic() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

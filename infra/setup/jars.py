@@ -1,0 +1,198 @@
+"""Delta's and S3A's jars: resolved once by Spark's own Ivy, checked against infra/setup/jars.lock, kept in jars/.
+
+`python -m infra.setup.jars --update` writes the lock anew from PACKAGES.
+"""
+
+import argparse
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from blizzard.environment import variables
+from infra.setup.errors import SetupError
+from infra.setup.java import Java, find_jdk
+from infra.setup.stamps import digest, is_stamped, put_stamp
+from infra.setup.venv import Venv
+
+ROOT = Path(__file__).resolve().parents[2]
+AWS_SDK = "2.29.52"
+PACKAGES = (
+    "io.delta:delta-spark_4.1_2.13:4.2.0",
+    "org.apache.hadoop:hadoop-aws:3.4.2",
+    # What S3A uses of the SDK. hadoop-aws itself asks for the bundle: all services, 640 MB.
+    f"software.amazon.awssdk:s3-transfer-manager:{AWS_SDK}",
+    f"software.amazon.awssdk:sts:{AWS_SDK}",
+    f"software.amazon.awssdk:apache-client:{AWS_SDK}",
+    f"software.amazon.awssdk:netty-nio-client:{AWS_SDK}",
+)
+# Spark brings all of these but the bundle. jars/ stands before Spark's own on the class path, and an older Jackson,
+# Netty or slf4j there breaks it.
+EXCLUDES = (
+    "software.amazon.awssdk:bundle",
+    "com.fasterxml.jackson.core:*",
+    "com.github.luben:zstd-jni",
+    "com.google.code.findbugs:jsr305",
+    "commons-codec:commons-codec",
+    "commons-logging:commons-logging",
+    "commons-pool:commons-pool",
+    "io.airlift:aircompressor",
+    "io.netty:*",
+    "org.apache.hadoop:hadoop-client-*",
+    "org.apache.httpcomponents:*",
+    "org.apache.logging.log4j:*",
+    "org.apache.parquet:*",
+    "org.locationtech.jts:*",
+    "org.roaringbitmap:*",
+    "org.slf4j:*",
+    "org.xerial.snappy:snappy-java",
+)
+LAST_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    file: str
+    sha256: str
+    coordinate: str
+    """group:artifact:version"""
+
+
+def read_lock(text: str) -> list[Jar]:
+    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return [Jar(file, sha256, coordinate) for sha256, file, coordinate in rows]
+
+
+def write_lock(jars: list[Jar]) -> str:
+    rows = "".join(f"{jar.sha256}  {jar.file}  {jar.coordinate}\n" for jar in sorted(jars, key=lambda jar: jar.file))
+    return f"# sha256, file in jars/, Maven coordinate. Written by: python -m infra.setup.jars --update\n{rows}"
+
+
+class JarFolder:
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "jars"
+        self.lock = root / "infra" / "setup" / "jars.lock"
+        self._cache = root / ".cache"
+        self._ivy = self._cache / "ivy"
+
+    def is_complete(self) -> bool:
+        """By name only: contents were checked when the folder was made."""
+        if not is_stamped(self.folder / ".complete", digest(self.lock)):
+            return False
+        return all((self.folder / jar.file).exists() for jar in read_lock(self.lock.read_text()))
+
+    def make(self, venv: Venv, java: Java) -> None:
+        """Raises SetupError when a jar cannot be had or is not the one of the lock."""
+        resolved = resolve(venv, java, self._ivy)
+        partial, old = self._cache / "jars.partial", self._cache / "jars.old"
+        for left_over in (partial, old):
+            shutil.rmtree(left_over, ignore_errors=True)
+        partial.mkdir(parents=True)
+        self._copy_locked(resolved, partial)
+        put_stamp(partial / ".complete", digest(self.lock))
+        if self.folder.exists():
+            self.folder.rename(old)
+        partial.rename(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(self._ivy, ignore_errors=True)
+
+    def _copy_locked(self, resolved: Path, partial: Path) -> None:
+        locked = read_lock(self.lock.read_text())
+        wrong = [problem for jar in locked for problem in problems(jar, resolved / jar.file)]
+        if wrong:
+            # A broken download must not be found again in the cache.
+            shutil.rmtree(self._ivy, ignore_errors=True)
+            raise SetupError("the jars that were resolved are not those of jars.lock; run again\n" + "\n".join(wrong))
+        for jar in locked:
+            shutil.copyfile(resolved / jar.file, partial / jar.file)
+
+
+def problems(jar: Jar, file: Path) -> Iterator[str]:
+    if not file.exists():
+        yield f"  {jar.file} ({jar.coordinate}): expected sha256 {jar.sha256}, found no such file"
+    elif (found := sha256_of(file)) != jar.sha256:
+        yield f"  {jar.file} ({jar.coordinate}): expected sha256 {jar.sha256}, found {found}"
+
+
+def sha256_of(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def resolve(venv: Venv, java: Java, ivy: Path) -> Path:
+    """The folder with every jar that Ivy resolved. Nothing is run but Spark's own resolution of an empty program."""
+    ivy.mkdir(parents=True, exist_ok=True)
+    # An earlier resolution's jars would be taken for this one's.
+    shutil.rmtree(ivy / "jars", ignore_errors=True)
+    program = ivy / "nothing.py"
+    program.touch()
+    submit = [str(venv.pyspark_home / "bin" / "spark-submit"), "--conf", f"spark.jars.ivy={ivy}"]
+    packages = ["--packages", ",".join(PACKAGES), "--exclude-packages", ",".join(EXCLUDES)]
+    command, environ = [*submit, *packages, str(program)], _environ(venv, java)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
+        raise SetupError(
+            f"Spark could not get its jars from Maven Central: is it reachable from here? Last lines:\n{tail}"
+        )
+    return ivy / "jars"
+
+
+def _environ(venv: Venv, java: Java) -> dict[str, str]:
+    inherited = {name: value for name, value in variables().items() if name != "SPARK_CONF_DIR"}
+    own = {"SPARK_HOME": venv.pyspark_home, "JAVA_HOME": java.home, "PYSPARK_PYTHON": venv.python}
+    return inherited | {name: str(value) for name, value in own.items()}
+
+
+def resolved_jars(ivy: Path) -> list[Jar]:
+    """What Ivy put into its jars folder, with the coordinate from the place in its cache."""
+    # cache/<group>/<artifact>/<jars or bundles>/<artifact>-<version>.jar
+    return [_jar(cached, ivy / "jars") for cached in sorted(ivy.glob("cache/*/*/*/*.jar"))]
+
+
+def _jar(cached: Path, folder: Path) -> Jar:
+    group, name = cached.parts[-4], cached.parts[-3]
+    version = cached.stem.removeprefix(f"{name}-")
+    file = f"{group}_{name}-{version}.jar"
+    return Jar(file, sha256_of(folder / file), f"{group}:{name}:{version}")
+
+
+def brought_by_spark(jars: list[Jar], pyspark_home: Path) -> list[Jar]:
+    """Those whose artifact is among Spark's own jars, in whatever version."""
+    own = {re.sub(r"-\d[\w.-]*\.jar$", "", file.name) for file in (pyspark_home / "jars").glob("*.jar")}
+    return [jar for jar in jars if jar.coordinate.split(":")[1] in own]
+
+
+def update(root: Path) -> None:
+    venv, folder = Venv(root), JarFolder(root)
+    ivy = root / ".cache" / "ivy"
+    # An earlier resolution's jars would get into the lock.
+    shutil.rmtree(ivy, ignore_errors=True)
+    resolve(venv, find_jdk(), ivy)
+    jars = resolved_jars(ivy)
+    doubled = brought_by_spark(jars, venv.pyspark_home)
+    if doubled:
+        names = ", ".join(jar.coordinate for jar in doubled)
+        raise SetupError(f"Spark brings these itself: {names}. Add them to EXCLUDES in infra/setup/jars.py")
+    folder.lock.write_text(write_lock(jars))
+    print(f"{folder.lock.relative_to(root)}: {len(jars)} jars")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m infra.setup.jars", description="Jars beside Spark's own.")
+    parser.add_argument("--update", action="store_true", required=True, help="write jars.lock anew from PACKAGES")
+    parser.parse_args()
+    try:
+        update(ROOT)
+    except SetupError as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

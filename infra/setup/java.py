@@ -1,0 +1,88 @@
+"""Finds a JDK that Spark 4.1 runs on, on machines where the default one may be newer or older."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from blizzard.environment import variables
+from infra.setup.errors import SetupError
+
+# Spark 4.1 supports 17 and 21. What runs on EMR is 17, so that is what is taken when there is a choice.
+PREFERRED, ACCEPTED = 17, (17, 21)
+JVM_FOLDER = Path("/usr/lib/jvm")
+INSTALL = "sudo apt install openjdk-17-jdk-headless (or openjdk-21-jdk-headless), or set JAVA_HOME to one"
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    home: Path
+    major: int
+
+    @property
+    def javac(self) -> Path:
+        return self.home / "bin" / "javac"
+
+    @property
+    def java(self) -> Path:
+        return self.home / "bin" / "java"
+
+    @property
+    def fits(self) -> bool:
+        return self.major in ACCEPTED and self.javac.exists()
+
+    def __str__(self) -> str:
+        return f"Java {self.major}{'' if self.javac.exists() else ' without javac'} in {self.home}"
+
+
+def find_jdk(jvm_folder: Path = JVM_FOLDER) -> Java:
+    """JAVA_HOME when it fits, else the best of PATH and `jvm_folder`. Raises SetupError."""
+    given = variables().get("JAVA_HOME")
+    named = inspect(Path(given, "bin", "java")) if given else None
+    if named is not None and named.fits:
+        return named
+    return choose([java for java in (named, *_others(jvm_folder)) if java is not None])
+
+
+def _others(jvm_folder: Path) -> Iterable[Java | None]:
+    on_path = shutil.which("java")
+    if on_path:
+        yield inspect(Path(on_path))
+    for home in sorted(jvm_folder.glob("*")):
+        yield inspect(home / "bin" / "java")
+
+
+def choose(found: list[Java]) -> Java:
+    """The first Java 17 that fits, else the first that fits. Raises SetupError, naming what was found instead."""
+    fitting = sorted((java for java in found if java.fits), key=lambda java: java.major != PREFERRED)
+    if fitting:
+        return fitting[0]
+    others = ", ".join(dict.fromkeys(map(str, found)))
+    raise SetupError(f"Blizzard needs a JDK 17 with javac, and found {others or 'no Java at all'}: {INSTALL}")
+
+
+def inspect(java: Path) -> Java | None:
+    """What this `java` says of itself (it may be a link or a version manager's script); None if it does not run."""
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr
+    except OSError:
+        return None
+    home = re.search(r"java\.home = (.+)", answer)
+    major = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", answer)
+    return Java(Path(home[1].strip()), int(major[1])) if home and major else None
+
+
+def use_for_spark(java: Java, pyspark_home: Path) -> None:
+    """Makes every Spark that this pyspark starts run on `java`, whatever the default of the machine is."""
+    script = pyspark_home / "conf" / "spark-env.sh"
+    text = (
+        "# Written by the set-up. The JDK it found to fit, and an address that needs no lookup of the machine's name.\n"
+        f"JAVA_HOME='{java.home}'\n"
+        'SPARK_LOCAL_IP="${SPARK_LOCAL_IP:-127.0.0.1}"\n'
+    )
+    if not script.exists() or script.read_text() != text:
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(text)

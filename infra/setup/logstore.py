@@ -1,0 +1,64 @@
+"""Compiles infra/logstore into jars/blizzard-logstore.jar: the same bytes from the same sources and compiler."""
+
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+from infra.setup.errors import SetupError
+from infra.setup.java import Java
+from infra.setup.stamps import digest
+
+# The JVM of EMR; a JDK 21 compiles for it too.
+RELEASE = "17"
+MANIFEST = "META-INF/MANIFEST.MF"
+# Zip's own beginning of time: a jar that carries no date is the same whenever it is made.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class LogStoreJar:
+    def __init__(self, root: Path) -> None:
+        self.file = root / "jars" / "blizzard-logstore.jar"
+        self._partial = root / ".cache" / "blizzard-logstore.jar.partial"
+        self._folder = root / "infra" / "logstore"
+        self._jars_lock = root / "infra" / "setup" / "jars.lock"
+
+    @property
+    def _sources(self) -> list[Path]:
+        return sorted(self._folder.rglob("*.java"))
+
+    def _manifest(self) -> str:
+        key = digest(*self._sources, self._jars_lock)
+        return f"Manifest-Version: 1.0\r\nMade-From-Sha256: {key[:32]}\r\n\r\n"
+
+    def is_current(self) -> bool:
+        try:
+            with zipfile.ZipFile(self.file) as jar:
+                return jar.read(MANIFEST).decode() == self._manifest()
+        except (FileNotFoundError, zipfile.BadZipFile, KeyError):
+            return False
+
+    def make(self, java: Java, pyspark_home: Path) -> None:
+        """Raises SetupError with the compiler's own words."""
+        self._partial.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._partial.parent) as scratch:
+            classes = Path(scratch)
+            compile_java(java, self._sources, [pyspark_home / "jars", self.file.parent], classes)
+            self._pack(classes)
+        self._partial.replace(self.file)
+
+    def _pack(self, classes: Path) -> None:
+        with zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED) as jar:
+            jar.writestr(zipfile.ZipInfo(MANIFEST, EPOCH), self._manifest())
+            for file in sorted(classes.rglob("*.class")):
+                jar.writestr(zipfile.ZipInfo(str(file.relative_to(classes)), EPOCH), file.read_bytes())
+
+
+def compile_java(java: Java, sources: list[Path], jar_folders: list[Path], classes: Path) -> None:
+    """`jar_folders`: every jar in them is on the class path."""
+    class_path = ":".join(str(folder / "*") for folder in jar_folders)
+    # -path: jars of Spark name each other in their manifests, and not all of those are there.
+    options = ["--release", RELEASE, "-Xlint:all,-path", "-cp", class_path, "-d", str(classes)]
+    done = subprocess.run([java.javac, *options, *sources], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SetupError(f"{java.javac} cannot compile {sources[0].parent}:\n{done.stderr.strip()}")

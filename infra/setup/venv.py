@@ -1,0 +1,100 @@
+"""The virtual environment: exactly the packages of requirements.lock, and this project linked into it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.setup.errors import SetupError
+from infra.setup.stamps import digest, is_stamped, put_stamp
+
+# pyspark comes as source only. It is built with this one, which has its hash in the lock too, in place of whatever the
+# index offers as the newest on that day.
+BUILD_PACKAGE = "setuptools"
+LAST_LINES = 15
+
+
+class Venv:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.folder = root / ".venv"
+        self.python = self.folder / "bin" / "python"
+        self._began, self._packages, self._project = (
+            self.folder / f".{name}" for name in ("began", "packages", "project")
+        )
+
+    @property
+    def pyspark_home(self) -> Path:
+        return next(self.folder.glob("lib/python3.*/site-packages/pyspark"))
+
+    @property
+    def _lock(self) -> Path:
+        return self._root / "requirements.lock"
+
+    def needs_packages(self, *, this_python: bool = False) -> bool:
+        """`this_python`: it must also be of the minor version of the Python that runs this."""
+        if not self.python.exists() or not is_stamped(self._packages, self.packages_key()):
+            return True
+        return this_python and not (self.folder / "lib" / f"python3.{sys.version_info.minor}").exists()
+
+    def packages_key(self) -> str:
+        # The scripts in bin/ name the folder's path, so that one that was moved is made anew.
+        return f"{digest(self._lock)} {self.folder}"
+
+    def install_packages(self) -> None:
+        """From nothing, so that there is nothing in it but what the lock names. Raises SetupError."""
+        self._clear()
+        _run("Making .venv", [sys.executable, "-m", "venv", str(self.folder)])
+        build = self.folder / "build-requirements.txt"
+        build.write_text(entry(self._lock.read_text(), BUILD_PACKAGE))
+        self._pip("--require-hashes", "-r", str(build))
+        self._pip("--require-hashes", "--no-build-isolation", "-r", str(self._lock))
+        put_stamp(self._packages, self.packages_key())
+
+    def _clear(self) -> None:
+        if self.folder.exists() and not self._began.exists():
+            raise SetupError(
+                f"{self.folder} is there and was not made by this set-up: move it away or delete it, and run again"
+            )
+        if self.folder.exists():
+            # Last, so that a set-up that is killed in here still knows the folder as its own.
+            for item in self.folder.iterdir():
+                if item != self._began:
+                    shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+        self.folder.mkdir(exist_ok=True)
+        self._began.touch()
+
+    def needs_project(self) -> bool:
+        return not is_stamped(self._project, digest(self._root / "pyproject.toml"))
+
+    def install_project(self) -> None:
+        self._pip("--no-deps", "--no-build-isolation", "-e", str(self._root))
+        put_stamp(self._project, digest(self._root / "pyproject.toml"))
+
+    def _pip(self, *arguments: str) -> None:
+        pip = [
+            str(self.python),
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--no-input",
+            "install",
+            "--progress-bar=off",
+        ]
+        _run("Installing packages", [*pip, *arguments])
+
+
+def entry(lock: str, package: str) -> str:
+    """The lines of one package, its hashes included."""
+    found = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n?", lock, re.MULTILINE)
+    if not found:
+        raise SetupError(f"requirements.lock has no entry for {package}: make it again from requirements.in")
+    return found[0]
+
+
+def _run(what: str, command: list[str]) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
+        raise SetupError(f"{what} failed with status {done.returncode}; its last lines:\n{tail}")

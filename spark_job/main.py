@@ -1,0 +1,180 @@
+"""Entry point of the ingest job, for spark-submit and for `python -m spark_job.main`."""
+
+import sys
+
+if __package__ in (None, ""):  # spark-submit runs the file by itself and puts only its folder on the path
+    sys.path[0] = sys.path[0].removesuffix("/spark_job")
+
+import argparse
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from blizzard.config import Config, parse_config
+from blizzard.environment import variables
+from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from blizzard.log import Log, stdout_log
+from blizzard.spark_settings import settings as spark_settings
+from blizzard.storage.open import read_text
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.ingest import Step
+from spark_job.job import SourceJob, source_job
+from spark_job.session import lazy_session
+
+EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
+POLL_SECS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job. 0: all went well; 1: a source failed, and said so in the log; 2: the configuration is wrong; 130: a
+    signal ended it before the backlog was gone."""
+    options = _parser().parse_args(arguments)
+    log = stdout_log(time.time)
+    stop = threading.Event()
+    _listen(stop)
+    environ = variables()
+    try:
+        s3 = S3Settings.from_environment(environ)
+        config = _config(options.config, environ, s3)
+        jobs = _jobs(config, options, s3, log, partial(_listen, stop))
+    except ConfigError as error:
+        for problem in error.problems:
+            log("configuration_wrong", problem=problem)
+        return EXIT_CONFIG
+    except BlizzardError as error:
+        log("configuration_unreadable", error=str(error))
+        return EXIT_CONFIG
+    run = run_once if options.once else run_on
+    try:
+        return run(jobs, options.sweep, log, stop)
+    except Exception as error:
+        log("job_failed", kind=type(error).__name__, error=str(error)[:2000])
+        raise
+
+
+def _listen(stop: threading.Event) -> None:
+    """End after the step in hand. Said again once Spark is up, which installs a handler of its own."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _config(uri: str, environ: Mapping[str, str], s3: S3Settings) -> Config:
+    folder = None if "://" in uri else str(Path(uri).absolute().parent)
+    return parse_config(read_text(uri, s3), environ, name=uri, folder=folder)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="blizzard-job", description="Ingest the backlog of every source into Delta.")
+    parser.add_argument("--config", required=True, help="path or s3:// URI of the configuration")
+    parser.add_argument("--pipeline", action="append", help="only this pipeline (may be given more than once)")
+    parser.add_argument("--sweep", action="store_true", help="also sweep the sources, where no sweeper does")
+    parser.add_argument("--once", action="store_true", help="drain what is there and end")
+    parser.add_argument("--jars", help="folder of Delta's jars, where spark-submit did not bring them")
+    parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="one more setting")
+    return parser
+
+
+def _jobs(
+    config: Config, options: argparse.Namespace, s3: S3Settings, log: Log, on_start: Callable[[], None]
+) -> list[SourceJob]:
+    unknown = set(options.pipeline or ()) - set(config.pipelines)
+    if unknown:
+        known = ", ".join(sorted(config.pipelines))
+        raise ConfigError(
+            [f"--pipeline {', '.join(sorted(unknown))}: there is no such pipeline; expected one of {known}"]
+        )
+    conf = spark_settings(jars_dir=options.jars, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
+    more = dict(setting.partition("=")[::2] for setting in options.spark_conf)
+    spark = lazy_session({**conf, **more}, log, on_start=on_start)
+    return [
+        source_job(pipeline, source, spark=spark, s3=s3, log=log)
+        for pipeline, source in config.sources()
+        if not options.pipeline or pipeline.name in options.pipeline
+    ]
+
+
+def run_once(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
+    """Drain each source. One that fails does not keep the others from being drained."""
+    failed = False
+    for job in jobs:
+        if stop.is_set():
+            break
+        failed = not _guarded(job, log, partial(_drain, job, sweep, log, stop)) or failed
+    if failed:
+        return EXIT_FAILED
+    return EXIT_STOPPED if stop.is_set() else EXIT_WELL
+
+
+def _drain(job: SourceJob, sweep: bool, log: Log, stop: threading.Event) -> None:
+    """What is announced is ingested even where the source cannot be swept; that is said at the end."""
+    swept = _guarded(job, log, partial(_sweep, job)) if sweep else True
+    totals = job.ingest.drain(stop.is_set)
+    log("stopped" if stop.is_set() else "drained", source=job.identity.source_id, **asdict(totals))
+    if not swept:
+        raise PermanentError("the source could not be swept; files that no event announced may be missing")
+
+
+def _sweep(job: SourceJob) -> None:
+    late_due = job.late_sweep_is_due()
+    job.sweep(late=False, announce=True)
+    job.sweep(late=True, announce=late_due)
+
+
+def _guarded(job: SourceJob, log: Log, work: Callable[[], object]) -> bool:
+    try:
+        work()
+    except BlizzardError as error:
+        log("source_failed", source=job.identity.source_id, kind=type(error).__name__, error=str(error))
+        return False
+    return True
+
+
+class _Schedule:
+    """When a source is next swept; after a failure it is left alone until then."""
+
+    def __init__(self, job: SourceJob) -> None:
+        self._job = job
+        self._sweep_ts = self._late_ts = self._resume_ts = 0.0
+
+    def turn(self, sweep: bool, log: Log) -> bool:
+        """Sweep if it is due and take one step. Whether there may be more to do at once."""
+        now_ts, busy = time.time(), False
+        if now_ts < self._resume_ts:
+            return False
+
+        def work() -> None:
+            nonlocal busy
+            if sweep and now_ts >= self._sweep_ts:
+                self._sweep(now_ts)
+            busy = self._job.ingest.step(draining=False) in (Step.COMMITTED, Step.MOVED, Step.LOST)
+
+        if not _guarded(self._job, log, work):
+            self._job.ingest.forget()
+            self._resume_ts = now_ts + self._job.source.sweep.interval_secs
+        return busy
+
+    def _sweep(self, now_ts: float) -> None:
+        self._job.sweep(late=False, announce=True)
+        self._sweep_ts = now_ts + self._job.source.sweep.interval_secs
+        if now_ts >= self._late_ts and self._job.late_sweep_is_due():
+            self._job.sweep(late=True, announce=True)
+            self._late_ts = now_ts + self._job.source.sweep.late_interval_secs
+
+
+def run_on(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
+    """Go on until a signal asks to stop; the step in hand is finished first."""
+    schedules = [_Schedule(job) for job in jobs]
+    while not stop.is_set():
+        busy = [schedule.turn(sweep, log) for schedule in schedules]
+        if not any(busy):
+            stop.wait(POLL_SECS)
+    log("stopped")
+    return EXIT_WELL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What the ingest loop needs of the table and of the reader. Delta and Spark implement it, and so do tests' fakes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from blizzard.batch import PlannedFile
+from blizzard.dead_letters import Stage
+from blizzard.delta_log import Commit
+
+
+class Trouble(StrEnum):
+    """Errors that are not the file's own."""
+
+    DENIED = "denied"
+    """Credentials, keys, permissions: when most of a batch has it, it is everybody's."""
+    EVERYBODYS = "everybodys"
+    """Missing or expired credentials, a bucket that is gone: never the file's."""
+    PASSING = "passing"
+    """Storage failed until the retries were used up; a later try may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What reading one file (or a slice of it) gave.
+
+    `records_read` counts from the file's start, also what earlier slices read; `rows` and `dead_records` are this
+    batch's. With an `error` none of its rows are in the batch.
+    """
+
+    path: str
+    etag: str
+    size: int
+    rows: int = 0
+    dead_records: int = 0
+    records_read: int = 0
+    finished: bool = True
+    stage: Stage | None = None
+    error: str | None = None
+    trouble: Trouble | None = None
+
+
+class Rows(Protocol):
+    """The rows of a batch, read and held until they are committed or thrown away."""
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]: ...
+
+    def put_dead_records(self) -> None:
+        """Write the letters of the records that were refused; before the commit, so that none is lost with it."""
+        ...
+
+    def release(self) -> None: ...
+
+
+class Reader(Protocol):
+    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> Rows: ...
+
+
+class Table(Protocol):
+    """One Delta table, as seen by one source."""
+
+    def prepare(self) -> None:
+        """Add the columns that an existing table lacks. Raises PermanentError when its columns do not fit."""
+        ...
+
+    def newest_version(self) -> int:
+        """-1 when there is no table yet."""
+        ...
+
+    def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
+        """The newest commits, newest first."""
+        ...
+
+    def txn_version(self, app_id: str) -> int | None:
+        """From the snapshot: exact, whatever log clean-up removed, and slow."""
+        ...
+
+    def holds_rows(self) -> bool:
+        """Whether any row of this source is in the table."""
+        ...
+
+    def files_after(self, sequence: int) -> Mapping[str, int]:
+        """Path to highest `_source.row` of the files of this source that commits after `sequence` hold."""
+        ...
+
+    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """The etags under which the table holds rows of these files of this source; without those it has not."""
+        ...
+
+    def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
+        """One commit of rows (None: of nothing but the state).
+
+        Raises LostRace when another job's commit of this source came first. A version that the table has already seen
+        is skipped in silence, so the caller looks at what was committed.
+        """
+        ...
+
+    def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
+        """One commit that takes out all rows of `paths` of this source and puts in `rows`; errors as `append`."""
+        ...

@@ -1,0 +1,188 @@
+"""Recovery: from what the table holds to the state of its newest commit of this source (design section 4)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from blizzard.checkpoint import FINISHED, Checkpoint, decode, decode_app_id
+from blizzard.delta_log import Commit
+from blizzard.errors import LostRace, NotFound, RecoveryError, UnreadableState
+from blizzard.log import Log
+from blizzard.storage.base import ObjectStore
+from blizzard.watermark import FolderOf, Settling
+from spark_job.ports import Table
+
+SCAN_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which source of which pipeline this is, and where its files of state are."""
+
+    pipeline: str
+    source: str
+    state_prefix: str
+
+    @property
+    def app_id(self) -> str:
+        return f"blizzard:{self.pipeline}:{self.source}"
+
+    @property
+    def source_id(self) -> str:
+        return f"{self.pipeline}:{self.source}"
+
+    @property
+    def copy_key(self) -> str:
+        return f"{self.state_prefix}_checkpoint.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The state to go on from. `repaired`: neither commit nor copy has it; `unpublished`: the copy is older or gone."""
+
+    checkpoint: Checkpoint
+    repaired: bool = False
+    unpublished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the newest commits say: the Txn version, and every readable state, newest first."""
+
+    txn_version: int | None
+    states: tuple[Checkpoint, ...]
+    legacy: Checkpoint | None
+
+
+def read_copy(store: ObjectStore, identity: Identity) -> Checkpoint | None:
+    """The checkpoint's copy; None when it is missing or unreadable, which costs nothing but time."""
+    try:
+        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
+    except (NotFound, UnreadableState):
+        return None
+
+
+def recover(
+    table: Table,
+    store: ObjectStore,
+    identity: Identity,
+    *,
+    folder_of: FolderOf,
+    slice_threshold_bytes: int,
+    sizes: "SizeOf",
+    log: Log,
+    late_overlap_secs: float = 86_400.0,
+    scan_commits: int = SCAN_COMMITS,
+) -> Recovered:
+    """Raises RecoveryError when going on could lose or double rows, LostRace when the table changed meanwhile."""
+    found = _scan(table.commits(scan_commits), identity)
+    version = found.txn_version if found.txn_version is not None else table.txn_version(identity.app_id)
+    if version is None:
+        return Recovered(_fresh(table, identity, found.legacy, late_overlap_secs, log))
+    copy = read_copy(store, identity)
+    states = [*found.states, *([copy] if copy else [])]
+    for state in states:
+        if state.sequence == version:
+            return Recovered(state, unpublished=copy is None or copy.sequence < version)
+    older = max((s for s in states if s.sequence < version), key=lambda s: s.sequence, default=None)
+    repaired = _repair(table, identity, older, version, folder_of, slice_threshold_bytes, sizes, log)
+    return Recovered(repaired, repaired=True, unpublished=True)
+
+
+class SizeOf:
+    """Size in bytes of a source's file, 0 when it is gone."""
+
+    def __init__(self, source: ObjectStore) -> None:
+        self._source = source
+
+    def __call__(self, path: str) -> int:
+        info = self._source.head(path)
+        return info.size if info else 0
+
+
+def _scan(commits: Iterable[Commit], identity: Identity) -> _Found:
+    version: int | None = None
+    states: list[Checkpoint] = []
+    legacy: Checkpoint | None = None
+    for commit in commits:
+        mine = commit.txns.get(identity.app_id)
+        if mine is not None:
+            version = mine if version is None else version
+            states.extend(_states_of(commit, mine, identity))
+            if states and states[0].sequence == version:
+                break
+        legacy = legacy or _legacy_of(commit, identity)
+    return _Found(version, tuple(states), legacy)
+
+
+def _states_of(commit: Commit, sequence: int, identity: Identity) -> list[Checkpoint]:
+    try:
+        state = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
+    except UnreadableState:
+        return []
+    return [state] if state.sequence == sequence else []
+
+
+def _legacy_of(commit: Commit, identity: Identity) -> Checkpoint | None:
+    states = (decode_app_id(app_id, pipeline=identity.pipeline, source=identity.source) for app_id in commit.txns)
+    return next((state for state in states if state is not None), None)
+
+
+def _fresh(
+    table: Table, identity: Identity, legacy: Checkpoint | None, late_overlap_secs: float, log: Log
+) -> Checkpoint:
+    if legacy is not None:
+        return _taken_over(legacy, identity, late_overlap_secs, log)
+    if table.holds_rows():
+        if table.txn_version(identity.app_id) is not None:
+            raise LostRace(f"the first commit of source {identity.source_id} came from another job just now")
+        raise RecoveryError(
+            f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both or "
+            "neither. The likely cause is a table that was copied or rebuilt without its log, or a foreign writer that "
+            "used this source's name. Restore the table with its log, or give the source another name and remove its "
+            "rows from the table first."
+        )
+    return Checkpoint(pipeline=identity.pipeline, source=identity.source)
+
+
+def _taken_over(legacy: Checkpoint, identity: Identity, late_overlap_secs: float, log: Log) -> Checkpoint:
+    """The first Blizzard's state. Its rows do not say which file they are of, so the table cannot be asked about files
+    below its watermarks: what is not newer than the state counts as seen. Version 2 has one watermark for all
+    partitions, which says nothing of the others."""
+    if legacy.delta_version >= 0:
+        raise RecoveryError(
+            f"the table holds a state of schema version 2 for source {identity.source_id}. Expected version 1 or 3: "
+            "one watermark for all partitions does not say which files of the others are in the table, and going on "
+            "would double their rows. Ingest into a new table, or keep the first Blizzard for this source."
+        )
+    log("state_taken_over", source=identity.source_id, watermark=legacy.watermark)
+    return replace(legacy, late_swept_ts=legacy.last_update_ts + late_overlap_secs)
+
+
+def _repair(
+    table: Table,
+    identity: Identity,
+    older: Checkpoint | None,
+    version: int,
+    folder_of: FolderOf,
+    slice_threshold_bytes: int,
+    sizes: SizeOf,
+    log: Log,
+) -> Checkpoint:
+    """Add to an older state what the commits after it hold; without any, take all from the table's rows."""
+    base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+    committed = table.files_after(base.sequence)
+    files = dict(base.files)
+    for path, last_row in committed.items():
+        sliced = base.files.get(path, FINISHED) != FINISHED or sizes(path) > slice_threshold_bytes
+        files[path] = last_row + 1 if sliced else FINISHED
+    settling = Settling.of(replace(base, files=MappingProxyType(files)), folder_of)
+    settling.prune()
+    log(
+        "state_repaired",
+        source=identity.source_id,
+        from_sequence=base.sequence if older else None,
+        to_sequence=version,
+        files_added=len(committed),
+    )
+    return replace(settling.onto(base, active=True), sequence=version)

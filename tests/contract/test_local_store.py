@@ -1,0 +1,200 @@
+"""What only a local directory has: a root to stay below, links, half-written files, files that vanish."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blizzard.errors import AccessDenied, BucketMissing, NotFound, StorageError
+from blizzard.storage.local import TEMPORARY, LocalStore
+
+
+def _keys(store: LocalStore, **arguments: Any) -> list[str]:
+    return [info.key for info in store.list(**arguments)]
+
+
+def _fill(store: LocalStore, *keys: str) -> LocalStore:
+    for key in keys:
+        store.put(key, key.encode())
+    return store
+
+
+class Events:
+    """A log that remembers."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, dict[str, object]]] = []
+
+    def __call__(self, event: str, /, **fields: object) -> None:
+        self.seen.append((event, fields))
+
+
+@pytest.mark.parametrize("key", ["../up", "a/../../up", "/etc/passwd", "a//b", "./a", "a/.", "..", "nul\0"], ids=ascii)
+def test_a_local_key_never_leaves_the_root(tmp_path: Path, key: str) -> None:
+    store = LocalStore(tmp_path / "root")
+    (tmp_path / "up").write_bytes(b"secret")
+    for call in (store.get, store.head, lambda key: store.put(key, b""), lambda key: store.delete([key])):
+        with pytest.raises(StorageError, match="relative path"):
+            call(key)
+    with pytest.raises(StorageError, match="relative path"):
+        list(store.list(f"{key}/"))
+    assert (tmp_path / "up").read_bytes() == b"secret"
+
+
+def test_symbolic_links_are_skipped_in_a_listing_and_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_bytes(b"secret")
+    root, events = tmp_path / "root", Events()
+    store = _fill(LocalStore(root, log=events), "real/file")
+    (root / "file-link").symlink_to("../outside/secret")
+    (root / "folder-link").symlink_to("../outside")
+    (root / "real/loop").symlink_to("..")
+    assert _keys(store) == ["real/file"] == _keys(store)
+    assert list(store.list_folders()) == ["real/"]
+    assert sorted(str(fields["key"]) for _, fields in events.seen) == ["file-link", "folder-link", "real/loop"]
+    assert {fields["reason"] for _, fields in events.seen} == {"symbolic links are not followed"}
+    for key in ("file-link", "folder-link/secret", "folder-link/new", "real/loop/real/file"):
+        for call in (store.get, lambda key: store.put(key, b"overwritten"), lambda key: store.delete([key])):
+            with pytest.raises(StorageError, match="symbolic link"):
+                call(key)
+    assert (tmp_path / "outside/secret").read_bytes() == b"secret"
+    assert list((tmp_path / "outside").iterdir()) == [tmp_path / "outside/secret"]
+
+
+def test_a_root_that_is_a_symbolic_link_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store = _fill(LocalStore(tmp_path / "link"), "a/b")
+    assert _keys(store) == ["a/b"]
+    assert store.get("a/b") == b"a/b"
+
+
+def test_names_that_are_no_text_and_things_that_are_no_files_are_skipped_with_an_event_each(tmp_path: Path) -> None:
+    events = Events()
+    store = _fill(LocalStore(tmp_path, log=events), "good")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad-\xff")).write_bytes(b"")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/folder-\xfe")).mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert _keys(store) == ["good"]
+    assert _keys(store) == ["good"]
+    assert sorted(str(fields["key"]) for _, fields in events.seen) == ["bad-\\udcff", "folder-\\udcfe/", "pipe"]
+    assert {event for event, _ in events.seen} == {"object_skipped"}
+    with pytest.raises(NotFound, match="not a regular file"):
+        store.get("pipe")
+
+
+def test_a_missing_root_is_an_error_for_a_source_and_empty_for_a_table(tmp_path: Path) -> None:
+    with pytest.raises(BucketMissing, match="no such folder"):
+        list(LocalStore(tmp_path / "typo").list("pending/"))
+    with pytest.raises(BucketMissing, match="no such folder"):
+        list(LocalStore(tmp_path / "typo").list_folders())
+    table = LocalStore(tmp_path / "new/table", may_be_missing=True)
+    assert _keys(table) == []
+    table.create("pending/1", b"first")
+    assert _keys(table) == ["pending/1"]
+
+
+def test_what_a_killed_writer_left_is_never_listed(tmp_path: Path) -> None:
+    program = f"""
+import os
+from blizzard.storage.local import LocalStore
+os.link = os.replace = lambda *_: os._exit(9)
+os.rename = os.replace
+import pathlib
+pathlib.Path.replace = lambda *_: os._exit(9)
+LocalStore({str(tmp_path)!r}).{{}}("folder/k", b"half")
+"""
+    for call in ("put", "create"):
+        assert subprocess.run([sys.executable, "-c", program.format(call)], timeout=60).returncode == 9
+    left = [path.name for path in (tmp_path / "folder").iterdir()]
+    assert [name.startswith(TEMPORARY) for name in left] == [True, True]
+    store = LocalStore(tmp_path)
+    assert _keys(store) == []
+    store.create("folder/k", b"whole")
+    assert _keys(store) == ["folder/k"]
+    with pytest.raises(StorageError, match="another name"):
+        store.put("folder/" + left[0], b"")
+
+
+def test_files_that_vanish_while_they_are_listed_are_skipped(tmp_path: Path) -> None:
+    store = _fill(LocalStore(tmp_path), "a", "b", "c/1", "d")
+    listing = store.list()
+    assert next(listing).key == "a"
+    (tmp_path / "b").unlink()
+    (tmp_path / "c/1").unlink()
+    (tmp_path / "c").rmdir()
+    assert [info.key for info in listing] == ["d"]
+
+
+def test_a_local_file_that_grows_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    store = _fill(LocalStore(tmp_path), "k")
+    with store.open("k") as reader:
+        with (tmp_path / "k").open("ab") as file:
+            file.write(b"more")
+        with pytest.raises(StorageError, match="changed while it was read"):
+            reader.read()
+
+
+def test_a_local_file_that_is_replaced_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
+    store = _fill(LocalStore(tmp_path), "old")
+    with store.open("old") as reader:
+        store.put("old", b"new content")
+        assert reader.read() == b"old"
+
+
+def test_an_etag_tells_files_apart_that_were_written_within_one_tick_of_the_clock(tmp_path: Path) -> None:
+    store, etags = LocalStore(tmp_path), set()
+    for content in (b"a", b"b"):
+        store.put("k", content)
+        os.utime(tmp_path / "k", ns=(0, 0))
+        etags |= {info.etag for info in store.list()}
+    assert len(etags) == 2
+
+
+def test_only_what_is_yielded_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _fill(LocalStore(tmp_path), *(f"a/{n}" for n in range(9)), *(f"b/{n}" for n in range(9)))
+    scanned: list[str] = []
+    scandir = os.scandir
+
+    def remembering(path: Path) -> Any:
+        scanned.append(path.name)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", remembering)
+    assert _keys(store, prefix="b/", start_after="b/6") == ["b/7", "b/8"]
+    assert _keys(store, start_after="a0") == [f"b/{n}" for n in range(9)]
+    assert scanned == ["b", tmp_path.name, "b"]
+
+
+def test_a_file_system_without_hard_links_is_refused_by_create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(StorageError, match="no hard links"):
+        LocalStore(tmp_path).create("k", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_and_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scandir(path: Path) -> object:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    store = _fill(LocalStore(tmp_path), "closed/k")
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(AccessDenied, match="closed"):
+        list(store.list("closed/"))
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error_on_writing(tmp_path: Path) -> None:
+    store = _fill(LocalStore(tmp_path), "a", "folder/k")
+    for key in ("a/below", "folder"):
+        with pytest.raises(StorageError, match=key):
+            store.put(key, b"")
+    with pytest.raises(StorageError, match="expected a folder, found a file"):
+        list(LocalStore(tmp_path / "a").list())

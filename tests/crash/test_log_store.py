@@ -1,0 +1,255 @@
+"""One winner for each version of a Delta log, whoever else writes it, and whatever becomes of the answers."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from blizzard.spark_settings import LOG_STORES, settings
+from infra.local.process import LocalAws
+from tests.crash.logstore.jvm import ROOT, Driver, Server, compile_driver, serving
+from tests.fixtures_bad_day import BadDay, Handler, losing_the_answer, refusing, resetting
+
+pytestmark = pytest.mark.spark
+
+VERSIONS = 1000
+S3_STORE, LOCAL_STORE = LOG_STORES["s3a"], LOG_STORES["file"]
+DELTAS_S3_STORE, DELTAS_LOCAL_STORE = "io.delta.storage.S3SingleDriverLogStore", "io.delta.storage.LocalLogStore"
+WITHOUT_HARD_LINKS = "LogStoreDriver$WithoutHardLinks"
+
+
+class TwoWinners(AssertionError):
+    """Both writers were told that a version is theirs, and one of the two commits is gone."""
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory, aws: LocalAws) -> Driver:
+    return compile_driver(tmp_path_factory.mktemp("classes"), aws.environment())
+
+
+@pytest.fixture(scope="module")
+def server(driver: Driver) -> Iterator[Server]:
+    with serving(driver) as server:
+        yield server
+
+
+def hadoop_settings(endpoint: str | None = None) -> list[str]:
+    """Just what a session gets, without the prefix that takes a setting from Spark to Hadoop."""
+    prefix = "spark.hadoop."
+    given = settings(jars_dir=str(ROOT / "jars"), s3_endpoint=endpoint)
+    return [f"{key.removeprefix(prefix)}={value}" for key, value in given.items() if key.startswith(prefix)]
+
+
+def commit_name(version: int) -> str:
+    return f"{version:020d}.json"
+
+
+def content(writer: str, version: int) -> str:
+    return f'{{"writer":"{writer}"}}\n{{"version":{version}}}\n'
+
+
+class S3Log:
+    """A log that is all there is in its bucket."""
+
+    def __init__(self, aws: LocalAws, bucket: str) -> None:
+        self.uri = f"s3a://{bucket}/_delta_log"
+        self._bucket, self._client = bucket, aws.client("s3")
+
+    def read(self, version: int) -> str:
+        found = self._client.get_object(Bucket=self._bucket, Key=f"_delta_log/{commit_name(version)}")
+        return str(found["Body"].read().decode())
+
+    def put_by_somebody(self, version: int) -> None:
+        body = content("somebody", version).encode()
+        self._client.put_object(Bucket=self._bucket, Key=f"_delta_log/{commit_name(version)}", Body=body)
+
+
+@pytest.fixture
+def s3_log(aws: LocalAws, bucket: str) -> S3Log:
+    return S3Log(aws, bucket)
+
+
+# --- Two JVMs race for each version -----------------------------------------------------------------------------------
+
+
+def check(winners: list[list[int]], held: Callable[[int], str]) -> None:
+    """`held`: what the log holds of a version. Raises TwoWinners, or AssertionError for everything else."""
+    assert all(winners), "a version that nobody won"
+    doubled = [version for version, won in enumerate(winners) if len(won) > 1]
+    if doubled:
+        raise TwoWinners(f"{len(doubled)} of {len(winners)} versions, the first is {doubled[0]}")
+    for version, (winner,) in enumerate(winners):
+        assert held(version) == content(f"writer-{winner}", version)
+    assert {winner for (winner,) in winners} == {0, 1}, "one writer won every version: this was no race"
+
+
+def test_two_jvms_have_one_winner_for_each_version_on_s3(
+    driver: Driver, aws: LocalAws, s3_log: S3Log, tmp_path: Path
+) -> None:
+    winners = driver.race(S3_STORE, s3_log.uri, VERSIONS, tmp_path, hadoop_settings(aws.endpoint))
+    check(winners, s3_log.read)
+
+
+def test_two_jvms_have_one_winner_for_each_version_on_local_files(driver: Driver, tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    winners = driver.race(LOCAL_STORE, log.as_uri(), VERSIONS, tmp_path, hadoop_settings())
+    check(winners, lambda version: (log / commit_name(version)).read_text())
+    assert len(list(log.iterdir())) == VERSIONS, "something beside the commits is left behind"
+
+
+@pytest.mark.xfail(raises=TwoWinners, strict=True, reason="what Delta ships looks first and writes then")
+def test_two_jvms_have_one_winner_for_each_version_on_s3_with_deltas_own_log_store(
+    driver: Driver, aws: LocalAws, s3_log: S3Log, tmp_path: Path
+) -> None:
+    # Nearly every version has two winners: fewer of them show it as well, and each takes more requests.
+    winners = driver.race(DELTAS_S3_STORE, s3_log.uri, VERSIONS // 10, tmp_path, hadoop_settings(aws.endpoint))
+    check(winners, s3_log.read)
+
+
+# --- Answers that are lost, and refusals ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(aws: LocalAws) -> Iterator[BadDay]:
+    with BadDay(aws.endpoint) as proxy:
+        threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+        yield proxy
+        proxy.shutdown()
+
+
+class Writer:
+    """Commits version 7 through a proxy that misbehaves."""
+
+    def __init__(self, server: Server, proxy: BadDay, log: S3Log) -> None:
+        self._server, self._proxy, self._log = server, proxy, log
+
+    def create(self) -> str:
+        given = hadoop_settings(self._proxy.endpoint)
+        (answer,) = self._server.ask("write", S3_STORE, self._log.uri, "me", 7, "false", *given)
+        return answer
+
+    @property
+    def committed(self) -> str:
+        """Whose commit the log holds."""
+        return next(who for who in ("me", "somebody") if self._log.read(7) == content(who, 7))
+
+    @property
+    def statuses(self) -> list[int | None]:
+        """What S3 answered to each conditional PUT, lost answers included."""
+        return [e.status for e in self._proxy.exchanges if e.headers.get("if-none-match") == "*"]
+
+
+@pytest.fixture
+def writer(server: Server, proxy: BadDay, s3_log: S3Log) -> Writer:
+    return Writer(server, proxy, s3_log)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_commit_whose_answer_was_lost_is_recognised_as_ones_own(writer: Writer, proxy: BadDay, times: int) -> None:
+    proxy.inject("PUT", *[losing_the_answer] * times)
+    assert writer.create() == "won 7"
+    assert writer.statuses == [200] + [412] * times
+    assert writer.committed == "me"
+
+
+def test_a_request_that_was_lost_is_sent_again(writer: Writer, proxy: BadDay) -> None:
+    proxy.inject("PUT", resetting)
+    assert writer.create() == "won 7"
+    assert writer.statuses == [None, 200]
+    assert writer.committed == "me"
+
+
+def test_a_commit_of_somebody_else_is_refused_though_the_answer_was_lost(
+    writer: Writer, proxy: BadDay, s3_log: S3Log
+) -> None:
+    s3_log.put_by_somebody(7)
+    proxy.inject("PUT", losing_the_answer)
+    assert writer.create() == "lost 7"
+    assert writer.statuses == [412, 412]
+    assert writer.committed == "somebody"
+
+
+def test_a_commit_that_somebody_else_made_between_two_tries_is_refused(
+    writer: Writer, proxy: BadDay, s3_log: S3Log
+) -> None:
+    def overtaken(handler: Handler) -> None:
+        s3_log.put_by_somebody(7)
+        resetting(handler)
+
+    proxy.inject("PUT", overtaken)
+    assert writer.create() == "lost 7"
+    assert writer.committed == "somebody"
+
+
+def test_a_conflict_of_two_requests_is_tried_again(writer: Writer, proxy: BadDay) -> None:
+    proxy.inject("PUT", *[refusing(409, "ConditionalRequestConflict")] * 3)
+    assert writer.create() == "won 7"
+    assert writer.committed == "me"
+
+
+def test_a_conflict_that_does_not_end_is_an_error(writer: Writer, proxy: BadDay) -> None:
+    proxy.inject("PUT", *[refusing(409, "ConditionalRequestConflict")] * 50)
+    answer = writer.create()
+    assert answer.startswith("failed")
+    assert "ConditionalRequestConflict" in answer
+
+
+def test_a_commit_that_s3_does_not_allow_is_an_error_and_no_lost_race(writer: Writer, proxy: BadDay) -> None:
+    proxy.inject("PUT", refusing(403, "AccessDenied"))
+    assert writer.create().startswith("failed java.nio.file.AccessDeniedException")
+
+
+def test_a_commit_is_one_request(writer: Writer, proxy: BadDay) -> None:
+    proxy.inject("PUT")
+    assert writer.create() == "won 7"
+    assert [exchange.method for exchange in proxy.exchanges] == ["PUT"]
+
+
+def test_a_file_system_without_conditional_create_is_refused(server: Server, tmp_path: Path) -> None:
+    (answer,) = server.ask("write", S3_STORE, tmp_path.as_uri(), "me", 7, "false")
+    assert "has no conditional create" in answer
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_on_s3_is_listed_from_a_version_on_overwritten_and_read(
+    server: Server, aws: LocalAws, s3_log: S3Log
+) -> None:
+    given = hadoop_settings(aws.endpoint)
+    for version in (1, 2, 3):
+        s3_log.put_by_somebody(version)
+    assert server.ask("list", S3_STORE, s3_log.uri, 2, *given) == [commit_name(2), commit_name(3)]
+    assert server.ask("write", S3_STORE, s3_log.uri, "me", 3, "true", *given) == ["won 3"]
+    assert server.ask("read", S3_STORE, s3_log.uri, 3, *given) == content("me", 3).splitlines()
+
+
+# --- Local files ------------------------------------------------------------------------------------------------------
+
+
+def test_an_overwrite_replaces_the_file_whatever_checksum_lies_beside_it(server: Server, tmp_path: Path) -> None:
+    assert server.ask("write", DELTAS_LOCAL_STORE, tmp_path.as_uri(), "an-earlier-one", 7, "false") == ["won 7"]
+    assert (tmp_path / f".{commit_name(7)}.crc").exists()
+    assert server.ask("write", LOCAL_STORE, tmp_path.as_uri(), "me", 7, "true") == ["won 7"]
+    assert server.ask("read", LOCAL_STORE, tmp_path.as_uri(), 7) == content("me", 7).splitlines()
+
+
+def test_what_a_killed_writer_left_is_neither_listed_nor_in_the_way(server: Server, tmp_path: Path) -> None:
+    (tmp_path / f".{commit_name(7)}.0b5c9d1e.tmp").write_text('{"half":')
+    assert server.ask("list", LOCAL_STORE, tmp_path.as_uri(), 0) == []
+    assert server.ask("write", LOCAL_STORE, tmp_path.as_uri(), "me", 7, "false") == ["won 7"]
+    assert server.ask("list", LOCAL_STORE, tmp_path.as_uri(), 0) == [commit_name(7)]
+
+
+def test_a_file_system_without_hard_links_is_named_and_nothing_is_written(server: Server, tmp_path: Path) -> None:
+    (answer,) = server.ask("write", WITHOUT_HARD_LINKS, tmp_path.as_uri(), "me", 7, "false")
+    assert f"if the file system of {tmp_path} has none" in answer
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_signs_that_a_uri_encodes_holds_a_log(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "a table+%41 é"
+    folder.mkdir()
+    # As Hadoop spells it: not encoded.
+    assert server.ask("write", LOCAL_STORE, f"file:{folder}", "me", 7, "false") == ["won 7"]
+    assert (folder / commit_name(7)).read_text() == content("me", 7)

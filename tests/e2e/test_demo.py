@@ -1,0 +1,19 @@
+"""The demo itself, as a newcomer runs it with no terminal."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def test_the_demo_kills_the_job_and_ends_with_nothing_missing_and_nothing_doubled() -> None:
+    words = [sys.executable, "-m", "infra.local.demo"]
+    done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=280)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert any(line.startswith("killed the Spark job in the middle of batch") for line in lines)
+    assert any("sweep found" in line for line in lines)
+    assert {"rows in      18200", "rows out     18200", "missing      0", "doubled      0", "silent       0"} <= set(
+        lines
+    )

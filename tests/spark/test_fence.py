@@ -1,0 +1,112 @@
+"""One winner: whoever commits second finds out, throws its batch away and plans anew."""
+
+import pytest
+
+from tests.spark.lake import Lake, event_of, exit_of, ids, run
+
+pytestmark = pytest.mark.spark
+
+
+def test_two_jobs_at_once_put_every_row_in_once_and_both_end_well(lake: Lake) -> None:
+    lake.settings |= {"checkpoint": {"interval_files": 4}}
+    for n in range(24):
+        lake.put(f"{n:02d}.ndjson.gz", *ids(10 * n, 10 * n + 10))
+    lake.write_config()
+    with lake.process() as one, lake.process() as other:
+        totals = [event_of(job, "drained") for job in (one, other)]
+        exits = [exit_of(job) for job in (one, other)]
+    assert exits == [0, 0]
+    verdict = lake.verdict()
+    assert verdict.good, list(verdict.lines())
+    assert verdict.rows_out == 240
+    assert sum(job["lost_races"] for job in totals) > 0, "they never met, so this has shown nothing"
+
+
+def test_a_job_that_is_overtaken_throws_its_batch_away(lake: Lake) -> None:
+    lake.put("a.ndjson.gz", *ids(0, 3))
+    lake.run()
+    lake.put("b.ndjson.gz", *ids(3, 6))
+    slow, fast = lake.job(), lake.job()
+    lake.meanwhile["batch_read"] = lambda: run(fast)
+    totals = run(slow)
+    assert (totals.lost_races, totals.commits) == (1, 0)
+    assert lake.verdict().good
+
+
+def test_of_two_first_commits_one_makes_the_table(lake: Lake) -> None:
+    lake.put("a.ndjson.gz", *ids(0, 3))
+    slow, fast = lake.job(), lake.job()
+    lake.meanwhile["batch_read"] = lambda: run(fast)
+    assert run(slow).lost_races == 1
+    assert lake.versions() == [0]
+    assert lake.verdict().good
+
+
+def test_the_loser_goes_on_with_what_the_winner_has_left(lake: Lake) -> None:
+    lake.settings |= {"checkpoint": {"interval_files": 1}}
+    for n in range(3):
+        lake.put(f"{n}.ndjson.gz", *ids(n, n + 1))
+    slow, fast = lake.job(), lake.job()
+    fast.sweep(late=False, announce=True)
+    lake.meanwhile["batch_read"] = lambda: fast.ingest.step(draining=True)
+    totals = run(slow)
+    assert (totals.lost_races, totals.commits) == (1, 2)
+    assert lake.verdict().good
+
+
+TWO = {
+    "landing": {"schema": "id STRING NOT NULL, n BIGINT"},
+    "partner": {"schema": "id STRING NOT NULL, region STRING", "pattern": "**/*.ndjson"},
+}
+
+
+def test_two_sources_with_the_same_paths_do_not_get_in_each_others_way(lake: Lake) -> None:
+    for start, (name, more) in enumerate([("landing", {"n": 7}), ("partner", {"region": "north"})]):
+        lake.put("day/a.ndjson", {"id": f"{start}-a", **more}, source=name)
+        lake.put("day/b.ndjson", {"id": f"{start}-b", **more}, source=name)
+    for _ in range(2):
+        for job in lake.jobs(TWO):
+            run(job, late=True)
+    found = [(row["_source"]["source"], row["_source"]["file"], row["id"]) for row in lake.rows()]
+    assert found == [
+        ("events:landing", "day/a.ndjson", "0-a"),
+        ("events:landing", "day/b.ndjson", "0-b"),
+        ("events:partner", "day/a.ndjson", "1-a"),
+        ("events:partner", "day/b.ndjson", "1-b"),
+    ]
+    assert [(row["n"], row["region"]) for row in lake.rows()][1:3] == [(7, None), (None, "north")]
+
+
+def test_a_file_overwritten_in_one_source_leaves_the_same_path_of_the_other_alone(lake: Lake) -> None:
+    wanted = {name: settings | {"on_overwrite": "replace"} for name, settings in TWO.items()}
+    for name in wanted:
+        lake.put("a.ndjson", {"id": f"old {name}"}, source=name)
+    for job in lake.jobs(wanted):
+        run(job)
+    lake.put("a.ndjson", {"id": "new landing"}, source="landing")
+    for job in lake.jobs(wanted):
+        run(job, late=True)
+    assert lake.ids() == ["new landing", "old partner"]
+
+
+def test_two_sources_that_make_the_table_at_once_both_get_their_columns(lake: Lake) -> None:
+    for name in TWO:
+        lake.put("a.ndjson", {"id": name, "n": 1, "region": "north"}, source=name)
+    landing, partner = lake.jobs(TWO)
+    lake.meanwhile["batch_read"] = lambda: run(partner)
+    run(landing)
+    assert [(row["id"], row["n"], row["region"]) for row in lake.rows()] == [
+        ("landing", 1, None),
+        ("partner", None, "north"),
+    ]
+
+
+def test_a_commit_between_planning_and_reading_of_another_source_is_no_race(lake: Lake) -> None:
+    for name in TWO:
+        lake.put("a.ndjson", {"id": name}, source=name)
+    landing, partner = lake.jobs(TWO)
+    run(landing)
+    lake.put("b.ndjson", {"id": "second"}, source="landing")
+    lake.meanwhile["batch_read"] = lambda: run(partner)
+    assert run(landing).lost_races == 0
+    assert lake.ids() == ["landing", "second", "partner"]

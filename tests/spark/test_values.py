@@ -1,0 +1,191 @@
+"""What becomes of each value that JSON may hold where the schema wants a type: right in the table, or dead-lettered."""
+
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = """
+    id STRING NOT NULL,
+    yes BOOLEAN,
+    i8 TINYINT, i16 SMALLINT, i32 INT, i64 BIGINT,
+    f32 FLOAT, f64 DOUBLE, money DECIMAL(5,2),
+    day DATE, at TIMESTAMP, wall TIMESTAMP_NTZ,
+    bytes BINARY, text STRING,
+    point STRUCT<x: INT NOT NULL, y: STRING>,
+    list ARRAY<INT>,
+    dict MAP<STRING, INT>,
+    points ARRAY<STRUCT<x: INT NOT NULL>>,
+    named MAP<STRING, STRUCT<x: INT NOT NULL>>,
+    deep STRUCT<inner: STRUCT<points: ARRAY<STRUCT<x: INT NOT NULL>>>>
+"""
+
+GOOD: list[tuple[str, str, Any]] = [
+    ("yes", "true", True),
+    ("yes", "null", None),
+    ("i8", "-128", -128),
+    ("i8", "127", 127),
+    ("i16", "-32768", -32768),
+    ("i32", "2147483647", 2147483647),
+    ("i64", "9223372036854775807", 9223372036854775807),
+    ("i64", "-9223372036854775808", -9223372036854775808),
+    ("f32", "1.5", 1.5),
+    ("f64", "0.1", 0.1),
+    ("f64", "17", 17.0),
+    ("f64", "1e3", 1000.0),
+    ("f64", "Infinity", math.inf),
+    ("money", "123.45", Decimal("123.45")),
+    ("money", "7", Decimal("7.00")),
+    ("money", '"123.45"', Decimal("123.45")),
+    ("day", '"2024-01-28"', date(2024, 1, 28)),
+    ("at", '"2024-01-28T12:00:00Z"', datetime(2024, 1, 28, 12, tzinfo=UTC)),
+    ("at", '"2024-01-28T12:00:00.123456+02:00"', datetime(2024, 1, 28, 10, 0, 0, 123456, UTC)),
+    ("at", '"2024-01-28 12:00:00"', datetime(2024, 1, 28, 12, tzinfo=UTC)),
+    ("at", "1706443200", datetime(2024, 1, 28, 12, tzinfo=UTC)),
+    ("wall", '"2024-01-28T12:00:00"', datetime(2024, 1, 28, 12)),  # noqa: DTZ001 - it has no zone
+    ("bytes", '"AP8="', b"\x00\xff"),
+    ("text", '"\\u00e9 \\ud83d\\ude00 \\u0000"', "\u00e9 \U0001f600 \x00"),
+    ("text", '""', ""),
+    ("text", '{"a": [1, 2.5]}', '{"a":[1,2.5]}'),
+    ("point", '{"x": 1, "z": 2}', {"x": 1, "y": None}),
+    ("point", "null", None),
+    ("list", "[1, null]", [1, None]),
+    ("list", "[]", []),
+    ("dict", '{"a": 1, "b": null}', [("a", 1), ("b", None)]),
+    ("points", '[{"x": 1}, null]', [{"x": 1}, None]),
+    ("named", '{"a": {"x": 1}, "b": null}', [("a", {"x": 1}), ("b", None)]),
+    ("deep", '{"inner": null}', {"inner": None}),
+    ("_blizzard_corrupt", '"a key as long as it likes"', None),
+]
+
+WRONG_TYPE: list[tuple[str, str]] = [
+    ("yes", '"true"'),
+    ("yes", "1"),
+    ("yes", '""'),
+    ("i8", "128"),
+    ("i8", "200"),
+    ("i8", "-129"),
+    ("i8", "1.0"),
+    ("i16", "40000"),
+    ("i32", "2147483648"),
+    ("i32", '"1"'),
+    ("i64", '"1"'),
+    ("i64", "1.0"),
+    ("i64", "1e3"),
+    ("i64", "9223372036854775808"),
+    ("i64", "NaN"),
+    ("i64", "true"),
+    ("i64", '""'),
+    ("i64", "{}"),
+    ("i64", "[1]"),
+    ("f64", '"1.5"'),
+    ("f64", '""'),
+    ("f64", "true"),
+    ("money", "1234.5"),
+    ("money", '"a lot"'),
+    ("money", '""'),
+    ("money", "true"),
+    ("day", '"2024-02-30"'),
+    ("day", '"28.01.2024"'),
+    ("day", '"20240128"'),
+    ("day", '"197"'),
+    ("day", '"19750"'),
+    ("day", "19750"),
+    ("day", '""'),
+    ("at", '"noon"'),
+    ("at", '"2024-01-28T25:00:00Z"'),
+    ("at", '""'),
+    ("at", "1.5"),
+    ("at", "true"),
+    ("at", "1706443200000000000"),
+    ("wall", '"noon"'),
+    ("wall", "1706443200"),
+    ("bytes", '"no base64!"'),
+    ("bytes", "1"),
+    ("point", "[1]"),
+    ("point", '"{}"'),
+    ("point", '""'),
+    ("point", '{"x": "1"}'),
+    ("list", "1"),
+    ("list", "{}"),
+    ("list", '[1, "2"]'),
+    ("list", '""'),
+    ("dict", "[1]"),
+    ("dict", '{"a": "1"}'),
+    ("points", '[{"x": 1}, {"x": true}]'),
+    ("named", '{"a": {"x": "1"}}'),
+    ("deep", '{"inner": {"points": [{"x": 1.5}]}}'),
+]
+
+MISSING: list[tuple[str, str]] = [
+    ("point.x", '{"point": {"y": "a"}}'),
+    ("point.x", '{"point": {"x": null}}'),
+    ("points[].x", '{"points": [{"x": 1}, {}]}'),
+    ("named{}.x", '{"named": {"a": {"x": null}}}'),
+    ("deep.inner.points[].x", '{"deep": {"inner": {"points": [{"x": null}]}}}'),
+]
+
+
+def record(column: str, value: str) -> str:
+    return f'{{"id": "x", "{column}": {value}}}'
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
+    """Everything above in one file, the good and the bad in turns."""
+    lake = Lake(tmp_path_factory.mktemp("values"), spark, {"schema": SCHEMA})
+    lake.put("good.ndjson", *(record(column, value) for column, value, _ in GOOD))
+    lake.put("wrong.ndjson", *(record(column, value) for column, value in WRONG_TYPE), '{"id": "the last"}')
+    incomplete = (f'{{"id": "x", {line[1:]}' for _, line in MISSING)
+    lake.put("missing.ndjson", *incomplete, '{"text": "no id"}', '{"id": null}', '{"id": "the last"}')
+    lake.run()
+    return lake
+
+
+def rows_of(lake: Lake, file: str) -> dict[int, dict[str, Any]]:
+    return {row["_source"]["row"]: row for row in lake.rows() if row["_source"]["file"] == file}
+
+
+def letters_of(lake: Lake, file: str) -> dict[int, dict[str, Any]]:
+    return {letter["row"]: letter for letter in lake.letters() if letter["path"] == file}
+
+
+def test_every_value_that_fits_its_type_is_in_the_table_as_it_was(read: Lake) -> None:
+    rows = rows_of(read, "good.ndjson")
+    found = [rows[n].get(column) if n in rows else "nothing" for n, (column, _, _) in enumerate(GOOD)]
+    assert found == [expected for _, _, expected in GOOD]
+
+
+def test_a_value_of_the_wrong_type_is_dead_lettered_and_the_reason_names_its_column(read: Lake) -> None:
+    letters = letters_of(read, "wrong.ndjson")
+    reasons = [letters.get(n, {}).get("error", "silent").partition(":")[0] for n in range(len(WRONG_TYPE))]
+    assert list(zip(WRONG_TYPE, reasons, strict=True)) == [(case, case[0]) for case in WRONG_TYPE]
+
+
+def test_nothing_of_a_record_with_a_wrong_value_is_in_the_table(read: Lake) -> None:
+    assert [row["id"] for row in rows_of(read, "wrong.ndjson").values()] == ["the last"]
+
+
+def test_a_refused_record_is_kept_as_it_was_with_its_file_and_number(read: Lake) -> None:
+    letter = letters_of(read, "wrong.ndjson")[10]
+    assert (letter["path"], letter["row"], letter["stage"]) == ("wrong.ndjson", 10, "parse")
+    assert letter["raw"] == record(*WRONG_TYPE[10])
+    assert json.loads(letter["raw"])["i64"] == "1"
+    assert letter["etag"] == rows_of(read, "wrong.ndjson")[len(WRONG_TYPE)]["_source"]["etag"]
+
+
+def test_what_must_not_be_null_is_dead_lettered_at_any_depth(read: Lake) -> None:
+    letters = letters_of(read, "missing.ndjson")
+    reasons = [letters.get(n, {}).get("error", "silent") for n in range(len(MISSING) + 2)]
+    paths = [*(path for path, _ in MISSING), "id", "id"]
+    assert reasons == [f"{path}: NOT NULL, but it is missing or null" for path in paths]
+    assert [row["id"] for row in rows_of(read, "missing.ndjson").values()] == ["the last"]

@@ -1,0 +1,200 @@
+"""The `blizzard` command, `blizzard validate` and `blizzard schema`, as their user sees them."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+import blizzard.cli
+from blizzard.cli import COMMANDS, main
+from blizzard.config.json_schema import json_schema
+from blizzard.errors import BlizzardError, ConfigError
+
+ROOT = Path(__file__).parents[2]
+GOOD = """\
+pipelines:
+  events:
+    table_uri: s3://lake/events
+    sources:
+      landing: {uri: s3://landing/raw, schema: id STRING, pattern: "**/*.gz"}
+      logs: {uri: s3://landing/logs, format: text}
+"""
+BAD = GOOD.replace("pattern:", "patern:").replace("s3://lake", "${LAKE}")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "pipelines.yaml"
+
+
+def test_a_good_file_gives_a_line_for_each_source(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(GOOD)
+    assert main(["validate", "pipelines.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "events:landing: ndjson from s3://landing/raw/ (**/*.gz) into s3://lake/events",
+        "events:logs: text from s3://landing/logs/ (**) into s3://lake/events",
+    ]
+
+
+def test_a_bad_file_gives_every_problem_and_exit_code_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(BAD)
+    assert main(["validate", "pipelines.yaml"]) == 2
+    first, second, total = capsys.readouterr().out.splitlines()
+    assert first.startswith("pipelines.yaml:3: pipelines.events.table_uri: variable LAKE is not set; set it")
+    assert second.startswith("pipelines.yaml:5: pipelines.events.sources.landing.patern: unknown key")
+    assert total == "pipelines.yaml: 2 problems"
+
+
+def test_variables_come_from_the_environment(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE", "s3://sea")
+    file.write_text(GOOD.replace("s3://lake", "${LAKE}"))
+    assert main(["validate", str(file)]) == 0
+    assert "into s3://sea/events" in capsys.readouterr().out
+
+
+def test_a_file_that_is_not_there_is_a_problem_of_the_input(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "pipelines.yaml"]) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("pipelines.yaml: cannot be read: No such file or directory; expected the path")
+    assert out.endswith("pipelines.yaml: 1 problem\n")
+
+
+def answer(file: Path, text: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    file.write_text(text)
+    code = main(["validate", "--json", "pipelines.yaml"])
+    found = json.loads(capsys.readouterr().out)
+    assert code == (0 if found["valid"] else 2)
+    return found
+
+
+def test_programs_get_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(file, GOOD, capsys)
+    assert (found["valid"], found["problems"], len(found["sources"])) == (True, [], 2)
+    assert found["sources"][0] == {
+        "id": "events:landing",
+        "uri": "s3://landing/raw/",
+        "pattern": "**/*.gz",
+        "format": "ndjson",
+        "table_uri": "s3://lake/events",
+    }
+
+
+def test_programs_get_each_problem_in_its_parts(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(file, BAD, capsys)
+    assert (found["valid"], found["sources"]) == (False, [])
+    problem = found["problems"][0]
+    assert (problem["file"], problem["line"], problem["path"]) == ("pipelines.yaml", 3, "pipelines.events.table_uri")
+    assert problem["message"] == f"pipelines.yaml:3: pipelines.events.table_uri: {problem['text']}"
+
+
+# --- The schema ---
+
+
+def plain(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def fits(text: str) -> bool:
+    return jsonschema.Draft202012Validator(json_schema()).is_valid(plain(text))
+
+
+def test_the_schema_is_printed_ready_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"] == "Blizzard pipelines"
+
+
+def test_each_field_of_the_schema_is_explained() -> None:
+    schema = json_schema()
+    models = [schema, *schema["$defs"].values()]
+    unexplained = [name for model in models for name, field in model["properties"].items() if not field["description"]]
+    assert unexplained == []
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda example: example.name)
+def test_each_example_fits_the_schema(example: Path) -> None:
+    jsonschema.validate(plain(example.read_text()), json_schema(), jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("limit", ["5", "1GiB", "'512 MB'", "'${SIZE}'", "1.5KiB"])
+def test_sizes_fit_the_schema_as_numbers_texts_and_variables(limit: str) -> None:
+    assert fits(GOOD.replace("pattern:", f"limits: {{max_file_bytes: {limit}}}, pattern:"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        GOOD.replace("pattern:", "patern:"),
+        GOOD.replace("format: text", "format: json"),
+        GOOD.replace("uri: s3://landing/raw, ", ""),
+        GOOD.replace("  events:", "  a b:"),
+        GOOD.replace("pattern:", "settle_delay_secs: -1, pattern:"),
+        GOOD.replace("pattern:", "limits: {max_file_bytes: 1G}, pattern:"),
+        GOOD.replace("pattern:", "limits: {max_file_bytes: 0}, pattern:"),
+        GOOD.replace("pattern:", "partition_columns: {d: double}, pattern:"),
+    ],
+)
+def test_what_is_wrong_does_not_fit_the_schema(wrong: str) -> None:
+    assert fits(GOOD)
+    assert not fits(wrong)
+
+
+# --- The command itself ---
+
+
+def test_each_command_is_a_module_that_help_knows() -> None:
+    names = [path.stem for path in Path(blizzard.cli.__file__).parent.glob("[!_]*.py")]
+    assert {name for name in names if hasattr(import_module(f"blizzard.cli.{name}"), "command")} == set(COMMANDS)
+
+
+def test_help_lists_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert all(f"{name} {summary}" in out for name, summary in COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"Usage: blizzard {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["valdate", "x"], ["validate"], ["validate", "--jsn", "x"], ["--nothing"]])
+def test_a_wrong_call_is_a_problem_of_the_input(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert "Usage: blizzard" in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(ConfigError(["line one", "line two"]), 2), (BlizzardError("the table is on fire"), 1)]
+)
+def test_an_error_is_a_sentence_and_not_a_traceback(
+    error: BlizzardError, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr("blizzard.cli.schema.command", fails)
+    assert main(["schema"]) == code
+    assert capsys.readouterr().err == f"blizzard: {error}\n"
+
+
+def test_help_imports_no_command() -> None:
+    code = "import sys; from blizzard.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(run.stderr.split())
+    assert "blizzard.cli" in loaded
+    assert not {f"blizzard.cli.{name}" for name in COMMANDS} & loaded
+    assert not {"pydantic", "boto3", "pyspark", "pyarrow"} & loaded

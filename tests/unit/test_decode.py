@@ -1,0 +1,283 @@
+"""From an object's bytes to its lines: every codec, every line end, every way a file can be broken, within bounds."""
+
+import gzip
+import io
+import itertools
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from blizzard.dead_letters import Stage
+from spark_job.decode import CHUNK_BYTES, FileFault, Limits, compression_of, decompressed, lines, refusal, utf8
+
+MIB = 1 << 20
+SMALL = Limits(max_record_bytes=100, max_file_bytes=10_000)
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="zstd", asbytes=True))
+
+
+COMPRESS = {"none": bytes, "gzip": gzip.compress, "zstd": zstd}
+
+
+def lines_of(stored: bytes, compression: str = "none", limits: Limits = Limits()) -> list[bytes]:  # noqa: B008
+    return list(itertools.chain(*lines(decompressed(io.BytesIO(stored), compression), limits)))
+
+
+class Endless:
+    """An object that compresses `block`, again and again, up to `total_bytes`, as it is read: it is nowhere whole."""
+
+    def __init__(self, block: bytes, total_bytes: int) -> None:
+        self._pieces = self._compressed(block, total_bytes)
+        self._rest = b""
+
+    @staticmethod
+    def _compressed(block: bytes, total_bytes: int) -> Iterator[bytes]:
+        packer = zlib.compressobj(1, wbits=31)
+        for _ in range(total_bytes // len(block)):
+            yield packer.compress(block)
+        yield packer.flush()
+
+    def read(self, size: int = -1, /) -> bytes:
+        while len(self._rest) < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._rest += piece
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+
+# --- Which codec ---
+
+
+@pytest.mark.parametrize(
+    ("path", "codec"),
+    [
+        ("a.ndjson.gz", "gzip"),
+        ("A.NDJSON.GZ", "gzip"),
+        ("a.gzip", "gzip"),
+        ("a.zst", "zstd"),
+        ("a.zstd", "zstd"),
+        ("a.ndjson", "none"),
+        ("gz", "none"),
+        ("a.gz/b", "none"),
+    ],
+)
+def test_the_extension_tells_the_codec(path: str, codec: str) -> None:
+    assert compression_of(path, "auto") == codec
+
+
+def test_the_configuration_overrules_the_extension() -> None:
+    assert compression_of("a.ndjson.gz", "none") == "none"
+
+
+# --- Lines ---
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        (b"", []),
+        (b"a", [b"a"]),
+        (b"a\n", [b"a"]),
+        (b"a\nb", [b"a", b"b"]),
+        (b"a\r\nb\r\n", [b"a", b"b"]),
+        (b"a\n\nb\n", [b"a", b"", b"b"]),
+        (b"\n", [b""]),
+        (b"\xef\xbb\xbfa\nb", [b"a", b"b"]),
+        (b"\xef\xbb\xbfa", [b"a"]),
+        (b"a\n\xef\xbb\xbfb", [b"a", b"\xef\xbb\xbfb"]),
+        (b"a\rb\n", [b"a\rb"]),
+        (b"a\x0bb\xe2\x80\xa8c\n", [b"a\x0bb\xe2\x80\xa8c"]),
+    ],
+)
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_only_line_feeds_end_lines_and_a_last_one_needs_none(codec: str, stored: bytes, expected: list[bytes]) -> None:
+    assert lines_of(COMPRESS[codec](stored), codec) == expected
+
+
+@given(st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")), max_size=40))
+@example([b"\xef\xbb\xbf"])
+def test_lines_come_back_as_they_were_written_however_they_lie_in_chunks(records: list[bytes]) -> None:
+    stored = b"".join(record + b"\n" for record in records)
+    for size in (1, 7, 100):
+        chunks = (stored[start : start + size] for start in range(0, len(stored), size))
+        found = list(itertools.chain(*lines(lambda _, chunks=chunks: next(chunks, b""), Limits())))
+        expected = [records[0].removeprefix(b"\xef\xbb\xbf"), *records[1:]] if records else []
+        assert found == expected
+
+
+def test_a_line_longer_than_many_chunks_is_one_line() -> None:
+    long = b"x" * (3 * CHUNK_BYTES + 5)
+    assert lines_of(b"a\n" + long + b"\nb") == [b"a", long, b"b"]
+
+
+def test_a_gzip_file_of_several_members_is_all_read() -> None:
+    assert lines_of(gzip.compress(b"a\n") + gzip.compress(b"b\n"), "gzip") == [b"a", b"b"]
+
+
+def test_a_zstd_file_of_several_frames_is_all_read() -> None:
+    assert lines_of(zstd(b"a\n") + zstd(b"b\n"), "zstd") == [b"a", b"b"]
+
+
+def test_padding_with_zeros_behind_a_gzip_file_is_none_of_its_content() -> None:
+    assert lines_of(gzip.compress(b"a\n") + bytes(512), "gzip") == [b"a"]
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_an_empty_object_has_no_lines_whatever_its_codec(codec: str) -> None:
+    assert lines_of(b"", codec) == []
+
+
+# --- Broken files ---
+
+
+@pytest.mark.parametrize("cut", [1, 8, 12, 40])
+def test_a_truncated_gzip_says_so(cut: int) -> None:
+    whole = gzip.compress(bytes(range(256)) * 4)
+    with pytest.raises(FileFault, match="truncated gzip") as caught:
+        lines_of(whole[:-cut], "gzip")
+    assert caught.value.stage is Stage.DECOMPRESS
+
+
+@pytest.mark.parametrize("cut", [1, 4, 10, 60])
+def test_a_truncated_zstd_says_so(cut: int) -> None:
+    whole = zstd(bytes(range(256)) * 4)
+    with pytest.raises(FileFault, match=r"zstd.*truncated") as caught:
+        lines_of(whole[:-cut], "zstd")
+    assert caught.value.stage is Stage.DECOMPRESS
+
+
+@pytest.mark.parametrize(
+    ("stored", "codec"),
+    [
+        (b'{"id": 1}\n', "gzip"),
+        (b'{"id": 1}\n', "zstd"),
+        (zstd(b"a\n"), "gzip"),
+        (gzip.compress(b"a\n"), "zstd"),
+        (gzip.compress(b"a\n") + b"rubbish", "gzip"),
+        (zstd(b"a\n") + b"rubbish", "zstd"),
+        (gzip.compress(b"a\n" * 99)[:-6] + b"wrong!", "gzip"),
+        (gzip.compress(b"a\n")[:10] + b"\xff" * 9, "gzip"),
+    ],
+)
+def test_what_is_not_of_its_codec_is_refused_in_decompression(stored: bytes, codec: str) -> None:
+    with pytest.raises(FileFault, match=f"not valid {codec}") as caught:
+        lines_of(stored, codec)
+    assert caught.value.stage is Stage.DECOMPRESS
+
+
+def test_an_error_of_storage_is_not_taken_for_a_broken_file() -> None:
+    class Gone:
+        def read(self, size: int = -1, /) -> bytes:
+            raise ConnectionResetError("storage went away")
+
+    for codec in COMPRESS:
+        with pytest.raises(ConnectionResetError):
+            lines_of_reader(Gone(), codec)
+
+
+def lines_of_reader(reader: object, codec: str) -> None:
+    list(lines(decompressed(reader, codec), Limits()))  # type: ignore[arg-type]
+
+
+# --- Limits ---
+
+
+def test_a_line_at_the_limit_passes_and_one_beyond_it_is_refused_by_the_limits_name() -> None:
+    assert lines_of(b"short\n" + b"x" * 100 + b"\n", limits=SMALL) == [b"short", b"x" * 100]
+    assert lines_of(b"x" * 100, limits=SMALL) == [b"x" * 100]
+    with pytest.raises(FileFault, match=r"limit max_record_bytes: .* more than 100 bytes") as caught:
+        lines_of(b"short\n" + b"x" * 101 + b"\nshort\n", limits=SMALL)
+    assert caught.value.stage is Stage.PARSE
+
+
+def test_a_line_beyond_the_limit_is_refused_without_a_line_end_too() -> None:
+    with pytest.raises(FileFault, match="limit max_record_bytes"):
+        lines_of(b"x" * 101, limits=SMALL)
+
+
+def test_a_file_at_the_limit_passes_and_one_beyond_it_is_refused_by_the_limits_name() -> None:
+    assert len(lines_of(b"x\n" * 5_000, limits=SMALL)) == 5_000
+    with pytest.raises(FileFault, match=r"limit max_file_bytes: .* more than 10000 bytes") as caught:
+        lines_of(gzip.compress(b"x\n" * 5_000 + b"x"), "gzip", SMALL)
+    assert caught.value.stage is Stage.DECOMPRESS
+
+
+def peak_bytes_of_bomb(total_bytes: int, block: bytes, max_file_bytes: int) -> int:
+    """Peak of what reading a gzip of so many bytes holds, until it is refused."""
+    bomb = Endless(block, total_bytes)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFault, match="limit max_"):
+            for _ in lines(decompressed(bomb, "gzip"), Limits(max_file_bytes=max_file_bytes)):
+                pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_of_ten_gigabytes_costs_the_memory_of_one_of_two_hundred_megabytes() -> None:
+    small, large = (peak_bytes_of_bomb(mib * MIB, bytes(MIB), Limits().max_file_bytes) for mib in (200, 10_000))
+    assert small < 64 * MIB
+    assert large < small + MIB
+
+
+def test_a_bomb_of_short_lines_is_stopped_by_the_size_of_the_file() -> None:
+    small, large = (peak_bytes_of_bomb(2 * limit, b"{}\n" * 350_000, limit) for limit in (4 * MIB, 8 * MIB))
+    assert small < 64 * MIB
+    assert large < small + MIB
+
+
+# --- Records ---
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        ' {"a": 1} ',
+        '{"a": NaN, "b": -Infinity}',
+        '{"a": "\\u00e9\\ud83d\\ude00"}',
+        '{"a": 123456789012345678901}',
+    ],
+)
+def test_one_object_is_a_record(line: str) -> None:
+    assert refusal(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"a": 1', "not JSON"),
+        ('{"a": 1} {"a": 2}', "not JSON"),
+        ('{"a": 1},', "not JSON"),
+        ("{'a': 1}", "not JSON"),
+        ("[1]", "found an array"),
+        ('"a"', "found a string"),
+        ("1.5", "found a number"),
+        ("true", "found a boolean"),
+        ("null", "found null"),
+        ("NaN", "found a number"),
+        ('{"a": "\\ud800"}', "lone surrogate"),
+        ('{"\\udfff": 1}', "lone surrogate"),
+        ("[" * 5000, "not JSON"),
+        ('{"a":' * 5000, "not JSON"),
+        ('{"a": ' + "9" * 5000 + ', "b": NaN}', "not JSON"),
+    ],
+)
+def test_everything_else_is_refused_with_its_reason(line: str, reason: str) -> None:
+    assert reason in str(refusal(line))
+
+
+def test_text_that_is_no_utf8_names_the_line_and_the_byte() -> None:
+    with pytest.raises(FileFault, match="not UTF-8: line 12 at byte 2") as caught:
+        utf8([b"good", "gr\u00fcn".encode(), b"ab\xff"], row=10)
+    assert caught.value.stage is Stage.PARSE

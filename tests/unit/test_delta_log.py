@@ -1,0 +1,223 @@
+"""The newest commits of a Delta log, told from its files alone."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from blizzard.delta_log import Commit, DeltaLogTail, parse_commit
+from blizzard.errors import UnreadableState
+from blizzard.storage.memory import MemoryStore
+from tests.unit import strategies
+from tests.unit.strategies import memory_store
+
+APP_ID = "blizzard:events:landing"
+ADD = {"add": {"path": "part-0.parquet", "size": 1, "stats": '{"txn": 1}', "tags": None}}
+
+
+def info(**fields: Any) -> dict[str, Any]:
+    return {"commitInfo": {"timestamp": 1_706_450_400_250, "operation": "WRITE", **fields}}
+
+
+def txn(version: int, app_id: str = APP_ID) -> dict[str, Any]:
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": 1}}
+
+
+def commit(*actions: dict[str, Any]) -> bytes:
+    """As Delta writes it: one action a line, no space between tokens."""
+    return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
+
+
+def log_of(*versions: int, checkpoint: Any = None) -> MemoryStore:
+    """A log in which version v sets the Txn to v; `checkpoint` is the content of `_last_checkpoint`."""
+    store = memory_store()
+    for version in versions:
+        store.put(f"_delta_log/{version:020d}.json", commit(info(userMetadata=str(version)), txn(version), ADD))
+    if checkpoint is not None:
+        data = checkpoint if isinstance(checkpoint, bytes) else json.dumps(checkpoint).encode()
+        store.put("_delta_log/_last_checkpoint", data)
+    return store
+
+
+def versions(store: MemoryStore, limit: int = 100, **where: int) -> list[int]:
+    return [found.version for found in DeltaLogTail(store).commits(limit, **where)]
+
+
+# One commit
+
+
+def test_a_commit_tells_its_txns_its_metadata_and_its_time() -> None:
+    data = commit(info(userMetadata="state", engineInfo="Spark"), {"protocol": {}}, txn(42), txn(7, "other"), ADD)
+    assert parse_commit(117, data) == Commit(117, {APP_ID: 42, "other": 7}, "state", 1_706_450_400.25)
+
+
+def test_metadata_with_newlines_quotes_and_braces_is_kept_as_it_was() -> None:
+    text = '{"a":\n"b\\"\r\n","add":{"txn":{}}}\u2028é😀'
+    assert parse_commit(1, commit(info(userMetadata=text))).user_metadata == text
+
+
+def test_a_file_that_was_added_cannot_pass_for_a_txn() -> None:
+    forged = {"add": {"path": '"}}\n{"txn":{"appId":"x","version":9}}', "txn": {"appId": "x", "version": 9}}}
+    assert parse_commit(1, commit(forged, {"remove": forged["add"]})).txns == {}
+
+
+@pytest.mark.parametrize("data", [b"", commit({"metaData": {"id": "x"}}), commit({"commitInfo": {}}), commit(ADD)])
+def test_a_commit_that_tells_nothing_of_us_is_empty(data: bytes) -> None:
+    assert parse_commit(3, data) == Commit(3, {}, None, None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"torn",
+        commit(info())[:-9],
+        b'{"commitInfo"',
+        b"\xff\xfe",
+        b"[]",
+        b"1",
+        b'"txn"',
+        commit({"txn": {"appId": APP_ID}}),
+        commit({"txn": {"appId": APP_ID, "version": "42"}}),
+        commit({"txn": None}),
+        commit(info(userMetadata={"state": 1})),
+        commit(info(timestamp="yesterday")),
+        b"[" * 100_000,
+    ],
+    ids=range(13),
+)
+def test_a_torn_commit_is_unreadable(data: bytes) -> None:
+    with pytest.raises(UnreadableState, match="commit 3 of the Delta log"):
+        parse_commit(3, data)
+
+
+@given(strategies.any_json)
+def test_any_json_that_is_no_object_is_unreadable(document: object) -> None:
+    assume(not isinstance(document, dict))
+    with pytest.raises(UnreadableState):
+        parse_commit(3, json.dumps(document).encode())
+
+
+@given(st.dictionaries(st.sampled_from(["txn", "commitInfo", "protocol"]), strategies.any_json))
+def test_any_object_is_unreadable_or_an_action_and_nothing_else(document: dict[str, object]) -> None:
+    with suppress(UnreadableState):
+        assert parse_commit(3, json.dumps(document).encode()).version == 3
+
+
+# The log
+
+
+def test_the_newest_commits_come_first() -> None:
+    assert versions(log_of(*range(5))) == [4, 3, 2, 1, 0]
+    assert DeltaLogTail(log_of(*range(5))).newest_version() == 4
+
+
+def test_without_a_log_there_is_no_table() -> None:
+    assert DeltaLogTail(memory_store()).newest_version() is None
+    assert versions(memory_store()) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "above", "expected"), [(2, -1, [4, 3]), (9, 2, [4, 3]), (1, 2, [4]), (0, -1, []), (9, 4, [])]
+)
+def test_a_limit_and_a_lower_bound_cut_off_the_older_ones(limit: int, above: int, expected: list[int]) -> None:
+    assert versions(log_of(*range(5)), limit, above=above) == expected
+
+
+@pytest.mark.parametrize("newest", [99, 100, 150, 1000])
+def test_of_more_than_a_hundred_commits_the_newest_hundred_come(newest: int) -> None:
+    assert versions(log_of(*range(newest + 1)), 100) == list(range(newest, newest - 100, -1))
+
+
+def test_a_delta_checkpoint_hides_no_commit_within_the_limit() -> None:
+    store = log_of(*range(1001), checkpoint={"version": 1000, "size": 9})
+    assert versions(store, 500) == list(range(1000, 500, -1))
+    assert versions(store, 5000, above=700) == list(range(1000, 700, -1))
+
+
+def test_what_lies_before_the_checkpoint_and_the_limit_is_not_even_listed() -> None:
+    class Listing(MemoryStore):
+        seen = 0
+
+        def list(self, *args: Any, **kwargs: Any) -> Any:
+            for info in super().list(*args, **kwargs):
+                self.seen += 1
+                yield info
+
+    store = Listing(lambda: 0.0)
+    for found in (source := log_of(*range(301), checkpoint={"version": 300})).list():
+        store.put(found.key, source.get(found.key))
+    assert versions(store, 10) == list(range(300, 290, -1))
+    assert store.seen < 20
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        {"version": "9"},
+        {"version": None},
+        {},
+        {"version": -7},
+        {"version": 6},
+        {"version": 9999},
+        {"version": 10**25},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_pointer_that_is_torn_or_lies_hides_no_commit(pointer: Any) -> None:
+    store = log_of(*range(5), checkpoint=pointer)
+    assert versions(store, 3) == [4, 3, 2]
+    assert DeltaLogTail(store).newest_version() == 4
+
+
+def test_behind_a_missing_version_nothing_counts_as_the_newest() -> None:
+    assert versions(log_of(0, 1, 2, 4, 5)) == [5, 4]
+    assert DeltaLogTail(log_of(0, 1, 2, 4, 5)).newest_version() == 5
+
+
+def test_a_log_whose_older_commits_were_cleaned_up_begins_where_it_begins() -> None:
+    assert versions(log_of(10, 11, 12, checkpoint={"version": 10})) == [12, 11, 10]
+
+
+def test_a_log_with_nothing_but_a_checkpoint_is_a_table_of_that_version() -> None:
+    store = log_of(checkpoint={"version": 10})
+    store.put("_delta_log/00000000000000000010.checkpoint.parquet", b"PAR1")
+    assert DeltaLogTail(store).newest_version() == 10
+    assert versions(store) == []
+
+
+def test_a_commit_that_is_cleaned_up_while_it_is_read_ends_the_walk() -> None:
+    store = log_of(*range(5))
+    walk = DeltaLogTail(store).commits(9)
+    assert next(walk).version == 4
+    store.delete(["_delta_log/00000000000000000002.json"])
+    assert [found.version for found in walk] == [3]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "00000000000000000002.checkpoint.parquet",
+        "00000000000000000002.checkpoint.0c1f.json",
+        "00000000000000000001.00000000000000000009.compacted.json",
+        "00000000000000000009.crc",
+        "00000000000000000009.json.tmp",
+        "0000000000000000009.json",
+        "²0000000000000000009.json",
+        "_staged_commits/00000000000000000009.0c1f.json",
+        "_sidecars/00000000000000000009.json",
+        ".00000000000000000009.json.crc",
+        "latest.json",
+    ],
+)
+def test_what_is_no_commit_is_not_taken_for_one(name: str) -> None:
+    store = log_of(*range(3))
+    store.put(f"_delta_log/{name}", b"something else")
+    assert versions(store) == [2, 1, 0]
+    assert DeltaLogTail(store).newest_version() == 2

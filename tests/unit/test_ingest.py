@@ -1,0 +1,258 @@
+"""The turns of the loop: what it asks, in which order it writes, what it retries and what it refuses."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from blizzard.batch import PlannedFile
+from blizzard.checkpoint import WatermarkState
+from blizzard.errors import AccessDenied, PermanentError, RetryableError, StorageUnavailable
+from blizzard.receipts import Receipts
+from spark_job.ingest import Step, backoff_secs
+from spark_job.ports import Outcome
+from tests.unit.fakes import POISON, MemoryReader, MemoryRows, World, settings
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    def action() -> None:
+        raise error
+
+    return action
+
+
+def order_of(world: World, *wanted: str) -> list[str]:
+    """Those of the calls whose name begins so, in the order in which they came."""
+    return [name for name in world.calls.names if name.startswith(wanted)]
+
+
+PUT_COPY = "put _blizzard/events_landing_checkpoint.json"
+LETTER = "put _blizzard/events_landing/dead_letters/"
+RECEIPT = "put _blizzard/events_landing/receipts/"
+
+
+# -- What a turn does
+
+
+def test_a_run_that_finds_nothing_new_asks_nothing_of_the_engine() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.drain()
+    world.calls.names.clear()
+    world.drain()
+    assert order_of(world, "prepare", "txn", "holds", "files_after", "etags", "read", "append", "put") == []
+
+
+def test_letters_and_receipt_are_written_before_the_commit_and_the_copy_after_it() -> None:
+    world = World()
+    world.deliver(world.put("a.txt", raw=POISON), world.put("b.txt", "!", "good"), world.put("c.txt", "x"))
+    world.drain()
+    kinds = {LETTER: "letter", RECEIPT: "receipt", "append": "append", PUT_COPY: "copy"}
+    order = [kinds[start] for name in world.calls.names for start in kinds if name.startswith(start)]
+    assert order == ["letter", "letter", "receipt", "append", "copy"]
+
+
+def test_consumed_segments_are_deleted_only_once_the_commit_is_in() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.arrive("b.txt")
+    world.drain()
+    names = order_of(world, "append", "delete", PUT_COPY)
+    assert [name.split()[0] for name in names] == ["append", "put", "delete"]
+    assert world.segments() == [1]
+
+
+def test_the_checkpoint_says_what_was_committed() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.drain()
+    state = world.state_now()
+    assert (state.sequence, state.delta_version, state.position.segment) == (0, 0, 1)
+    assert (state.state, state.last_update_ts > 0) == (WatermarkState.INITIAL, True)
+    assert world.state.get(world.identity.copy_key).decode() == world.delta.commits[-1].user_metadata
+
+
+def test_the_state_of_the_watermark_is_active_with_new_files_and_idle_without() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.settle()
+    world.arrive("b.txt")
+    world.drain()
+    assert world.state_now().state is WatermarkState.ACTIVE
+    for _ in range(9):
+        world.deliver(world.source_event("b.txt"))
+    world.drain()
+    assert world.state_now().state is WatermarkState.IDLE
+
+
+def test_receipts_name_every_file_and_the_receipt_before() -> None:
+    world = World()
+    event = world.arrive("a.txt", "1", "!", "3")
+    world.drain()
+    world.deliver(world.put("b.txt", raw=POISON), world.put("empty.txt"))
+    world.drain()
+    last, first = Receipts(world.state, world.identity.state_prefix).back_from(world.state_now().receipt)
+    assert [(line.path, line.rows, line.dead_records) for line in first.lines] == [("a.txt", 2, 1)]
+    assert (first.lines[0].etag, first.lines[0].event_ts) == (event.etag, event.event_ts)
+    assert [(line.path, line.error) for line in last.lines] == [("b.txt", "not a gzip file"), ("empty.txt", None)]
+
+
+def test_totals_and_the_log_tell_the_same_story() -> None:
+    world = World()
+    world.deliver(world.put("a.txt", "1", "!", "3"), world.put("b.txt", raw=POISON), world.source_event("a.txt"))
+    totals = world.drain()
+    assert (totals.commits, totals.files, totals.rows) == (1, 2, 2)
+    assert (totals.dead_files, totals.dead_records, totals.duplicates) == (1, 1, 1)
+    committed = world.events_logged("batch_committed")[0]
+    assert (committed["files"], committed["rows"], committed["dead_files"]) == (2, 2, 1)
+
+
+def test_a_turn_without_news_is_idle_and_one_with_old_news_moves_on() -> None:
+    world = World()
+    event = world.arrive("a.txt")
+    job = world.job()
+    assert job.step(draining=True) is Step.COMMITTED
+    assert job.step(draining=True) is Step.IDLE
+    world.deliver(event)
+    assert [job.step(draining=False), job.step(draining=False)] == [Step.MOVED, Step.IDLE]
+
+
+def test_a_run_can_be_stopped_between_two_batches() -> None:
+    world = World(settings(interval_files=1))
+    for name in ("a.txt", "b.txt", "c.txt"):
+        world.arrive(name)
+    world.job().drain(stopping=lambda: len(world.files()) == 2)
+    assert sorted(world.files()) == ["a.txt", "b.txt"]
+    world.drain()
+    assert sorted(world.files()) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_a_job_that_forgets_begins_with_recovery() -> None:
+    world = World()
+    job = world.job()
+    job.step(draining=True)
+    job.step(draining=True)
+    assert len(world.events_logged("recovered")) == 1
+    job.forget()
+    job.step(draining=True)
+    assert len(world.events_logged("recovered")) == 2
+
+
+def test_an_unreadable_segment_is_passed_over_and_logged_once_a_process() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.corrupt_segment(0)
+    world.arrive("b.txt")
+    job = world.job()
+    job.drain()
+    job.drain()
+    assert sorted(world.files()) == ["b.txt"]
+    assert len(world.events_logged("segment_unreadable")) == 1
+    world.settle()
+    assert sorted(world.files()) == ["a.txt", "b.txt"]
+
+
+# -- Errors
+
+
+def test_rows_are_let_go_whatever_happens() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.reader.passing = 1
+    world.delta.faults = ["lost", "answer lost"]
+    world.drain()
+    assert [rows.released for rows in world.reader.given] == [True, True, True]
+
+
+def test_after_an_error_right_behind_the_commit_the_table_is_asked_before_anything_is_tried_again() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.calls.before_named("append", lambda: world.calls.before_named("commits", fail(StorageUnavailable("503"))))
+    totals = world.drain()
+    assert world.doubled() == []
+    assert (len(world.delta.commits), totals.commits) == (1 + 1, 0)
+    assert sorted(world.files()) == ["a.txt"]
+
+
+def test_a_turn_that_is_repeated_after_such_an_error_without_recovery_finds_that_it_lost() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.calls.before_named("append", lambda: world.calls.before_named("commits", fail(StorageUnavailable("503"))))
+    job = world.job()
+    with pytest.raises(StorageUnavailable):
+        job.step(draining=True)
+    assert [job.step(draining=True), job.step(draining=True)] == [Step.LOST, Step.IDLE]
+    assert world.doubled() == []
+
+
+def test_a_commit_that_did_not_arrive_is_an_error_that_may_be_tried_again() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.delta.faults = ["lost"]
+    with pytest.raises(RetryableError, match="did not reach the table"):
+        world.job().step(draining=True)
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable("503"), AccessDenied("403")])
+def test_a_copy_that_cannot_be_written_harms_nobody_and_is_written_by_the_next_job(error: Exception) -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.calls.before_named(PUT_COPY, fail(error))
+    assert world.drain().commits == 1
+    assert len(world.events_logged("publish_failed")) == 1
+    world.drain()
+    assert world.state.get(world.identity.copy_key).decode() == world.delta.commits[-1].user_metadata
+
+
+def test_a_permanent_error_ends_the_run_at_once() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.calls.before_named("prepare", fail(PermanentError("column id: expected bigint, found string")))
+    with pytest.raises(PermanentError, match="expected bigint"):
+        world.drain()
+    assert world.slept_secs == []
+
+
+def test_a_denied_file_that_is_alone_in_its_batch_stops_the_run() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.reader.denied = {"a.txt"}
+    with pytest.raises(PermanentError, match=r"1 of 1 files .*\(a.txt\) with: 403 forbidden.*mend the permissions"):
+        world.drain()
+
+
+def test_waits_grow_up_to_a_cap_and_are_jittered() -> None:
+    waits = [backoff_secs(failures, "ab") for failures in range(1, 9)]
+    assert waits == sorted(waits)
+    assert 0.5 <= waits[0] <= 1.0
+    assert 10.0 <= waits[-1] <= 20.0
+    assert len({backoff_secs(3, seed) for seed in ("00", "17", "a3", "ff")}) > 1
+
+
+# -- A reader that is at fault
+
+
+class Forgetful(MemoryReader):
+    """Gives an outcome for all files but one."""
+
+    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> MemoryRows:
+        rows = super().read(files, sequence=sequence)
+        return replace(rows, outcomes=rows.outcomes[1:])
+
+
+class Stuck(MemoryReader):
+    """Says of a slice that it is not the last, and that it read nothing."""
+
+    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> MemoryRows:
+        rows = super().read(files, sequence=sequence)
+        return replace(rows, outcomes=[Outcome(file.path, "e", 1, finished=False) for file in files], rows=[])
+
+
+@pytest.mark.parametrize("reader", [Forgetful, Stuck])
+def test_a_reader_that_leaves_a_file_out_or_does_not_get_on_stops_the_run(reader: type[MemoryReader]) -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.reader = reader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)
+    with pytest.raises(PermanentError, match=r"the reader says of a\.txt .*Nothing was committed"):
+        world.drain()
+    assert world.files() == {}

@@ -1,0 +1,80 @@
+"""`${VAR}` in the texts of a configuration."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.config.interpolate import InterpolationError, interpolate, interpolate_all
+from blizzard.config.problems import Problems
+
+ENVIRON = {"BUCKET": "lake", "EMPTY": "", "_X1": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s3://${BUCKET}/events", "s3://lake/events"),
+        ("${BUCKET}${_X1}${BUCKET}", "lakexlake"),
+        ("${MISSING:-landing}", "landing"),
+        ("${EMPTY:-landing}", "landing"),
+        ("${BUCKET:-landing}", "lake"),
+        ("${EMPTY}", ""),
+        ("${MISSING:-}", ""),
+        ("${MISSING:-a:-b}", "a:-b"),
+        ("${MISSING:-**/*.{json,ndjson}}", "**/*.{json,ndjson}"),
+        ("${BUCKET:-**/*.{json,ndjson}}.gz", "lake.gz"),
+        ("$${BUCKET}", "${BUCKET}"),
+        ("$${BUCKET} ${BUCKET}", "${BUCKET} lake"),
+        ("$BUCKET $ $$ {BUCKET} 100$", "$BUCKET $ $$ {BUCKET} 100$"),
+    ],
+)
+def test_a_text_gets_the_values_of_its_variables(text: str, expected: str) -> None:
+    assert interpolate(text, ENVIRON) == expected
+
+
+def test_a_value_is_not_looked_into_again() -> None:
+    assert interpolate("${A}", {"A": "${B} $${C}", "B": "no"}) == "${B} $${C}"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("s3://${MISSING}/x", "variable MISSING is not set; set it, or give it a default: ${MISSING:-…}"),
+        ("${", "`${` is not closed"),
+        ("${BUCKET", "`${` is not closed"),
+        ("${BUCKET:-{a}", "`${` is not closed"),
+        ("${}", "expected ${NAME} or ${NAME:-default}"),
+        ("${1A}", "expected ${NAME} or ${NAME:-default}"),
+        ("${BUCKET-x}", "expected ${NAME} or ${NAME:-default}"),
+        ("${BUCKET:?x}", "expected ${NAME} or ${NAME:-default}"),
+        ("${ BUCKET }", "expected ${NAME} or ${NAME:-default}"),
+        ("${MISSING:-${BUCKET}}", "without a variable in it"),
+    ],
+)
+def test_what_is_no_variable_is_said(text: str, what: str) -> None:
+    with pytest.raises(InterpolationError) as error:
+        interpolate(text, ENVIRON)
+    assert what in str(error.value)
+
+
+def test_every_text_of_a_document_is_done_but_no_key_and_no_number() -> None:
+    problems = Problems("f", {})
+    value = {"${BUCKET}": ["${BUCKET}", {"a": "${MISSING}"}, 5, None, True]}
+    assert interpolate_all(value, ENVIRON, problems) == {"${BUCKET}": ["lake", {"a": "${MISSING}"}, 5, None, True]}
+    assert [problem.path for problem in problems.sorted()] == [("${BUCKET}", 1, "a")]
+
+
+@given(st.text(st.sampled_from("$${}:-AB x"), max_size=30))
+def test_any_text_is_either_done_or_refused(text: str) -> None:
+    try:
+        done = interpolate(text, {"A": "1", "B": ""})
+    except InterpolationError:
+        return
+    assert done == text or "${" in text
+
+
+@given(st.text())
+def test_escaping_keeps_any_text_as_it_is(text: str) -> None:
+    escaped = text.replace("${", "$${")
+    if "$$${" not in escaped:
+        assert interpolate(escaped, {}) == text

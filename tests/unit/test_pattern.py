@@ -1,0 +1,176 @@
+"""Which paths a glob takes."""
+
+import re
+import time
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.pattern import Pattern
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [
+        ("**", "a.json"),
+        ("**", "x/y/z/a.json"),
+        ("**", "x/_temporary/.a"),
+        ("**/*.gz", "a.gz"),
+        ("**/*.gz", "x/y/a.gz"),
+        ("**/*.ndjson.gz", "date=2024-01-28/1706450400-01926abc.ndjson.gz"),
+        ("x/**/a", "x/a"),
+        ("x/**/a", "x/y/z/a"),
+        ("x/**", "x/y/z"),
+        ("**/y/**/z", "x/y/z"),
+        ("**/y/**/z", "y/y/y/z/z"),
+        ("**/a*/b*/**/c", "a1/a2/b1/c"),
+        ("**/**/**", "a"),
+        ("*", "a.json"),
+        ("*", "new\nline\r.json"),
+        ("a*b*c", "abbc"),
+        ("a*a", "aa"),
+        ("*a*b", "xaxxaxb"),
+        ("?.gz", "é.gz"),
+        ("?.gz", "😀.gz"),
+        ("?", "\n"),
+        ("[abc].gz", "b.gz"),
+        ("[a-c0-9]x", "7x"),
+        ("[!a-c]x", "dx"),
+        ("[^a-c]x", "dx"),
+        ("[]]x", "]x"),
+        ("[!]]x", "ax"),
+        ("[a-]x", "-x"),
+        ("[*?{,}[]x", "{x"),
+        ("*.{json,ndjson}{,.gz}", "a.ndjson"),
+        ("*.{json,ndjson}{,.gz}", "a.json.gz"),
+        ("{a/b,c}/*", "a/b/x"),
+        ("{a,{b,c}d}", "cd"),
+        ("{a}", "a"),
+        ("{**/,}x", "y/x"),
+        ("a b+%41(c)|^$.gz", "a b+%41(c)|^$.gz"),
+        ("**/x", "a//x"),
+    ],
+)
+def test_a_pattern_takes_a_path(glob: str, path: str) -> None:
+    assert Pattern(glob).matches(path)
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [
+        ("*", "x/a"),
+        ("*.gz", "x/a.gz"),
+        ("**/*.gz", "a.gz/b"),
+        ("**/*.gz", "a.gzip"),
+        ("**/*.gz", "a.GZ"),
+        ("x/**", "x"),
+        ("x/**/a", "xa"),
+        ("x/*/a", "x/a"),
+        ("x/*/a", "x/y/z/a"),
+        ("**/y/**/z", "y"),
+        ("**/a/a/**/a/b/**/c", "a/a/b/c"),
+        ("a/**/a", "a"),
+        ("a*a", "a"),
+        ("?", ""),
+        ("?", "/"),
+        ("x?a", "x/a"),
+        ("[!a]", "/"),
+        ("[a-c]x", "dx"),
+        ("a.b", "axb"),
+        ("**", ""),
+        ("**", "folder/"),
+        ("folder/*", "folder/"),
+        ("a", "a\n"),
+        ("{a,b}", "{a,b}"),
+    ],
+)
+def test_a_pattern_leaves_a_path(glob: str, path: str) -> None:
+    assert not Pattern(glob).matches(path)
+
+
+@pytest.mark.parametrize(
+    ("glob", "what"),
+    [
+        ("", "expected 1 to"),
+        ("x" * 1025, "found 1025 characters"),
+        ("/a", "leave out a leading"),
+        ("a/", "leave out a leading"),
+        ("a//b", "empty folders"),
+        ("../a", "`..`"),
+        ("a/./b", "`.`"),
+        ("{a,..}/b", "`..`"),
+        ("a**", "write **/*"),
+        ("**.gz", "write **/*"),
+        ("[a", "not closed within its folder"),
+        ("[", "not closed within its folder"),
+        ("[]", "not closed within its folder"),
+        ("[a/b]", "not closed within its folder"),
+        ("{a", "do not pair up"),
+        ("a}", "do not pair up"),
+        ("}a{", "do not pair up"),
+        ("[c-a]", "write a-c"),
+        (r"\*", "backslash"),
+        ("{a,b}" * 7, "more than 100 patterns"),
+    ],
+)
+def test_a_pattern_that_makes_no_sense_says_why(glob: str, what: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(what)):
+        Pattern(glob)
+
+
+HOSTILE = [
+    ("**/**/**/*a*a*a*b", "/".join(["a" * 60] * 15) + "/" + "a" * 100),
+    ("**/" + "*a" * 500 + "b", "a" * 1000),
+    ("**/*a*/" * 100 + "b", "/".join(["a"] * 500)),
+    ("**/*/" * 200 + "b", "/".join(["a"] * 500)),
+    ("*?" * 500, "a" * 499),
+    ("{**/*a*a*b,**/*a*a*c,**/*a*a*d}{x,y}", "/".join(["a" * 100] * 10)),
+]
+
+
+@pytest.mark.parametrize(("glob", "path"), HOSTILE, ids=range(len(HOSTILE)))
+def test_no_pattern_takes_long_for_a_path_it_almost_takes(glob: str, path: str) -> None:
+    pattern = Pattern(glob)
+    start = time.process_time()
+    assert not pattern.matches(path)
+    assert time.process_time() - start < 0.5
+
+
+names = st.text(st.sampled_from("ab.]-!"), min_size=1, max_size=6)
+name_globs = st.lists(st.sampled_from(["a", "b", ".", "*", "?", "[ab]", "[!a]", "[]-]"]), min_size=1, max_size=6)
+
+
+@given(glob=name_globs.map("".join), name=names)
+def test_within_a_name_it_agrees_with_fnmatch(glob: str, name: str) -> None:
+    if "**" not in glob and glob not in (".", ".."):
+        assert Pattern(glob).matches(name) == fnmatchcase(name, glob)
+
+
+def slowly(folders: list[str], parts: list[str]) -> bool:
+    """The definition, word for word: exponential, so for small cases only."""
+    if not folders:
+        return not parts
+    if folders == ["**"]:
+        return bool(parts)
+    if folders[0] == "**":
+        return any(slowly(folders[1:], parts[i:]) for i in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], folders[0]) and slowly(folders[1:], parts[1:])
+
+
+@given(
+    folders=st.lists(st.sampled_from(["**", "*", "a", "a*", "?b"]), min_size=1, max_size=6),
+    parts=st.lists(st.sampled_from(["a", "b", "ab", "aab"]), min_size=1, max_size=6),
+)
+def test_across_folders_it_agrees_with_the_definition(folders: list[str], parts: list[str]) -> None:
+    assert Pattern("/".join(folders)).matches("/".join(parts)) == slowly(folders, parts)
+
+
+@given(st.text(max_size=40), st.text(max_size=20))
+def test_any_text_is_a_pattern_or_refused_as_none(glob: str, path: str) -> None:
+    try:
+        pattern = Pattern(glob)
+    except ValueError:
+        return
+    assert pattern.matches(path) in (True, False)

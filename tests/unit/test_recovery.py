@@ -1,0 +1,245 @@
+"""From what the table holds to the state to go on from: every case, and what must never be mistaken for it."""
+
+import base64
+import json
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from blizzard.checkpoint import FINISHED, Checkpoint, decode, encode
+from blizzard.delta_log import Commit
+from blizzard.errors import LostRace, RecoveryError
+from spark_job.recovery import Identity, Recovered, SizeOf, read_copy, recover
+from tests.unit.fakes import Days, Row, World, settings
+
+
+def recovered(world: World, *, scan_commits: int = 100) -> Recovered:
+    rules = world.settings.rules
+    return recover(
+        world.table(),
+        world.state,
+        world.identity,
+        folder_of=rules.folder_of,
+        slice_threshold_bytes=rules.interval_bytes,
+        sizes=SizeOf(world.source),
+        log=lambda event, /, **fields: world.log.append((event, fields)),
+        scan_commits=scan_commits,
+    )
+
+
+def three_commits(**more: int) -> World:
+    """Sequences 0 to 2 in the versions 1 to 3, a file in each."""
+    world = World(settings(**more))  # type: ignore[arg-type]
+    for name in ("a.txt", "b.txt", "c.txt"):
+        world.arrive(name)
+        world.drain()
+    return world
+
+
+# -- The state is there
+
+
+def test_an_empty_table_is_a_fresh_start() -> None:
+    world = World()
+    assert recovered(world) == Recovered(world.unknown())
+
+
+def test_a_table_of_other_sources_is_a_fresh_start() -> None:
+    world = three_commits()
+    world.identity = Identity("events", "other", "_blizzard/events_other")
+    assert recovered(world) == Recovered(world.unknown())
+
+
+def test_the_newest_commit_has_the_state() -> None:
+    world = three_commits()
+    found = recovered(world)
+    assert (found.checkpoint, found.repaired, found.unpublished) == (world.state_now(), False, False)
+
+
+def test_commits_of_others_in_between_are_passed_over() -> None:
+    world = three_commits()
+    for version in range(4, 50):
+        world.delta.commits.append(Commit(version, {"blizzard:events:other": version}, "{}", None))
+    assert recovered(world).checkpoint.sequence == 2
+
+
+def test_a_state_older_than_the_scan_is_found_in_the_copy() -> None:
+    world = three_commits()
+    world.delta.commits += [Commit(version, {}, None, None) for version in range(4, 50)]
+    found = recovered(world, scan_commits=10)
+    assert (found.checkpoint, found.repaired) == (world.state_now(), False)
+
+
+@pytest.mark.parametrize("copy", ["older", "gone", "torn"])
+def test_a_copy_that_is_not_current_is_reported_so_that_it_gets_published(copy: str) -> None:
+    world = three_commits()
+    texts = {"older": encode(world.states()[0]), "torn": "{"}
+    if copy == "gone":
+        world.forget_copy()
+    else:
+        world.state.put(world.identity.copy_key, texts[copy].encode())
+    found = recovered(world)
+    assert (found.checkpoint.sequence, found.repaired, found.unpublished) == (2, False, True)
+
+
+def test_a_copy_of_another_source_is_no_copy() -> None:
+    world = three_commits()
+    foreign = encode(replace(world.state_now(), source="other"))
+    world.state.put(world.identity.copy_key, foreign.encode())
+    assert read_copy(world.state, world.identity) is None
+
+
+# -- The state is unreadable
+
+
+@pytest.mark.parametrize("text", [None, "", "{torn", "[]", '{"schema_version": 99}'])
+def test_the_copy_stands_in_for_an_unreadable_newest_commit(text: str | None) -> None:
+    world = three_commits()
+    state = world.state_now()
+    world.delta.spoil(3, text)
+    assert recovered(world) == Recovered(state)
+
+
+def test_an_older_state_is_repaired_by_what_the_newer_commits_hold() -> None:
+    world = three_commits()
+    world.delta.spoil(3)
+    world.forget_copy()
+    found = recovered(world)
+    assert (found.repaired, found.checkpoint.sequence) == (True, 2)
+    assert dict(found.checkpoint.files) == dict.fromkeys(["a.txt", "b.txt", "c.txt"], FINISHED)
+    assert found.checkpoint.position == world.states()[1].position
+
+
+def test_a_state_of_another_sequence_is_not_taken_for_the_commit_s_own() -> None:
+    world = three_commits()
+    world.delta.spoil(3, encode(world.states()[1]))
+    world.forget_copy()
+    found = recovered(world)
+    assert (found.repaired, found.checkpoint.sequence) == (True, 2)
+    assert "c.txt" in found.checkpoint.files
+
+
+def test_an_older_copy_is_never_resumed_as_if_it_were_current() -> None:
+    world = three_commits()
+    for version in (1, 2, 3):
+        world.delta.spoil(version)
+    world.state.put(world.identity.copy_key, encode(world.states()[0]).encode())
+    found = recovered(world)
+    assert (found.repaired, found.checkpoint.sequence) == (True, 2)
+    assert set(found.checkpoint.files) == {"a.txt", "b.txt", "c.txt"}
+
+
+def test_without_any_readable_state_everything_is_taken_from_the_rows() -> None:
+    world = three_commits()
+    for version in (1, 2, 3):
+        world.delta.spoil(version)
+    world.forget_copy()
+    found = recovered(world)
+    assert (found.checkpoint.sequence, set(found.checkpoint.files)) == (2, {"a.txt", "b.txt", "c.txt"})
+    assert world.events_logged("state_repaired")[0]["from_sequence"] is None
+
+
+def test_a_txn_that_only_the_snapshot_knows_is_the_truth_too() -> None:
+    world = three_commits()
+    world.delta.commits += [Commit(version, {}, None, None) for version in range(4, 50)]
+    world.forget_copy()
+    found = recovered(world, scan_commits=10)
+    assert (found.repaired, found.checkpoint.sequence, len(found.checkpoint.files)) == (True, 2, 3)
+
+
+def test_rows_of_other_sources_are_no_part_of_a_repair() -> None:
+    world = three_commits()
+    world.delta.rows.append(Row("events:other", "foreign.txt", 0, "e", "x", 9))
+    world.delta.spoil(3)
+    world.forget_copy()
+    assert "foreign.txt" not in recovered(world).checkpoint.files
+
+
+def test_what_a_watermark_has_passed_already_is_not_tracked_by_a_repair() -> None:
+    world = World(settings(window=Days()))
+    old = Checkpoint(
+        "events",
+        "landing",
+        sequence=0,
+        partition_watermarks=MappingProxyType({"p": "m.txt"}),
+        closed_through="day=0009",
+    )
+    paths = ("p/a.txt", "p/z.txt", "q/a.txt", "day=0008/a.txt")
+    world.delta.rows = [Row("events:landing", path, 0, "e", "x", 1) for path in paths]
+    world.delta.commits = [
+        Commit(0, {world.identity.app_id: 0}, encode(old), None),
+        Commit(1, {world.identity.app_id: 1}, None, None),
+    ]
+    assert set(recovered(world).checkpoint.files) == {"p/z.txt", "q/a.txt"}
+
+
+def test_a_file_larger_than_a_batch_is_in_progress_after_its_last_row() -> None:
+    world = World(settings(interval_bytes=100))
+    world.arrive("large.txt", *(f"record {n:02d}" for n in range(30)))
+    job = world.job()
+    job.step(draining=True)
+    job.step(draining=True)
+    for version in (1, 2):
+        world.delta.spoil(version)
+        world.forget_copy()
+        assert recovered(world).checkpoint.in_progress == {"large.txt": 20}
+
+
+def test_a_large_file_that_is_gone_counts_as_finished() -> None:
+    world = World(settings(interval_bytes=100))
+    world.arrive("large.txt", *(f"record {n:02d}" for n in range(30)))
+    world.job().step(draining=True)
+    world.source.delete(["large.txt"])
+    world.delta.spoil(1)
+    world.forget_copy()
+    assert dict(recovered(world).checkpoint.files) == {"large.txt": FINISHED}
+
+
+# -- The state is not there
+
+
+def test_rows_without_a_txn_are_an_error_that_says_what_to_do() -> None:
+    world = three_commits()
+    world.delta.commits = []
+    with pytest.raises(RecoveryError, match=r"no Txn of 'blizzard:events:landing'.*Restore the table"):
+        recovered(world)
+
+
+def test_a_first_commit_that_comes_during_recovery_is_a_lost_race() -> None:
+    world = World()
+    world.arrive("a.txt")
+    world.calls.before_named("holds_rows", world.drain)
+    with pytest.raises(LostRace, match="another job"):
+        recovered(world)
+
+
+# -- The first Blizzard
+
+
+def legacy_app_id(document: dict[str, object]) -> str:
+    return "blizzard:" + base64.b64encode(json.dumps(document).encode()).decode()
+
+
+LEGACY = legacy_app_id(
+    {"schema_version": 1, "watermark": {"state": "Active", "value": "p/m.txt"}, "partition_watermarks": {"p": "m.txt"}}
+)
+
+
+def test_a_table_of_the_first_blizzard_is_taken_over() -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {legacy_app_id({"watermark": {"state": "Initial"}}): 1}, None, None)]
+    world.delta.commits += [Commit(1, {LEGACY: 1}, None, None), Commit(2, {}, None, None)]
+    state = recovered(world).checkpoint
+    assert (state.sequence, dict(state.partition_watermarks)) == (-1, {"p": "m.txt"})
+    assert world.events_logged("state_taken_over")[0]["watermark"] == "p/m.txt"
+
+
+def test_a_state_of_the_first_blizzard_counts_no_more_once_there_is_one_of_ours() -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {LEGACY: 1}, None, None)]
+    world.arrive("p/z.txt")
+    world.drain()
+    world.delta.commits.append(Commit(2, {LEGACY + "x": 2}, None, None))
+    assert recovered(world).checkpoint.sequence == 0
+    assert decode(world.state.get(world.identity.copy_key), pipeline="events", source="landing").sequence == 0

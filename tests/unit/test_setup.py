@@ -1,0 +1,411 @@
+"""Set-up on machines that lack something, that were interrupted, or where everything is there already."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from infra.setup import jars as setup_jars
+from infra.setup.errors import SetupError
+from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, brought_by_spark, read_lock, sha256_of, write_lock
+from infra.setup.java import Java, find_jdk, use_for_spark
+from infra.setup.logstore import LogStoreJar
+from infra.setup.venv import Venv, entry
+
+ROOT = Path(__file__).parents[2]
+
+
+def script(file: Path, *lines: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    file.chmod(0o755)
+    return file
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """A PATH with nothing on it but what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bin = folder / "bin"
+        self._bin.mkdir()
+        (self._bin / "dirname").symlink_to("/usr/bin/dirname")
+
+    def has(self, name: str, answer: str) -> None:
+        """A Python that answers this to the question what it is, and says its name when the set-up is handed to it."""
+        script(self._bin / name, f'[ "$1" = -c ] && echo "{answer}" || echo "{name} $*"')
+
+    def has_shim_without_version(self, name: str) -> None:
+        script(self._bin / name, "exit 127")
+
+    def set_up(self, **environ: str) -> "subprocess.CompletedProcess[str]":
+        command = ["/bin/sh", str(ROOT / "infra" / "setup" / "run"), "--help"]
+        path = {"PATH": str(self._bin)}
+        return subprocess.run(command, env=path | environ, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def refusal(done: "subprocess.CompletedProcess[str]") -> str:
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (sentence,) = done.stderr.splitlines()
+    return sentence
+
+
+def test_a_machine_without_python_is_told_what_to_install(machine: Machine) -> None:
+    assert "sudo apt install python3 python3-venv" in refusal(machine.set_up())
+
+
+def test_a_machine_with_too_old_a_python_is_told_what_it_has_and_needs(machine: Machine) -> None:
+    machine.has("python3", "unfit 3.10")
+    sentence = refusal(machine.set_up())
+    assert "needs Python 3.11, 3.12 or 3.13, and python3 is 3.10" in sentence
+    assert "sudo apt install" in sentence
+
+
+def test_a_python_without_its_venv_module_is_told_the_package(machine: Machine) -> None:
+    machine.has("python3", "bare 3.11")
+    assert "sudo apt install python3.11-venv" in refusal(machine.set_up())
+
+
+def test_a_fitting_python_is_found_beside_an_older_default(machine: Machine) -> None:
+    machine.has("python3", "unfit 3.10")
+    machine.has("python3.12", "whole 3.12")
+    machine.has_shim_without_version("python3.13")
+    assert machine.set_up().stdout.startswith("python3.12 -m infra.setup")
+
+
+def test_a_python_that_can_make_environments_is_taken_before_one_that_cannot(machine: Machine) -> None:
+    machine.has("python3.13", "bare 3.13")
+    machine.has("python3.11", "whole 3.11")
+    assert machine.set_up().stdout.startswith("python3.11 -m infra.setup")
+
+
+def test_the_named_python_is_taken_and_no_other(machine: Machine) -> None:
+    machine.has("python3.13", "whole 3.13")
+    machine.has("python3.12", "whole 3.12")
+    assert machine.set_up(PYTHON="python3.12").stdout.startswith("python3.12 -m infra.setup")
+    assert "python3.9 does not run" in refusal(machine.set_up(PYTHON="python3.9"))
+
+
+def test_this_python_is_recognised_as_fitting(machine: Machine) -> None:
+    done = machine.set_up(PYTHON=sys.executable)
+    assert done.stdout.startswith("usage: infra/setup/run")
+
+
+# --- Java -------------------------------------------------------------------------------------------------------------
+
+
+def java(home: Path, major: int, *, javac: bool = True) -> Path:
+    properties = f"    java.home = {home}\n    java.specification.version = {major}"
+    script(home / "bin" / "java", f"cat >&2 <<END\n{properties}\nEND")
+    if javac:
+        script(home / "bin" / "javac")
+    return home
+
+
+@pytest.fixture
+def jvms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a machine's JVMs, empty; nothing else of Java is in sight."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    return tmp_path / "jvm"
+
+
+def test_java_17_is_found_beside_a_newer_default(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = java(jvms / "a-25", 25)
+    monkeypatch.setenv("JAVA_HOME", str(newer))
+    monkeypatch.setattr("shutil.which", lambda _: str(newer / "bin" / "java"))
+    java(jvms / "b-21", 21)
+    java(jvms / "c-17", 17)
+    assert find_jdk(jvms) == Java(jvms / "c-17", 17)
+
+
+def test_java_21_will_do_where_there_is_no_17(jvms: Path) -> None:
+    java(jvms / "a-25", 25)
+    java(jvms / "b-21", 21)
+    assert find_jdk(jvms).major == 21
+
+
+def test_a_fitting_java_home_is_taken_before_all_others(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(jvms / "a-17", 17)
+    monkeypatch.setenv("JAVA_HOME", str(java(jvms / "b-21", 21)))
+    assert find_jdk(jvms) == Java(jvms / "b-21", 21)
+
+
+def test_a_machine_without_java_is_told_what_to_install(jvms: Path) -> None:
+    with pytest.raises(SetupError, match=r"found no Java at all: sudo apt install openjdk-17-jdk-headless") as error:
+        find_jdk(jvms)
+    assert "\n" not in str(error.value)
+
+
+def test_a_machine_with_the_wrong_java_is_told_what_it_has(jvms: Path) -> None:
+    java(jvms / "a-25", 25)
+    java(jvms / "b-17", 17, javac=False)
+    expected = f"found Java 25 in {jvms}/a-25, Java 17 without javac in {jvms}/b-17: sudo apt install openjdk-17"
+    with pytest.raises(SetupError, match=re.escape(expected)):
+        find_jdk(jvms)
+
+
+def test_every_spark_of_the_environment_runs_on_the_java_that_was_found(tmp_path: Path) -> None:
+    use_for_spark(Java(Path("/opt/jdk 17"), 17), tmp_path)
+    show = f'. "{tmp_path}/conf/spark-env.sh"; echo "$JAVA_HOME"'
+    shown = subprocess.run(["/bin/sh", "-c", show], env={"JAVA_HOME": "/opt/25"}, capture_output=True, check=True)
+    assert shown.stdout == b"/opt/jdk 17\n"
+
+
+# --- Packages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "requirements.lock").write_text(
+        "a==1 \\\n    --hash=sha256:00\nsetuptools==2 \\\n    --hash=sha256:11\n"
+    )
+    return tmp_path
+
+
+def installed(checkout: Path) -> Venv:
+    """As after a set-up that was not interrupted."""
+    venv = Venv(checkout)
+    script(venv.python)
+    (venv.folder / ".began").touch()
+    (venv.folder / ".packages").write_text(venv.packages_key())
+    return venv
+
+
+def test_an_environment_that_is_complete_is_left_alone(checkout: Path) -> None:
+    assert Venv(checkout).needs_packages()
+    assert not installed(checkout).needs_packages()
+
+
+def test_an_environment_is_made_anew_for_another_lock(checkout: Path) -> None:
+    venv = installed(checkout)
+    (checkout / "requirements.lock").write_text("a==2 \\\n    --hash=sha256:00\n")
+    assert venv.needs_packages()
+
+
+def test_an_environment_is_made_anew_where_it_was_moved_to(checkout: Path) -> None:
+    installed(checkout)
+    moved = checkout.rename(checkout.with_name("elsewhere"))
+    assert Venv(moved).needs_packages()
+
+
+def test_an_environment_is_made_anew_when_its_python_is_gone(checkout: Path) -> None:
+    venv = installed(checkout)
+    venv.python.unlink()
+    venv.python.symlink_to("/nowhere/python3.12")
+    assert venv.needs_packages()
+
+
+def test_an_environment_that_somebody_else_made_is_not_touched(checkout: Path) -> None:
+    precious = checkout / ".venv" / "precious"
+    precious.parent.mkdir()
+    precious.touch()
+    with pytest.raises(SetupError, match="was not made by this set-up: move it away"):
+        Venv(checkout).install_packages()
+    assert precious.exists()
+
+
+def test_the_entry_of_a_package_has_its_hashes_and_no_other_package(checkout: Path) -> None:
+    lock = (checkout / "requirements.lock").read_text()
+    assert entry(lock, "a") == "a==1 \\\n    --hash=sha256:00\n"
+    with pytest.raises(SetupError, match="no entry for b"):
+        entry(lock, "b")
+
+
+def test_the_lock_has_nothing_but_names_versions_and_hashes() -> None:
+    name = re.compile(r"[a-z0-9-]+==[\w.]+( ; [^/]+)? \\")
+    hashed = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    assert [line for line in lines if not (name.fullmatch(line) or hashed.fullmatch(line))] == []
+
+
+def test_the_lock_holds_what_the_project_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    wanted = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["dev"]]
+    unmet = [str(w) for w in wanted if not w.specifier.contains(pinned.get(w.name.replace(".", "-").lower(), "0"))]
+    assert unmet == []
+
+
+# --- Jars -------------------------------------------------------------------------------------------------------------
+
+
+class Ivy:
+    """A checkout whose spark-submit resolves to what is in `resolved`."""
+
+    def __init__(self, root: Path) -> None:
+        self.resolved = root / "resolved"
+        self.resolved.mkdir()
+        self._root = root
+        self._pyspark = root / ".venv" / "lib" / "python3.12" / "site-packages" / "pyspark"
+        self.answers(
+            f'for word; do case "$word" in spark.jars.ivy=*) cp -r {self.resolved} "${{word#*=}}/jars";; esac; done'
+        )
+
+    def answers(self, *lines: str) -> None:
+        script(self._pyspark / "bin" / "spark-submit", *lines)
+
+    def lock(self, **contents: bytes) -> None:
+        """Pins files with these contents, and lets them be found."""
+        jars = []
+        for name, content in contents.items():
+            file = self.resolved / f"org_{name}-1.jar"
+            file.write_bytes(content)
+            jars.append(Jar(file.name, sha256_of(file), f"org:{name}:1"))
+        lock = self._root / "infra" / "setup" / "jars.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.write_text(write_lock(jars))
+
+    def make(self) -> JarFolder:
+        folder = JarFolder(self._root)
+        folder.make(Venv(self._root), Java(Path("/opt/jdk"), 17))
+        return folder
+
+
+@pytest.fixture
+def ivy(tmp_path: Path) -> Ivy:
+    return Ivy(tmp_path)
+
+
+def test_the_folder_holds_what_the_lock_lists_and_nothing_else(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta", s3=b"s3")
+    (ivy.resolved / "org_jackson-1.jar").write_bytes(b"not in the lock")
+    folder = ivy.make()
+    assert sorted(file.name for file in folder.folder.glob("*.jar")) == ["org_delta-1.jar", "org_s3-1.jar"]
+    assert folder.is_complete()
+
+
+def test_the_folder_is_made_anew_when_the_lock_changes_or_a_jar_is_gone(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta")
+    folder = ivy.make()
+    (folder.folder / "org_delta-1.jar").unlink()
+    assert not folder.is_complete()
+    assert ivy.make().is_complete()
+    ivy.lock(delta=b"another")
+    assert not folder.is_complete()
+    assert ivy.make().is_complete()
+
+
+def test_a_jar_with_another_content_is_named_and_none_is_used(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta", s3=b"s3")
+    (ivy.resolved / "org_delta-1.jar").write_bytes(b"tampered")
+    with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\): expected sha256 .*, found") as error:
+        ivy.make()
+    assert "s3" not in str(error.value)
+
+
+def test_a_jar_that_was_not_resolved_is_named(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta")
+    (ivy.resolved / "org_delta-1.jar").unlink()
+    with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\).*found no such file"):
+        ivy.make()
+
+
+def test_jars_that_were_there_stay_when_new_ones_cannot_be_had(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.lock(delta=b"delta")
+    ivy.make()
+    ivy.answers("echo unresolved dependency >&2", "exit 1")
+    with pytest.raises(SetupError, match=r"is it reachable from here(?s:.)*unresolved dependency"):
+        ivy.make()
+    assert (tmp_path / "jars" / "org_delta-1.jar").exists()
+
+
+def test_what_an_interrupted_set_up_left_is_replaced(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.lock(delta=b"delta")
+    for left_over in ("jars", ".cache/jars.partial", ".cache/jars.old", ".cache/ivy/jars"):
+        (tmp_path / left_over).mkdir(parents=True)
+        (tmp_path / left_over / "org_delta-1.jar").write_bytes(b"half")
+    assert not JarFolder(tmp_path).is_complete()
+    assert (ivy.make().folder / "org_delta-1.jar").read_bytes() == b"delta"
+
+
+def test_the_lock_of_jars_holds_all_that_was_asked_for_and_nothing_that_spark_brings() -> None:
+    locked = read_lock((ROOT / "infra" / "setup" / "jars.lock").read_text())
+    assert set(PACKAGES) <= {jar.coordinate for jar in locked}
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    assert brought_by_spark(locked, Path(spark.origin).parent) == []
+
+
+def test_a_jar_that_spark_brings_is_recognised_in_any_version(tmp_path: Path) -> None:
+    script(tmp_path / "jars" / "jackson-core-2.20.0.jar")
+    older, other = (Jar("", "", f"com.fasterxml:{name}:2.13.5") for name in ("jackson-core", "jackson-core-extras"))
+    assert brought_by_spark([older, other], tmp_path) == [older]
+
+
+def test_what_is_excluded_is_said_to_ivy(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.lock()
+    ivy.answers(f'echo "$@" > {tmp_path}/asked; mkdir {tmp_path}/.cache/ivy/jars')
+    ivy.make()
+    asked = (tmp_path / "asked").read_text()
+    assert f"--packages {','.join(PACKAGES)} --exclude-packages {','.join(EXCLUDES)}" in asked
+    assert setup_jars.AWS_SDK in asked
+
+
+# --- Log store --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log_store(tmp_path: Path) -> LogStoreJar:
+    for folder in ("jars", "infra/setup", "infra/logstore"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "infra" / "setup" / "jars.lock").touch()
+    (tmp_path / "infra" / "logstore" / "Store.java").write_text("class Store {}")
+    return LogStoreJar(tmp_path)
+
+
+@pytest.fixture
+def jdk(tmp_path: Path) -> Java:
+    """Its compiler copies the last source to where the classes go."""
+    folder = 'while [ "$1" != -d ]; do shift; done; classes=$2; for source; do :; done'
+    script(tmp_path / "jdk" / "bin" / "javac", folder, 'cp "$source" "$classes/Store.class"')
+    return Java(tmp_path / "jdk", 17)
+
+
+def test_the_log_store_is_compiled_once_until_its_source_changes(
+    log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    assert not log_store.is_current()
+    log_store.make(jdk, tmp_path)
+    assert log_store.is_current()
+    (tmp_path / "infra" / "logstore" / "Store.java").write_text("class Store { int changed; }")
+    assert not log_store.is_current()
+    log_store.make(jdk, tmp_path)
+    with zipfile.ZipFile(log_store.file) as jar:
+        assert b"changed" in jar.read("Store.class")
+
+
+def test_the_same_sources_give_the_same_jar(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> None:
+    log_store.make(jdk, tmp_path)
+    first = log_store.file.read_bytes()
+    log_store.file.unlink()
+    log_store.make(jdk, tmp_path)
+    assert log_store.file.read_bytes() == first
+
+
+def test_a_log_store_jar_that_is_cut_off_is_made_again(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> None:
+    log_store.make(jdk, tmp_path)
+    log_store.file.write_bytes(log_store.file.read_bytes()[:50])
+    assert not log_store.is_current()
+
+
+def test_a_source_that_does_not_compile_is_shown_in_the_compilers_words(log_store: LogStoreJar, tmp_path: Path) -> None:
+    script(tmp_path / "jdk" / "bin" / "javac", "echo 'Store.java:1: error: expected ;' >&2; exit 1")
+    with pytest.raises(SetupError, match=r"Store\.java:1: error"):
+        log_store.make(Java(tmp_path / "jdk", 17), tmp_path)
+    assert not log_store.is_current()

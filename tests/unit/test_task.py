@@ -1,0 +1,407 @@
+"""What a task makes of its files: the records, their numbers, and one outcome for each file."""
+
+import gzip
+import json
+import random
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from blizzard.dead_letters import Stage
+from blizzard.errors import (
+    AccessDenied,
+    BlizzardError,
+    BucketMissing,
+    CredentialsRefused,
+    NotFound,
+    StorageError,
+    StorageUnavailable,
+)
+from blizzard.storage.base import ObjectReader, ObjectStore
+from blizzard.storage.local import LocalStore
+from blizzard.storage.memory import MemoryStore
+from spark_job.decode import Limits
+from spark_job.ports import Outcome, Trouble
+from spark_job.task import BATCH_ROWS, FETCH_AHEAD, SMALL_BYTES, ReadSettings, TaskFile, TaskReader, outcome_of
+
+NOW_TS = 1_706_450_400.0
+MIB = 1 << 20
+
+
+@dataclass
+class Read:
+    """What came out of a task."""
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    batch_rows: list[int] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        return [record["line"] for record in self.records]
+
+    @property
+    def outcome(self) -> Outcome:
+        assert len(self.outcomes) == 1
+        return self.outcomes[0]
+
+
+def a_store(**objects: bytes) -> MemoryStore:
+    store = MemoryStore(lambda: NOW_TS)
+    for name, body in objects.items():
+        store.put(name.replace("__", "/"), body)
+    return store
+
+
+def files_of(store: ObjectStore) -> list[TaskFile]:
+    return [TaskFile(info.key, info.size) for info in store.list()]
+
+
+def read(store: ObjectStore, files: Sequence[TaskFile] = (), **settings: Any) -> Read:
+    """Of everything in the store, unless files are named."""
+    wanted = list(files) or files_of(store)
+    found = Read()
+    for batch in TaskReader(store, ReadSettings(**settings), len(wanted[0].partitions)).batches(wanted):
+        found.batch_rows.append(batch.num_rows)
+        for row in batch.to_pylist():
+            if row["outcome"] is None:
+                found.records.append(row)
+            else:
+                found.outcomes.append(outcome_of(row["outcome"]))
+    return found
+
+
+def read_one(body: bytes, path: str = "a.ndjson", **settings: Any) -> Read:
+    store = MemoryStore(lambda: NOW_TS)
+    store.put(path, body)
+    return read(store, **settings)
+
+
+def numbered(count: int, pad: int = 0) -> bytes:
+    return b"".join(b'{"n": %d, "pad": "%s"}\n' % (n, b"x" * pad) for n in range(count))
+
+
+# --- Records and their numbers ---
+
+
+def test_a_record_carries_its_file_number_etag_time_and_partition_values() -> None:
+    store = a_store(**{"date=2024-01-28__a.ndjson": b'{"n": 0}\n{"n": 1}\n'})
+    info = next(store.list())
+    found = read(store, [TaskFile(info.key, info.size, partitions=("2024-01-28", None))])
+    second = found.records[1]
+    assert (second["file"], second["row"], second["etag"], second["line"]) == (info.key, 1, info.etag, '{"n": 1}')
+    assert second["modified"].timestamp() == NOW_TS
+    assert (second["partition_0"], second["partition_1"]) == ("2024-01-28", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        (b'{"n": 0}\n{"n": 1}\n', [(0, '{"n": 0}'), (1, '{"n": 1}')]),
+        (b'{"n": 0}\n{"n": 1}', [(0, '{"n": 0}'), (1, '{"n": 1}')]),
+        (b'{"n": 0}\r\n{"n": 1}\r\n', [(0, '{"n": 0}'), (1, '{"n": 1}')]),
+        (b'\xef\xbb\xbf{"n": 0}\n', [(0, '{"n": 0}')]),
+        (b'\n{"n": 0}\n \t\r\n\n{"n": 1}\n\n', [(0, '{"n": 0}'), (1, '{"n": 1}')]),
+        (b"", []),
+        (b"\n\n", []),
+    ],
+)
+def test_blank_lines_are_no_records_and_do_not_count(body: bytes, rows: list[tuple[int, str]]) -> None:
+    found = read_one(body)
+    assert [(record["row"], record["line"]) for record in found.records] == rows
+    assert found.outcome.error is None
+    assert found.outcome.records_read == len(rows)
+
+
+def test_every_line_of_text_is_a_record_blank_or_not() -> None:
+    found = read_one(b"\xef\xbb\xbffirst\n\n  \nno { json\r\n", format="text")
+    assert [(record["row"], record["line"]) for record in found.records] == [
+        (0, "first"),
+        (1, ""),
+        (2, "  "),
+        (3, "no { json"),
+    ]
+
+
+def test_an_empty_file_is_read_to_its_end_with_no_rows() -> None:
+    outcome = read_one(b"").outcome
+    assert (outcome.rows, outcome.finished, outcome.error) == (0, True, None)
+
+
+def test_a_broken_record_is_kept_with_its_reason_among_the_good_ones() -> None:
+    found = read_one(b'{"n": 0}\n{"n": \n[1]\n{"n": 3}\n')
+    assert [record["fault"] is None for record in found.records] == [True, False, False, True]
+    assert found.lines[1:3] == ['{"n": ', "[1]"]
+    assert "not JSON" in found.records[1]["fault"]
+    assert found.outcome.rows == 4
+
+
+def test_rows_beyond_one_batch_are_spread_over_several_whatever_their_size() -> None:
+    found = read_one(b"{}\n" * (2 * BATCH_ROWS + 5))
+    assert [record["row"] for record in found.records] == list(range(2 * BATCH_ROWS + 5))
+    assert max(found.batch_rows) <= 2 * BATCH_ROWS
+
+
+# --- Codecs ---
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="zstd", asbytes=True))
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("a.ndjson", numbered(3)),
+        ("a.ndjson.gz", gzip.compress(numbered(3))),
+        ("a.ndjson.zst", zstd(numbered(3))),
+        ("members.ndjson.gz", gzip.compress(b'{"n": 0, "pad": ""}\n{"n": ') + gzip.compress(numbered(3)[26:])),
+    ],
+)
+def test_a_compressed_file_gives_the_records_of_a_plain_one(path: str, body: bytes) -> None:
+    assert read_one(body, path).lines == numbered(3).decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "stage", "reason"),
+    [
+        ("a.gz", gzip.compress(numbered(9))[:-3], Stage.DECOMPRESS, "truncated gzip"),
+        ("a.gz", numbered(9), Stage.DECOMPRESS, "not valid gzip"),
+        ("a.gz", gzip.compress(numbered(9)) + b"and more", Stage.DECOMPRESS, "not valid gzip"),
+        ("a.zst", zstd(numbered(9))[:-3], Stage.DECOMPRESS, "zstd"),
+        ("a.zst", gzip.compress(numbered(9)), Stage.DECOMPRESS, "not valid zstd"),
+        ("a.ndjson", gzip.compress(numbered(9)), Stage.PARSE, "not UTF-8"),
+        ("a.ndjson", b'{"n": 0}\n{"n": "\xe9"}\n', Stage.PARSE, "not UTF-8: line 1 at byte 7"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_how_far_it_got(path: str, body: bytes, stage: Stage, reason: str) -> None:
+    outcome = read_one(body, path).outcome
+    assert outcome.stage is stage
+    assert reason in str(outcome.error)
+    assert (outcome.finished, outcome.trouble) == (True, None)
+
+
+def test_text_that_is_no_utf8_is_refused_alone_with_its_bytes_kept() -> None:
+    found = read_one(b"good\nna\xefve\n\xff\xfe\n", format="text")
+    assert [record["line"] for record in found.records] == ["good", None, None]
+    assert [record["undecodable"] for record in found.records] == [None, b"na\xefve", b"\xff\xfe"]
+    assert "not UTF-8 at byte 2" in found.records[1]["fault"]
+    assert found.outcome.error is None
+
+
+# --- Limits ---
+
+
+def peak_bytes(store: ObjectStore, **settings: Any) -> tuple[int, Read]:
+    """Of Python's memory while every file is read and dropped batch by batch."""
+    tracemalloc.start()
+    try:
+        found = Read()
+        for batch in TaskReader(store, ReadSettings(**settings), 0).batches(files_of(store)):
+            last = batch.column("outcome")[-1].as_py()
+            found.outcomes += [outcome_of(last)] if last else []
+        return tracemalloc.get_traced_memory()[1], found
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_line_of_100_mb_is_refused_by_the_limits_name_in_bounded_memory(tmp_path: Path) -> None:
+    with (tmp_path / "long.ndjson").open("wb") as file:
+        file.write(b'{"n": 0}\n{"long": "')
+        file.writelines(b"x" * MIB for _ in range(100))
+        file.write(b'"}\n')
+    peak, found = peak_bytes(LocalStore(tmp_path))
+    assert "max_record_bytes" in str(found.outcome.error)
+    assert found.outcome.stage is Stage.PARSE
+    assert peak < 64 * MIB
+
+
+def test_a_bomb_of_200_mb_of_zeros_is_refused_in_bounded_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.ndjson.gz", "wb", compresslevel=1) as file:
+        file.writelines(bytes(MIB) for _ in range(200))
+    peak, found = peak_bytes(LocalStore(tmp_path))
+    assert "max_record_bytes" in str(found.outcome.error)
+    assert peak < 64 * MIB
+
+
+def test_a_file_beyond_its_limit_is_refused_by_the_limits_name() -> None:
+    outcome = read_one(gzip.compress(numbered(1000)), "a.gz", limits=Limits(max_file_bytes=10_000)).outcome
+    assert outcome.stage is Stage.DECOMPRESS
+    assert "max_file_bytes" in str(outcome.error)
+
+
+# --- Storage in trouble ---
+
+
+class Refusing(MemoryStore):
+    """Raises `errors[key]` when that object is opened."""
+
+    def __init__(self, errors: dict[str, BlizzardError]) -> None:
+        super().__init__(lambda: NOW_TS)
+        self._errors = errors
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[ObjectReader]:
+        if key in self._errors:
+            raise self._errors[key]
+        with super().open(key) as reader:
+            yield reader
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (NotFound("get b: there is no such object"), None),
+        (StorageError("get b: the object is archived"), None),
+        (AccessDenied("get b: S3 answered 403"), Trouble.DENIED),
+        (CredentialsRefused("get b: S3 answered ExpiredToken"), Trouble.EVERYBODYS),
+        (BucketMissing("get b: there is no such bucket"), Trouble.EVERYBODYS),
+    ],
+)
+@pytest.mark.parametrize("size", [9, SMALL_BYTES + 1])
+def test_an_object_that_cannot_be_had_is_told_apart_and_the_others_are_read(
+    error: BlizzardError, trouble: Trouble | None, size: int
+) -> None:
+    store = Refusing({"b": error})
+    store.put("a", b'{"n": 0}\n')
+    store.put("c", b'{"n": 1}\n')
+    found = read(store, [TaskFile(key, size) for key in "abc"])
+    assert found.lines == ['{"n": 0}', '{"n": 1}']
+    failed = next(outcome for outcome in found.outcomes if outcome.path == "b")
+    assert (failed.stage, failed.trouble, failed.rows) == (Stage.DOWNLOAD, trouble, 0)
+
+
+def test_an_outage_ends_the_task_and_no_further_file_waits_it_out() -> None:
+    outage = StorageUnavailable("get b: given up after 8 attempts")
+    store = Refusing({"b": outage, "c": AssertionError("asked again")})  # type: ignore[dict-item]
+    store.put("a", b'{"n": 0}\n')
+    found = read(store, [TaskFile(key, SMALL_BYTES + 1) for key in "abc"])
+    assert [outcome.trouble for outcome in found.outcomes] == [None, Trouble.PASSING, Trouble.PASSING]
+    assert str(outage) in str(found.outcomes[2].error)
+
+
+def test_a_file_that_is_gone_says_so() -> None:
+    found = read(a_store(), [TaskFile("gone.ndjson", 9)])
+    assert found.outcome.error == "gone: there is no such object"
+    assert found.records == []
+
+
+def test_a_file_in_progress_that_changed_is_refused() -> None:
+    store = a_store(a=numbered(9))
+    found = read(store, [TaskFile("a", 9, skip_records=4, slice_bytes=100, expected_etag="another")])
+    assert found.records == []
+    assert "it changed while in progress: 4 records of etag another are committed" in str(found.outcome.error)
+
+
+def test_a_file_in_progress_that_is_the_same_goes_on() -> None:
+    store = a_store(a=numbered(9))
+    etag = next(store.list()).etag
+    found = read(store, [TaskFile("a", 9, skip_records=4, slice_bytes=10_000, expected_etag=etag)])
+    assert [record["row"] for record in found.records] == [4, 5, 6, 7, 8]
+
+
+def test_a_file_that_its_path_refuses_is_not_read_but_its_etag_is_known() -> None:
+    store = a_store(a=b'{"n": 0}\n')
+    found = read(store, [TaskFile("a", 9, refusal="no folder `date=`")])
+    assert found.records == []
+    assert (found.outcome.stage, found.outcome.error) == (Stage.PARSE, "no folder `date=`")
+    assert found.outcome.etag == next(store.list()).etag
+
+
+# --- Slices ---
+
+
+def slices_of(store: ObjectStore, slice_bytes: int, **settings: Any) -> list[Read]:
+    """Read the only file as batches do: each slice skips what those before it have read."""
+    file = replace(files_of(store)[0], slice_bytes=slice_bytes)
+    slices: list[Read] = []
+    while not slices or not slices[-1].outcome.finished:
+        done = slices[-1].outcome.records_read if slices else 0
+        slices.append(read(store, [replace(file, skip_records=done)], **settings))
+        assert len(slices) < 500, "it makes no progress"
+    return slices
+
+
+@settings(max_examples=30)
+@given(
+    sizes=st.lists(st.sampled_from([0, 0, 10, 1_000, 300_000, 1_200_000]), max_size=12),
+    slice_bytes=st.sampled_from([1, 5_000, 1_000_000, 2_500_000]),
+    codec=st.sampled_from(["none", "gzip"]),
+    blank=st.booleans(),
+)
+@example(sizes=[], slice_bytes=1, codec="none", blank=False)
+@example(sizes=[1_200_000] * 4, slice_bytes=1, codec="none", blank=True)
+def test_slices_add_up_to_the_whole_file_once(sizes: list[int], slice_bytes: int, codec: str, *, blank: bool) -> None:
+    chance = random.Random(len(sizes))
+    records = [json.dumps({"n": n, "pad": chance.randbytes(size // 2).hex()}) for n, size in enumerate(sizes)]
+    body = ("\n\n" if blank else "\n").join(records).encode()
+    store = a_store(a=gzip.compress(body, 1) if codec == "gzip" else body)
+    slices = slices_of(store, slice_bytes, compression=codec)
+    rows = [(record["row"], record["line"]) for part in slices for record in part.records]
+    assert rows == list(enumerate(records))
+    assert sum(part.outcome.rows for part in slices) == len(records)
+
+
+def test_a_slice_ends_soon_after_its_share() -> None:
+    store = a_store(a=numbered(600, pad=10_000))
+    slices = slices_of(store, 2 * MIB)
+    assert 3 <= len(slices) <= 4
+    assert all(part.outcome.rows > 0 for part in slices)
+
+
+def test_a_slice_of_text_goes_on_at_the_right_line() -> None:
+    body = b"".join(b"%07d %s\n" % (n, b"x" * 5_000) for n in range(800))
+    rows = [record for part in slices_of(a_store(a=body), MIB, format="text") for record in part.records]
+    assert [record["row"] for record in rows] == list(range(800))
+    assert all(int(record["line"][:7]) == record["row"] for record in rows)
+
+
+# --- Fetching ahead ---
+
+
+def test_small_objects_fetched_ahead_give_what_streamed_ones_give() -> None:
+    bodies = {f"f{n:03d}": numbered(n) for n in range(3 * FETCH_AHEAD)}
+    store = a_store(**bodies)
+    ahead = read(store)
+    streamed = read(store, [replace(file, size=SMALL_BYTES + 1) for file in files_of(store)])
+    assert ahead.records == streamed.records
+    assert ahead.outcomes == streamed.outcomes
+    assert sum(map(len, ahead.lines)) == sum(len(body.replace(b"\n", b"")) for body in bodies.values())
+
+
+def test_an_object_that_grew_beyond_what_was_announced_is_read_whole() -> None:
+    body = numbered(300, pad=10_000)
+    assert len(body) > SMALL_BYTES
+    found = read(a_store(a=body), [TaskFile("a", 10)])
+    assert len(found.records) == 300
+    assert found.outcome.size == len(body)
+
+
+def test_no_more_than_a_few_objects_are_held_at_a_time() -> None:
+    store = Watched()
+    for n in range(5 * FETCH_AHEAD):
+        store.put(f"{n:03d}", b'{"pad": "%s"}' % (b"x" * MIB))
+    batches = TaskReader(store, ReadSettings(), 0).batches(files_of(store))
+    next(batches)
+    assert store.opened <= 8 + FETCH_AHEAD + 2
+    batches.close()  # type: ignore[attr-defined]
+
+
+class Watched(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__(lambda: NOW_TS)
+        self.opened = 0
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[ObjectReader]:
+        self.opened += 1
+        with super().open(key) as reader:
+            yield reader

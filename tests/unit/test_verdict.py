@@ -1,0 +1,73 @@
+"""The verdict finds what it looks for: it is trusted only because these fail it."""
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from infra.local.verdict import Verdict, judge, read_source
+
+GOOD = ("a.gz", gzip.compress(b'{"id": "1"}\n\n{"id": "2"}\n'))
+BROKEN = ("b.gz", gzip.compress(b'{"id": "3"}\nnonsense\n'))
+CUT = ("c.gz", gzip.compress(b'{"id": "4"}\n')[:-3])
+ROWS = [("1", "a.gz", 0), ("2", "a.gz", 1), ("3", "b.gz", 0)]
+LETTERS: list[Mapping[str, Any]] = [
+    {"path": "b.gz", "row": 1, "stage": "parse", "error": "not JSON"},
+    {"path": "c.gz", "stage": "decompress", "error": "truncated"},
+]
+
+
+def verdict(tmp_path: Path, rows: list[tuple[str, str, int]], letters: list[Mapping[str, Any]] = LETTERS) -> Verdict:
+    sources = [{"file": file, "row": row} for _, file, row in rows]
+    write_deltalake(str(tmp_path / "table"), pa.table({"id": [name for name, _, _ in rows], "_source": sources}))
+    return judge(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, letters, ["id"])
+
+
+def test_everything_in_its_place_is_good(tmp_path: Path) -> None:
+    found = verdict(tmp_path, ROWS)
+    assert found.good
+    assert (found.files, found.rows_in, found.rows_out) == (3, 3, 3)
+
+
+def test_a_record_that_is_not_in_the_table_is_missing(tmp_path: Path) -> None:
+    found = verdict(tmp_path, ROWS[:-1])
+    assert not found.good
+    assert found.missing == [("b.gz", 0)]
+
+
+def test_a_record_that_is_there_twice_is_doubled(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [*ROWS, ROWS[0]])
+    assert not found.good
+    assert found.doubled == [("a.gz", 0)]
+
+
+def test_a_record_with_other_values_is_changed(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [("9", "a.gz", 0), *ROWS[1:]])
+    assert not found.good
+    assert found.changed == [("a.gz", 0)]
+
+
+def test_a_row_of_no_record_is_unexpected(tmp_path: Path) -> None:
+    found = verdict(tmp_path, [*ROWS, ("4", "c.gz", 0)])
+    assert not found.good
+    assert found.unexpected == [("c.gz", 0)]
+
+
+def test_what_is_neither_in_the_table_nor_dead_lettered_is_silent(tmp_path: Path) -> None:
+    found = verdict(tmp_path, ROWS, LETTERS[:1])
+    assert not found.good
+    assert found.silent == ["c.gz"]
+    assert verdict_of_no_letters(tmp_path).silent == ["b.gz#1", "c.gz"]
+
+
+def verdict_of_no_letters(tmp_path: Path) -> Verdict:
+    return judge(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [], ["id"])
+
+
+def test_the_words_name_each_fault_and_each_letter(tmp_path: Path) -> None:
+    words = "\n".join(verdict(tmp_path, ROWS[:-1]).lines())
+    assert "missing      1  [('b.gz', 0)]" in words
+    assert "b.gz record 1: parse: not JSON" in words
