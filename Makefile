@@ -6,14 +6,18 @@ unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup demo test check format lock clean
+.PHONY: help setup demo local-aws test check check-stack format package publish rollback lock clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
+	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
 	@echo "make test     all checks and all tests (sets up first); PYTEST='-k sweep' runs some"
-	@echo "make check    format, lint, types and import contracts"
+	@echo "make check    format, lint, types and import contracts; the template (make check-stack is that alone)"
 	@echo "make format   put the code into shape"
 	@echo "make setup    virtual environment, jars, log store; PYTHON=… names the interpreter"
+	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for such machines"
+	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: uploads them with the configuration"
+	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: makes ready to deploy what was published before"
 	@echo "make lock     requirements.lock from pyproject.toml and requirements.in (needs uv)"
 	@echo "make clean    remove everything that set-up and tests made"
 
@@ -23,22 +27,46 @@ setup:
 demo: setup
 	@$(BIN)/python -m infra.local.demo
 
+local-aws: setup
+	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
+
 test: check
 	@$(BIN)/python -m pytest $(PYTEST)
 
-check: setup
+check: setup check-stack
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+check-stack: setup .cache/stack-checked
+
+# Half a minute for cfn-lint, checkov and sam, so only when something has changed that they or our own rules look at.
+.cache/stack-checked: template.yaml docs/runbook.md $(wildcard infra/template/*.py infra/tools/* functions/*.py \
+		functions/*/*.py spark_job/*.py) | setup
+	@$(BIN)/python -m infra.template
+	@touch $@
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+package: setup
+	@$(BIN)/python -m infra.package --arch $(or $(ARCH),arm64)
+
+publish: setup
+	@$(BIN)/python -m infra.publish --config "$(CONFIG)" --artifacts "$(ARTIFACTS)" --environment "$(or $(SAM_ENV),default)"
+
+rollback: setup
+	@$(BIN)/python -m infra.publish --release "$(RELEASE)" --artifacts "$(ARTIFACTS)" --environment "$(or $(SAM_ENV),default)"
+
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		--no-emit-index-url --extra dev pyproject.toml requirements.in --output-file requirements.lock
+	$(BIN)/python -m infra.package.requirements
+	for tool in sam checkov uv; do \
+		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+			--no-emit-index-url infra/tools/$$tool.in --output-file infra/tools/$$tool.lock || exit 1; done
 
 clean:
 	rm -rf .venv .cache jars build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

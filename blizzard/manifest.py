@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain as chained
+from itertools import islice
 from typing import Any
 
 from blizzard import fields
@@ -286,11 +287,11 @@ class Manifest:
             "fewer collectors at a time (MaximumConcurrency) end this. Nothing is lost, the caller may try again."
         )
 
-    def refs(self, start: int = 0) -> list[SegmentRef]:
-        """The segments from number `start` on, in order."""
+    def refs(self, start: int = 0, *, at_most: int | None = None) -> list[SegmentRef]:
+        """The segments from number `start` on, in order; only the first `at_most` of them, if that is given."""
         after = self._key(start - 1) if start > 0 else self._folder
         listed = (self._ref(info) for info in self._store.list(self._folder, start_after=after))
-        return [ref for ref in listed if ref is not None]
+        return list(islice((ref for ref in listed if ref is not None), at_most))
 
     def read(self, ref: SegmentRef) -> Segment:
         """Raises NotFound when it has been trimmed, UnreadableState when it is no segment of this source.
@@ -305,13 +306,16 @@ class Manifest:
                 del self._read[next(iter(self._read))]
         return known
 
-    def unconsumed(self, position: Position, unreadable: list[UnreadableState] | None = None) -> Iterator[Unconsumed]:
+    def unconsumed(
+        self, position: Position, unreadable: list[UnreadableState] | None = None, *, at_most: int | None = None
+    ) -> Iterator[Unconsumed]:
         """What lies at and behind `position`, lazily and in order; segments that cannot be read go to `unreadable`.
 
-        Everything that is there, if this is not the manifest that `position` speaks of.
+        Everything that is there, if this is not the manifest that `position` speaks of. `at_most`: no more segments
+        than that are listed, for those who only look at the first ones.
         """
-        refs = self.refs(max(position.last_touched, 0))
-        stands, segments = self._stands(position, refs, [] if unreadable is None else unreadable)
+        refs = self.refs(max(position.last_touched, 0), at_most=at_most)
+        stands, segments = self._stands(position, refs, [] if unreadable is None else unreadable, at_most)
         expected, etag = position.segment if stands else None, position.etag
         since, chain = position.unbroken_since, position.chain
         for segment in segments:
@@ -323,7 +327,7 @@ class Manifest:
             expected, etag = segment.number + 1, segment.etag
 
     def _stands(
-        self, position: Position, refs: list[SegmentRef], unreadable: list[UnreadableState]
+        self, position: Position, refs: list[SegmentRef], unreadable: list[UnreadableState], at_most: int | None
     ) -> tuple[bool, Iterator[Segment]]:
         """Whether this is the manifest that `position` speaks of, and the segments to read.
 
@@ -336,7 +340,7 @@ class Manifest:
             first = next(self._readable([head], []), None)
             if first is not None and first.previous == position.etag:
                 return True, chained([first], self._readable(refs[1:], unreadable))
-        return False, self._readable(self.refs(), unreadable)
+        return False, self._readable(self.refs(at_most=at_most), unreadable)
 
     def _readable(self, refs: Iterable[SegmentRef], unreadable: list[UnreadableState]) -> Iterator[Segment]:
         for ref in refs:

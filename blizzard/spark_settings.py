@@ -1,5 +1,7 @@
 """What a Spark session has to be told, as plain configuration. Each setting with the reason for it."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 
 LOG_STORES = {
@@ -8,6 +10,12 @@ LOG_STORES = {
     "file": "io.github.blizzard.logstore.HardLinkLogStore",
 }
 """By scheme of the table's URI; the classes are in jars/blizzard-logstore.jar."""
+
+DELTA_ON_EMR = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
+"""Where EMR's image has Delta, from release 7 on."""
+
+DEPENDENCIES = "./deps"
+"""Where Spark unpacks the job's archive, on the driver and on each executor."""
 
 # A local endpoint has no regions, but requests are signed for one.
 _LOCAL_REGION = "us-east-1"
@@ -72,6 +80,59 @@ def on_this_machine(jars_dir: str) -> dict[str, str]:
             "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
         ),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Sizes of EMR Serverless' workers; memory and disk as Spark writes them, such as `4G`."""
+
+    driver_cores: int
+    driver_memory: str
+    executor_cores: int
+    executor_memory: str
+    executor_disk: str
+    max_executors: int
+
+
+def on_emr_serverless(workers: Workers, *, archive_uri: str, log_store_uri: str) -> Mapping[str, str]:
+    """For a run on EMR Serverless, which brings Spark, Delta and S3A. Everything is said with each start: what stands
+    at the application is replaced by one release and merged by the next."""
+    return everywhere() | {
+        "spark.jars": ",".join([*DELTA_ON_EMR, log_store_uri]),
+        # The project and what it imports, made by `make package`.
+        "spark.archives": f"{archive_uri}#{PurePath(DEPENDENCIES).name}",
+        "spark.emr-serverless.driverEnv.PYTHONPATH": DEPENDENCIES,
+        "spark.executorEnv.PYTHONPATH": DEPENDENCIES,
+        # The defaults are a driver of 4 cores, three executors of 4 cores at once, and no upper limit.
+        "spark.driver.cores": str(workers.driver_cores),
+        "spark.driver.memory": workers.driver_memory,
+        "spark.executor.cores": str(workers.executor_cores),
+        "spark.executor.memory": workers.executor_memory,
+        "spark.emr-serverless.executor.disk": workers.executor_disk,
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.maxExecutors": str(workers.max_executors),
+        # Each worker is billed for a minute at least; most runs need no second one.
+        "spark.dynamicAllocation.initialExecutors": "1",
+        "spark.executor.instances": "1",
+    }
+
+
+def submit_parameters(conf: Mapping[str, str]) -> str:
+    """Settings as the words of a `spark-submit` command line, for services that take it as one text.
+
+    In double quotes what is more than one word, with a backslash before `"` and `\\`: Spark's own parser of options and
+    a shell read that alike.
+    """
+    return " ".join(f"--conf {key}={_word(value)}" for key, value in sorted(conf.items()))
+
+
+def _word(value: str) -> str:
+    if value and not any(letter.isspace() or letter in "\"'\\$`" for letter in value):
+        return value
+    if "$" in value or "`" in value:
+        raise ValueError(f"a shell would read {value!r} as more than text; leave out the $ or `")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def s3a_endpoint(url: str) -> dict[str, str]:

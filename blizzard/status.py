@@ -8,10 +8,22 @@ from blizzard.dead_letters import DeadLetters
 from blizzard.delta_log import Commit, DeltaLogTail
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.manifest import Manifest
+from blizzard.runs import RunLog
 from blizzard.storage.base import ObjectStore
 from blizzard.watermark import FolderOf, Settling, no_folder
 
 SCAN_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """What the dispatcher knows of a pipeline's last run; `phase` is `open` when the circuit is."""
+
+    phase: str
+    run_id: str | None
+    failures: int
+    not_before_ts: float
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,8 @@ class SourceStatus:
     dead_letter_files: int
     last_commit_ts: float | None
     last_commit_age_secs: float | None
+    run: RunStatus | None = None
+    """Of the source's pipeline; None where no dispatcher has started one."""
     problem: str | None = None
     """What is wrong with the state itself, and what happens about it."""
 
@@ -53,6 +67,7 @@ def source_status(
     checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
     files, size = _backlog(store, state_prefix, source_id, checkpoint, folder_of)
     committed_ts = _committed_ts(commit, checkpoint)
+    run, run_problem = _run(store, pipeline)
     return SourceStatus(
         source=source_id,
         table_uri=table_uri,
@@ -69,7 +84,8 @@ def source_status(
         dead_letter_files=_dead_letter_files(store, state_prefix, source_id),
         last_commit_ts=committed_ts,
         last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
-        problem=problem,
+        run=run,
+        problem=problem or run_problem,
     )
 
 
@@ -122,6 +138,16 @@ def _backlog(
     except BucketMissing:
         return 0, 0
     return len(waiting), sum(waiting.values())
+
+
+def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:
+    try:
+        record = RunLog(store, pipeline, str).latest()
+    except UnreadableState as error:
+        return None, str(error)
+    if record is None:
+        return None, None
+    return RunStatus(record.phase, record.run_id, record.failures, record.not_before_ts, record.reason), None
 
 
 def _dead_letter_files(store: ObjectStore, state_prefix: str, source_id: str) -> int:

@@ -1,18 +1,24 @@
 """The sweep: list a source above its watermarks (or, late, below them) and append what no event announced."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from blizzard.checkpoint import FINISHED, Checkpoint
+from blizzard.errors import RetryableError
 from blizzard.manifest import Closing, Entry, FoundBy, Manifest, SettleMark, Sweep
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.watermark import Settling, join, partition_of, prefix_of, split
 
 SEGMENT_ENTRIES = 5_000
 """Entries after which a sweep appends what it has: about 1 MB of JSON."""
+EVENT_GRACE_SECS = 300.0
+"""How long an event may be on its way, in addition to the settle delay, before its file counts as unannounced."""
+
+
+class OutOfTime(RetryableError):
+    """The deadline came before the first listing: the manifest has more unconsumed segments than could be read."""
 
 
 class Kind(StrEnum):
@@ -63,9 +69,9 @@ class SweepReport:
     segments: tuple[int, ...]
     complete: bool
     """False when time ran out; the next sweep goes on from the marks of this one."""
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+    unannounced: int = 0
+    """Those of `missed` whose event is overdue and hardly comes any more: found by a watermark sweep, older than the
+    settle delay and EVENT_GRACE_SECS, and of a time when the source was watched already."""
 
 
 @dataclass(slots=True)
@@ -81,7 +87,9 @@ class Sweeper:
     """One sweep over one source, from a checkpoint that may be stale.
 
     `clock` is Unix seconds; `deadline_ts` is when to stop listing. Whatever was listed by then is appended, and so is
-    what was found each time it comes to `segment_entries`.
+    what was found each time it comes to `segment_entries`. Raises OutOfTime if there is none left to begin with.
+    `watched_since_ts`: when events were first expected of the source; None: not yet, so none can have been lost.
+    `still_sweeping` is told the time whenever the clock is looked at, often enough to say that it takes long.
     """
 
     def __init__(
@@ -95,6 +103,8 @@ class Sweeper:
         writer_id: str,
         deadline_ts: float = float("inf"),
         segment_entries: int = SEGMENT_ENTRIES,
+        watched_since_ts: float | None = None,
+        still_sweeping: Callable[[float], None] | None = None,
     ) -> None:
         self._source = source
         self._manifest = manifest
@@ -104,7 +114,10 @@ class Sweeper:
         self._writer_id = writer_id
         self._deadline_ts = deadline_ts
         self._segment_entries = segment_entries
+        self._still_sweeping = still_sweeping
         self._started_ts = clock()
+        overdue_ts = self._started_ts - rules.settle_delay_secs - EVENT_GRACE_SECS
+        self._overdue = (float("inf") if watched_since_ts is None else watched_since_ts, overdue_ts)
         self._settling = Settling.of(checkpoint, rules.folder_of)
         self._pending_files: set[tuple[str, str]] = set()
         self._relies_on = self._floor = checkpoint.position.segment
@@ -113,12 +126,16 @@ class Sweeper:
         self._known = set(checkpoint.files).union(path for path, _ in self._pending_files)
         self._pending = _Pending()
         self._segments: list[int] = []
-        self._listed = self._missed = self._missed_bytes = self._partitions = 0
+        self._listed = self._missed = self._missed_bytes = self._partitions = self._unannounced = 0
 
     def _read_unconsumed(self) -> None:
         """Count what is appended and not consumed as known. What this sweep says then rests on those segments."""
         first: int | None = None
         for item in self._manifest.unconsumed(self._checkpoint.position):
+            if self._out_of_time():
+                raise OutOfTime(
+                    f"unconsumed segments beyond {item.segment.number} were not read; the job consumes them"
+                )
             first = item.segment.number if first is None else first
             self._rest_on(first, item.segment.number, item.chain)
             self._pending_files.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
@@ -174,7 +191,10 @@ class Sweeper:
         return self._report(Kind.LATE, complete=complete)
 
     def _out_of_time(self) -> bool:
-        return self._clock() >= self._deadline_ts
+        now_ts = self._clock()
+        if self._still_sweeping is not None:
+            self._still_sweeping(now_ts)
+        return now_ts >= self._deadline_ts
 
     def _open_partitions(self) -> Iterator[str]:
         """Every folder that is not closed, found by listing folders, not files."""
@@ -232,6 +252,8 @@ class Sweeper:
             return False
         self._known.add(info.key)
         self._take(info, FoundBy.SWEEP)
+        since_ts, until_ts = self._overdue
+        self._unannounced += since_ts <= info.modified_ts <= until_ts
         return True
 
     def _take(self, info: ObjectInfo, found_by: FoundBy) -> None:
@@ -279,6 +301,7 @@ class Sweeper:
             self._partitions,
             tuple(self._segments),
             complete,
+            self._unannounced,
         )
 
 

@@ -28,6 +28,7 @@ from blizzard.errors import (
     StorageUnavailable,
     UnreadableState,
 )
+from blizzard.identity import Identity
 from blizzard.log import Log
 from blizzard.manifest import Entry, Manifest
 from blizzard.receipts import ReceiptLine, Receipts
@@ -35,7 +36,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.sweep import Room, SweepRules, cold_closing, settle_by_listing
 from blizzard.watermark import Settling
 from spark_job.ports import Outcome, Reader, Rows, Table, Trouble
-from spark_job.recovery import Identity, SizeOf, recover
+from spark_job.recovery import SizeOf, recover
 
 MAX_LAG_SEGMENTS = 8
 """How far the committed position may lag behind what was consumed before an empty commit catches up."""
@@ -146,7 +147,12 @@ class Ingest:
 
     def _back_off(self, error: RetryableError | None, failures: int) -> int:
         """Wait before another try; raises the error once the attempts are used up."""
-        failures += 1
+        self._sleep(self.retry_after_secs(error, failures + 1))
+        return failures + 1
+
+    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
+        """How long to leave the source alone after so many failures in a row (None: a lost race); the next step begins
+        with recovery. Raises the error once the attempts are used up."""
         if failures >= self._settings.max_attempts:
             raise error or LostRace(
                 f"other jobs of source {self._identity.source_id} committed first {failures} times in a row. "
@@ -155,8 +161,7 @@ class Ingest:
         delay_secs = backoff_secs(failures, self._new_id())
         self._log("retrying", source=self._identity.source_id, attempt=failures, wait_secs=delay_secs, error=str(error))
         self.forget()
-        self._sleep(delay_secs)
-        return failures
+        return delay_secs
 
     def step(self, *, draining: bool) -> Step:
         """One turn: at most one commit."""

@@ -7,23 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from blizzard.batch import OnOverwrite, Rules
-from blizzard.checkpoint import Checkpoint
 from blizzard.config import Pipeline, Source
 from blizzard.dead_letters import DeadLetters
+from blizzard.identity import Identity
 from blizzard.log import Log
-from blizzard.manifest import Manifest
-from blizzard.partition import TimeTemplate
-from blizzard.pattern import Pattern
-from blizzard.receipts import Receipts
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.sweep import Sweeper, SweepReport, SweepRules
-from blizzard.watermark import no_folder
+from blizzard.sweep import Kind, SweepReport
+from blizzard.sweeping import SourceSweep, sweep_rules
 from spark_job.decode import Limits
 from spark_job.ingest import Ingest, Settings
-from spark_job.recovery import Identity, read_copy
 from spark_job.task import ReadSettings
 
 if TYPE_CHECKING:
@@ -38,45 +33,32 @@ class SourceJob:
     """One source, ready to be swept and ingested."""
 
     source: Source
-    identity: Identity
     ingest: Ingest
-    files: ObjectStore
-    state: ObjectStore
-    rules: SweepRules
-    log: Log
+    sweeping: SourceSweep
+    linger_secs: float
+
+    @property
+    def source_id(self) -> str:
+        return self.sweeping.identity.source_id
+
+    @property
+    def pipeline(self) -> str:
+        return self.sweeping.identity.pipeline
 
     def late_sweep_is_due(self) -> bool:
         """Whether the last late sweep that the checkpoint knows of is older than the source's interval."""
-        checkpoint = read_copy(self.state, self.identity)
-        last_ts = checkpoint.late_swept_ts if checkpoint else None
+        last_ts = self.sweeping.checkpoint().late_swept_ts
         return last_ts is None or time.time() - last_ts >= self.source.sweep.late_interval_secs
 
     def sweep(self, *, late: bool, announce: bool) -> SweepReport:
         """One sweep from the checkpoint's copy; what it finds is in the manifest afterwards."""
-        checkpoint = read_copy(self.state, self.identity) or self._unknown()
-        manifest = Manifest(self.state, self.identity.state_prefix, self.identity.source_id)
-        sweeper = Sweeper(self.files, manifest, checkpoint, self.rules, clock=time.time, writer_id=new_id())
-        if late:
-            receipts = Receipts(self.state, self.identity.state_prefix)
-            report = sweeper.late_sweep(
-                lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts).items(), announce=announce
-            )
-        else:
-            report = sweeper.watermark_sweep()
-        self.state.put(f"{self.identity.state_prefix}_sweep.json", report.to_json().encode())
-        self.log(
-            "swept",
-            source=self.identity.source_id,
-            kind=report.kind,
-            listed=report.listed,
-            missed=report.missed,
-            missed_bytes=report.missed_bytes,
-        )
-        return report
+        return self.sweeping.sweep(Kind.LATE if late else Kind.WATERMARK, announce=announce)
 
-    def _unknown(self) -> Checkpoint:
-        """What a sweep begins from when there is no copy: it lists too much, and the job drops what it knows."""
-        return Checkpoint(pipeline=self.identity.pipeline, source=self.identity.source)
+    def sweep_all(self) -> None:
+        """Both sweeps, the late one without a trace if it is not due and finds nothing."""
+        late_due = self.late_sweep_is_due()
+        self.sweep(late=False, announce=True)
+        self.sweep(late=True, announce=late_due)
 
 
 def new_id() -> str:
@@ -110,7 +92,8 @@ def source_job(
         sleep=time.sleep,
         log=log,
     )
-    return SourceJob(source, identity, ingest, files, state, settings.sweep_rules, log)
+    sweeping = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
+    return SourceJob(source, ingest, sweeping, pipeline.linger_secs)
 
 
 def _engine(
@@ -151,23 +134,24 @@ def _engine(
 
 
 def _settings(source: Source, files: ObjectStore) -> Settings:
-    window = TimeTemplate(source.partition_filter.prefix_template) if source.partition_filter else None
+    dated = source.partition_filter
     overlap_secs = LOCAL_OVERLAP_SECS if isinstance(files, LocalStore) else source.sweep.late_overlap_secs
+    rules = sweep_rules(
+        pattern=source.pattern,
+        prefix_template=dated.prefix_template if dated else None,
+        lookback=dated.lookback if dated else 1,
+        settle_delay_secs=source.settle_delay_secs,
+        late_overlap_secs=overlap_secs,
+    )
     return Settings(
         rules=Rules(
-            folder_of=window.folder_of if window else no_folder,
+            folder_of=rules.folder_of,
             interval_files=source.checkpoint.interval_files,
             interval_bytes=source.checkpoint.interval_bytes,
             late_overlap_secs=overlap_secs,
             on_overwrite=OnOverwrite(source.on_overwrite),
         ),
-        sweep_rules=SweepRules(
-            matches=Pattern(source.pattern).matches,
-            window=window,
-            lookback=source.partition_filter.lookback if source.partition_filter else 1,
-            settle_delay_secs=source.settle_delay_secs,
-            late_overlap_secs=overlap_secs,
-        ),
+        sweep_rules=rules,
         interval_secs=source.checkpoint.interval_secs,
         max_tracked_files=source.limits.max_tracked_files,
         max_attempts=source.retries.max_attempts,

@@ -10,23 +10,22 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from blizzard.config import Config, parse_config
 from blizzard.environment import variables
-from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, stdout_log
 from blizzard.spark_settings import settings as spark_settings
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.drain import POLL_SECS, drain_all
 from spark_job.ingest import Step
 from spark_job.job import SourceJob, source_job
 from spark_job.session import lazy_session
 
 EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
-POLL_SECS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", required=True, help="path or s3:// URI of the configuration")
     parser.add_argument("--pipeline", action="append", help="only this pipeline (may be given more than once)")
     parser.add_argument("--sweep", action="store_true", help="also sweep the sources, where no sweeper does")
-    parser.add_argument("--once", action="store_true", help="drain what is there and end")
+    parser.add_argument("--once", action="store_true", help="drain what is there, linger, and end")
     parser.add_argument("--jars", help="folder of Delta's jars, where spark-submit did not bring them")
     parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="one more setting")
     return parser
@@ -98,37 +97,18 @@ def _jobs(
 
 
 def run_once(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
-    """Drain each source. One that fails does not keep the others from being drained."""
-    failed = False
-    for job in jobs:
-        if stop.is_set():
-            break
-        failed = not _guarded(job, log, partial(_drain, job, sweep, log, stop)) or failed
+    """Drain the sources, and linger where the pipeline says so."""
+    failed, stopped = drain_all(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=stop.wait)
     if failed:
         return EXIT_FAILED
-    return EXIT_STOPPED if stop.is_set() else EXIT_WELL
-
-
-def _drain(job: SourceJob, sweep: bool, log: Log, stop: threading.Event) -> None:
-    """What is announced is ingested even where the source cannot be swept; that is said at the end."""
-    swept = _guarded(job, log, partial(_sweep, job)) if sweep else True
-    totals = job.ingest.drain(stop.is_set)
-    log("stopped" if stop.is_set() else "drained", source=job.identity.source_id, **asdict(totals))
-    if not swept:
-        raise PermanentError("the source could not be swept; files that no event announced may be missing")
-
-
-def _sweep(job: SourceJob) -> None:
-    late_due = job.late_sweep_is_due()
-    job.sweep(late=False, announce=True)
-    job.sweep(late=True, announce=late_due)
+    return EXIT_STOPPED if stopped else EXIT_WELL
 
 
 def _guarded(job: SourceJob, log: Log, work: Callable[[], object]) -> bool:
     try:
         work()
     except BlizzardError as error:
-        log("source_failed", source=job.identity.source_id, kind=type(error).__name__, error=str(error))
+        log("source_failed", source=job.source_id, kind=type(error).__name__, error=str(error))
         return False
     return True
 

@@ -6,34 +6,14 @@ from types import MappingProxyType
 
 from blizzard.checkpoint import FINISHED, Checkpoint, decode, decode_app_id
 from blizzard.delta_log import Commit
-from blizzard.errors import LostRace, NotFound, RecoveryError, UnreadableState
+from blizzard.errors import LostRace, RecoveryError, UnreadableState
+from blizzard.identity import Identity, read_copy
 from blizzard.log import Log
 from blizzard.storage.base import ObjectStore
 from blizzard.watermark import FolderOf, Settling
 from spark_job.ports import Table
 
 SCAN_COMMITS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which source of which pipeline this is, and where its files of state are."""
-
-    pipeline: str
-    source: str
-    state_prefix: str
-
-    @property
-    def app_id(self) -> str:
-        return f"blizzard:{self.pipeline}:{self.source}"
-
-    @property
-    def source_id(self) -> str:
-        return f"{self.pipeline}:{self.source}"
-
-    @property
-    def copy_key(self) -> str:
-        return f"{self.state_prefix}_checkpoint.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +32,6 @@ class _Found:
     txn_version: int | None
     states: tuple[Checkpoint, ...]
     legacy: Checkpoint | None
-
-
-def read_copy(store: ObjectStore, identity: Identity) -> Checkpoint | None:
-    """The checkpoint's copy; None when it is missing or unreadable, which costs nothing but time."""
-    try:
-        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
-    except (NotFound, UnreadableState):
-        return None
 
 
 def recover(

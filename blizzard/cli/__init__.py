@@ -17,6 +17,7 @@ from blizzard.errors import BlizzardError, ConfigError
 COMMANDS: Mapping[str, str] = {
     "run": "Sweep and ingest on this machine.",
     "status": "Show where each source stands.",
+    "resume": "Let the dispatcher start runs again after failures.",
     "validate": "Say everything that is wrong with a configuration.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }

@@ -12,7 +12,8 @@ from rich.table import Table
 from blizzard.config import Source, load_config
 from blizzard.environment import variables
 from blizzard.partition import TimeTemplate
-from blizzard.status import SourceStatus, source_status
+from blizzard.runs import Phase
+from blizzard.status import RunStatus, SourceStatus, source_status
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.watermark import FolderOf, no_folder
@@ -75,7 +76,16 @@ def _facts(status: SourceStatus) -> list[tuple[str, str]]:
         facts.append(("in progress", f"{status.in_progress_files:,} files"))
     if status.closed_through:
         facts.append(("closed through", status.closed_through))
+    if status.run:
+        facts.append(("last run", _run(status.run)))
     return facts + ([("problem", status.problem)] if status.problem else [])
+
+
+def _run(run: RunStatus) -> str:
+    told = f"{run.phase} {run.run_id or ''}".strip()
+    if run.phase == Phase.OPEN:
+        told = f"circuit open after {run.failures:,} failures; `blizzard resume` closes it"
+    return f"{told} ({run.reason})" if run.reason else told
 
 
 def _or_none(value: int | None) -> str:

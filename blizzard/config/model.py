@@ -251,6 +251,11 @@ class Pipeline(Section):
         "They count when the table is created.",
         examples=[["date"]],
     )
+    linger_secs: Secs = Field(
+        default=0,
+        description="Seconds for which a draining job still looks for new files after its backlog is gone, so that "
+        "under steady traffic they need not wait for the next start.",
+    )
     sources: dict[Name, Source] = Field(description="The sources that feed the table, by name.")
 
     _name: str = PrivateAttr("")

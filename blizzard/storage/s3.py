@@ -62,7 +62,7 @@ class S3Store:
         full_key, call = self._full(key), self._call("head", key)
 
         def attempt(_: int) -> ObjectInfo:
-            with translating(call):
+            with self._downloads.explaining(full_key, call), translating(call):
                 answer = self._connection.client.head_object(Bucket=self._bucket, Key=full_key)
             return described(key, answer, answer["ContentLength"])
 

@@ -1,8 +1,8 @@
-"""The clients: boto3 for everything, obstore for reading in bulk. Both are imported and made when first used."""
+"""The clients: botocore for everything, obstore for reading in bulk. Both are imported and made when first used."""
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +20,7 @@ _DOWNLOAD_LIMIT = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach S3. None leaves it to boto3's own chain (environment, profile, instance)."""
+    """How to reach S3. None leaves it to botocore's own chain (environment, profile, instance)."""
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -56,9 +56,22 @@ def _attempts(text: str) -> int:
     return int(text)
 
 
-@lru_cache(maxsize=8)
 def connection(settings: S3Settings) -> "S3Connection":
-    """One for all stores with the same settings: a client of its own costs each of them 0.1 s."""
+    """One for all stores whose settings differ in nothing but retries, which are no business of the clients: one of its
+    own would cost each of them 0.1 s."""
+    plain = S3Settings()
+    return _connection(
+        replace(
+            settings,
+            max_attempts=plain.max_attempts,
+            first_backoff_secs=plain.first_backoff_secs,
+            max_backoff_secs=plain.max_backoff_secs,
+        )
+    )
+
+
+@lru_cache(maxsize=8)
+def _connection(settings: S3Settings) -> "S3Connection":
     return S3Connection(settings)
 
 
@@ -74,14 +87,21 @@ class S3Connection:
 
     @property
     def client(self) -> Any:
-        """boto3's S3 client, without retries of its own: they are counted, timed and logged in one place, ours."""
+        """botocore's S3 client, without retries of its own: they are counted, timed and logged in one place, ours."""
         with self._lock:
             if self._client is None:
                 self._connect()
             return self._client
 
+    def client_of(self, service: str, config: Any) -> Any:
+        """A new client of another service, with botocore's Config, from the same session: reading the list of AWS's
+        endpoints into a second one takes 50 ms. Its endpoint is botocore's choice, that is TLS, or AWS_ENDPOINT_URL."""
+        _ = self.client
+        with self._lock:
+            return self._session.create_client(service, region_name=self._settings.region, config=config)
+
     def bulk(self, bucket: str) -> "BulkStore | None":
-        """obstore's view of a bucket; None without credentials, so that boto3 says what it looked for."""
+        """obstore's view of a bucket; None without credentials, so that botocore says what it looked for."""
         client = self.client
         with self._lock:
             if bucket not in self._bulk:
@@ -89,8 +109,9 @@ class S3Connection:
             return self._bulk[bucket]
 
     def _connect(self) -> None:
-        import boto3  # type: ignore[import-untyped]
+        # boto3's own session would say the same: 50 ms, 11 MB and one folder of packages more in each function.
         from botocore.config import Config  # type: ignore[import-untyped]
+        from botocore.session import get_session  # type: ignore[import-untyped]
 
         settings = self._settings
         config = Config(
@@ -101,8 +122,10 @@ class S3Connection:
             # A local endpoint has no DNS name for each bucket.
             s3={"addressing_style": "path"} if settings.endpoint_url else None,
         )
-        self._session = boto3.Session(region_name=settings.region)
-        self._client = self._session.client("s3", endpoint_url=settings.endpoint_url, config=config)
+        self._session = get_session()
+        self._client = self._session.create_client(
+            "s3", region_name=settings.region, endpoint_url=settings.endpoint_url, config=config
+        )
 
     def _connect_bulk(self, bucket: str, client: Any) -> "BulkStore | None":
         from obstore.auth.boto3 import Boto3CredentialProvider
@@ -114,7 +137,7 @@ class S3Connection:
         endpoint, region = client.meta.endpoint_url, client.meta.region_name
         return BulkStore(
             bucket,
-            # What boto3 found out, profiles included. This name of the endpoint beats every one in the environment.
+            # What botocore found out, profiles included. This name of the endpoint beats every one in the environment.
             aws_endpoint_url_s3=endpoint,
             region="us-east-1" if region == "aws-global" else region,
             virtual_hosted_style_request=False,

@@ -1,9 +1,10 @@
 """Reading an S3 object in pieces: a download that breaks off goes on where it stopped, in the very same version."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
-from blizzard.errors import StorageError
+from blizzard.errors import AccessDenied, CredentialsRefused, NotFound, StorageError
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.keys import is_plain
 from blizzard.storage.retry import Retry, TransientError
@@ -88,10 +89,32 @@ class Downloads:
         return BotoBody(info, answer["Body"], self._chunk_bytes, call)
 
     def get_object(self, full_key: str, call: Call, **conditions: str) -> dict[str, Any]:
-        with translating(call):
+        with self.explaining(full_key, call), translating(call):
             client = self._connection.client
             answer: dict[str, Any] = client.get_object(Bucket=self._bucket, Key=full_key, **conditions)
         return answer
+
+    @contextmanager
+    def explaining(self, full_key: str, call: Call) -> Iterator[None]:
+        """Around a GET or HEAD. Whoever may not list the whole bucket is told of an object that does not exist that
+        access is denied; a listing of the key alone, which a role may well allow, tells the two apart."""
+        try:
+            yield
+        except CredentialsRefused:
+            raise
+        except AccessDenied as error:
+            if self._is_gone(full_key, call):
+                raise NotFound(f"{call}: there is no such object") from error
+            raise
+
+    def _is_gone(self, full_key: str, call: Call) -> bool:
+        """Whether a listing says so. One that fails says nothing."""
+        try:
+            with translating(call):
+                page = self._connection.client.list_objects_v2(Bucket=self._bucket, Prefix=full_key, MaxKeys=1)
+        except (TransientError, PreconditionFailedError, StorageError):
+            return False
+        return "IsTruncated" in page and full_key not in {found["Key"] for found in page.get("Contents", ())}
 
     def _bulk(self, key: str, full_key: str, call: Call) -> Body | None:
         """None when obstore refuses and boto3 shall say why."""

@@ -10,51 +10,46 @@ from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 from blizzard.collect import CollectResult, Message
 from blizzard.environment import variables
-from functions.collector.composition import Collector, make_collector
+from functions.collector.composition import Collected, Collector, make_collector
+from functions.runtime import FunctionLog, make_runtime, metrics_namespace, warm_up
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 logger = Logger(service="collector")
-metrics = Metrics(namespace="Blizzard", service="collector")
+metrics = Metrics(namespace=metrics_namespace(variables()), service="collector")
+log = FunctionLog(logger)
+warm_up(variables())
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
     """Messages named in the answer stay in the queue; all others are done with."""
-    result = collector().collect(
+    collected = collector().collect(
         [Message(record["messageId"], record["body"]) for record in event["Records"]],
         writer_id=f"{context.aws_request_id}-{secrets.token_hex(4)}",
-        now_ts=time.time(),
     )
-    counts = _counts(result)
-    _log(result, counts)
+    counts = _counts(collected)
+    _log(collected.result, counts)
     _publish(counts)
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in result.failed_message_ids]}
+    failed = collected.result.failed_message_ids
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
 
 @functools.cache
 def collector() -> Collector:
     """One for the life of the container."""
-    return make_collector(variables(), log_warning=_log_warning, log_error=_log_error)
-
-
-def _log_warning(event: str, /, **fields: object) -> None:
-    logger.warning(event, extra=fields)
-
-
-def _log_error(event: str, /, **fields: object) -> None:
-    logger.error(event, extra=fields)
+    return make_collector(make_runtime(variables(), log), time.time)
 
 
 def _log(result: CollectResult, counts: dict[str, int]) -> None:
     for ignored in result.ignored:
-        logger.info("event_ignored", extra={"reason": ignored.reason, "detail": ignored.detail})
+        log.info("event_ignored", reason=ignored.reason, detail=ignored.detail)
     for bad in result.bad:
-        _log_warning("message_bad", message_id=bad.message_id, error=str(bad.error))
+        log.warning("message_bad", message_id=bad.message_id, error=str(bad.error))
     for failed in result.failed:
         draft = failed.draft
-        _log_error(
+        log.error(
             "append_failed",
             source=draft.source_id,
             files=len(draft.entries),
@@ -63,13 +58,13 @@ def _log(result: CollectResult, counts: dict[str, int]) -> None:
             error_kind=type(failed.error).__name__,
         )
     for done in result.appended:
-        fields = {"source": done.draft.source_id, "segment": done.segment, "files": len(done.draft.entries)}
-        logger.info("segment_appended", extra=fields)
-    logger.info("batch_collected", extra=counts)
+        log.info("segment_appended", source=done.draft.source_id, segment=done.segment, files=len(done.draft.entries))
+    log.info("batch_collected", **counts)
 
 
-def _counts(result: CollectResult) -> dict[str, int]:
+def _counts(collected: Collected) -> dict[str, int]:
     """By the names of the metrics."""
+    result = collected.result
     return {
         "EventsReceived": result.events,
         "FilesAppended": result.files_appended,
@@ -78,6 +73,7 @@ def _counts(result: CollectResult) -> dict[str, int]:
         "BadMessages": len(result.bad),
         "SegmentsAppended": len(result.appended),
         "AppendsFailed": len(result.failed),
+        "WakesFailed": collected.wakes_failed,
     }
 
 

@@ -10,6 +10,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.test import run_wsgi_app
 
+from infra.local.local_api import with_local_api
+
 BODILESS = (204, 304)
 Headers = list[tuple[str, str]]
 
@@ -80,7 +82,7 @@ class Dispatcher(DomainDispatcherApplication):
 
 def start(port: int) -> BaseWSGIServer:
     """A server that listens, on a free port for 0, and answers once `serve_forever` is called."""
-    return make_server("127.0.0.1", port, Dispatcher(), threaded=True, request_handler=KeepAliveHandler)
+    return make_server("127.0.0.1", port, with_local_api(Dispatcher()), threaded=True, request_handler=KeepAliveHandler)
 
 
 def _read_chunks(stream: io.RawIOBase) -> bytes:

@@ -43,18 +43,18 @@ class LocalAws:
     endpoint: str
     pid: int
 
-    def client(self, service: str) -> Any:
-        """A new boto3 client. It may be shared between threads."""
+    def client(self, service: str, principal: str = ACCESS_KEY_ID) -> Any:
+        """A new boto3 client, whose requests have `principal` as access key id. It may be shared between threads."""
         # No proxy: one that the environment names for the world outside does not reach this machine's own ports.
         config = Config(retries={"mode": "standard"}, max_pool_connections=32, proxies={})
         with _making_a_client:
-            return _session().client(service, endpoint_url=self.endpoint, config=config)
+            return _session(principal).client(service, endpoint_url=self.endpoint, config=config)
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, principal: str = ACCESS_KEY_ID) -> dict[str, str]:
         """What AWS SDKs of any language need to come here, to be laid over a process's own environment."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "AWS_ACCESS_KEY_ID": principal,
             "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
@@ -65,8 +65,8 @@ class LocalAws:
 
 
 @cache
-def _session() -> Any:
-    """One for all clients, since it keeps what it has parsed: a second client takes a tenth of the time.
+def _session(principal: str) -> Any:
+    """One for all clients of a principal, since it keeps what it has parsed: a second client takes a tenth of the time.
 
     It looks at no profile and no file of whoever runs this: their settings are for the other AWS.
     """
@@ -76,7 +76,7 @@ def _session() -> Any:
         "credentials_file": (None, None, os.devnull, None),
     }
     return boto3.session.Session(
-        aws_access_key_id=ACCESS_KEY_ID,
+        aws_access_key_id=principal,
         aws_secret_access_key=SECRET_ACCESS_KEY,
         region_name=REGION,
         botocore_session=botocore.session.Session(nobodys),

@@ -11,6 +11,8 @@ from botocore.awsrequest import AWSResponse  # type: ignore[import-untyped]
 from botocore.endpoint import Endpoint  # type: ignore[import-untyped]
 from botocore.exceptions import ReadTimeoutError  # type: ignore[import-untyped]
 
+from blizzard.config import parse_config
+from blizzard.config.publish import to_published
 from blizzard.log import silent
 from functions.collector import handler as function
 from infra.local.lambda_event import EventSource
@@ -45,8 +47,8 @@ class Deployed:
         return etag.strip('"')
 
     def configure(self, lake: str) -> None:
-        config = CONFIG.format(landing=self.stack.landing, lake=lake).encode()
-        self.s3.put_object(Bucket=self.stack.lake, Key="pipelines.yaml", Body=config)
+        config = to_published(parse_config(CONFIG.format(landing=self.stack.landing, lake=lake), {}))
+        self.s3.put_object(Bucket=self.stack.lake, Key="config.json", Body=config.encode())
 
     def send(self, body: str) -> None:
         self.sqs.send_message(QueueUrl=self.stack.queue.url, MessageBody=body)
@@ -71,7 +73,7 @@ def deployed(aws: LocalAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploye
     stack = create_stack(aws, landing=f"landing-{suffix}", lake=f"lake-{suffix}")
     for name, value in aws.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("BLIZZARD_CONFIG", f"s3://{stack.lake}/pipelines.yaml")
+    monkeypatch.setenv("BLIZZARD_CONFIG", f"s3://{stack.lake}/config.json")
     sqs, source = aws.client("sqs"), EventSource(stack.queue.url, stack.queue.arn)
     made = Deployed(aws.client("s3"), sqs, stack, LambdaPoller(sqs, source, function.handler, silent))
     made.configure(stack.lake)
@@ -163,7 +165,7 @@ def test_a_lake_that_is_gone_leaves_its_messages_in_the_queue(deployed: Deployed
 
 
 def test_without_a_configuration_the_whole_batch_comes_again(deployed: Deployed) -> None:
-    deployed.s3.delete_object(Bucket=deployed.stack.lake, Key="pipelines.yaml")
+    deployed.s3.delete_object(Bucket=deployed.stack.lake, Key="config.json")
     deployed.put("raw-events/a.ndjson.gz")
     deployed.poller.poll_once()
     assert deployed.poller.counts.handler_errors == 1

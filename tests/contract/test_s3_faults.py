@@ -300,7 +300,9 @@ def test_a_deletion_that_is_not_confirmed_is_repeated(bad_day: BadDay, store: S3
 
 
 @pytest.mark.parametrize(
-    ("key", "agent"), [("plain", "object_store"), ("a//b", "Boto3"), ("/a", "Boto3"), ("tab\t", "Boto3")], ids=ascii
+    ("key", "agent"),
+    [("plain", "object_store"), ("a//b", "Botocore"), ("/a", "Botocore"), ("tab\t", "Botocore")],
+    ids=ascii,
 )
 def test_objects_are_read_by_obstore_unless_it_cannot_name_them(
     key: str, agent: str, bad_day: BadDay, prefix: str, store: S3Store
@@ -322,3 +324,25 @@ def test_obstore_signs_with_the_credentials_of_boto3(
     assert exchange.headers["user-agent"].startswith("object_store")
     assert "Credential=ASIATEMPORARY/" in exchange.headers["authorization"]
     assert exchange.headers["x-amz-security-token"] == "a-session-token"
+
+
+@pytest.mark.parametrize("read", [lambda store: store.get("gone"), lambda store: _read(store, "gone")])
+def test_what_is_gone_is_not_found_also_for_those_who_may_not_list_the_bucket(
+    store: S3Store, bad_day: BadDay, read: Callable[[S3Store], object]
+) -> None:
+    store.put("gone but not this", b"there")
+    bad_day.inject("GET", *[refusing(403, "AccessDenied")] * (2 if "_read" in read.__code__.co_names else 1))
+    with pytest.raises(NotFound):
+        read(store)
+    bad_day.inject("HEAD", refusing(403, "AccessDenied"))
+    assert store.head("gone") is None
+
+
+def test_what_is_there_and_denied_stays_denied(store: S3Store, bad_day: BadDay) -> None:
+    store.put("secret", b"there")
+    bad_day.inject("GET", refusing(403, "AccessDenied"))
+    with pytest.raises(AccessDenied):
+        store.get("secret")
+    bad_day.inject("HEAD", refusing(403, "AccessDenied"))
+    with pytest.raises(AccessDenied):
+        store.head("secret")

@@ -1,47 +1,11 @@
 """Events to rows: bucket, queue, collector and the real Spark job on the local AWS, judged by rows."""
 
-import gzip
 import json
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
-from blizzard.dead_letters import DeadLetters
-from blizzard.log import silent
-from blizzard.storage.s3 import S3Store
-from blizzard.storage.s3_connection import S3Settings
-from functions.collector import handler as function
-from infra.local.lambda_event import EventSource
-from infra.local.lambda_poller import LambdaPoller
-from infra.local.process import LocalAws
-from infra.local.stack import MAX_RECEIVE_COUNT, Stack
-from infra.local.verdict import Verdict, judge, read_source
-from tests.fixtures_aws import drain, new_stack
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-PREFIX = "raw-events/"
-COLUMNS = ["id", "timestamp"]
-HOSTILE = "date=2026-01-02/a key + 100% é.ndjson.gz"
-
-CONFIG = """
-pipelines:
-  events:
-    table_uri: s3://{lake}/events
-    partition_by: [date]
-    sources:
-      landing:
-        uri: s3://{landing}/raw-events/
-        pattern: "**/*.ndjson.gz"
-        schema: "id STRING NOT NULL, timestamp BIGINT"
-        partition_columns: {{date: date}}
-        settle_delay_secs: 0
-        checkpoint: {{interval_files: 4}}
-"""
+from tests.e2e.world import HOSTILE, World
+from tests.fixtures_aws import drain
 
 
 def record(name: str) -> str:

@@ -4,24 +4,18 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from blizzard.dead_letters import DeadLetters
-from blizzard.log import silent
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from functions.collector import handler as function
-from infra.local.lambda_event import EventSource
 from infra.local.lambda_poller import LambdaPoller
 from infra.local.process import LocalAws
 from infra.local.stack import MAX_RECEIVE_COUNT, Stack
 from infra.local.verdict import Verdict, judge, read_source
-from tests.fixtures_aws import drain, new_stack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PREFIX = "raw-events/"
@@ -85,5 +79,3 @@ class World:
         for found in s3.list_objects_v2(Bucket=self.stack.landing, Prefix=PREFIX)["Contents"]:
             body = s3.get_object(Bucket=self.stack.landing, Key=found["Key"])["Body"].read()
             yield found["Key"].removeprefix(PREFIX), body
-
-

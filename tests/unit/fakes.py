@@ -12,6 +12,7 @@ from blizzard.checkpoint import Checkpoint, decode
 from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.delta_log import Commit
 from blizzard.errors import CommitOutcomeUnknown, LostRace, NotFound, UnreadableState
+from blizzard.identity import Identity, read_copy
 from blizzard.manifest import Entry, Manifest, Segment, SegmentRef, Sweep, decode_segment
 from blizzard.receipts import Receipts
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
@@ -20,7 +21,6 @@ from blizzard.sweep import Sweeper, SweepReport, SweepRules, Window
 from blizzard.watermark import no_folder
 from spark_job.ingest import Ingest, Settings, Totals
 from spark_job.ports import Outcome, Rows, Trouble
-from spark_job.recovery import Identity, read_copy
 
 POISON = b"\x00poison"
 """A file that begins with this cannot be decompressed."""

@@ -16,14 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.collect import CollectResult, Message, collect, supersedes
+from blizzard.config import parse_config
+from blizzard.config.publish import to_published
 from blizzard.errors import BlizzardError, ConfigError, StorageUnavailable
 from blizzard.events import FileArrived, Reason
-from blizzard.log import silent
 from blizzard.manifest import Entry, Manifest
 from blizzard.routing import Route, Router
 from blizzard.storage.memory import MemoryStore
+from blizzard.wake import Wake, WakeNotSent, Waker
 from functions.collector import handler as function
-from functions.collector.composition import RELOAD_SECS, Collector, Setup, make_collector
+from functions.collector.composition import Collector, Setup
+from functions.runtime import RELOAD_SECS, Configured
 
 ROOT = Path(__file__).parents[2]
 ROUTER = Router(
@@ -206,63 +209,95 @@ class FakeConfiguration:
         self.builds += 1
         if text == "broken":
             raise ConfigError(["source: expected a mapping"])
-        return Setup(Router([Route(text, "s3://landing/a/", lambda path: True)]), {text: self.manifest})
+        router = Router([Route(text, "s3://landing/a/", lambda path: True)])
+        return Setup(router, {text: self.manifest}, {text: f"pipeline of {text}"})
 
 
-def segment_of(collector: Collector, now_ts: float) -> str | None:
-    """The source that an event goes to at a time; None when there was nobody."""
-    result = collector.collect([message("1", put("a/x"))], writer_id="w", now_ts=now_ts)
-    return result.appended[0].draft.source_id if result.appended else None
+@dataclass
+class World:
+    """A collector, its clock, its configuration, whom it woke, and what it logged."""
+
+    configuration: FakeConfiguration
+    now_ts: float = 0.0
+    woken: list[Wake] = field(default_factory=list)
+    errors: list[dict[str, object]] = field(default_factory=list)
+    queue_is_down: bool = False
+
+    def __post_init__(self) -> None:
+        configured = Configured(self.configuration.read, self.configuration.build, self.log_error)
+        self.collector = Collector(configured, Waker(self.send, 15.0, self.log_error), lambda: self.now_ts)
+
+    def log_error(self, event: str, /, **fields: object) -> None:
+        self.errors.append({"event": event, **fields})
+
+    def send(self, wake: Wake, /) -> None:
+        if self.queue_is_down:
+            raise WakeNotSent("slow down")
+        self.woken.append(wake)
+
+    def segment_of(self, now_ts: float) -> str | None:
+        """The source that an event goes to at a time; None when there was nobody."""
+        self.now_ts = now_ts
+        appended = self.collector.collect([message("1", put("a/x"))], writer_id="w").result.appended
+        return appended[0].draft.source_id if appended else None
+
+
+@pytest.fixture
+def world() -> World:
+    return World(FakeConfiguration(Manifest(MemoryStore(lambda: 0.0), "s", "any")))
 
 
 class TestReloading:
-    @pytest.fixture
-    def configuration(self) -> FakeConfiguration:
-        return FakeConfiguration(Manifest(MemoryStore(lambda: 0.0), "s", "any"))
+    def test_a_change_is_seen_after_a_while(self, world: World) -> None:
+        assert world.segment_of(1000.0) == "one"
+        world.configuration.text = "two"
+        assert world.segment_of(1000.0 + RELOAD_SECS - 1) == "one"
+        assert world.segment_of(1000.0 + RELOAD_SECS) == "two"
 
-    @pytest.fixture
-    def errors(self) -> list[dict[str, object]]:
-        return []
-
-    @pytest.fixture
-    def collector(self, configuration: FakeConfiguration, errors: list[dict[str, object]]) -> Collector:
-        def log_error(event: str, /, **fields: object) -> None:
-            errors.append({"event": event, **fields})
-
-        return Collector(configuration.read, configuration.build, log_error)
-
-    def test_a_change_is_seen_after_a_while(self, collector: Collector, configuration: FakeConfiguration) -> None:
-        assert segment_of(collector, 1000.0) == "one"
-        configuration.text = "two"
-        assert segment_of(collector, 1000.0 + RELOAD_SECS - 1) == "one"
-        assert segment_of(collector, 1000.0 + RELOAD_SECS) == "two"
-
-    def test_an_unchanged_one_is_not_built_again(self, collector: Collector, configuration: FakeConfiguration) -> None:
+    def test_an_unchanged_one_is_not_built_again(self, world: World) -> None:
         for turn in range(5):
-            segment_of(collector, turn * RELOAD_SECS)
-        assert configuration.builds == 1
+            world.segment_of(turn * RELOAD_SECS)
+        assert world.configuration.builds == 1
 
     @pytest.mark.parametrize("trouble", ["broken", StorageUnavailable("slow down"), ConfigError(["gone"])])
     def test_a_broken_change_leaves_the_old_one_in_use_and_is_logged(
-        self,
-        collector: Collector,
-        configuration: FakeConfiguration,
-        errors: list[dict[str, object]],
-        trouble: str | BlizzardError,
+        self, world: World, trouble: str | BlizzardError
     ) -> None:
-        segment_of(collector, 0.0)
-        configuration.text = trouble
-        assert segment_of(collector, RELOAD_SECS) == "one"
-        assert [error["event"] for error in errors] == ["config_reload_failed"]
-        configuration.text = "mended"
-        assert segment_of(collector, 2 * RELOAD_SECS) == "mended"
+        world.segment_of(0.0)
+        world.configuration.text = trouble
+        assert world.segment_of(RELOAD_SECS) == "one"
+        assert [error["event"] for error in world.errors] == ["config_reload_failed"]
+        world.configuration.text = "mended"
+        assert world.segment_of(2 * RELOAD_SECS) == "mended"
 
-    def test_without_a_first_one_the_batch_fails(self, collector: Collector, configuration: FakeConfiguration) -> None:
-        configuration.text = StorageUnavailable("slow down")
+    def test_without_a_first_one_the_batch_fails(self, world: World) -> None:
+        world.configuration.text = StorageUnavailable("slow down")
         with pytest.raises(StorageUnavailable):
-            segment_of(collector, 0.0)
-        configuration.text = "one"
-        assert segment_of(collector, 1.0) == "one"
+            world.segment_of(0.0)
+        world.configuration.text = "one"
+        assert world.segment_of(1.0) == "one"
+
+
+class TestWaking:
+    def test_an_append_wakes_its_pipeline(self, world: World) -> None:
+        world.segment_of(100.0)
+        assert world.woken == [Wake("pipeline of one", "pipeline of one-6")]
+
+    def test_a_window_of_appends_is_one_wake(self, world: World) -> None:
+        for now_ts in (90.0, 91.0, 104.9, 105.0):
+            world.segment_of(now_ts)
+        assert [wake.deduplication_id for wake in world.woken] == ["pipeline of one-6", "pipeline of one-7"]
+
+    def test_without_an_append_nobody_is_woken(self, world: World) -> None:
+        world.collector.collect([message("1", put("elsewhere/x")), Message("2", "hello")], writer_id="w")
+        assert world.woken == []
+
+    def test_a_wake_that_fails_is_counted_and_the_append_stands(self, world: World) -> None:
+        world.queue_is_down = True
+        collected = world.collector.collect([message("1", put("a/x"))], writer_id="w")
+        assert collected.wakes_failed == 1
+        assert collected.result.failed_message_ids == ()
+        assert [error["event"] for error in world.errors] == ["wake_failed"]
 
 
 CONFIG = """
@@ -310,8 +345,8 @@ class Deployed:
 
 @pytest.fixture
 def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
-    config, log = tmp_path / "pipelines.yaml", StringIO()
-    config.write_text(CONFIG.format(table=tmp_path / "lake"))
+    config, log = tmp_path / "config.json", StringIO()
+    config.write_text(to_published(parse_config(CONFIG.format(table=tmp_path / "lake"), {})))
     monkeypatch.setenv("BLIZZARD_CONFIG", str(config))
     function.collector.cache_clear()
     output = cast("StreamHandler[Any]", function.logger.registered_handler)
@@ -325,7 +360,13 @@ def sample(name: str) -> Any:
     return json.loads((ROOT / "events" / f"{name}.json").read_text())
 
 
-SAMPLES = sorted(path.stem for path in (ROOT / "events").iterdir())
+def is_for_the_collector(name: str) -> bool:
+    """Other functions have events of their own in that folder."""
+    queues = [record["eventSourceARN"].rpartition(":")[2] for record in sample(name).get("Records", [])]
+    return queues == ["blizzard-events"]
+
+
+SAMPLES = sorted(path.stem for path in (ROOT / "events").iterdir() if is_for_the_collector(path.stem))
 
 
 class TestHandler:
@@ -381,6 +422,7 @@ class TestHandler:
             "BadMessages": [1.0],
             "SegmentsAppended": [1.0],
             "AppendsFailed": [0.0],
+            "WakesFailed": [0.0],
         }
 
     def test_every_metric_is_in_the_docs(self, deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -389,9 +431,15 @@ class TestHandler:
         documented = (ROOT / "docs" / "events.md").read_text()
         assert [metric["Name"] for metric in metrics["Metrics"] if f"`{metric['Name']}`" not in documented] == []
 
-    def test_a_missing_setting_says_its_name(self) -> None:
+    def test_a_missing_setting_says_its_name(self, deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("BLIZZARD_CONFIG")
         with pytest.raises(ConfigError, match="BLIZZARD_CONFIG"):
-            make_collector({}, log_warning=silent, log_error=silent)
+            deployed.invoke()
+
+    def test_a_configuration_that_was_never_published_says_so(self, deployed: Deployed, tmp_path: Path) -> None:
+        (tmp_path / "config.json").write_text(CONFIG)
+        with pytest.raises(ConfigError, match="run `make publish`"):
+            deployed.invoke()
 
 
 IMPORT = """

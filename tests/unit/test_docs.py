@@ -19,11 +19,14 @@ from blizzard.checkpoint import decode, encode
 from blizzard.cli import COMMANDS, app, main
 from blizzard.config import read_config
 from blizzard.dead_letters import DeadLetter, Stage
+from blizzard.identity import Identity
 from blizzard.manifest import SegmentRef, decode_segment, encode_segment
 from blizzard.receipts import Receipts
+from blizzard.runs import decode as decode_run
+from blizzard.runs import encode as encode_run
 from blizzard.status import SourceStatus
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep import SweepReport
+from blizzard.sweeping import read_reports
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -199,9 +202,9 @@ def test_every_environment_variable_that_is_read_is_documented() -> None:
 
 
 def test_every_make_target_is_documented_and_every_documented_one_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.MULTILINE)) - {"help"}
+    targets = set(re.findall(r"^([a-z][a-z-]*):", text("Makefile"), re.MULTILINE)) - {"help"}
     in_code = [*(fence.body for fence in fences("console", "")), *words(everything())]
-    named = {name for code in in_code for name in re.findall(r"^(?:\$ )?make ([a-z]+)", code, re.MULTILINE)}
+    named = {name for code in in_code for name in re.findall(r"^(?:\$ )?make ([a-z][a-z-]*)", code, re.MULTILINE)}
     assert named == targets
 
 
@@ -255,10 +258,20 @@ def test_the_progress_of_a_run_knows_only_events_that_are_logged() -> None:
     assert named - fields_used - totals <= set(logged(*DEPLOYED))
 
 
-def test_every_metric_is_documented() -> None:
-    metrics = set(re.findall(r'^        "([A-Z]\w+)": ', text("functions/collector/handler.py"), re.MULTILINE))
-    assert "FilesAppended" in metrics
-    assert set(first_cells(section("docs/events.md", "## The function"))) == metrics
+@pytest.mark.parametrize(
+    ("function", "heading", "known"),
+    [("collector", "## The function", "FilesAppended"), ("sweeper", "## The sweeper", "FilesMissed")],
+)
+def test_every_metric_is_documented(function: str, heading: str, known: str) -> None:
+    metrics = set(re.findall(r'^        "([A-Z]\w+)": ', text(f"functions/{function}/handler.py"), re.MULTILINE))
+    assert known in metrics
+    assert set(first_cells(section("docs/events.md", heading))) == metrics
+
+
+def test_every_metric_of_the_dispatcher_is_documented() -> None:
+    metrics = set(re.findall(r'"([A-Z]\w+)"(?:\]|:)', text("functions/dispatcher/handler.py")))
+    assert "OldestPendingSeconds" in metrics
+    assert set(first_cells(section("docs/events.md", "## The dispatcher"))) == metrics
 
 
 # --- What lies on storage ---
@@ -287,7 +300,9 @@ def again_receipt(body: str) -> str:
 
 
 def again_sweep(body: str) -> str:
-    return SweepReport(**json.loads(body)).to_json()
+    store, shown = MemoryStore(lambda: 0.0), Identity("orders", "shop", "state")
+    store.put(shown.report_key, body.encode())
+    return read_reports(store, shown).to_json()
 
 
 def again_dead_letter(body: str) -> str:
@@ -298,12 +313,19 @@ def again_dead_letter(body: str) -> str:
     return json.dumps({**json.loads(letter.to_json(shown["source"], 0.0)), "timestamp": shown["timestamp"]})
 
 
+def again_run(body: str) -> str:
+    shown = json.loads(body)
+    record = decode_run(body.encode(), pipeline=shown["pipeline"], number=shown["number"])
+    return encode_run(record, shown["writer"]).decode()
+
+
 AGAIN: dict[str, Callable[[str], str]] = {
     "segment": again_segment,
     "checkpoint": again_checkpoint,
     "receipt": again_receipt,
     "sweep": again_sweep,
     "dead letter": again_dead_letter,
+    "run": again_run,
 }
 
 

@@ -10,7 +10,8 @@ import pytest
 from blizzard.checkpoint import FINISHED, Checkpoint, decode, encode
 from blizzard.delta_log import Commit
 from blizzard.errors import LostRace, RecoveryError
-from spark_job.recovery import Identity, Recovered, SizeOf, read_copy, recover
+from blizzard.identity import Identity, read_copy
+from spark_job.recovery import Recovered, SizeOf, recover
 from tests.unit.fakes import Days, Row, World, settings
 
 

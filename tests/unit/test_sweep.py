@@ -1,10 +1,8 @@
 """What one sweep lists, appends and says, and how the job settles by listing."""
 
-import json
-
 from blizzard.checkpoint import FINISHED
 from blizzard.manifest import Closing, Entry, FoundBy, Segment, SettleMark
-from blizzard.sweep import Kind, Room, SweepReport, cold_closing, settle_by_listing
+from blizzard.sweep import Kind, Room, cold_closing, settle_by_listing
 from blizzard.watermark import Settling, no_folder
 from tests.unit.fakes import DAY_SECS, Days, World, settings
 
@@ -140,20 +138,6 @@ def test_the_first_sweep_counts_as_a_late_sweep_only_where_nothing_was_ingested(
         sweep = said(world, number).sweep
         assert sweep is not None
         assert (sweep.late_swept_ts is not None) is counts
-
-
-def test_a_report_is_json_for_people_and_programs() -> None:
-    report = SweepReport(Kind.LATE, 1.5, 10, 2, 300, 4, (7, 8), complete=False)
-    assert json.loads(report.to_json()) == {
-        "kind": "late",
-        "started_ts": 1.5,
-        "listed": 10,
-        "missed": 2,
-        "missed_bytes": 300,
-        "partitions": 4,
-        "segments": [7, 8],
-        "complete": False,
-    }
 
 
 # -- Windows

@@ -1,11 +1,11 @@
 """Run the demo. Exit status 0: nothing missing, nothing doubled; 1: something is, or it did not get there in time."""
 
 import json
-import shutil
+import queue
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,23 +20,29 @@ from blizzard.status import source_status
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo import data
-from infra.local.demo.parts import CHECKOUT, Part, start_collector, start_job
 from infra.local.demo.view import Figures, View
-from infra.local.process import LocalAws, local_aws
-from infra.local.stack import Stack, create_stack
+from infra.local.local_stack import LocalStack, local_stack
+from infra.local.process import CHECKOUT
 from infra.local.verdict import Verdict, judge, read_source
 
 FOLDER = CHECKOUT / "build" / "demo"
+CONFIG_FILE = CHECKOUT / "build" / "demo.yaml"
 PREFIX = "raw-events/"
 STATE_PREFIX = "_blizzard/events_landing"
 SEED = 20240128
 TIMEOUT_SECS = 240.0
+PAUSE_SECS = 0.2
+LOOK_EVERY_SECS = 2.0
+SCHEDULES_EVERY_SECS = 5.0
+"""On AWS a schedule fires once a minute at most; here somebody is watching."""
+SOON = {"WakeWindowSecs": "1", "BatchingWindowSecs": "1", "BackoffSecs": "1"}
 COLUMNS = ["id", "timestamp", "value", "payload"]
 
 CONFIG = """\
 pipelines:
   events:
     table_uri: s3://lake/events
+    linger_secs: 20
     partition_by: [date]
     sources:
       landing:
@@ -55,23 +61,33 @@ pipelines:
 class Demo:
     """The state of one run."""
 
-    aws: LocalAws
-    stack: Stack
+    stack: LocalStack
     view: View
+    events: "queue.SimpleQueue[dict[str, Any]]" = field(default_factory=queue.SimpleQueue)
+    """What the job and the sweeper say, as they say it."""
     figures: Figures = field(default_factory=Figures)
     started: float = field(default_factory=time.monotonic)
+    fired: float = 0.0
+    looked: float = 0.0
     rows_from: float | None = None
+    runs: dict[str, str] = field(default_factory=dict)
 
     @property
     def s3(self) -> Any:
-        return self.aws.client("s3")
+        return self.stack.client("s3")
+
+    @property
+    def in_time(self) -> bool:
+        return time.monotonic() - self.started < TIMEOUT_SECS
+
+    def hear(self, line: str) -> None:
+        if line.startswith("{"):
+            self.events.put(json.loads(line))
 
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins with it ignored
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
     try:
         with ExitStack() as stack:
             verdict, secs = _run(stack)
@@ -90,102 +106,104 @@ def main() -> int:
 
 def _run(stack: ExitStack) -> tuple[Verdict, float]:
     view = stack.enter_context(View())
-    view.say("starting a local S3 and SQS, the collector and the Spark job")
-    aws = stack.enter_context(local_aws())
-    adopt(aws.environment())
-    demo = Demo(
-        aws, create_stack(aws, landing="landing", lake="lake", prefixes=[PREFIX], visibility_timeout_secs=10), view
-    )
-    config = FOLDER / "pipelines.yaml"
-    config.write_text(CONFIG)
-    queue = demo.stack.queue
-    stack.enter_context(start_collector(config, queue.url, queue.arn, aws.environment(), FOLDER / "collector.log"))
-
-    def job() -> Part:
-        return stack.enter_context(start_job(config, CHECKOUT / "jars", aws.environment(), FOLDER / "job.log"))
-
+    started = time.monotonic()
+    view.say("deploying the stack on a local AWS")
+    CONFIG_FILE.parent.mkdir(parents=True, exist_ok=True)
+    CONFIG_FILE.write_text(CONFIG)
+    running = stack.enter_context(local_stack(CONFIG_FILE, parameters=SOON, folder=FOLDER))
+    adopt(running.aws.environment())
+    demo = Demo(running, view, started=started)
+    running.listen("job", demo.hear)
+    running.listen("sweeper", demo.hear)
     _tell(demo, data.first_wave(time.time(), SEED))
-    running = _kill_in_mid_batch(demo, job)
+    _kill_in_mid_batch(demo)
     _tell(demo, data.second_wave(time.time(), SEED))
-    verdict = _until_good(demo, running)
+    verdict = _until_good(demo)
     return verdict, time.monotonic() - demo.started
 
 
-def _tell(demo: Demo, drops: "list[data.Drop] | Iterator[data.Drop]") -> None:
+def _tell(demo: Demo, drops: Iterable[data.Drop]) -> None:
     count = 0
     for drop in drops:
-        _drop(demo, drop)
+        demo.stack.drop(drop.path, drop.body, event=drop.events > 0)
+        if drop.events == 2:
+            _send_event_again(demo, PREFIX + drop.path, len(drop.body))
+        demo.figures.seen += 1
         count += 1
         if drop.what != "plain":
             demo.view.say(f"dropped {drop.path}: {drop.what}")
     demo.view.say(f"dropped {count} files")
 
 
-def _drop(demo: Demo, drop: data.Drop) -> None:
-    s3 = demo.s3
-    landing, key = demo.stack.landing, PREFIX + drop.path
-    if drop.events == 0:
-        wanted = s3.get_bucket_notification_configuration(Bucket=landing)
-        wanted.pop("ResponseMetadata", None)
-        s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration={})
-        s3.put_object(Bucket=landing, Key=key, Body=drop.body)
-        s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration=wanted)
-    else:
-        s3.put_object(Bucket=landing, Key=key, Body=drop.body)
-    if drop.events == 2:
-        _send_event_again(demo, key, len(drop.body))
-    demo.figures.seen += 1
-
-
 def _send_event_again(demo: Demo, key: str, size: int) -> None:
-    etag = demo.s3.head_object(Bucket=demo.stack.landing, Key=key)["ETag"].strip('"')
+    landing = demo.stack.landing
+    etag = demo.s3.head_object(Bucket=landing, Key=key)["ETag"].strip('"')
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
         "eventName": "ObjectCreated:Put",
         "eventTime": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime()),
-        "s3": {
-            "bucket": {"name": demo.stack.landing},
-            "object": {"key": key, "size": size, "eTag": etag, "sequencer": "00"},
-        },
+        "s3": {"bucket": {"name": landing}, "object": {"key": key, "size": size, "eTag": etag, "sequencer": "00"}},
     }
-    demo.aws.client("sqs").send_message(QueueUrl=demo.stack.queue.url, MessageBody=json.dumps({"Records": [record]}))
+    url = demo.stack.resources["EventsQueue"]
+    demo.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps({"Records": [record]}))
 
 
-def _kill_in_mid_batch(demo: Demo, start: Callable[[], Part]) -> Part:
-    """Let the job commit once, kill it when the next batch is read and not committed, and start it again."""
-    job = start()
-    for event in _events(demo, job):
-        if event["event"] == "batch_read" and event["sequence"] >= 1:
-            job.kill()
-            demo.view.say(f"killed the Spark job in the middle of batch {event['sequence']}; starting it again")
-            return start()
-    raise BlizzardError(f"the Spark job did not get to its second batch; {FOLDER / 'job.log'} says why")
+def _kill_in_mid_batch(demo: Demo) -> None:
+    """Let the job commit once, and kill it when the next batch is read and not committed."""
+    for event in _events(demo):
+        if event.get("event") == "batch_read" and event["sequence"] >= 1:
+            demo.stack.kill_run()
+            demo.view.say(f"killed the Spark job in the middle of batch {event['sequence']}; the dispatcher's turn")
+            return
+    raise BlizzardError(f"the Spark job did not get to its second batch; {FOLDER / 'logs'} says why")
 
 
-def _events(demo: Demo, job: Part) -> Iterator[Mapping[str, Any]]:
-    """The job's events as they come, with the view kept up to date."""
-    while time.monotonic() - demo.started < TIMEOUT_SECS and job.ended is None:
-        _refresh(demo)
-        while not job.events.empty():
-            event = job.events.get()
+def _events(demo: Demo) -> Iterator[Mapping[str, Any]]:
+    """Events as they come, with schedules firing and the view kept up to date; a pause is an empty one."""
+    while demo.in_time:
+        _fire_schedules(demo)
+        if time.monotonic() - demo.looked >= LOOK_EVERY_SECS:
+            demo.looked = time.monotonic()
+            _refresh(demo)
+            _note_runs(demo)
+        while not demo.events.empty():
+            event = demo.events.get()
             _note(demo, event)
             yield event
-        time.sleep(0.2)
+        yield {}
+        time.sleep(PAUSE_SECS)
+
+
+def _fire_schedules(demo: Demo) -> None:
+    if time.monotonic() - demo.fired >= SCHEDULES_EVERY_SECS:
+        demo.fired = time.monotonic()
+        for schedule in ("SweepScheduled", "DispatchScheduled"):
+            demo.stack.fire(schedule)
+
+
+def _note_runs(demo: Demo) -> None:
+    for run in reversed(demo.stack.runs()):
+        if run["id"] not in demo.runs:
+            demo.view.say(f"the dispatcher started run {len(demo.runs) + 1}")
+        elif demo.runs[run["id"]] != run["state"] and run["state"] in ("SUCCESS", "FAILED"):
+            demo.view.say(f"a run ended: {run['state']}")
+        demo.runs[run["id"]] = run["state"]
 
 
 def _note(demo: Demo, event: Mapping[str, Any]) -> None:
     figures = demo.figures
-    if event["event"] == "batch_committed":
+    name = event.get("event") or event.get("message")
+    if name == "batch_committed":
         figures.committed_files += event["files"] - event["dead_files"]
         figures.committed_rows += event["rows"]
         figures.dead_files += event["dead_files"]
         demo.rows_from = demo.rows_from or time.monotonic()
         demo.view.say(f"committed batch {event['sequence']}: {event['files']} files, {event['rows']} rows")
-    elif event["event"] in ("source_failed", "race_lost", "state_repaired"):
-        demo.view.say(f"{event['event']}: {event.get('error', '')}")
-    elif event["event"] == "swept" and event["missed"]:
-        demo.view.say(f"the {event['kind']} sweep found {event['missed']} files that no event had announced yet")
+    elif name in ("source_failed", "race_lost", "state_repaired"):
+        demo.view.say(f"{name}: {event.get('error', '')}")
+    elif name == "sweeps_done" and event["FilesFound"]:
+        demo.view.say(f"the sweep found {event['FilesFound']} files that no event had announced yet")
 
 
 def _refresh(demo: Demo) -> None:
@@ -205,45 +223,32 @@ def _refresh(demo: Demo) -> None:
     demo.view.update(figures)
 
 
-def _settings(demo: Demo) -> S3Settings:
-    return S3Settings.from_environment(demo.aws.environment())
-
-
 def _lake(demo: Demo) -> S3Store:
-    return S3Store(demo.stack.lake, "events/", _settings(demo))
+    return S3Store(demo.stack.lake, "events/", S3Settings.from_environment(demo.stack.aws.environment()))
 
 
-def _until_good(demo: Demo, job: Part) -> Verdict:
-    """Wait until all is in and nothing is left to do, or the time is up; stop the job, and judge what stands then."""
+def _until_good(demo: Demo) -> Verdict:
+    """Wait until all is in and nothing is left to do, or the time is up, and judge what stands then."""
     checked = 0.0
-    for _ in _ticks(demo, job):
+    for _ in _events(demo):
         if time.monotonic() - checked >= 2:
             checked = time.monotonic()
             if _quiet(demo) and _verdict(demo).good:
                 break
-    job.stop()
     return _verdict(demo)
 
 
 def _quiet(demo: Demo) -> bool:
     """Nothing in the queue and nothing pending, so that no duplicate is still to come."""
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    queue = demo.aws.client("sqs").get_queue_attributes(QueueUrl=demo.stack.queue.url, AttributeNames=names)
-    return demo.figures.pending == 0 and not any(int(queue["Attributes"][name]) for name in names)
-
-
-def _ticks(demo: Demo, job: Part) -> Iterator[None]:
-    while time.monotonic() - demo.started < TIMEOUT_SECS and job.ended is None:
-        for _ in range(job.events.qsize()):
-            _note(demo, job.events.get())
-        _refresh(demo)
-        yield
-        time.sleep(0.2)
+    url = demo.stack.resources["EventsQueue"]
+    found = demo.stack.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return demo.figures.pending == 0 and not any(int(found[name]) for name in names)
 
 
 def _verdict(demo: Demo) -> Verdict:
     letters = list(DeadLetters(_lake(demo), STATE_PREFIX, "events:landing").letters())
-    options = demo.aws.environment() | {"AWS_ALLOW_HTTP": "true"}
+    options = demo.stack.aws.environment() | {"AWS_ALLOW_HTTP": "true"}
     return judge(read_source(_objects(demo), "id"), "s3://lake/events", options, letters, COLUMNS)
 
 

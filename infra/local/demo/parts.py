@@ -79,13 +79,3 @@ class Part:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return
-
-
-def start_job(config: Path, jars: Path, environment: Mapping[str, str], log: Path) -> Part:
-    words = ["spark_job.main", "--config", str(config), "--sweep", "--jars", str(jars), "--spark-conf", SHORT_RUN]
-    return Part(words, environment, log)
-
-
-def start_collector(config: Path, queue_url: str, queue_arn: str, environment: Mapping[str, str], log: Path) -> Part:
-    words = ["infra.local.collector_process", "--queue-url", queue_url, "--queue-arn", queue_arn]
-    return Part(words, {**environment, "BLIZZARD_CONFIG": str(config)}, log)

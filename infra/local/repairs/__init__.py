@@ -23,13 +23,29 @@ def install() -> None:
     """
     check_version(version("moto"))
     # Only now, since another moto may lack what they import.
-    from infra.local.repairs import eventbridge, s3, sqs
+    from infra.local.repairs import (
+        bucket_policies,
+        emr_serverless,
+        eventbridge,
+        lambda_functions,
+        s3,
+        s3_eventbridge,
+        sqs,
+        sqs_settings,
+    )
 
     s3.make_writes_atomic()
+    bucket_policies.heed_conditions()
     s3.send_the_events_that_aws_sends()
+    s3_eventbridge.announce_to_eventbridge()
     sqs.index_messages()
     sqs.leave_event_source_mappings_to_the_poller()
+    sqs_settings.keep_settings_apart()
+    sqs_settings.remember_what_was_sent()
+    sqs_settings.move_messages_back()
     eventbridge.deliver_only_what_rules_match()
+    lambda_functions.run_functions()
+    emr_serverless.run_jobs()
 
 
 def check_version(installed: str) -> None:

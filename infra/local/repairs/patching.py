@@ -11,6 +11,12 @@ def wrap(owner: object, name: str, wrapper: Callable[[Any], Any]) -> None:
     setattr(owner, name, wrapper(getattr(owner, name)))
 
 
+def replace(owner: object, name: str, replacement: object) -> None:
+    """Put `replacement` in the place of what moto has; AttributeError where moto no longer has the name."""
+    getattr(owner, name)
+    setattr(owner, name, replacement)
+
+
 def shallow_copy(instance: Instance) -> Instance:
     """Unlike `copy.copy`, which calls `__new__`: there moto notes every model, and keeps it for good."""
     twin = object.__new__(type(instance))

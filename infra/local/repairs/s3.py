@@ -21,6 +21,10 @@ _one_writer = threading.RLock()
 _sequencers = itertools.count(time.time_ns())
 
 
+def next_sequencer() -> str:
+    return f"{next(_sequencers):018X}"
+
+
 def make_writes_atomic() -> None:
     """moto looks whether the key is there and then puts it; nothing keeps a second writer out in between."""
     for name in WRITES:
@@ -61,7 +65,7 @@ def _as_aws_writes_it(shipped: Call) -> Call:
         event: dict[str, Any] = shipped(event_name, bucket, key, notification_id)
         described = event["Records"][0]["s3"]["object"]
         described["key"] = quote_plus(key.name, safe="/")
-        described["sequencer"] = f"{next(_sequencers):018X}"
+        described["sequencer"] = next_sequencer()
         if bucket.is_versioned:
             described["versionId"] = key.version_id
         return event

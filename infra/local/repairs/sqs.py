@@ -144,6 +144,7 @@ def _has_been_tried_too_often(queue: Queue, message: Message) -> bool:
 def _move_to_dead_letters(queue: Queue, message: Message) -> None:
     if queue.dead_letter_queue is not None:
         _index_of(queue).remove(message)
+        message.__dict__["origin"] = queue
         _index_of(queue.dead_letter_queue).append(message)
 
 

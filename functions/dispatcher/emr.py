@@ -1,0 +1,146 @@
+"""EMR Serverless as the dispatcher's job service: three calls, and its errors by what they mean for a start."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from botocore.exceptions import (  # type: ignore[import-untyped]
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    ParamValidationError,
+)
+
+from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
+from blizzard.errors import BlizzardError
+from functions.dispatcher.job_request import JobSettings, job_name, start_job_run
+
+T = TypeVar("T")
+
+ACTIVE = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING")
+"""A run that is being cancelled may still commit."""
+SUCCEEDED = "SUCCESS"
+PAGE_SIZE = 50
+MAX_PAGES = 100
+MAX_MESSAGE = 400
+
+# Whose cause is a moment, an outage, or credentials that are being renewed: the same call may succeed later.
+_BUSY = frozenset(
+    {
+        "ThrottlingException",
+        "Throttling",
+        "TooManyRequestsException",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "InternalServerException",
+        "ServiceUnavailableException",
+        "ServiceQuotaExceededException",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "RequestExpired",
+    }
+)
+
+
+class EmrClient(Protocol):
+    """botocore's client, as far as it is used; parameters and answers as the service's model has them."""
+
+    def start_job_run(self, **parameters: Any) -> dict[str, Any]: ...
+    def get_job_run(self, **parameters: Any) -> dict[str, Any]: ...
+    def list_job_runs(self, **parameters: Any) -> dict[str, Any]: ...
+
+
+class EmrServerless:
+    """Runs of one application. `client` makes the client when it is first needed."""
+
+    def __init__(self, settings: JobSettings, client: Callable[[], EmrClient]) -> None:
+        self._settings = settings
+        self._make_client = client
+        self._client: EmrClient | None = None
+        self._fingerprint = settings.fingerprint()
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def start(self, pipeline: str, client_token: str) -> str:
+        request = start_job_run(self._settings, pipeline=pipeline, client_token=client_token)
+        with _translating("StartJobRun", refused=StartRefused):
+            run_id: str = self._emr.start_job_run(**request)["jobRunId"]
+        return run_id
+
+    def state(self, run_id: str) -> RunState | None:
+        try:
+            with _translating("GetJobRun", refused=ServiceRefused):
+                run = self._emr.get_job_run(applicationId=self._settings.application_id, jobRunId=run_id)["jobRun"]
+        except _UnknownRun:
+            return None
+        return RunState(_life(run["state"]), f"{run['state']}: {run.get('stateDetails', '')}".strip(": "))
+
+    def active(self, pipeline: str) -> str | None:
+        """The oldest, if there are several. The service cannot filter by name, only by state."""
+        found = [run for run in self._active_runs() if run.get("name") == job_name(pipeline)]
+        found.sort(key=lambda run: (run["createdAt"], run["id"]))
+        return found[0]["id"] if found else None
+
+    def _active_runs(self) -> Iterator[dict[str, Any]]:
+        request: dict[str, Any] = {
+            "applicationId": self._settings.application_id,
+            "states": list(ACTIVE),
+            "maxResults": PAGE_SIZE,
+        }
+        for _ in range(MAX_PAGES):
+            with _translating("ListJobRuns", refused=ServiceRefused):
+                page = self._emr.list_job_runs(**request)
+            yield from page.get("jobRuns", ())
+            if not page.get("nextToken"):  # an empty page may have one, too
+                return
+            request["nextToken"] = page["nextToken"]
+        raise ServiceBusy(
+            f"ListJobRuns: more than {MAX_PAGES} pages of active runs; whether one of this pipeline is among them is "
+            "not known, so none is started. Cancel the runs that should not be there."
+        )
+
+    @property
+    def _emr(self) -> EmrClient:
+        if self._client is None:
+            self._client = self._make_client()
+        return self._client
+
+
+def _life(state: str) -> Life:
+    """A state that is not known yet counts as active: nothing is started beside it."""
+    if state == SUCCEEDED:
+        return Life.SUCCEEDED
+    return Life.FAILED if state in ("FAILED", "CANCELLED") else Life.ACTIVE
+
+
+class _UnknownRun(BlizzardError):
+    """GetJobRun knows no run of this id."""
+
+
+@contextmanager
+def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        raise _from_answer(call, error, refused) from error
+    except (ParamValidationError, NoCredentialsError) as error:
+        kind = refused if isinstance(error, ParamValidationError) else ServiceBusy
+        raise kind(f"{call}: {error!s:.{MAX_MESSAGE}}") from error
+    except BotoCoreError as error:
+        raise ServiceBusy(f"{call}: {type(error).__name__}: {error!s:.{MAX_MESSAGE}}") from error
+
+
+def _from_answer(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
+    code = error.response.get("Error", {}).get("Code", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    message = f"{call}: {code}: {error.response.get('Error', {}).get('Message', ''):.{MAX_MESSAGE}}"
+    if call == "GetJobRun" and code == "ResourceNotFoundException":
+        return _UnknownRun(message)
+    if call == "StartJobRun" and code == "ConflictException":
+        return StartConflict(f"{message} (the application is changing its state, or the token was used otherwise)")
+    if code in _BUSY or status >= 500 or status == 429:
+        return ServiceBusy(message)
+    return refused(message)

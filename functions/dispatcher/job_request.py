@@ -1,0 +1,146 @@
+"""What a job run is asked for: its settings from the environment, and the request that the service gets."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+
+from blizzard.dispatch.decide import Policy
+from blizzard.errors import ConfigError
+from blizzard.spark_settings import Workers, on_emr_serverless, submit_parameters
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """The job's release, its sizes, and where it runs; one for all pipelines."""
+
+    application_id: str
+    role_arn: str
+    config_uri: str
+    entry_point: str
+    archive_uri: str
+    log_store_uri: str
+    log_group: str
+    release_label: str
+    workers: Workers
+    timeout_minutes: int
+    policy: Policy
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
+        """Raises ConfigError, which names every variable that is missing or wrong."""
+        given = _Given(environ)
+        settings = cls(
+            application_id=given.get("BLIZZARD_APPLICATION_ID", _APPLICATION_ID),
+            role_arn=given.get("BLIZZARD_JOB_ROLE_ARN", _ROLE_ARN),
+            config_uri=given.get("BLIZZARD_CONFIG", _S3_URI),
+            entry_point=given.get("BLIZZARD_JOB_ENTRY_POINT", _S3_URI),
+            archive_uri=given.get("BLIZZARD_JOB_ARCHIVE", _S3_URI),
+            log_store_uri=given.get("BLIZZARD_LOG_STORE_JAR", _S3_URI),
+            log_group=given.get("BLIZZARD_JOB_LOG_GROUP", _LOG_GROUP),
+            release_label=given.get("BLIZZARD_RELEASE_LABEL", _RELEASE_LABEL),
+            workers=Workers(
+                driver_cores=given.get("BLIZZARD_DRIVER_CORES", _CORES),
+                driver_memory=given.get("BLIZZARD_DRIVER_MEMORY", _GIGABYTES),
+                executor_cores=given.get("BLIZZARD_EXECUTOR_CORES", _CORES),
+                executor_memory=given.get("BLIZZARD_EXECUTOR_MEMORY", _GIGABYTES),
+                executor_disk=given.get("BLIZZARD_EXECUTOR_DISK", _GIGABYTES),
+                max_executors=given.get("BLIZZARD_MAX_EXECUTORS", _COUNT),
+            ),
+            timeout_minutes=given.get("BLIZZARD_JOB_TIMEOUT_MINUTES", _COUNT),
+            policy=Policy(
+                max_failures=given.get("BLIZZARD_MAX_FAILURES", _COUNT),
+                backoff_secs=float(given.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
+            ),
+        )
+        if given.problems:
+            raise ConfigError(given.problems)
+        return settings
+
+    def fingerprint(self) -> str:
+        """Of everything that a start sends beside pipeline and token, and of the release that runs it."""
+        document = [start_job_run(self, pipeline="any", client_token="any"), self.release_label]
+        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def job_name(pipeline: str) -> str:
+    """The name of a pipeline's runs, whoever starts them."""
+    return f"{_NAME_PREFIX}{pipeline}"
+
+
+def pipeline_of(name: str) -> str | None:
+    """None for a run that has nothing to do with us."""
+    return name.removeprefix(_NAME_PREFIX) if name.startswith(_NAME_PREFIX) else None
+
+
+def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) -> dict[str, Any]:
+    """The parameters of StartJobRun."""
+    conf = on_emr_serverless(settings.workers, archive_uri=settings.archive_uri, log_store_uri=settings.log_store_uri)
+    return {
+        "applicationId": settings.application_id,
+        "clientToken": client_token,
+        "executionRoleArn": settings.role_arn,
+        "name": job_name(pipeline),
+        "executionTimeoutMinutes": settings.timeout_minutes,
+        "jobDriver": {
+            "sparkSubmit": {
+                "entryPoint": settings.entry_point,
+                "entryPointArguments": ["--config", settings.config_uri, "--pipeline", pipeline, "--once"],
+                "sparkSubmitParameters": submit_parameters(conf),
+            }
+        },
+        "configurationOverrides": {
+            "monitoringConfiguration": {
+                "managedPersistenceMonitoringConfiguration": {"enabled": True},
+                "cloudWatchLoggingConfiguration": {
+                    "enabled": True,
+                    "logGroupName": settings.log_group,
+                    "logStreamNamePrefix": pipeline,
+                    # The events of the job are on the driver's standard output.
+                    "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
+                },
+            }
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind(Generic[T]):
+    """What a variable must look like, and what its text becomes. A missing one is read from `example`, to find the
+    other problems too."""
+
+    pattern: str
+    expected: str
+    example: str
+    read: Callable[[str], T]
+
+
+_NAME_PREFIX = "blizzard-"
+_APPLICATION_ID = _Kind("[0-9a-z]{1,64}", "the id of an EMR Serverless application", "00abc", str)
+_ROLE_ARN = _Kind(r"arn:aws[a-zA-Z0-9-]*:iam::[0-9]{12}:role/\S+", "the ARN of a role", "", str)
+_S3_URI = _Kind(r"s3a?://[^/\s]+/[^\s$`'\"\\#]+", "s3://bucket/key", "", str)
+_LOG_GROUP = _Kind(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group", "", str)
+_RELEASE_LABEL = _Kind("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
+_GIGABYTES = _Kind("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
+_CORES = _Kind("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
+_COUNT = _Kind("[1-9][0-9]{0,8}", "a whole number from 1 on", "1", int)
+
+
+@dataclass(slots=True)
+class _Given:
+    """The environment, and what is wrong with it so far."""
+
+    environ: Mapping[str, str]
+    problems: list[str] = field(default_factory=list)
+
+    def get(self, name: str, kind: _Kind[T]) -> T:
+        text = self.environ.get(name, "")
+        if re.fullmatch(kind.pattern, text):
+            return kind.read(text)
+        found = f"found {text!r}" if text else "found nothing"
+        self.problems.append(f"{name}: expected {kind.expected}, {found}; set it in the function's environment")
+        return kind.read(kind.example)

@@ -1,0 +1,77 @@
+"""What may wake the dispatcher, and which pipelines each event is about. Parsing only, no I/O."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from blizzard.errors import PermanentError
+from blizzard.wake import NotAWake, read_wake
+from functions.dispatcher.job_request import pipeline_of
+
+JOB_STATE_CHANGE = "EMR Serverless Job Run State Change"
+
+
+class UnknownEvent(PermanentError):
+    """An event of a shape that the dispatcher is not subscribed to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """Messages of the wake queue: by pipeline the ids of those that name it; and those that are no wake."""
+
+    messages: Mapping[str, tuple[str, ...]]
+    bad: Mapping[str, str] = field(default_factory=dict)
+    """By message id what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStateChanged:
+    """A run changed its state. `pipeline` is None for a run that is not ours."""
+
+    pipeline: str | None
+    name: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class EveryPipeline:
+    """The schedule, or a run without a name: it may be anybody's."""
+
+
+Trigger = Wakes | JobStateChanged | EveryPipeline
+
+
+def read_trigger(event: Mapping[str, Any]) -> Trigger:
+    """Raises UnknownEvent."""
+    if isinstance(event.get("Records"), list):
+        return _wakes(event["Records"])
+    if event.get("detail-type") == JOB_STATE_CHANGE and isinstance(event.get("detail"), dict):
+        return _job_state(event["detail"])
+    if event.get("schedule") == "dispatch":
+        return EveryPipeline()
+    raise UnknownEvent(
+        "expected messages of the wake queue, an event `EMR Serverless Job Run State Change` or "
+        f'{{"schedule": "dispatch"}}, found {event!s:.300}; correct the rule, schedule or mapping that sends this'
+    )
+
+
+def _wakes(records: list[Any]) -> Wakes:
+    messages: dict[str, tuple[str, ...]] = {}
+    bad: dict[str, str] = {}
+    for record in records:
+        if not isinstance(record, dict) or record.get("eventSource") != "aws:sqs":
+            raise UnknownEvent(f"expected records of SQS, found {record!s:.300}; correct the event source mapping")
+        try:
+            pipeline = read_wake(record["body"])
+        except NotAWake as error:
+            bad[record["messageId"]] = str(error)
+        else:
+            messages[pipeline] = (*messages.get(pipeline, ()), record["messageId"])
+    return Wakes(messages, bad)
+
+
+def _job_state(detail: Mapping[str, Any]) -> Trigger:
+    name, state = detail.get("jobRunName"), detail.get("state")
+    if not isinstance(name, str) or not name:
+        return EveryPipeline()
+    return JobStateChanged(pipeline_of(name), name, str(state))

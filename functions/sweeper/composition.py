@@ -1,0 +1,160 @@
+"""What the sweeper is made of, and one round over the sources that are due."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blizzard.errors import BlizzardError, ConfigError
+from blizzard.identity import Identity
+from blizzard.published import Published, PublishedSource
+from blizzard.storage.open import open_store
+from blizzard.sweep import OutOfTime, SweepReport
+from blizzard.sweeping import Claim, SourceSweep, SweepReports, sweep_rules
+from blizzard.wake import Waker
+from functions.runtime import Configured, FunctionLog, Runtime
+from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
+
+MAX_BACKOFF_SECS = 5.0
+"""A round has minutes; a source whose storage throttles for longer is swept by the next one."""
+
+CLAIM_AFTER_SECS = 30.0
+"""The next round begins a minute after this one at the earliest. A sweep that lasts when half of it is over is claimed;
+nearly all are done by then, and need no PUT for it."""
+CLAIM_MARGIN_SECS = 10.0
+"""For what a sweep does after its deadline: append what it listed, and write the report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What one version of the configuration asks for, by source id."""
+
+    sources: Mapping[str, PublishedSource]
+    sweeps: Mapping[str, SourceSweep]
+
+
+@dataclass(slots=True)
+class Round:
+    """What one invocation did."""
+
+    sweeps: int = 0
+    files_listed: int = 0
+    files_found: int = 0
+    files_missed: int = 0
+    """Files whose event is overdue; see `SweepReport.unannounced`."""
+    failed: int = 0
+    incomplete: int = 0
+    """Sweeps that ran out of time, and due ones that did not get any."""
+    wakes_failed: int = 0
+
+    def count(self, report: SweepReport) -> None:
+        self.sweeps += 1
+        self.files_listed += report.listed
+        self.files_found += report.missed
+        self.files_missed += report.unannounced
+        self.incomplete += not report.complete
+
+
+class SweepRound:
+    """Sweeps what is due. A source that fails is logged and counted, and keeps no other from being swept."""
+
+    def __init__(
+        self, configured: Configured[Setup], waker: Waker, log: FunctionLog, clock: Callable[[], float]
+    ) -> None:
+        self._configured = configured
+        self._waker = waker
+        self._log = log
+        self._clock = clock
+
+    def run(self, *, deadline_ts: float) -> Round:
+        """Raises BlizzardError only when there is no usable configuration yet."""
+        done, setup = Round(), self._configured.current(self._clock())
+        reports, started_ts = self._reports(setup, done), self._clock()
+        due = due_sweeps(setup.sources.values(), reports, started_ts)
+        others = any(is_claimed(known, started_ts) for known in reports.values())
+        claim_from_ts = started_ts if others else started_ts + CLAIM_AFTER_SECS
+        for number, sweep in enumerate(due):
+            now_ts = self._clock()
+            if now_ts >= deadline_ts:
+                self._put_off(due[number:], done)
+                break
+            until_ts = now_ts + (deadline_ts - now_ts) / (len(due) - number)
+            self._sweep(setup, sweep, until_ts, Claim(claim_from_ts, until_ts + CLAIM_MARGIN_SECS), done)
+        return done
+
+    def _reports(self, setup: Setup, done: Round) -> Mapping[str, SweepReports]:
+        """Without the sources whose reports cannot be read now."""
+        found = {}
+        for source_id, sweep in setup.sweeps.items():
+            try:
+                found[source_id] = sweep.reports()
+            except BlizzardError as error:
+                self._failed(source_id, "report", error, done)
+        return found
+
+    def _sweep(self, setup: Setup, due: DueSweep, deadline_ts: float, claim: Claim, done: Round) -> None:
+        """Unless another round has done it, or is at it, since this one began."""
+        source, sweep = setup.sources[due.source_id], setup.sweeps[due.source_id]
+        try:
+            reports = sweep.reports()
+            still_due = due_sweeps([source], {source.id: reports}, self._clock())
+            if due.kind not in [found.kind for found in still_due]:
+                return
+            report = sweep.sweep(due.kind, deadline_ts=deadline_ts, reports=reports, claim=claim)
+        except OutOfTime as error:
+            self._log.warning("sweep_put_off", source=due.source_id, kind=due.kind, reason=str(error))
+            done.incomplete += 1
+            return
+        except BlizzardError as error:
+            self._failed(due.source_id, due.kind, error, done)
+            return
+        done.count(report)
+        if report.missed:
+            done.wakes_failed += self._waker.wake([source.pipeline], now_ts=self._clock())
+
+    def _failed(self, source_id: str, kind: str, error: BlizzardError, done: Round) -> None:
+        self._log.error("sweep_failed", source=source_id, kind=kind, error=str(error), error_kind=type(error).__name__)
+        done.failed += 1
+
+    def _put_off(self, due: Sequence[DueSweep], done: Round) -> None:
+        done.incomplete += len(due)
+        for sweep in due:
+            self._log.warning("sweep_put_off", source=sweep.source_id, kind=sweep.kind, reason="no time was left")
+
+
+def make_sweep_round(runtime: Runtime, clock: Callable[[], float]) -> SweepRound:
+    """Raises ConfigError when a setting is missing or wrong. Nothing is read before the first round."""
+    configured = runtime.configured(lambda published: make_setup(published, runtime, clock))
+    return SweepRound(configured, runtime.waker(), runtime.log, clock)
+
+
+def make_setup(published: Published, runtime: Runtime, clock: Callable[[], float]) -> Setup:
+    sources = {source.id: source for source in published.sources()}
+    return Setup(sources, {source.id: _source_sweep(source, runtime, clock) for source in sources.values()})
+
+
+def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[], float]) -> SourceSweep:
+    backoff_secs = min(source.max_backoff_secs, MAX_BACKOFF_SECS)
+    settings = replace(runtime.settings, max_attempts=source.max_attempts, max_backoff_secs=backoff_secs)
+    log = runtime.log
+    return SourceSweep(
+        Identity(source.pipeline, source.name, source.state_prefix),
+        files=open_store(source.uri, settings, log=log.warning),
+        state=open_store(source.table_uri, settings, may_be_missing=True, log=log.warning),
+        rules=sweep_rules(
+            pattern=source.pattern,
+            prefix_template=source.prefix_template,
+            lookback=source.lookback,
+            settle_delay_secs=source.settle_delay_secs,
+            late_overlap_secs=source.late_overlap_secs,
+        ),
+        clock=clock,
+        new_id=lambda: secrets.token_hex(8),
+        log=log.info,
+    )
+
+
+def check_event(event: Mapping[str, Any]) -> None:
+    """Raises ConfigError for anything but what the schedule sends."""
+    if event.get("schedule") != "sweep":
+        raise ConfigError([f'the sweeper\'s event: expected {{"schedule": "sweep"}}, found {event!r:.200}'])

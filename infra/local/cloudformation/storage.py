@@ -1,0 +1,198 @@
+"""AWS::S3::…"""
+
+import json
+from typing import Any
+
+from infra.local.cloudformation.kind import Kind, Made, Place, Properties, UnsupportedResource
+
+_BUCKET = frozenset(
+    {
+        "BucketName",
+        "BucketEncryption",
+        "LifecycleConfiguration",
+        "NotificationConfiguration",
+        "OwnershipControls",
+        "PublicAccessBlockConfiguration",
+        "Tags",
+        "VersioningConfiguration",
+    }
+)
+_RULE = frozenset(
+    {
+        "AbortIncompleteMultipartUpload",
+        "ExpirationInDays",
+        "ExpiredObjectDeleteMarker",
+        "Id",
+        "NoncurrentVersionExpiration",
+        "Prefix",
+        "Status",
+        "TagFilters",
+    }
+)
+_NOTIFICATION = frozenset({"QueueConfigurations", "EventBridgeConfiguration"})
+
+
+def _create(place: Place, properties: Properties) -> Made:
+    name = properties.get("BucketName") or place.generated.lower()[:63]
+    s3 = place.client("s3")
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": s3.meta.region_name})
+    made = Made(
+        name,
+        {
+            "Arn": f"arn:aws:s3:::{name}",
+            "DomainName": f"{name}.s3.amazonaws.com",
+            "RegionalDomainName": f"{name}.s3.{s3.meta.region_name}.amazonaws.com",
+        },
+    )
+    try:
+        return _update(place, made, properties, {})
+    except Exception:
+        s3.delete_bucket(Bucket=name)
+        raise
+
+
+def _update(place: Place, made: Made, new: Properties, old: Properties) -> Made:
+    s3, bucket = place.client("s3"), made.name
+    for name, change in _CHANGES.items():
+        if new.get(name) != old.get(name):
+            change(s3, bucket, new.get(name))
+    return made
+
+
+def _encryption(s3: Any, bucket: str, wanted: Any) -> None:
+    if not wanted:
+        s3.delete_bucket_encryption(Bucket=bucket)
+        return
+    rules = [_encryption_rule(rule) for rule in wanted["ServerSideEncryptionConfiguration"]]
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": rules})
+
+
+def _encryption_rule(rule: Properties) -> Properties:
+    by_default = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
+    return by_default | ({"BucketKeyEnabled": rule["BucketKeyEnabled"]} if "BucketKeyEnabled" in rule else {})
+
+
+def _lifecycle(s3: Any, bucket: str, wanted: Any) -> None:
+    if not wanted:
+        s3.delete_bucket_lifecycle(Bucket=bucket)
+        return
+    rules = [_lifecycle_rule(rule) for rule in wanted["Rules"]]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+
+
+def _lifecycle_rule(rule: Properties) -> Properties:
+    _refuse_unknown(rule, _RULE, "a rule of LifecycleConfiguration")
+    wanted: Properties = {"Status": rule["Status"], "Filter": _filter(rule)}
+    wanted |= {"ID": rule["Id"]} if "Id" in rule else {}
+    expiration = {
+        api: rule[name]
+        for name, api in (
+            ("ExpirationInDays", "Days"),
+            ("ExpiredObjectDeleteMarker", "ExpiredObjectDeleteMarker"),
+        )
+        if name in rule
+    }
+    if "Days" in expiration:
+        expiration["Days"] = int(expiration["Days"])
+    wanted |= {"Expiration": expiration} if expiration else {}
+    for name in ("NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload"):
+        if name in rule:
+            wanted[name] = {key: int(value) for key, value in rule[name].items()}
+    return wanted
+
+
+def _filter(rule: Properties) -> Properties:
+    tags, prefix = rule.get("TagFilters", []), rule.get("Prefix", "")
+    if not tags:
+        return {"Prefix": prefix}
+    return {"And": {"Prefix": prefix, "Tags": tags}}
+
+
+def _notification(s3: Any, bucket: str, wanted: Any) -> None:
+    wanted = wanted or {}
+    _refuse_unknown(wanted, _NOTIFICATION, "NotificationConfiguration")
+    notification: Properties = {
+        "QueueConfigurations": [_to_queue(queue) for queue in wanted.get("QueueConfigurations", [])]
+    }
+    flag = wanted.get("EventBridgeConfiguration")
+    if flag is not None and str(flag.get("EventBridgeEnabled", True)).lower() == "true":
+        notification["EventBridgeConfiguration"] = {}
+    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=notification)
+
+
+def _to_queue(queue: Properties) -> Properties:
+    rules = queue.get("Filter", {}).get("S3Key", {}).get("Rules", [])
+    return {"QueueArn": queue["Queue"], "Events": [queue["Event"]]} | (
+        {"Filter": {"Key": {"FilterRules": rules}}} if rules else {}
+    )
+
+
+def _ownership(s3: Any, bucket: str, wanted: Any) -> None:
+    if wanted:
+        s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=wanted)
+    else:
+        s3.delete_bucket_ownership_controls(Bucket=bucket)
+
+
+def _public_access(s3: Any, bucket: str, wanted: Any) -> None:
+    if not wanted:
+        s3.delete_public_access_block(Bucket=bucket)
+        return
+    flags = {name: str(value).lower() == "true" for name, value in wanted.items()}
+    s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=flags)
+
+
+def _tags(s3: Any, bucket: str, wanted: Any) -> None:
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": wanted or []})
+
+
+def _versioning(s3: Any, bucket: str, wanted: Any) -> None:
+    status = (wanted or {"Status": "Suspended"})["Status"]
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
+
+
+_CHANGES = {
+    "BucketEncryption": _encryption,
+    "LifecycleConfiguration": _lifecycle,
+    "NotificationConfiguration": _notification,
+    "OwnershipControls": _ownership,
+    "PublicAccessBlockConfiguration": _public_access,
+    "Tags": _tags,
+    "VersioningConfiguration": _versioning,
+}
+
+
+def _delete(place: Place, made: Made, properties: Properties) -> None:
+    place.client("s3").delete_bucket(Bucket=made.name)
+
+
+def _refuse_unknown(found: Properties, known: frozenset[str], where: str) -> None:
+    if unknown := sorted(found.keys() - known):
+        raise UnsupportedResource(f"{where}: the local AWS does not know {', '.join(unknown)}")
+
+
+def _create_policy(place: Place, properties: Properties) -> Made:
+    document = json.dumps(properties["PolicyDocument"])
+    place.client("s3").put_bucket_policy(Bucket=properties["Bucket"], Policy=document)
+    return Made(properties["Bucket"])
+
+
+def _update_policy(place: Place, made: Made, new: Properties, old: Properties) -> Made:
+    return _create_policy(place, new)
+
+
+def _delete_policy(place: Place, made: Made, properties: Properties) -> None:
+    place.client("s3").delete_bucket_policy(Bucket=made.name)
+
+
+KINDS = [
+    Kind("AWS::S3::Bucket", _BUCKET, _create, _update, _delete, frozenset({"BucketName"})),
+    Kind(
+        "AWS::S3::BucketPolicy",
+        frozenset({"Bucket", "PolicyDocument"}),
+        _create_policy,
+        _update_policy,
+        _delete_policy,
+        frozenset({"Bucket"}),
+    ),
+]

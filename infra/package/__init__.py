@@ -1,0 +1,1 @@
+"""What is deployed, packed (`make package`): function bundles and the job's archive."""

@@ -1,0 +1,99 @@
+"""Makes every artifact and the manifest that names them."""
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from infra.package.archives import tar_gz_of, zip_of
+from infra.package.contents import EMR_PYTHON, LAMBDA_PYTHON, Contents, functions_of, of_function, of_job
+from infra.package.errors import PackageError
+from infra.package.lock import Pinned, Target
+from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, NAME, Artifact, BuildManifest
+from infra.package.wheels import WheelCache, contents
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINES = {"ARM64": "aarch64", "X86_64": "x86_64"}
+"""The template's names of architectures, and Linux's."""
+HASH_CHARACTERS = 16
+SOURCES = ("blizzard", "functions", "spark_job")
+
+
+def package(architecture: str, root: Path = ROOT) -> BuildManifest:
+    """Into `root`/build, the manifest last. Raises PackageError; build/ then holds what it held, or nothing."""
+    lock = (root / "requirements.lock").read_text()
+    made = {**_functions(root, lock), **_job(root, lock, MACHINES[architecture])}
+    manifest = BuildManifest(
+        architecture, sources_sha256(root), {name: artifact for name, (artifact, _) in made.items()}
+    )
+    _write(root / "build", manifest, made.values())
+    return manifest
+
+
+def sources_sha256(root: Path = ROOT) -> str:
+    """Over all that artifacts are made from and by: whether what was packed is what is there."""
+    whole = hashlib.sha256()
+    files = [root / "requirements.lock", root / "jars" / "blizzard-logstore.jar"]
+    files += [file for folder in SOURCES for file in sorted((root / folder).rglob("*.py"))]
+    named = {str(file.relative_to(root)): file for file in files if file.exists()}
+    named |= {file.name: file for file in Path(__file__).parent.glob("*.py")}
+    for name, file in sorted(named.items()):
+        whole.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _functions(root: Path, lock: str) -> dict[str, tuple[Artifact, bytes]]:
+    found = {name: of_function(name, lock) for name in functions_of(root)}
+    cache = WheelCache(root / ".cache" / "wheels", Target(LAMBDA_PYTHON, "aarch64"))
+    return {name: _function(name, zip_of(_files(content, cache))) for name, content in found.items()}
+
+
+def _function(name: str, content: bytes) -> tuple[Artifact, bytes]:
+    return _artifact(name, f"functions/{name}.zip", f"{name}-{{}}.zip", content)
+
+
+def _job(root: Path, lock: str, machine: str) -> dict[str, tuple[Artifact, bytes]]:
+    cache = WheelCache(root / ".cache" / "wheels", Target(EMR_PYTHON, machine))
+    archive = tar_gz_of(_files(of_job(lock, machine), cache))
+    parts = {
+        ARCHIVE: ("job-{}.tar.gz", archive),
+        ENTRY: ("entry-{}.py", (root / "spark_job" / "submit.py").read_bytes()),
+        LOG_STORE: ("logstore-{}.jar", _log_store(root)),
+    }
+    return {name: _artifact(name, f"job/{key}", key, content) for name, (key, content) in parts.items()}
+
+
+def _files(content: Contents, cache: WheelCache) -> dict[str, bytes]:
+    return content.files(_unpacked(content.packages, cache))
+
+
+def _unpacked(packages: Sequence[Pinned], cache: WheelCache) -> Mapping[str, bytes]:
+    return {path: data for wheel in cache.fetch(packages) for path, data in contents(wheel).items()}
+
+
+def _log_store(root: Path) -> bytes:
+    file = root / "jars" / "blizzard-logstore.jar"
+    if not file.exists():
+        raise PackageError(f"{file}: there is no such file; run `make setup` first")
+    return file.read_bytes()
+
+
+def _artifact(name: str, file: str, key: str, content: bytes) -> tuple[Artifact, bytes]:
+    """`file` and `key` have a place for the hash, if they have one."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    short = sha256[:HASH_CHARACTERS]
+    return Artifact(name, file.format(short), key.format(short), sha256, len(content)), content
+
+
+def _write(build: Path, manifest: BuildManifest, made: Iterable[tuple[Artifact, bytes]]) -> None:
+    """Whoever finds a manifest finds what it names: it goes first and comes last."""
+    build.mkdir(exist_ok=True)
+    (build / NAME).unlink(missing_ok=True)
+    for folder in ("functions", "job"):
+        shutil.rmtree(build / folder, ignore_errors=True)
+        (build / folder).mkdir()
+    for artifact, content in made:
+        (build / artifact.file).write_bytes(content)
+    partial = build / f"{NAME}.partial"
+    partial.write_text(manifest.to_json())
+    partial.replace(build / NAME)

@@ -1,0 +1,97 @@
+"""Wheels of the lock for another platform than this one, fetched once by pip and kept in .cache/wheels."""
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from infra.package.errors import PackageError
+from infra.package.lock import Pinned, Target
+
+# Amazon Linux 2023, on which both Lambda and EMR run, has glibc 2.34. Each of these runs there.
+MANYLINUX = (*(f"manylinux_2_{minor}" for minor in range(34, 16, -1)), "manylinux2014")
+LAST_LINES = 15
+
+
+class WheelCache:
+    """Of one target. `folder` may be deleted at any time."""
+
+    def __init__(self, folder: Path, target: Target) -> None:
+        self._folder = folder / f"{target.machine}-{target.python}"
+        self._target = target
+
+    def fetch(self, packages: Sequence[Pinned]) -> list[Path]:
+        """One wheel for each, in their order, of a hash that the lock has. Raises PackageError with pip's own words."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        missing = [package for package in packages if self._find(package) is None]
+        if missing:
+            self._download(missing)
+        found = [self._find(package) for package in packages]
+        if lacking := [package.name for package, wheel in zip(packages, found, strict=True) if wheel is None]:
+            raise PackageError(f"pip fetched no wheel of {', '.join(lacking)} with a hash of requirements.lock")
+        return [wheel for wheel in found if wheel is not None]
+
+    def _find(self, package: Pinned) -> Path | None:
+        name = package.name.replace("-", "_")
+        wheels = sorted(self._folder.glob(f"{name}-{package.version}-*.whl"))
+        return next((wheel for wheel in wheels if _sha256(wheel) in package.sha256s), None)
+
+    def _download(self, packages: Sequence[Pinned]) -> None:
+        with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
+            wanted = Path(scratch) / "requirements.txt"
+            wanted.write_text("".join(f"{package}\n" for package in packages))
+            _run_pip(["--dest", scratch, *self._platform(), "--requirement", str(wanted)])
+            for wheel in Path(scratch).glob("*.whl"):
+                # In their normal form, in which they are looked for: old wheels spell their names otherwise.
+                name, rest = wheel.name.split("-", 1)
+                shutil.move(wheel, self._folder / f"{re.sub(r'[-_.]+', '_', name).lower()}-{rest}")
+
+    def _platform(self) -> list[str]:
+        platforms = [f"--platform={name}_{self._target.machine}" for name in MANYLINUX]
+        python = [f"--python-version={self._target.python}", "--implementation=cp"]
+        return [*platforms, *python, "--only-binary=:all:", "--no-deps", "--require-hashes"]
+
+
+def contents(wheel: Path) -> Mapping[str, bytes]:
+    """What pip would put into site-packages, by path."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        placed = {name: _place(name) for name in names}
+        return {place: archive.read(name) for name, place in placed.items() if place is not None}
+
+
+def _place(name: str) -> str | None:
+    """Scripts, headers and other data have no place in a bundle."""
+    folder, _, rest = name.partition("/")
+    if not folder.endswith(".data"):
+        return name
+    kind, _, place = rest.partition("/")
+    return place if kind in ("purelib", "platlib") else None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _run_pip(arguments: Sequence[str]) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--no-input",
+        "download",
+        "--progress-bar=off",
+    ]
+    done = subprocess.run(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        tail = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
+        raise PackageError(f"pip cannot fetch the wheels of requirements.lock; its last lines:\n{tail}")

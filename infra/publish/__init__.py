@@ -1,0 +1,1 @@
+"""From build/ and a configuration to a bucket and the template's parameters (`make publish`)."""

@@ -1,0 +1,73 @@
+"""`make publish`: what a stack runs to a bucket, its parameters to samconfig.toml. `make rollback`: back again."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from blizzard.environment import variables
+from blizzard.errors import BlizzardError, ConfigError
+from infra.package.build import ROOT
+from infra.publish.publish import SAMCONFIG, Publication, go_back, publish
+from infra.publish.release import Release
+
+EXIT_WELL, EXIT_FAILED, EXIT_INPUT = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        if options.release is not None:
+            release = go_back(root, options.release, options.artifacts, variables(), environment=options.environment)
+            _show_release(release)
+        else:
+            _show(publish(root, _config(options), options.artifacts, variables(), environment=options.environment))
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return EXIT_INPUT
+    except BlizzardError as error:
+        print(f"publish: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    return EXIT_WELL
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m infra.publish", description=__doc__)
+    parser.add_argument("--config", default="", help="path of pipelines.yaml")
+    parser.add_argument("--artifacts", required=True, help="s3://bucket or s3://bucket/prefix")
+    parser.add_argument(
+        "--environment", default="default", help="table of samconfig.toml, as `sam --config-env` names it"
+    )
+    parser.add_argument("--release", help="go back to this one instead of publishing")
+    return parser
+
+
+def _config(options: argparse.Namespace) -> Path:
+    if not options.config:
+        raise ConfigError(["CONFIG: expected the path of a configuration, such as pipelines.yaml, found nothing"])
+    return Path(options.config)
+
+
+def _show(publication: Publication) -> None:
+    for done in publication.uploads:
+        print(f"{'uploaded' if done.is_new else 'there    '}  {done.key}  {done.size_bytes:,} bytes")
+    print(f"release {publication.release.id}")
+    _show_parameters(publication.release)
+
+
+def _show_release(release: Release) -> None:
+    for artifact in release.functions:
+        print(f"fetched   build/{artifact.file}")
+    print(f"release {release.id}")
+    _show_parameters(release)
+
+
+def _show_parameters(release: Release) -> None:
+    for name, value in release.parameters.items():
+        print(f"  {name:<20} {value}")
+    print(f"{SAMCONFIG} has them. Next: sam build && sam deploy --guided (later: sam build && sam deploy)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The two ways to give a stack what it runs: publish what was built, or go back to what was published before."""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from blizzard.config.publish import to_published
+from blizzard.errors import ConfigError
+from blizzard.storage.base import ObjectStore
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from infra.package.build import HASH_CHARACTERS, sources_sha256
+from infra.package.manifest import NAME, BuildManifest, read_manifest
+from infra.publish.errors import PublishError
+from infra.publish.fit import Buckets, Fitting, read_fitting
+from infra.publish.release import Release, read_release, release_of
+from infra.publish.samconfig import with_parameters
+from infra.publish.upload import Uploaded, fetch, upload
+
+SAMCONFIG = "samconfig.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where artifacts are published."""
+
+    bucket: str
+    prefix: str
+    """Empty, or ending in `/`."""
+
+    @classmethod
+    def parse(cls, uri: str) -> "Place":
+        """Raises ConfigError."""
+        match = re.fullmatch(
+            r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?((?:[A-Za-z0-9!_.()=-]+/)*)", f"{uri.rstrip('/')}/"
+        )
+        if match is None:
+            expected = "expected s3://bucket or s3://bucket/prefix with letters, digits and !_.()=- in the prefix"
+            raise ConfigError([f"ARTIFACTS: {expected}, found {uri!r}"])
+        return cls(match[1], match[2])
+
+    def store(self, environ: Mapping[str, str]) -> ObjectStore:
+        return open_store(f"s3://{self.bucket}/{self.prefix}", S3Settings.from_environment(environ))
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    release: Release
+    uploads: tuple[Uploaded, ...]
+
+
+def publish(
+    root: Path, config: Path, artifacts: str, environ: Mapping[str, str], *, environment: str = "default"
+) -> Publication:
+    """Upload build/ and the configuration, then write samconfig.toml. `environment`: the table of samconfig.toml.
+
+    Raises ConfigError, PackageError (nothing was built), PublishError, and what storage raises. samconfig.toml changes
+    only when all else is done.
+    """
+    place = Place.parse(artifacts)
+    fitting = _read(config, environ)
+    _check_apart(place, fitting.buckets)
+    build = _built(root)
+    text = to_published(fitting.config).encode()
+    config_key = f"config-{hashlib.sha256(text).hexdigest()[:HASH_CHARACTERS]}.json"
+    release = release_of(build, config_key=config_key, buckets=fitting.buckets, place=(place.bucket, place.prefix))
+    samconfig = _samconfig(root, release, environment)
+    store = place.store(environ)
+    uploads = [
+        upload(store, artifact.key, (root / "build" / artifact.file).read_bytes())
+        for artifact in build.artifacts.values()
+    ]
+    uploads.append(upload(store, config_key, text))
+    uploads.append(upload(store, release.key, release.to_json().encode()))
+    _replace(root / SAMCONFIG, samconfig)
+    return Publication(release, tuple(uploads))
+
+
+def go_back(
+    root: Path, release_id: str, artifacts: str, environ: Mapping[str, str], *, environment: str = "default"
+) -> Release:
+    """Put the functions of an earlier release into build/, and its parameters into samconfig.toml."""
+    store = Place.parse(artifacts).store(environ)
+    release = read_release(store, release_id)
+    contents = {artifact.file: fetch(store, artifact.key, artifact.sha256) for artifact in release.functions}
+    samconfig = _samconfig(root, release, environment)
+    build = root / "build"
+    # What is in there is no longer what `make package` made.
+    (build / NAME).unlink(missing_ok=True)
+    shutil.rmtree(build / "functions", ignore_errors=True)
+    for file, content in contents.items():
+        (build / file).parent.mkdir(parents=True, exist_ok=True)
+        (build / file).write_bytes(content)
+    _replace(root / SAMCONFIG, samconfig)
+    return release
+
+
+def _read(config: Path, environ: Mapping[str, str]) -> Fitting:
+    try:
+        text = config.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}; expected the path of a configuration file"
+        raise ConfigError([f"{config}: {reason}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{config}: found a byte that is not UTF-8; save the file as UTF-8"]) from error
+    return read_fitting(text, environ, name=str(config), folder=str(config.absolute().parent))
+
+
+def _check_apart(place: Place, buckets: Buckets) -> None:
+    for kind, bucket in (("landing", buckets.landing), ("lake", buckets.lake)):
+        if place.bucket == bucket:
+            raise ConfigError(
+                [f"ARTIFACTS: found {bucket}, which is the {kind} bucket; expected a bucket of its own for artifacts"]
+            )
+
+
+def _built(root: Path) -> BuildManifest:
+    build = read_manifest(root / "build")
+    if build.sources_sha256 != sources_sha256(root):
+        raise PublishError("the code changed since it was packed; run `make package` again")
+    for artifact in build.artifacts.values():
+        file = root / "build" / artifact.file
+        if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != artifact.sha256:
+            raise PublishError(f"{file}: it is not what was packed; run `make package` again")
+    return build
+
+
+def _samconfig(root: Path, release: Release, environment: str) -> str:
+    file = root / SAMCONFIG
+    return with_parameters(file.read_text() if file.exists() else "", release.parameters, environment)
+
+
+def _replace(file: Path, text: str) -> None:
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_text(text)
+    partial.replace(file)

@@ -1,0 +1,67 @@
+"""A release: what was published together. Kept beside the artifacts, so that one can go back to it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from blizzard.errors import NotFound
+from blizzard.storage.base import ObjectStore
+from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest
+from infra.publish.errors import PublishError
+from infra.publish.fit import Buckets
+
+FOLDER = "releases"
+HASH_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    parameters: Mapping[str, str]
+    """Of the template."""
+    functions: tuple[Artifact, ...]
+
+    def to_json(self) -> str:
+        functions = [asdict(artifact) for artifact in self.functions]
+        return json.dumps({"parameters": dict(self.parameters), "functions": functions}, indent=2) + "\n"
+
+    @property
+    def id(self) -> str:
+        """The same for the same code, configuration and buckets."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:HASH_CHARACTERS]
+
+    @property
+    def key(self) -> str:
+        return f"{FOLDER}/{self.id}.json"
+
+
+def release_of(build: BuildManifest, *, config_key: str, buckets: Buckets, place: tuple[str, str]) -> Release:
+    """`place`: the artifacts' bucket, and the prefix there (empty or ending in `/`), which becomes part of each key."""
+    bucket, prefix = place
+    job = {name: prefix + build.artifacts[name].key for name in (ENTRY, ARCHIVE, LOG_STORE)}
+    parameters = {
+        "LandingBucketName": buckets.landing,
+        "LandingPrefix": buckets.landing_prefix,
+        "LakeBucketName": buckets.lake,
+        "ArtifactsBucketName": bucket,
+        "ConfigKey": prefix + config_key,
+        "JobEntryKey": job[ENTRY],
+        "JobArchiveKey": job[ARCHIVE],
+        "LogStoreJarKey": job[LOG_STORE],
+        "JobArchitecture": build.architecture,
+    }
+    functions = tuple(artifact for name, artifact in sorted(build.artifacts.items()) if name not in job)
+    return Release(parameters, functions)
+
+
+def read_release(store: ObjectStore, release_id: str) -> Release:
+    """Raises PublishError when there is none of this id."""
+    key = f"{FOLDER}/{release_id}.json"
+    try:
+        content = json.loads(store.get(key))
+        return Release(content["parameters"], tuple(Artifact(**row) for row in content["functions"]))
+    except NotFound as error:
+        known = [info.key.removeprefix(f"{FOLDER}/").removesuffix(".json") for info in store.list(f"{FOLDER}/")]
+        raise PublishError(f"{store.uri}{key}: there is no such release; found {', '.join(known) or 'none'}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PublishError(f"{store.uri}{key}: it is no release that this version can read") from error

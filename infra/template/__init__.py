@@ -1,0 +1,1 @@
+"""The stack's template: translated as the service does it, and held against rules of our own."""

@@ -1,0 +1,74 @@
+"""Everything that is checked of the template: `make check-stack`. Exit code 1 if anything is found."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from blizzard.environment import variables
+from infra.setup.errors import SetupError
+from infra.template.rules import RULES, TEMPLATE, check, some_codes
+from infra.template.translate import REGION, TranslationError, parse, translated
+from infra.tools.environments import Tools
+
+EXIT_FOUND, EXIT_WRONG = 1, 2
+QUIET = {"SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": REGION}
+"""Neither tool has anything to ask on the network."""
+
+
+def main() -> int:
+    root = Path(__file__).parents[2]
+    try:
+        passed = [_own(root), _lint(root), *_others(root)]
+    except (SetupError, TranslationError) as error:
+        print(f"{TEMPLATE}: {error}", file=sys.stderr)
+        return EXIT_WRONG
+    return 0 if all(passed) else EXIT_FOUND
+
+
+def _own(root: Path) -> bool:
+    found = check(root)
+    for finding in found:
+        print(f"{TEMPLATE}: {finding}")
+    print(f"{TEMPLATE}: {len(found)} findings by {len(RULES)} rules of our own")
+    return not found
+
+
+def _lint(root: Path) -> bool:
+    """Both as it is written and as it is deployed: each shows mistakes that the other hides."""
+    sam = parse((root / TEMPLATE).read_text())
+    deployed = root / ".cache" / "template.json"
+    deployed.parent.mkdir(exist_ok=True)
+    deployed.write_text(json.dumps(translated(sam, some_codes(sam)), indent=1))
+    cfn_lint = str(Path(sys.executable).with_name("cfn-lint"))
+    return _passes("cfn-lint, also of what is deployed", [cfn_lint, "--", TEMPLATE, str(deployed)], root)
+
+
+def _others(root: Path) -> list[bool]:
+    tools = Tools(root)
+    checkov = [
+        str(tools.program("checkov")),
+        "--framework",
+        "cloudformation",
+        "--quiet",
+        "--compact",
+        "--skip-download",
+    ]
+    return [
+        _passes("checkov", [*checkov, "-f", TEMPLATE], root),
+        _passes("sam validate --lint", [str(tools.program("sam")), "validate", "--lint", "-t", TEMPLATE], root),
+    ]
+
+
+def _passes(what: str, command: Sequence[str], root: Path) -> bool:
+    environment: Mapping[str, str] = {**variables(), **QUIET}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout + done.stderr)
+    print(f"{TEMPLATE}: {what}: {'clean' if done.returncode == 0 else f'failed with status {done.returncode}'}")
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Rules about who may do what."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.template.findings import Found
+from infra.template.stack import Stack, listed, written
+
+ROLE = "AWS::IAM::Role"
+
+ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
+    (
+        "CollectorRole",
+        "ReadConfiguration",
+        "${ArtifactsBucketName}/*config-*.json",
+    ): "any configuration: an update must not cut off a function that still has the one before",
+    ("CollectorRole", "CreateSegments", "${LakeBucketName}/*_blizzard/*/pending/*"): "tables and sources are named in "
+    "the configuration, segments are numbered",
+    ("DispatcherRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
+    ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*"): "checkpoint copies, segments and run records of "
+    "every table; data lies outside",
+    ("DispatcherRole", "RecordRuns", "${LakeBucketName}/*_blizzard/*_runs/*"): "run records are numbered",
+    ("DispatcherRole", "LookAtRuns", "${JobApplication.Arn}/jobruns/*"): "a run's id is not known before it is started",
+    ("SweeperRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
+    (
+        "SweeperRole",
+        "ReadState",
+        "${LakeBucketName}/*_blizzard/*",
+    ): "checkpoint copies, segments, receipts and reports of every table; data lies outside",
+    ("SweeperRole", "CreateSegmentsAndReport", "${LakeBucketName}/*_blizzard/*/pending/*"): "as the collector",
+    (
+        "SweeperRole",
+        "CreateSegmentsAndReport",
+        "${LakeBucketName}/*_blizzard/*_sweep.json",
+    ): "one report for each source",
+    ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*config-*.json"): "a run that began before an update goes on "
+    "with what it began with",
+    ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*entry-*.py"): "as its configuration",
+    (
+        "JobRole",
+        "ReadArtifacts",
+        "${ArtifactsBucketName}/*job-*.tar.gz",
+    ): "as its configuration: executors fetch it late",
+    ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*logstore-*.jar"): "as its configuration",
+    ("JobRole", "ReadLanding", "${LandingBucketName}/${LandingPrefix}*"): "reading what landed is the job's task",
+    ("JobRole", "WriteLake", "${LakeBucketName}/*"): "writing tables is the job's task, wherever they are in the lake",
+    ("JobRole", "FindLogGroup", "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:*"): "DescribeLogGroups "
+    "takes no narrower resource; EMR Serverless asks for it",
+}
+"""By role, statement and resource: why it has a `*`. The beginning that all ARNs of S3 share is left out."""
+
+
+def wildcards_have_a_reason(stack: Stack) -> Found:
+    for role, statement, pattern in _wildcards(stack):
+        if (role, statement, pattern) not in ALLOWED_WILDCARDS:
+            yield role, f"{statement}: {pattern} has a wildcard; narrow it, or give its reason in ALLOWED_WILDCARDS"
+
+
+def reasons_have_a_wildcard(stack: Stack) -> Found:
+    unused = ALLOWED_WILDCARDS.keys() - set(_wildcards(stack))
+    for role, statement, pattern in unused:
+        yield role, f"{statement}: {pattern} is no longer there; take its reason out of ALLOWED_WILDCARDS"
+
+
+def statements_have_names(stack: Stack) -> Found:
+    for role, statement in _statements(stack):
+        if not statement.get("Sid"):
+            yield role, f"a statement for {statement['Action']} has no Sid; give it one"
+
+
+def permissions_are_written_here(stack: Stack) -> Found:
+    """AWS's managed policies grant more than is needed, and change."""
+    for role, properties in stack.of_type(ROLE).items():
+        if properties.get("ManagedPolicyArns"):
+            yield role, "it has managed policies; write what it needs inline"
+
+
+def roles_are_passed_to_one_service(stack: Stack) -> Found:
+    for role, statement in _statements(stack):
+        passed = statement.get("Condition", {}).get("StringEquals", {}).get("iam:PassedToService")
+        if "iam:PassRole" in listed(statement["Action"]) and passed is None:
+            yield role, f"{statement.get('Sid')}: the role may be passed to any service; set iam:PassedToService"
+
+
+def services_act_for_this_account_only(stack: Stack) -> Found:
+    """Lambda is left out: it assumes a role only for a function of the role's own account."""
+    for role, properties in stack.of_type(ROLE).items():
+        for statement in properties["AssumeRolePolicyDocument"]["Statement"]:
+            lambda_itself = statement["Principal"] == {"Service": "lambda.amazonaws.com"}
+            if not lambda_itself and "aws:SourceAccount" not in str(statement.get("Condition", {})):
+                yield role, "a service may assume it for anybody; set aws:SourceAccount"
+
+
+def listing_is_narrowed(stack: Stack) -> Found:
+    """Functions list only where their state or their sources are."""
+    for role, statement in _statements(stack):
+        narrowed = "s3:prefix" in str(statement.get("Condition", {}))
+        if role != "JobRole" and "s3:ListBucket" in listed(statement["Action"]) and not narrowed:
+            yield role, f"{statement.get('Sid')}: it may list the whole bucket; set a condition on s3:prefix"
+
+
+def _statements(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each statement of each role that allows something."""
+    for role, properties in stack.of_type(ROLE).items():
+        for policy in properties.get("Policies", ()):
+            for statement in listed(policy["PolicyDocument"]["Statement"]):
+                if statement["Effect"] == "Allow":
+                    yield role, statement
+
+
+def _wildcards(stack: Stack) -> Iterator[tuple[str, str, str]]:
+    for role, statement in _statements(stack):
+        parts = [*listed(statement.get("Action")), *listed(statement.get("Resource"))]
+        if "NotAction" in statement or "NotResource" in statement:
+            parts.append("*")
+        for part in parts:
+            text = written(part).removeprefix("arn:${AWS::Partition}:s3:::")
+            if "*" in text:
+                yield role, statement.get("Sid", ""), text
+
+
+RULES = (
+    wildcards_have_a_reason,
+    reasons_have_a_wildcard,
+    statements_have_names,
+    permissions_are_written_here,
+    roles_are_passed_to_one_service,
+    services_act_for_this_account_only,
+    listing_is_narrowed,
+)

@@ -1,0 +1,67 @@
+"""What CloudFormation says of a stack's parameters before it makes anything."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from infra.template.translate import Template
+
+
+def refusals(template: Template, given: Mapping[str, str]) -> list[str]:
+    """Why these parameters are refused: names, values, and the assertions of the template's Rules. Empty: accepted."""
+    known = template.get("Parameters", {})
+    wrong = [f"{name}: the template has no such parameter" for name in given.keys() - known.keys()]
+    for name, parameter in known.items():
+        value = given.get(name, parameter.get("Default"))
+        if value is None:
+            wrong.append(f"{name}: expected a value, found none")
+        elif not _fits(parameter, str(value)):
+            wrong.append(f"{name}: {parameter.get('ConstraintDescription') or _expected(parameter)}, found {value!r}")
+    return sorted(wrong) or list(_asserted(template, _complete(template, given)))
+
+
+def _complete(template: Template, given: Mapping[str, str]) -> Mapping[str, str]:
+    defaults = {name: p["Default"] for name, p in template.get("Parameters", {}).items() if "Default" in p}
+    return {name: str(value) for name, value in {**defaults, **given}.items()}
+
+
+def _fits(parameter: Mapping[str, Any], value: str) -> bool:
+    if "AllowedValues" in parameter and value not in [str(choice) for choice in parameter["AllowedValues"]]:
+        return False
+    if parameter["Type"] == "Number":
+        number = re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", value)
+        return number is not None and (
+            float(parameter.get("MinValue", "-inf")) <= float(value) <= float(parameter.get("MaxValue", "inf"))
+        )
+    length_fits = parameter.get("MinLength", 0) <= len(value) <= parameter.get("MaxLength", 4096)
+    return length_fits and re.fullmatch(parameter.get("AllowedPattern", ".*"), value, re.DOTALL) is not None
+
+
+def _expected(parameter: Mapping[str, Any]) -> str:
+    if "AllowedValues" in parameter:
+        return f"expected one of {', '.join(map(str, parameter['AllowedValues']))}"
+    return f"expected {parameter['Type']} from {parameter.get('MinValue')} to {parameter.get('MaxValue')}"
+
+
+def _asserted(template: Template, parameters: Mapping[str, str]) -> Iterator[str]:
+    for name, rule in template.get("Rules", {}).items():
+        if "RuleCondition" in rule and not _holds(rule["RuleCondition"], parameters):
+            continue
+        for assertion in rule["Assertions"]:
+            if not _holds(assertion["Assert"], parameters):
+                yield f"{name}: {assertion['AssertDescription']}"
+
+
+def _holds(condition: Any, parameters: Mapping[str, str]) -> bool:
+    """The functions that a rule may use, as far as templates here use them."""
+    ((function, operands),) = condition.items()
+    if function == "Fn::Equals":
+        return bool(_value(operands[0], parameters) == _value(operands[1], parameters))
+    if function == "Fn::Contains":
+        return _value(operands[1], parameters) in [_value(item, parameters) for item in operands[0]]
+    parts = [_holds(operand, parameters) for operand in operands]
+    return {"Fn::Not": not parts[0], "Fn::And": all(parts), "Fn::Or": any(parts)}[function]
+
+
+def _value(operand: Any, parameters: Mapping[str, str]) -> str:
+    return parameters[operand["Ref"]] if isinstance(operand, dict) else str(operand)

@@ -1,0 +1,77 @@
+"""From the shipped SAM template to plain CloudFormation, without an account and without a network."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3  # type: ignore[import-untyped]
+from samtranslator.metrics.metrics import DummyMetricsPublisher, Metrics  # type: ignore[import-untyped]
+from samtranslator.model.exceptions import InvalidDocumentException  # type: ignore[import-untyped]
+from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
+from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
+from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
+
+from blizzard.environment import adopt, variables
+
+FUNCTION = "AWS::Serverless::Function"
+TRANSFORM = "AWS::Serverless-2016-10-31"
+REGION = "eu-west-1"
+"""Some region: the translator asks only for the partition, which `AWS::Partition` of the stack overrules."""
+
+Template = dict[str, Any]
+
+
+class TranslationError(Exception):
+    """The template cannot be translated; the text says what and where."""
+
+
+def parse(text: str) -> Template:
+    """The SAM template as it stands; intrinsic functions in their long form (`!Ref X` is `{"Ref": "X"}`)."""
+    parsed: Template = yaml_parse(text)
+    return parsed
+
+
+def translate(path: Path | str, codes: Mapping[str, str]) -> Template:
+    """The CloudFormation template that `sam deploy` would deploy.
+
+    `codes`: for each function's logical id the s3:// URI of its zip, in place of the local path that `sam deploy`
+    uploads. Raises TranslationError.
+    """
+    return translated(parse(Path(path).read_text()), codes)
+
+
+def translated(sam: Template, codes: Mapping[str, str]) -> Template:
+    """As `translate`, of a template that is parsed already. `sam` itself stays as it is."""
+    if sam.get("Transform") != TRANSFORM:
+        raise TranslationError(f"Transform: expected {TRANSFORM}, found {sam.get('Transform')}")
+    functions = [name for name, resource in sam["Resources"].items() if resource["Type"] == FUNCTION]
+    if set(codes) != set(functions):
+        raise TranslationError(f"codes: expected one for each of {sorted(functions)}, found {sorted(codes)}")
+    ready = {**sam, "Resources": {name: _with_code(name, r, codes) for name, r in sam["Resources"].items()}}
+    with _some_region():
+        # The translator counts what it does, and complains at the end of the process about counts that nobody took.
+        metrics = Metrics(TRANSFORM, DummyMetricsPublisher())
+        session = boto3.Session(region_name=REGION)
+        translator = Translator(managed_policy_map={}, sam_parser=Parser(), boto_session=session, metrics=metrics)
+        try:
+            plain: Template = translator.translate(sam_template=ready, parameter_values={})
+        except InvalidDocumentException as error:
+            raise TranslationError("; ".join(cause.message for cause in error.causes) or error.message) from error
+        finally:
+            metrics.publish()
+    return plain
+
+
+def _with_code(name: str, resource: Template, codes: Mapping[str, str]) -> Template:
+    if name not in codes:
+        return resource
+    return {**resource, "Properties": {**resource["Properties"], "CodeUri": codes[name]}}
+
+
+@contextmanager
+def _some_region() -> Iterator[None]:
+    """The translator makes a session of its own here and there, which needs a region."""
+    if "AWS_DEFAULT_REGION" not in variables():
+        adopt({"AWS_DEFAULT_REGION": REGION})
+    yield

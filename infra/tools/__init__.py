@@ -1,0 +1,1 @@
+"""Programs that only check, each in an environment of its own: their packages disagree with ours."""

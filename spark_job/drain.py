@@ -1,0 +1,149 @@
+"""A run that drains: every source in turn until nothing is left, and for a while longer where its pipeline lingers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Protocol
+
+from blizzard.errors import BlizzardError, PermanentError, RetryableError
+from blizzard.log import Log
+from spark_job.ingest import Step, Totals
+
+POLL_SECS = 1.0
+"""How often an idle source is looked at: one LIST of its manifest, and a GET only for what is new."""
+
+
+class Steps(Protocol):
+    """The ingest loop of a source, as far as draining turns it (`Ingest`)."""
+
+    totals: Totals
+
+    def step(self, *, draining: bool) -> Step: ...
+
+    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float: ...
+
+
+class DrainedSource(Protocol):
+    """What draining needs of a source (`SourceJob`)."""
+
+    @property
+    def source_id(self) -> str: ...
+
+    @property
+    def pipeline(self) -> str: ...
+
+    @property
+    def linger_secs(self) -> float: ...
+
+    @property
+    def ingest(self) -> Steps: ...
+
+    def sweep_all(self) -> None:
+        """Both sweeps. Raises BlizzardError."""
+        ...
+
+
+class _Turn:
+    """One source of the run. It ends when it fails, when it has no more to do, or when the run is stopped."""
+
+    def __init__(self, job: DrainedSource, *, sweep: bool, log: Log, clock: Callable[[], float]) -> None:
+        self.job = job
+        self.news_ts = clock()
+        self.idle = self.ended = self.failed = False
+        self._to_be_swept = sweep
+        self._sweep_failed = False
+        self._log = log
+        self._clock = clock
+        self._next_ts = 0.0
+        self._failures = 0
+
+    def take(self) -> bool:
+        """One step, unless the source is to be left alone for now. Whether there may be more to do at once."""
+        if self.ended or self._clock() < self._next_ts:
+            return False
+        if self._to_be_swept:
+            self._to_be_swept = False
+            self._sweep_failed = not self._guarded(self.job.sweep_all)
+        if not self._guarded(self._step):
+            self.ended = self.failed = True
+        return not (self.ended or self.idle)
+
+    def end(self, *, stopped: bool) -> None:
+        self.ended = True
+        self._log("stopped" if stopped else "drained", source=self.job.source_id, **asdict(self.job.ingest.totals))
+        if self._sweep_failed:
+            self.failed = True
+            self._say_failed(
+                PermanentError("the source could not be swept; files that no event announced may be missing")
+            )
+
+    def _step(self) -> None:
+        try:
+            step = self.job.ingest.step(draining=True)
+        except RetryableError as error:
+            self._leave_alone(error)
+            return
+        if step is Step.LOST:
+            self._leave_alone(None)
+            return
+        self._failures = 0
+        self.idle = step is Step.IDLE
+        if self.idle:
+            self._next_ts = self._clock() + POLL_SECS
+        elif step is Step.COMMITTED:  # what needs no commit, such as a sweep's marks, is no traffic to linger for
+            self.news_ts = self._clock()
+
+    def _leave_alone(self, error: RetryableError | None) -> None:
+        self._failures += 1
+        self.idle = False
+        self._next_ts = self._clock() + self.job.ingest.retry_after_secs(error, self._failures)
+
+    def _guarded(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except BlizzardError as error:
+            self._say_failed(error)
+            return False
+        return True
+
+    def _say_failed(self, error: BlizzardError) -> None:
+        self._log("source_failed", source=self.job.source_id, kind=type(error).__name__, error=str(error))
+
+
+def drain_all(
+    jobs: Sequence[DrainedSource],
+    *,
+    sweep: bool,
+    log: Log,
+    stopping: Callable[[], bool],
+    clock: Callable[[], float],
+    wait: Callable[[float], object],
+) -> tuple[bool, bool]:
+    """Turn by turn, so that no source waits for another's steady traffic or linger. One that fails does not keep the
+    others from being drained. Says whether any source failed, and whether one was stopped before its backlog was gone.
+
+    `wait` for seconds returns early when the run is to stop.
+    """
+    turns = [_Turn(job, sweep=sweep, log=log, clock=clock) for job in jobs]
+    while not stopping() and not all(turn.ended for turn in turns):
+        busy = False
+        for turn in turns:
+            busy = (not stopping() and turn.take()) or busy
+        _end_those_that_are_done(turns, clock())
+        if not busy and not all(turn.ended for turn in turns):
+            wait(POLL_SECS)
+    unfinished = [turn for turn in turns if not turn.ended]
+    for turn in unfinished:
+        turn.end(stopped=not turn.idle)
+    return any(turn.failed for turn in turns), any(not turn.idle for turn in unfinished)
+
+
+def _end_those_that_are_done(turns: Sequence[_Turn], now_ts: float) -> None:
+    """A pipeline lingers as a whole: until nothing came for any of its sources for so long."""
+    for pipeline in {turn.job.pipeline for turn in turns}:
+        mine = [turn for turn in turns if turn.job.pipeline == pipeline and not turn.ended]
+        news_ts = max((turn.news_ts for turn in mine), default=now_ts)
+        for turn in mine:
+            linger_secs = turn.job.linger_secs
+            quiet = linger_secs == 0 or (all(other.idle for other in mine) and now_ts - news_ts >= linger_secs)
+            if turn.idle and quiet:
+                turn.end(stopped=False)

@@ -1,0 +1,8 @@
+"""What spark-submit runs where the job's own code comes in an archive (`spark.archives`), which is on PYTHONPATH."""
+
+import sys
+
+from spark_job.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The requests that the local AWS took down, as the actions and resources that IAM would have decided on."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from infra.local.process import ACCOUNT_ID, REGION
+from tests.stack.policies import Call
+
+QUEUE_ACTIONS = {
+    "SendMessageBatch": "SendMessage",
+    "DeleteMessageBatch": "DeleteMessage",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+}
+"""Batches are decided on as what they are batches of."""
+
+BUCKET_ACTIONS = {
+    "location": "s3:GetBucketLocation",
+    "uploads": "s3:ListBucketMultipartUploads",
+    "versions": "s3:ListBucketVersions",
+    "acl": "s3:GetBucketAcl",
+    "policy": "s3:GetBucketPolicy",
+    "versioning": "s3:GetBucketVersioning",
+}
+RUNS = re.compile(r"/applications/([^/]+)/jobruns(?:/([^/]+))?")
+
+
+def calls_of(request: Mapping[str, Any]) -> list[Call]:
+    """What one request asked for. Raises ValueError for one that is not known here: nothing is let through unseen."""
+    found = {"s3": _s3, "sqs": _sqs, "emr-serverless": _emr_serverless, "logs": _logs}.get(request["service"])
+    if found is None:
+        raise ValueError(f"no mapping for the service of {request}")
+    return list(found(request))
+
+
+def _s3(request: Mapping[str, Any]) -> Iterator[Call]:
+    bucket, _, key = unquote(request["path"]).lstrip("/").partition("/")
+    query = {name: values[0] for name, values in parse_qs(request["query"], keep_blank_values=True).items()}
+    if not key:
+        yield from _bucket(request, bucket, query)
+        return
+    resource = f"arn:aws:s3:::{bucket}/{key}"
+    match request["method"]:
+        case "GET" | "HEAD":
+            yield Call("s3:GetObjectVersion" if "versionId" in query else "s3:GetObject", resource)
+        case "PUT" | "POST":
+            yield Call("s3:PutObject", resource)
+            if source := request.get("x-amz-copy-source"):
+                yield Call("s3:GetObject", f"arn:aws:s3:::{unquote(source).lstrip('/')}")
+        case "DELETE":
+            yield Call("s3:AbortMultipartUpload" if "uploadId" in query else "s3:DeleteObject", resource)
+        case other:
+            raise ValueError(f"no mapping for {other} of an object: {request}")
+
+
+def _bucket(request: Mapping[str, Any], bucket: str, query: Mapping[str, str]) -> Iterator[Call]:
+    resource = f"arn:aws:s3:::{bucket}"
+    if request["method"] == "POST" and "delete" in query:
+        yield from (Call("s3:DeleteObject", f"{resource}/{key}") for key in request["deletes"])
+        return
+    if request["method"] not in ("GET", "HEAD"):
+        raise ValueError(f"no mapping for {request['method']} of a bucket: {request}")
+    special = next((action for name, action in BUCKET_ACTIONS.items() if name in query), None)
+    if special is not None:
+        yield Call(special, resource)
+    elif request["method"] == "HEAD":
+        yield Call("s3:ListBucket", resource)
+    else:
+        yield Call("s3:ListBucket", resource, {"s3:prefix": query.get("prefix", "")})
+
+
+def _sqs(request: Mapping[str, Any]) -> Iterator[Call]:
+    action = request["target"].rpartition(".")[2]
+    queue = request["named"]["QueueUrl"].rpartition("/")[2]
+    yield Call(f"sqs:{QUEUE_ACTIONS.get(action, action)}", f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}")
+
+
+def _emr_serverless(request: Mapping[str, Any]) -> Iterator[Call]:
+    found = RUNS.fullmatch(unquote(request["path"]))
+    if found is None:
+        raise ValueError(f"no mapping for {request}")
+    application = f"arn:aws:emr-serverless:{REGION}:{ACCOUNT_ID}:/applications/{found[1]}"
+    match request["method"], found[2]:
+        case "POST", None:
+            yield Call("emr-serverless:StartJobRun", application)
+            service = {"iam:PassedToService": "emr-serverless.amazonaws.com"}
+            yield Call("iam:PassRole", request["named"]["executionRoleArn"], service)
+        case "GET", None:
+            yield Call("emr-serverless:ListJobRuns", application)
+        case "GET", run:
+            yield Call("emr-serverless:GetJobRun", f"{application}/jobruns/{run}")
+        case "DELETE", run:
+            yield Call("emr-serverless:CancelJobRun", f"{application}/jobruns/{run}")
+        case _:
+            raise ValueError(f"no mapping for {request}")
+
+
+def _logs(request: Mapping[str, Any]) -> Iterator[Call]:
+    action = request["target"].rpartition(".")[2]
+    group = request["named"].get("logGroupName", "")  # which a search for groups does not name
+    yield Call(f"logs:{action}", f"arn:aws:logs:{REGION}:{ACCOUNT_ID}:log-group:{group}:*")

@@ -1,0 +1,96 @@
+"""What a role's policies allow, decided as IAM does for the few operators that the template uses."""
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as IAM sees it. `context` has the condition keys that the request carries."""
+
+    action: str
+    resource: str
+    context: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.action} on {self.resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One action pattern of one Allow statement, on the resources of that statement."""
+
+    sid: str
+    action: str
+    resources: tuple[str, ...]
+    conditions: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.sid}: {self.action} on {', '.join(self.resources)}"
+
+    def covers(self, call: Call) -> bool:
+        return (
+            _matches(self.action.lower(), call.action.lower())
+            and any(_matches(resource, call.resource) for resource in self.resources)
+            and all(_holds(op, keys, call.context) for op, keys in self.conditions.items())
+        )
+
+
+def grants_of(documents: Iterable[Mapping[str, Any]]) -> list[Grant]:
+    """The Allow statements of policy documents. Denials in a role's own policy are refused: none is expected there."""
+    found = []
+    for document in documents:
+        for number, statement in enumerate(_listed(document["Statement"])):
+            if statement["Effect"] != "Allow" or "NotAction" in statement or "NotResource" in statement:
+                raise ValueError(f"expected Allow with Action and Resource, found {statement}")
+            conditions = {
+                op: {k: _listed(v) for k, v in keys.items()} for op, keys in statement.get("Condition", {}).items()
+            }
+            for action in _listed(statement["Action"]):
+                resources = tuple(_listed(statement["Resource"]))
+                found.append(Grant(statement.get("Sid", f"statement {number}"), action, resources, conditions))
+    return found
+
+
+def lacking(grants: Sequence[Grant], calls: Iterable[Call]) -> list[str]:
+    """The calls that no grant covers, each once."""
+    return sorted({str(call) for call in calls if not any(grant.covers(call) for grant in grants)})
+
+
+def never_used(grants: Sequence[Grant], calls: Sequence[Call]) -> list[str]:
+    """The grants that cover none of the calls."""
+    return sorted({str(grant) for grant in grants if not any(grant.covers(call) for call in calls)})
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """`*` and `?` as IAM has them; brackets mean themselves."""
+    escaped = pattern.replace("[", "[[]")
+    return re.match(fnmatch.translate(escaped), text) is not None
+
+
+def _holds(operator: str, keys: Mapping[str, Sequence[str]], context: Mapping[str, str]) -> bool:
+    """Several keys must all hold, of several values one. A key that the request lacks fails the condition, unless the
+    operator says IfExists."""
+    base = operator.removesuffix("IfExists")
+    if base not in _OPERATORS:
+        raise ValueError(f"the condition operator {operator} is not known here; teach this module what it means")
+    compare, optional = _OPERATORS[base], base != operator
+    return all(
+        any(compare(wanted, context[key]) for wanted in values) if key in context else optional
+        for key, values in keys.items()
+    )
+
+
+_OPERATORS: dict[str, Callable[[str, str], bool]] = {
+    "StringEquals": str.__eq__,
+    "ArnEquals": _matches,
+    "StringLike": _matches,
+    "ArnLike": _matches,
+}

@@ -1,0 +1,113 @@
+"""The deployed roles against the requests that the parts really make: nothing lacks, and nothing is granted in vain."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from blizzard.runs import RunLog
+from infra.local.local_stack import LocalStack, local_stack
+from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld, until
+from tests.stack.calls import calls_of
+from tests.stack.policies import Call, Grant, grants_of, lacking, never_used
+
+pytestmark = pytest.mark.spark
+
+ROLES = {
+    "collector": "CollectorRole",
+    "dispatcher": "DispatcherRole",
+    "sweeper": "SweeperRole",
+    "job": "JobRole",
+}
+BY_THE_SERVICE = {
+    "Log": "Lambda and EMR Serverless write the logs, with the role",
+    "FindLogGroup": "EMR Serverless looks for the job's log group, with the role",
+    "SayWhatFailed": "Lambda sends what failed, with the role",
+    "TakeEvents": "Lambda polls the queue, with the role",
+    "TakeWakes": "Lambda polls the queue, with the role",
+}
+"""Grants, by their statement's Sid, that no code of ours uses."""
+WHEN_SOMETHING_BREAKS = {
+    ("WriteLake", "s3:AbortMultipartUpload"): "S3A's answer to a write that broke off",
+    ("CreateSegments", "s3:GetObject"): "a refused write is looked at: it may be one's own, whose answer was lost",
+}
+"""Statement and action: what a good day does not need."""
+MORE = "settle_delay_secs: 0\n        on_overwrite: replace\n        limits: {max_tracked_files: 1}"
+RECORDS = 61
+"""So many run records that the dispatcher trims them."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack in which everything has happened that its parts do of themselves."""
+    folder = tmp_path_factory.mktemp("iam")
+    config = folder / "pipelines.yaml"
+    config.write_text(CONFIG.format(interval_files=2).replace("settle_delay_secs: 0", MORE))
+    parameters = {**SOON, **NOBODY_LOOKS, "LandingPrefix": PREFIX}
+    with local_stack(config, parameters=parameters, folder=folder / "stack", retry_after_secs=1) as stack:
+        _a_life(StackWorld(stack))
+        yield stack
+
+
+def _a_life(world: StackWorld) -> None:
+    """Files by events and by a sweep, over several batches; one that is overwritten; records that are trimmed."""
+    world.drop("2026-01-01", 5)
+    assert world.all_in().good
+    _write_run_records(world)
+    (path,) = world.drop("2026-01-02", rows=1)
+    world.all_in()
+    world.stack.drop(path, world.bodies[path], event=False)
+    world.drop("2026-01-03", event=False)
+    runs = len(world.stack.runs())
+    world.stack.fire("SweepScheduled")
+    until(lambda: len(world.stack.runs()) > runs, 120, world.diagnosis)
+    assert world.all_in().good
+
+
+def _write_run_records(world: StackWorld) -> None:
+    log = RunLog(world.lake, "events", new_id=lambda: "by-hand")
+    for _ in range(RECORDS):
+        latest = log.latest()
+        assert latest is not None
+        log.append(replace(latest, number=latest.number + 1), now_ts=time.time())
+
+
+def _grants(stack: LocalStack, role: str) -> list[Grant]:
+    iam, name = stack.client("iam"), stack.resources[role]
+    assert iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"] == []
+    names = iam.list_role_policies(RoleName=name)["PolicyNames"]
+    return grants_of(iam.get_role_policy(RoleName=name, PolicyName=each)["PolicyDocument"] for each in names)
+
+
+def _calls(stack: LocalStack, principal: str) -> list[Call]:
+    return [call for request in stack.requests() if request["principal"] == principal for call in calls_of(request)]
+
+
+@pytest.mark.parametrize("principal", ROLES)
+def test_a_role_allows_every_call_that_its_part_makes(stack: LocalStack, principal: str) -> None:
+    calls = _calls(stack, principal)
+    assert len(calls) > 3
+    assert lacking(_grants(stack, ROLES[principal]), calls) == []
+
+
+@pytest.mark.parametrize("principal", ROLES)
+def test_a_role_allows_nothing_that_its_part_never_does(stack: LocalStack, principal: str) -> None:
+    needed = [
+        grant
+        for grant in _grants(stack, ROLES[principal])
+        if grant.sid not in BY_THE_SERVICE and (grant.sid, grant.action) not in WHEN_SOMETHING_BREAKS
+    ]
+    assert never_used(needed, _calls(stack, principal)) == []
+
+
+def test_every_exemption_is_still_about_a_grant(stack: LocalStack) -> None:
+    grants = [grant for role in ROLES.values() for grant in _grants(stack, role)]
+    assert BY_THE_SERVICE.keys() <= {grant.sid for grant in grants}
+    assert WHEN_SOMETHING_BREAKS.keys() <= {(grant.sid, grant.action) for grant in grants}
+
+
+def test_only_these_parts_ask_for_anything(stack: LocalStack) -> None:
+    """A principal that nobody thought of would be held against no role."""
+    others = {request["principal"] for request in stack.requests()} - ROLES.keys()
+    assert others <= {"operator", "local", "cloudformation", "logs", "emr-serverless"}

@@ -1,0 +1,268 @@
+"""The shipped template: how it is translated, and which parameters it takes."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.template.parameters import refusals
+from infra.template.rules import some_codes
+from infra.template.stack import decided, references
+from infra.template.translate import Template, TranslationError, parse, translate, translated
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "template.yaml"
+FUNCTIONS = {"CollectorFunction", "DispatcherFunction", "SweeperFunction"}
+REQUIRED = {
+    "LandingBucketName": "landing",
+    "LakeBucketName": "lake",
+    "ArtifactsBucketName": "artifacts",
+    "ConfigKey": "blizzard/config-0123456789abcdef.json",
+    "JobEntryKey": "blizzard/entry-0123456789abcdef.py",
+    "JobArchiveKey": "blizzard/job-0123456789abcdef.tar.gz",
+    "LogStoreJarKey": "blizzard/logstore-0123456789abcdef.jar",
+}
+
+
+@cache
+def sam() -> Template:
+    return parse(TEMPLATE.read_text())
+
+
+@cache
+def deployed() -> Template:
+    return translate(TEMPLATE, some_codes(sam()))
+
+
+def of(template: Template, logical_id: str) -> Any:
+    return template["Resources"][logical_id]["Properties"]
+
+
+# --- Translation ---
+
+
+def test_each_function_gets_the_code_that_it_is_given() -> None:
+    template = translate(TEMPLATE, {name: f"s3://bucket/code/{name}.zip" for name in FUNCTIONS})
+    for name in FUNCTIONS:
+        assert of(template, name)["Code"] == {"S3Bucket": "bucket", "S3Key": f"code/{name}.zip"}
+
+
+def test_what_is_translated_has_nothing_left_of_sam() -> None:
+    assert "Transform" not in deployed()
+    assert "Globals" not in deployed()
+    assert not [r["Type"] for r in deployed()["Resources"].values() if r["Type"].startswith("AWS::Serverless")]
+
+
+def test_translation_leaves_parameters_to_the_deployment() -> None:
+    assert of(deployed(), "CollectorFunctionLanded")["MaximumBatchingWindowInSeconds"] == {"Ref": "BatchingWindowSecs"}
+    assert deployed()["Parameters"] == sam()["Parameters"]
+
+
+def test_translation_adds_no_role_and_no_policy() -> None:
+    roles = {name for name, r in deployed()["Resources"].items() if r["Type"] == "AWS::IAM::Role"}
+    assert roles == {"CollectorRole", "DispatcherRole", "SweeperRole", "JobRole", "SchedulesRole"}
+    assert not [r for r in roles if "ManagedPolicyArns" in of(deployed(), r)]
+
+
+def test_translation_leaves_the_parsed_template_as_it_is() -> None:
+    before = json.dumps(sam(), default=str)
+    translated(sam(), some_codes(sam()))
+    assert json.dumps(sam(), default=str) == before
+
+
+def test_translation_needs_code_for_exactly_the_functions_there_are() -> None:
+    with pytest.raises(TranslationError, match=r"expected one for each of .*'SweeperFunction'.*, found \['X'\]"):
+        translate(TEMPLATE, {"X": "s3://bucket/x.zip"})
+
+
+def test_a_template_that_is_not_sam_is_refused() -> None:
+    with pytest.raises(TranslationError, match="Transform: expected AWS::Serverless"):
+        translated({"Resources": {}}, {})
+
+
+def test_a_template_that_cannot_be_translated_says_what_is_wrong() -> None:
+    resource = {"Type": "AWS::Serverless::Function", "Properties": {"Handler": "a.b", "Events": {"X": {"Type": "Cow"}}}}
+    broken = {"Transform": "AWS::Serverless-2016-10-31", "Resources": {"Milk": resource}}
+    with pytest.raises(TranslationError, match="Milk"):
+        translated(broken, {"Milk": "s3://bucket/milk.zip"})
+
+
+def test_translation_needs_neither_credentials_nor_a_region() -> None:
+    program = (
+        "from infra.template.rules import *\n"
+        "sam = parse(open('template.yaml').read())\n"
+        "print(len(translated(sam, some_codes(sam))['Resources']))\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    bare = {**environment, "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=bare, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == len(deployed()["Resources"])
+    assert done.stderr == ""
+
+
+# --- Conditions ---
+
+
+def chosen(**parameters: str) -> Template:
+    defaults = {name: str(p["Default"]) for name, p in sam()["Parameters"].items() if "Default" in p}
+    return decided(deployed(), {**defaults, **REQUIRED, **parameters})
+
+
+def test_a_landing_bucket_of_ones_own_sends_events_straight_to_the_queue() -> None:
+    template = chosen(LandingBucketMode="create")
+    (notification,) = of(template, "LandingBucket")["NotificationConfiguration"]["QueueConfigurations"]
+    assert notification == {"Event": "s3:ObjectCreated:*", "Queue": {"Fn::GetAtt": ["EventsQueue", "Arn"]}}
+    assert "LandingRule" not in template["Resources"]
+    statements = of(template, "EventsQueuePolicy")["PolicyDocument"]["Statement"]
+    assert [s["Principal"] for s in statements if s["Effect"] == "Allow"] == [{"Service": "s3.amazonaws.com"}]
+
+
+def test_the_queue_lets_the_bucket_in_before_the_bucket_is_made() -> None:
+    assert deployed()["Resources"]["LandingBucket"]["DependsOn"] == "EventsQueuePolicy"
+
+
+def test_a_prefix_narrows_what_is_announced() -> None:
+    own = chosen(LandingPrefix="raw/")
+    (notification,) = of(own, "LandingBucket")["NotificationConfiguration"]["QueueConfigurations"]
+    assert notification["Filter"] == {"S3Key": {"Rules": [{"Name": "prefix", "Value": {"Ref": "LandingPrefix"}}]}}
+    foreign = chosen(LandingPrefix="raw/", LandingBucketMode="eventbridge")
+    assert of(foreign, "LandingRule")["EventPattern"]["detail"]["object"] == {
+        "key": [{"prefix": {"Ref": "LandingPrefix"}}]
+    }
+
+
+def test_a_bucket_of_another_stack_is_listened_to_by_a_rule() -> None:
+    template = chosen(LandingBucketMode="eventbridge")
+    assert not {"LandingBucket", "LandingBucketPolicy"} & template["Resources"].keys()
+    pattern = of(template, "LandingRule")["EventPattern"]
+    assert (pattern["source"], pattern["detail-type"]) == (["aws.s3"], ["Object Created"])
+    assert pattern["detail"] == {"bucket": {"name": [{"Ref": "LandingBucketName"}]}}
+    statements = of(template, "EventsQueuePolicy")["PolicyDocument"]["Statement"]
+    assert [s["Principal"] for s in statements if s["Effect"] == "Allow"] == [{"Service": "events.amazonaws.com"}]
+
+
+def test_a_lake_that_exists_is_left_as_it_is() -> None:
+    made, left = chosen(LakeBucketMode="create"), chosen(LakeBucketMode="existing")
+    assert made["Resources"].keys() - left["Resources"].keys() == {"LakeBucket", "LakeBucketPolicy"}
+
+
+@pytest.mark.parametrize("landing", ["create", "eventbridge"])
+@pytest.mark.parametrize("lake", ["create", "existing"])
+def test_nothing_refers_to_what_is_not_there(landing: str, lake: str) -> None:
+    template = chosen(LandingBucketMode=landing, LakeBucketMode=lake)
+    known = template["Resources"].keys() | template["Parameters"].keys()
+    named = references([template["Resources"], template["Outputs"]])
+    assert {name for name in named if not name.startswith("AWS::")} <= known
+
+
+def test_alarms_without_a_topic_tell_nobody() -> None:
+    assert "AlarmActions" not in of(chosen(), "FreshnessAlarm")
+    with_topic = chosen(AlarmTopicArn="arn:aws:sns:eu-west-1:123456789012:alarms")
+    assert of(with_topic, "FreshnessAlarm")["AlarmActions"] == [{"Ref": "AlarmTopicArn"}]
+
+
+# --- Parameters ---
+
+
+def refused(**parameters: str) -> list[str]:
+    return refusals(sam(), {**REQUIRED, **parameters})
+
+
+def test_what_publish_gives_is_enough() -> None:
+    assert refused() == []
+
+
+def test_what_has_no_default_is_asked_for() -> None:
+    assert [text.partition(":")[0] for text in refusals(sam(), {})] == sorted(REQUIRED)
+
+
+def test_an_unknown_parameter_is_refused() -> None:
+    assert refused(LandingBucket="x") == ["LandingBucket: the template has no such parameter"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LandingBucketName", "Landing_Bucket"),
+        ("LandingBucketName", "ab"),
+        ("LandingBucketMode", "existing"),
+        ("LandingPrefix", "raw/*"),
+        ("LandingPrefix", "raw/?"),
+        ("LakeBucketName", "lake/tables"),
+        ("LakeBucketName", "lake*"),
+        ("LakeBucketMode", "eventbridge"),
+        ("ArtifactsBucketName", "s3://artifacts"),
+        ("ConfigKey", "pipelines.yaml"),
+        ("ConfigKey", "s3://artifacts/config-0123456789abcdef.json"),
+        ("JobEntryKey", "entry.py"),
+        ("JobArchiveKey", "job-0123456789abcdef.zip"),
+        ("LogStoreJarKey", "*/logstore-0123456789abcdef.jar"),
+        ("ReleaseLabel", "8.1.0"),
+        ("JobArchitecture", "arm64"),
+        ("DriverCores", "3"),
+        ("DriverMemory", "6GB"),
+        ("ExecutorDisk", "10G"),
+        ("MaxExecutors", "0"),
+        ("MaxConcurrentRuns", "many"),
+        ("WakeWindowSecs", "901"),
+        ("BatchingWindowSecs", "0"),
+        ("DispatchSchedule", "every 5 minutes"),
+        ("SweepSchedule", "rate(0 minutes)"),
+        ("AlarmTopicArn", "alarms"),
+        ("LogRetentionDays", "31"),
+        ("JobTimeoutMinutes", "1"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_at_once(name: str, value: str) -> None:
+    (text,) = refused(**{name: value})
+    assert text.startswith(f"{name}: ")
+    assert text.endswith(f", found {value!r}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LandingPrefix", "raw-events/date=2026/"),
+        ("ConfigKey", "config-0123456789abcdef.json"),
+        ("ConfigKey", "teams/data/blizzard/config-0123456789abcdef.json"),
+        ("ReleaseLabel", "emr-7.10.0"),
+        ("ExecutorDisk", "200G"),
+        ("DispatchSchedule", "cron(0/5 * * * ? *)"),
+        ("SweepSchedule", "rate(1 hour)"),
+        ("AlarmTopicArn", "arn:aws-cn:sns:cn-north-1:123456789012:alarms.fifo"),
+    ],
+)
+def test_a_value_that_works_is_taken(name: str, value: str) -> None:
+    assert refused(**{name: value}) == []
+
+
+def test_landing_lake_and_artifacts_are_kept_apart() -> None:
+    assert refused(LandingBucketName="lake") == [
+        "BucketsAreApart: Landing and lake must be two buckets, or what the job writes would be announced as landed."
+    ]
+    assert refused(LandingBucketName="artifacts")[0].startswith("BucketsAreApart: Landing and artifacts")
+    assert refused(ArtifactsBucketName="lake") == []
+
+
+@pytest.mark.parametrize("kind", ["Driver", "Executor"])
+@pytest.mark.parametrize(
+    ("cores", "fits", "too_little", "too_much"),
+    [("1", "7G", None, "8G"), ("2", "14G", "2G", "16G"), ("4", "27G", "4G", None), ("8", "16G", "8G", None)],
+)
+def test_memory_must_fit_the_cores(
+    kind: str, cores: str, fits: str, too_little: str | None, too_much: str | None
+) -> None:
+    def answer(memory: str) -> list[str]:
+        return refused(**{f"{kind}Cores": cores, f"{kind}Memory": memory})
+
+    assert answer(fits) == []
+    for memory in filter(None, (too_little, too_much)):
+        (text,) = answer(memory)
+        assert text.startswith(f"{kind}Fits{cores}: ")

@@ -1,0 +1,80 @@
+"""The environments of the tools that check the template; the tools themselves are run by `make check-stack`."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.setup.errors import SetupError
+from infra.setup.stamps import put_stamp
+from infra.tools import environments
+from infra.tools.environments import INSTALLER, LOCKS, NAMES, Tools
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", [*NAMES, INSTALLER])
+def test_a_lock_pins_what_is_asked_for_with_hashes(name: str) -> None:
+    lock = (LOCKS / f"{name}.lock").read_text()
+    wanted = (LOCKS / f"{name}.in").read_text().strip()
+    assert re.search(rf"^{re.escape(wanted)} \\$", lock, re.MULTILINE)
+    pinned = re.findall(r"^[\w.-]+(?:\[[\w,-]+\])?==", lock, re.MULTILINE)
+    assert len(pinned) == len(re.findall(r"^\S", lock, re.MULTILINE))
+    assert all("--hash=sha256:" in entry for entry in re.split(r"^(?=\S)", lock, flags=re.MULTILINE)[1:])
+
+
+def made(root: Path, name: str) -> Path:
+    """An environment that is there already, as far as Tools can tell."""
+    folder = root / ".cache" / "tools" / name
+    (folder / "bin").mkdir(parents=True)
+    put_stamp(folder / ".made", Tools(root)._key(name))
+    return folder
+
+
+def test_an_environment_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = made(tmp_path, "sam")
+    assert Tools(tmp_path).program("sam") == folder / "bin" / "sam"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Locks of packages that nobody has."""
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    for name in (*NAMES, INSTALLER):
+        (folder / f"{name}.lock").write_text(f"{name}==0.0.0.dev0 --hash=sha256:{'0' * 64}\n")
+    monkeypatch.setattr(environments, "LOCKS", folder)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    return folder
+
+
+def test_an_environment_is_made_again_when_its_lock_changed(tmp_path: Path, locks: Path) -> None:
+    folder = made(tmp_path, "sam")
+    made(tmp_path, INSTALLER)
+    (locks / "sam.lock").write_text("sam==1\n")
+    with pytest.raises((SetupError, FileNotFoundError)):  # the installer is none
+        Tools(tmp_path).program("sam")
+    assert not (folder / ".made").exists()
+
+
+def test_an_installation_that_fails_says_what_and_leaves_nothing_that_looks_whole(tmp_path: Path, locks: Path) -> None:
+    with pytest.raises(SetupError, match=r"Installing uv failed with status 1; its last lines:\n.*uv==0\.0\.0"):
+        Tools(tmp_path).program("sam")
+    assert not list((tmp_path / ".cache").rglob(".made"))
+
+
+def test_only_the_known_tools_are_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.tools", "terraform"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, "tools: expected one of sam, checkov and its arguments\n")
+
+
+def test_make_checks_the_template_again_when_what_it_depends_on_changed() -> None:
+    rule = (ROOT / "Makefile").read_text().partition(".cache/stack-checked: ")[2].partition("| setup")[0]
+    for needed in ("template.yaml", "docs/runbook.md", "infra/template/*.py", "infra/tools/*", "functions/*/*.py"):
+        assert needed in rule

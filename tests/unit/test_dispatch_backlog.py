@@ -1,0 +1,118 @@
+"""What the dispatcher takes for a backlog is what the job's own planning would take."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import MappingProxyType
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.batch import OnOverwrite, Rules, plan_batch
+from blizzard.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.dispatch.backlog import read_backlog
+from blizzard.errors import BucketMissing
+from blizzard.manifest import Closing, Entry, FoundBy, Manifest, Position, SettleMark, Sweep
+from blizzard.partition import TimeTemplate
+from blizzard.published import PublishedPipeline
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.memory import MemoryStore
+from tests.unit.dispatch_world import PIPELINE, published_source
+from tests.unit.strategies import memory_store
+
+TEMPLATE = "date=%Y-%m-%d"
+NOW_TS = 1_000_000.0
+
+partitions = st.sampled_from(["", "date=2026-11-20", "date=2026-11-21", "other"])
+names = st.sampled_from(list("abcd"))
+paths = st.builds(lambda partition, name: f"{partition}/{name}" if partition else name, partitions, names)
+entries = st.builds(
+    Entry,
+    path=paths,
+    size=st.just(10),
+    etag=st.sampled_from(["e1", "e2"]),
+    event_ts=st.sampled_from([0.0, NOW_TS]),
+    found_by=st.sampled_from(FoundBy),
+)
+sweeps = st.builds(
+    Sweep,
+    marks=st.lists(st.builds(SettleMark, partitions, st.none() | names, names), max_size=3).map(tuple),
+    closing=st.none() | st.builds(Closing, st.none(), st.just("date=2026-11-20"), cold=st.booleans()),
+    late_swept_ts=st.none() | st.just(NOW_TS),
+    relies_on=st.integers(0, 2),
+)
+segments = st.lists(st.tuples(st.lists(entries, max_size=4), st.none() | sweeps), max_size=6)
+checkpoints = st.builds(
+    Checkpoint,
+    pipeline=st.just(PIPELINE),
+    source=st.just("landing"),
+    sequence=st.just(3),
+    partition_watermarks=st.dictionaries(partitions, names, max_size=3).map(MappingProxyType),
+    closed_through=st.none() | st.just("date=2026-11-20"),
+    late_swept_ts=st.none() | st.just(NOW_TS),
+    files=st.dictionaries(paths, st.just(FINISHED), max_size=3).map(MappingProxyType),
+)
+
+
+def stored(segments_given: list[tuple[list[Entry], Sweep | None]]) -> tuple[MemoryStore, Manifest]:
+    store = memory_store()
+    manifest = Manifest(store, f"_blizzard/{PIPELINE}_landing", f"{PIPELINE}:landing")
+    for number, (given_entries, sweep) in enumerate(segments_given):
+        manifest.append(given_entries, writer_id=f"w{number}", now_ts=NOW_TS + number, sweep=sweep)
+    return store, manifest
+
+
+def position_after(manifest: Manifest, count: int) -> Position:
+    position = Position()
+    for item in manifest.unconsumed(position):
+        taken = min(count, len(item.segment.entries))
+        position, count = item.position_at(taken), count - taken
+        if count <= 0:
+            break
+    return position
+
+
+@given(segments, checkpoints, st.integers(0, 8), st.sampled_from(OnOverwrite))
+def test_what_waits_is_what_the_next_batch_would_take(
+    segments_given: list[tuple[list[Entry], Sweep | None]],
+    checkpoint: Checkpoint,
+    consumed: int,
+    on_overwrite: OnOverwrite,
+) -> None:
+    store, manifest = stored(segments_given)
+    checkpoint = replace(checkpoint, position=position_after(manifest, consumed))
+    source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
+    store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
+    rules = Rules(
+        TimeTemplate(TEMPLATE).folder_of,
+        interval_files=10**6,
+        late_overlap_secs=source.late_overlap_secs,
+        on_overwrite=on_overwrite,
+    )
+    plan = plan_batch(checkpoint, manifest.unconsumed(checkpoint.position), rules)
+    taken = {file.path for file in plan.files} | {entry.path for entry in plan.suspects}
+
+    pipeline = PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,))
+    found = read_backlog(store, pipeline, {})
+    assert (found.files, found.worth_a_run) == (len(taken), bool(taken))
+
+    seen = read_backlog(store, pipeline, found.marks)
+    certain = {file.path for file in plan.files}
+    assert seen.worth_a_run == bool(certain)
+    assert seen.left_behind == (("landing",) if certain else ())
+
+
+class NoBucket(MemoryStore):
+    """As S3 answers for a bucket that nobody has made."""
+
+    def get(self, key: str) -> bytes:
+        raise BucketMissing(f"get {self.uri}{key}: no such bucket")
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        raise BucketMissing(f"list {self.uri}{prefix}: no such bucket")
+
+
+def test_before_the_tables_first_write_nothing_waits() -> None:
+    backlog = read_backlog(
+        NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}
+    )
+    assert (backlog.worth_a_run, backlog.files, backlog.marks["landing"].sequence) == (False, 0, -1)

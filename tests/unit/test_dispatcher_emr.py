@@ -1,0 +1,306 @@
+"""What EMR Serverless is asked for, and what its answers mean."""
+
+import re
+import shlex
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError, ReadTimeoutError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
+from blizzard.errors import ConfigError
+from blizzard.runs import Phase, RunRecord
+from blizzard.spark_settings import everywhere, submit_parameters
+from functions.dispatcher.emr import ACTIVE, MAX_PAGES, EmrServerless
+from functions.dispatcher.job_request import JobSettings, job_name, pipeline_of, start_job_run
+from tests.unit.emr_client import ENVIRONMENT, FakeEmrClient, client_error, complaints, service_model
+
+SETTINGS = JobSettings.from_environment(ENVIRONMENT)
+RECORD = RunRecord(0, "events", "0123456789abcdef", 1, Phase.STARTING, "f")
+
+
+def request(pipeline: str = "events") -> dict[str, Any]:
+    return start_job_run(SETTINGS, pipeline=pipeline, client_token=RECORD.client_token)
+
+
+def spark_conf() -> dict[str, str]:
+    words = shlex.split(request()["jobDriver"]["sparkSubmit"]["sparkSubmitParameters"])
+    assert words[::2] == ["--conf"] * (len(words) // 2)
+    pairs = [word.partition("=") for word in words[1::2]]
+    return {key: value for key, _, value in pairs}
+
+
+def service() -> tuple[EmrServerless, FakeEmrClient]:
+    client = FakeEmrClient()
+    return EmrServerless(SETTINGS, lambda: client), client
+
+
+# --- The request ---
+
+
+def test_the_request_is_what_the_service_takes() -> None:
+    assert complaints("StartJobRun", request()) == ""
+    assert complaints("StartJobRun", {**request(), "executionTimeoutMinutes": "120"}) != "", "the model is looked at"
+
+
+def each_text(value: Any, shape: Any) -> Any:
+    """Every text of a request with the shape that the model gives it."""
+    if shape.type_name == "structure":
+        for name, member in value.items():
+            yield from each_text(member, shape.members[name])
+    elif shape.type_name == "list":
+        for member in value:
+            yield from each_text(member, shape.member)
+    elif shape.type_name == "map":
+        for member in value.values():
+            yield from each_text(member, shape.value)
+    elif shape.type_name == "string":
+        yield value, shape
+
+
+@pytest.mark.parametrize("pipeline", ["events", "a", "A-b_9", "x" * 63])
+def test_every_text_has_the_length_and_the_letters_that_the_service_allows(pipeline: str) -> None:
+    shape = service_model().operation_model("StartJobRun").input_shape
+    record = replace(RECORD, pipeline=pipeline, attempt=10**9)
+    texts = [*each_text(start_job_run(SETTINGS, pipeline=pipeline, client_token=record.client_token), shape)]
+    assert len(texts) > 10
+    for text, allowed in texts:
+        assert len(text) <= allowed.metadata.get("max", len(text)), text
+        assert re.fullmatch(allowed.metadata.get("pattern", ".*"), text, re.DOTALL), text
+
+
+def test_the_job_drains_one_pipeline_with_the_published_configuration() -> None:
+    submit = request()["jobDriver"]["sparkSubmit"]
+    assert submit["entryPoint"] == ENVIRONMENT["BLIZZARD_JOB_ENTRY_POINT"]
+    assert submit["entryPointArguments"] == [
+        "--config",
+        ENVIRONMENT["BLIZZARD_CONFIG"],
+        "--pipeline",
+        "events",
+        "--once",
+    ]
+    assert request()["name"] == "blizzard-events"
+    assert request()["executionTimeoutMinutes"] == 120
+
+
+def test_the_settings_that_the_protocol_relies_on_are_all_in_the_request() -> None:
+    assert everywhere().items() <= spark_conf().items()
+
+
+def test_the_job_finds_its_packages_delta_and_the_log_store() -> None:
+    conf = spark_conf()
+    assert conf["spark.archives"] == "s3://artifacts/blizzard/job-0123456789abcdef.tar.gz#deps"
+    assert conf["spark.emr-serverless.driverEnv.PYTHONPATH"] == conf["spark.executorEnv.PYTHONPATH"] == "./deps"
+    assert conf["spark.jars"].split(",") == [
+        "/usr/share/aws/delta/lib/delta-spark.jar",
+        "/usr/share/aws/delta/lib/delta-storage.jar",
+        "s3://artifacts/blizzard/logstore-0123456789abcdef.jar",
+    ]
+
+
+def test_sizes_and_limits_are_always_said_for_the_defaults_cost_money() -> None:
+    conf = spark_conf()
+    assert [conf[f"spark.{key}"] for key in ("driver.cores", "driver.memory", "executor.cores", "executor.memory")] == [
+        "2",
+        "4G",
+        "4",
+        "14G",
+    ]
+    assert conf["spark.emr-serverless.executor.disk"] == "20G"
+    assert conf["spark.dynamicAllocation.maxExecutors"] == "4"
+    assert conf["spark.dynamicAllocation.initialExecutors"] == conf["spark.executor.instances"] == "1"
+
+
+def test_the_drivers_output_goes_to_the_log_group_of_the_stack() -> None:
+    monitoring = request()["configurationOverrides"]["monitoringConfiguration"]
+    assert monitoring["managedPersistenceMonitoringConfiguration"] == {"enabled": True}
+    assert monitoring["cloudWatchLoggingConfiguration"] == {
+        "enabled": True,
+        "logGroupName": "/blizzard/job",
+        "logStreamNamePrefix": "events",
+        "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
+    }
+
+
+words = st.text(st.characters(codec="utf-8", exclude_characters="$`", exclude_categories=["Cc", "Cs"]), max_size=20)
+
+
+@given(st.dictionaries(st.from_regex(r"spark\.[a-z]{1,8}", fullmatch=True), words, max_size=4))
+def test_any_value_survives_the_way_through_a_command_line(conf: dict[str, str]) -> None:
+    expected = [word for key, value in sorted(conf.items()) for word in ("--conf", f"{key}={value}")]
+    assert shlex.split(submit_parameters(conf)) == expected
+
+
+def test_what_a_shell_would_expand_is_refused() -> None:
+    with pytest.raises(ValueError, match="leave out the"):
+        submit_parameters({"spark.a": "x $(id)"})
+
+
+def test_names_of_runs_lead_back_to_their_pipelines() -> None:
+    assert pipeline_of(job_name("blizzard-x")) == "blizzard-x"
+    assert pipeline_of("nightly-report") is None
+
+
+# --- The environment ---
+
+
+def test_everything_that_is_missing_or_wrong_is_named_at_once() -> None:
+    wrong = {
+        **ENVIRONMENT,
+        "BLIZZARD_DRIVER_MEMORY": "lots",
+        "BLIZZARD_MAX_EXECUTORS": "0",
+        "BLIZZARD_JOB_ARCHIVE": "x",
+    }
+    del wrong["BLIZZARD_JOB_ROLE_ARN"]
+    with pytest.raises(ConfigError) as caught:
+        JobSettings.from_environment(wrong)
+    named = [problem.partition(":")[0] for problem in caught.value.problems]
+    assert named == [
+        "BLIZZARD_JOB_ROLE_ARN",
+        "BLIZZARD_JOB_ARCHIVE",
+        "BLIZZARD_DRIVER_MEMORY",
+        "BLIZZARD_MAX_EXECUTORS",
+    ]
+    assert "expected gigabytes such as 4G, found 'lots'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_no_variable_has_a_silent_default(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: expected .*, found nothing"):
+        JobSettings.from_environment({**ENVIRONMENT, name: ""})
+
+
+def test_how_failures_are_answered_is_set_by_the_environment() -> None:
+    assert SETTINGS.policy == Policy(max_failures=3, backoff_secs=60.0)
+
+
+RELEASE = sorted(set(ENVIRONMENT) - {"BLIZZARD_MAX_FAILURES", "BLIZZARD_BACKOFF_SECS"})
+OTHER = {"BLIZZARD_APPLICATION_ID": "00other", "BLIZZARD_JOB_ROLE_ARN": "arn:aws:iam::111122223333:role/other"}
+
+
+@pytest.mark.parametrize("name", RELEASE)
+def test_whatever_a_run_is_made_of_changes_the_fingerprint(name: str) -> None:
+    text = ENVIRONMENT[name]
+    changed = OTHER.get(name) or ("8" if text in ("2", "4") else re.sub(r"\d+(?=\D*$)", lambda m: m[0] + "7", text))
+    if changed == text:
+        changed = text + "x"
+    assert JobSettings.from_environment({**ENVIRONMENT, name: changed}).fingerprint() != SETTINGS.fingerprint()
+
+
+def test_the_same_settings_have_the_same_fingerprint() -> None:
+    assert JobSettings.from_environment(dict(reversed(ENVIRONMENT.items()))).fingerprint() == SETTINGS.fingerprint()
+
+
+# --- The service's answers ---
+
+
+def test_a_repeated_token_gives_the_same_run() -> None:
+    emr, client = service()
+    assert emr.start("events", "t1") == emr.start("events", "t1") == "00run0000"
+    assert emr.start("events", "t2") != "00run0000"
+    assert [name for name, _ in client.calls] == ["StartJobRun"] * 3
+
+
+@pytest.mark.parametrize(
+    ("state", "life"),
+    [
+        *((state, Life.ACTIVE) for state in ACTIVE),
+        ("SUCCESS", Life.SUCCEEDED),
+        ("FAILED", Life.FAILED),
+        ("CANCELLED", Life.FAILED),
+        ("A_NEW_STATE", Life.ACTIVE),
+    ],
+)
+def test_each_state_has_its_meaning(state: str, life: Life) -> None:
+    emr, client = service()
+    client.runs["00a"] = client.run("00a", "blizzard-events", state, detail="because")
+    assert emr.state("00a") == RunState(life, f"{state}: because")
+
+
+def test_every_state_of_the_model_is_known() -> None:
+    assert {*ACTIVE, "SUCCESS", "FAILED", "CANCELLED"} == set(service_model().shape_for("JobRunState").enum)
+
+
+def test_a_run_that_is_not_there_is_none_and_no_error() -> None:
+    assert service()[0].state("00gone") is None
+
+
+def test_only_an_active_run_of_the_same_name_is_found_and_the_oldest_of_several() -> None:
+    emr, client = service()
+    for run_id, name, state, created in [
+        ("00a", "blizzard-events", "SUCCESS", 0),
+        ("00b", "blizzard-events-2", "RUNNING", 1),
+        ("00c", "blizzard-events", "QUEUED", 3),
+        ("00d", "blizzard-events", "CANCELLING", 2),
+        ("00e", "blizzard", "RUNNING", 0),
+    ]:
+        client.runs[run_id] = client.run(run_id, name, state, created)
+    assert emr.active("events") == "00d"
+    assert emr.active("clicks") is None
+
+
+def test_runs_without_a_name_are_nobodys() -> None:
+    emr, client = service()
+    client.runs["00a"] = {**client.run("00a", ""), "name": None}
+    assert emr.active("events") is None
+
+
+def test_an_empty_page_is_not_the_last_one_while_it_names_another() -> None:
+    emr, client = service()
+    run = client.run("00a", "blizzard-events")
+    client.pages = [{"jobRuns": [], "nextToken": "1"}, {"jobRuns": [], "nextToken": "2"}, {"jobRuns": [run]}]
+    assert emr.active("events") == "00a"
+    assert [call.get("nextToken") for _, call in client.calls] == [None, "1", "2"]
+
+
+def test_pages_without_an_end_are_an_error_and_no_answer() -> None:
+    emr, client = service()
+    client.pages = [{"jobRuns": [], "nextToken": "0"}]
+    with pytest.raises(ServiceBusy, match="Cancel the runs"):
+        emr.active("events")
+    assert len(client.calls) == MAX_PAGES
+
+
+START_ERRORS: list[tuple[Exception, type[Exception]]] = [
+    (client_error("StartJobRun", "ValidationException"), StartRefused),
+    (client_error("StartJobRun", "AccessDeniedException", 403), StartRefused),
+    (client_error("StartJobRun", "ResourceNotFoundException", 404), StartRefused),
+    (client_error("StartJobRun", "ConflictException", 409), StartConflict),
+    (client_error("StartJobRun", "InternalServerException", 500), ServiceBusy),
+    (client_error("StartJobRun", "ThrottlingException", 400), ServiceBusy),
+    (client_error("StartJobRun", "TooManyRequestsException", 429), ServiceBusy),
+    (client_error("StartJobRun", "SomethingNew", 429), ServiceBusy),
+    (client_error("StartJobRun", "ServiceQuotaExceededException", 402), ServiceBusy),
+    (client_error("StartJobRun", "ExpiredTokenException", 403), ServiceBusy),
+    (client_error("StartJobRun", "", 503), ServiceBusy),
+    (EndpointConnectionError(endpoint_url="https://emr-serverless"), ServiceBusy),
+    (ReadTimeoutError(endpoint_url="https://emr-serverless"), ServiceBusy),
+    (ParamValidationError(report="wrong"), StartRefused),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), START_ERRORS, ids=lambda e: str(getattr(e, "response", e))[:60])
+def test_an_error_of_a_start_is_told_by_what_it_means(error: Exception, expected: type[Exception]) -> None:
+    emr, client = service()
+    client.errors["StartJobRun"] = error
+    with pytest.raises(expected) as caught:
+        emr.start("events", "t1")
+    assert type(caught.value) is expected
+
+
+def test_every_error_that_the_model_has_is_among_the_tested_ones() -> None:
+    of_model = {shape.name for shape in service_model().operation_model("StartJobRun").error_shapes}
+    assert of_model <= {e.response["Error"]["Code"] for e, _ in START_ERRORS if isinstance(e, ClientError)}
+
+
+def test_no_permission_to_look_is_an_error_that_says_so() -> None:
+    emr, client = service()
+    client.errors["GetJobRun"] = client.errors["ListJobRuns"] = client_error("x", "AccessDeniedException", 403)
+    with pytest.raises(ServiceRefused, match="GetJobRun: AccessDenied"):
+        emr.state("00a")
+    with pytest.raises(ServiceRefused, match="ListJobRuns: AccessDenied"):
+        emr.active("events")

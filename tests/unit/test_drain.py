@@ -1,0 +1,288 @@
+"""A run that drains: turn by turn until nothing is left, and for a while longer where the pipeline lingers."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
+from spark_job.drain import POLL_SECS, drain_all
+from spark_job.ingest import Step, Totals
+from tests.unit.fakes import Clock, World
+
+
+@dataclass
+class ScriptedIngest:
+    """Does what the script says, a step a turn, then has nothing to do. `arrivals`: when a file comes later."""
+
+    clock: Clock
+    script: list[Step | BlizzardError]
+    arrivals: list[float] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
+    steps: list[tuple[float, Step]] = field(default_factory=list)
+    max_attempts: int = 3
+
+    def step(self, *, draining: bool) -> Step:
+        assert draining, "a lingering job must not wait for a full batch"
+        now_ts = self.clock.now_ts
+        if self.script:
+            step = self.script.pop(0)
+        else:
+            due = [at for at in self.arrivals if at <= now_ts]
+            self.arrivals = self.arrivals[len(due) :]
+            step = Step.COMMITTED if due else Step.IDLE
+        if isinstance(step, BlizzardError):
+            raise step
+        self.totals.commits += step is Step.COMMITTED
+        self.steps.append((now_ts - 100_000.0, step))
+        return step
+
+    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
+        if failures >= self.max_attempts:
+            raise error or LostRace("lost too often")
+        return 2.0 * failures
+
+
+@dataclass
+class Source:
+    ingest: ScriptedIngest
+    source_id: str = "p:a"
+    pipeline: str = "p"
+    linger_secs: float = 0.0
+    sweeps: int = 0
+    sweep_error: BlizzardError | None = None
+
+    def sweep_all(self) -> None:
+        self.sweeps += 1
+        if self.sweep_error:
+            raise self.sweep_error
+
+    def commits(self) -> list[float]:
+        return [at for at, step in self.ingest.steps if step is Step.COMMITTED]
+
+
+@dataclass
+class Run:
+    clock: Clock = field(default_factory=Clock)
+    log: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    stop_at: float = float("inf")
+    waits: int = 0
+
+    def source(
+        self,
+        script: Iterable[Step | BlizzardError] = (),
+        *,
+        name: str = "a",
+        arrivals: Iterable[float] = (),
+        **more: object,
+    ) -> Source:
+        ingest = ScriptedIngest(self.clock, list(script), [100_000.0 + at for at in arrivals])
+        return Source(ingest, f"p:{name}", **more)  # type: ignore[arg-type]
+
+    def note(self, event: str, /, **fields: object) -> None:
+        self.log.append((event, fields))
+
+    def wait(self, secs: float) -> None:
+        self.waits += 1
+        assert self.waits < 10_000, "no end in sight"
+        self.clock.advance(secs)
+
+    def drain(self, *sources: Source, sweep: bool = False) -> tuple[bool, bool]:
+        return drain_all(
+            sources,
+            sweep=sweep,
+            log=self.note,
+            stopping=lambda: self.clock.now_ts - 100_000.0 >= self.stop_at,
+            clock=self.clock,
+            wait=self.wait,
+        )
+
+    def secs(self) -> float:
+        return self.clock.now_ts - 100_000.0
+
+    def events(self) -> list[tuple[str, object]]:
+        return [(event, fields["source"]) for event, fields in self.log]
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run()
+
+
+class TestDraining:
+    def test_without_linger_it_ends_as_soon_as_nothing_is_left(self, run: Run) -> None:
+        source = run.source([Step.COMMITTED, Step.MOVED, Step.COMMITTED])
+        assert run.drain(source) == (False, False)
+        assert (source.ingest.totals.commits, run.waits) == (2, 0)
+        assert run.log == [("drained", {"source": "p:a", **dict.fromkeys(vars_of(Totals()), 0), "commits": 2})]
+
+    def test_no_source_waits_for_anothers_steady_traffic(self, run: Run) -> None:
+        busy, small = run.source([Step.COMMITTED] * 50), run.source([Step.COMMITTED], name="b")
+        run.drain(busy, small)
+        assert run.events() == [("drained", "p:b"), ("drained", "p:a")]
+
+    def test_a_source_that_fails_does_not_keep_the_others_from_being_drained(self, run: Run) -> None:
+        bad, good = run.source([PermanentError("gone")]), run.source([Step.COMMITTED], name="b")
+        assert run.drain(bad, good) == (True, False)
+        assert run.events() == [("source_failed", "p:a"), ("drained", "p:b")]
+
+    def test_passing_trouble_is_waited_out_while_others_go_on(self, run: Run) -> None:
+        shaky = run.source([StorageUnavailable("slow"), Step.LOST, Step.COMMITTED])
+        good = run.source([Step.COMMITTED] * 3, name="b")
+        assert run.drain(shaky, good) == (False, False)
+        assert (good.commits(), shaky.commits()) == ([0.0] * 3, [6.0])
+
+    @pytest.mark.parametrize("trouble", [StorageUnavailable("slow"), Step.LOST])
+    def test_trouble_that_does_not_pass_ends_the_source(self, run: Run, trouble: Step | BlizzardError) -> None:
+        assert run.drain(run.source([trouble] * 3)) == (True, False)
+        assert run.events() == [("source_failed", "p:a")]
+
+    def test_only_failures_in_a_row_count(self, run: Run) -> None:
+        trouble = [StorageUnavailable("slow"), Step.LOST]
+        source = run.source([*trouble, Step.COMMITTED, *trouble, Step.COMMITTED])
+        assert run.drain(source) == (False, False)
+        assert len(source.commits()) == 2
+
+    def test_each_source_is_swept_once_before_it_is_drained(self, run: Run) -> None:
+        source = run.source([Step.COMMITTED] * 3, linger_secs=5.0)
+        run.drain(source, sweep=True)
+        assert source.sweeps == 1
+
+    def test_a_source_that_cannot_be_swept_is_drained_all_the_same_and_failed(self, run: Run) -> None:
+        source = run.source([Step.COMMITTED])
+        source.sweep_error = PermanentError("denied")
+        assert run.drain(source, sweep=True) == (True, False)
+        assert run.events() == [("source_failed", "p:a"), ("drained", "p:a"), ("source_failed", "p:a")]
+        assert "could not be swept" in str(run.log[-1][1]["error"])
+
+    def test_a_signal_ends_it_before_the_backlog_is_gone(self, run: Run) -> None:
+        run.stop_at = 0.0
+        assert run.drain(run.source([Step.COMMITTED])) == (False, True)
+        assert run.events() == [("stopped", "p:a")]
+
+
+class TestLingering:
+    def test_it_lingers_until_nothing_came_for_so_long(self, run: Run) -> None:
+        source = run.source([Step.COMMITTED], linger_secs=30.0)
+        assert run.drain(source) == (False, False)
+        assert 30.0 <= run.secs() <= 30.0 + POLL_SECS
+
+    def test_what_comes_meanwhile_is_committed_within_a_second_and_prolongs_it(self, run: Run) -> None:
+        arrivals = [3.3, 20.7, 45.0, 45.2]
+        source = run.source(arrivals=arrivals, linger_secs=30.0)
+        run.drain(source)
+        assert all(any(0 <= at - came <= POLL_SECS for at in source.commits()) for came in arrivals)
+        assert 75.0 <= run.secs() <= 75.2 + 2 * POLL_SECS
+
+    def test_it_looks_once_a_second(self, run: Run) -> None:
+        source = run.source(linger_secs=30.0)
+        run.drain(source)
+        assert len(source.ingest.steps) <= 30 / POLL_SECS + 2
+
+    def test_it_looks_no_more_often_while_another_source_is_busy(self, run: Run) -> None:
+        idle, busy = run.source(linger_secs=30.0), run.source([Step.COMMITTED] * 50, name="b", linger_secs=30.0)
+        run.drain(idle, busy)
+        assert sum(at < POLL_SECS for at, _ in idle.ingest.steps) == 1
+
+    def test_all_sources_of_the_pipeline_are_served_until_it_ends(self, run: Run) -> None:
+        one = run.source(arrivals=[5.0, 25.0], linger_secs=30.0)
+        other = run.source(arrivals=[50.0], name="b", linger_secs=30.0)
+        run.drain(one, other)
+        assert (len(one.commits()), len(other.commits())) == (2, 1)
+        assert 80.0 <= run.secs() <= 80.0 + 2 * POLL_SECS
+
+    def test_another_pipeline_does_not_wait_for_it(self, run: Run) -> None:
+        lingering = run.source(linger_secs=30.0)
+        done = run.source([Step.COMMITTED], name="b", pipeline="q")
+        run.drain(lingering, done)
+        assert run.events()[0] == ("drained", "p:b")
+        assert len(done.ingest.steps) == 2
+
+    def test_pipelines_linger_each_for_itself(self, run: Run) -> None:
+        quiet = run.source(linger_secs=10.0)
+        busy = run.source(arrivals=[5.0, 10.0, 15.0, 20.0], name="b", pipeline="q", linger_secs=10.0)
+        run.drain(quiet, busy)
+        assert max(at for at, _ in quiet.ingest.steps) <= 10.0 + POLL_SECS
+        assert len(busy.commits()) == 4
+
+    def test_a_source_in_trouble_keeps_its_pipeline_lingering(self, run: Run) -> None:
+        shaky = run.source([StorageUnavailable("slow"), Step.LOST, Step.COMMITTED], linger_secs=3.0)
+        other = run.source(arrivals=[5.5], name="b", linger_secs=3.0)
+        run.drain(shaky, other)
+        assert (shaky.commits(), len(other.commits())) == ([6.0], 1)
+
+    def test_a_signal_ends_it_at_once_and_well(self, run: Run) -> None:
+        run.stop_at = 7.0
+        assert run.drain(run.source([Step.COMMITTED], linger_secs=30.0)) == (False, False)
+        assert run.secs() < 7.0 + POLL_SECS
+        assert run.events() == [("drained", "p:a")]
+
+    def test_marks_and_duplicates_do_not_prolong_it(self, run: Run) -> None:
+        source = run.source([Step.COMMITTED, *[Step.MOVED, Step.IDLE] * 40], linger_secs=10.0)
+        run.drain(source)
+        assert run.secs() <= 10.0 + 2 * POLL_SECS
+
+
+@dataclass
+class RealSource:
+    """The real ingest loop, on fakes of storage and table."""
+
+    world: World
+    linger_secs: float
+    source_id: str = "events:landing"
+    pipeline: str = "events"
+
+    def __post_init__(self) -> None:
+        self.ingest = self.world.job()
+
+    def sweep_all(self) -> None:
+        self.world.sweep()
+
+
+def drain_world(world: World, linger_secs: float, at: dict[int, Callable[[], object]]) -> None:
+    """`at`: what happens in the n-th second of waiting."""
+    seconds = 0
+
+    def wait(secs: float) -> None:
+        nonlocal seconds
+        world.clock.advance(secs)
+        seconds += 1
+        at.get(seconds, lambda: None)()
+
+    source = RealSource(world, linger_secs)
+    failed, _ = drain_all(
+        [source],
+        sweep=False,
+        log=lambda *_, **__: None,
+        stopping=lambda: False,
+        clock=world.clock,
+        wait=wait,
+    )
+    assert not failed
+
+
+def test_files_that_arrive_while_it_lingers_are_in_the_table_when_it_ends() -> None:
+    world = World()
+    world.arrive("a.txt")
+    drain_world(world, 10.0, {3: lambda: world.arrive("b.txt"), 9: lambda: world.arrive("c.txt")})
+    assert list(world.files()) == ["a.txt", "b.txt", "c.txt"]
+    assert world.doubled() == []
+
+
+def test_an_idle_second_costs_one_listing_and_no_read() -> None:
+    world = World()
+    world.arrive("a.txt")
+    seen: list[Counter[str]] = []
+
+    def look() -> None:
+        seen.append(Counter(name.split()[0] for name in world.calls.names))
+
+    drain_world(world, 10.0, {2: look, 8: look})
+    spent = seen[1] - seen[0]
+    assert spent["list"] == 6
+    assert set(spent) <= {"list", "listed"}
+
+
+def vars_of(totals: Totals) -> list[str]:
+    return list(type(totals).__dataclass_fields__)

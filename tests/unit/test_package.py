@@ -1,0 +1,265 @@
+"""What is packed for whom, and that the same files make the same archive."""
+
+import base64
+import hashlib
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from infra.package import contents
+from infra.package.archives import tar_gz_of, zip_of
+from infra.package.build import ROOT
+from infra.package.closure import closure_of, path_of
+from infra.package.contents import functions_of, of_function, of_job, requirements_of_functions
+from infra.package.errors import PackageError
+from infra.package.lock import Pinned, Target, pinned, read_lock
+from infra.package.manifest import Artifact, BuildManifest, read_manifest
+from infra.package.wheels import WheelCache
+from infra.package.wheels import contents as contents_of_wheel
+
+FILES = {"b/x.py": b"x = 1\n" * 500, "a.py": b"", "b/__init__.py": "ä".encode()}
+LOCK = (ROOT / "requirements.lock").read_text()
+EMR = Target("3.11", "aarch64")
+
+
+# --- Archives ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pack", [zip_of, tar_gz_of])
+def test_the_same_files_in_any_order_make_the_same_archive(pack: object) -> None:
+    assert callable(pack)
+    assert pack(FILES) == pack(dict(reversed(FILES.items())))
+    assert pack(FILES) != pack({**FILES, "a.py": b"\n"})
+
+
+def test_a_zip_holds_the_files_readable_by_all_and_without_dates() -> None:
+    with zipfile.ZipFile(io.BytesIO(zip_of(FILES))) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == FILES
+        assert archive.namelist() == sorted(FILES)
+        assert {(i.date_time, i.external_attr >> 16, i.create_system) for i in archive.infolist()} == {
+            ((1980, 1, 1, 0, 0, 0), 0o100644, 3)
+        }
+
+
+def test_a_tar_holds_the_files_readable_by_all_owned_by_nobody_and_without_dates() -> None:
+    packed = tar_gz_of(FILES)
+    # RFC 1952: flags (a name would set one), then the time.
+    assert packed[3:8] == bytes(5)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        found = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
+        assert found == FILES
+        assert {(e.mtime, e.mode, e.uid, e.gid, e.uname, e.gname) for e in archive} == {(0, 0o644, 0, 0, "", "")}
+
+
+# --- What a module imports --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package with modules that import each other in every way."""
+    name = f"p{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:12]}"
+    modules = {
+        "__init__": "",
+        "entry": f"from {name}.inner import near\nimport json",
+        "inner/__init__": f"import {name}.pulled_in_by_inner",
+        "inner/near": f"def later():\n    import sqlite3\n    from {name} import lazily",
+        "pulled_in_by_inner": "",
+        "lazily": f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import {name}.only_for_types",
+        "only_for_types": "",
+        "not_used": "",
+    }
+    for module, text in modules.items():
+        file = tmp_path / name / f"{module}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_what_a_module_needs_is_all_it_imports_and_the_packages_around(project: str) -> None:
+    closure = closure_of(f"{project}.entry", [project])
+    needed = {"", ".entry", ".inner", ".inner.near", ".pulled_in_by_inner", ".lazily"}
+    assert closure.modules == {f"{project}{name}" for name in needed}
+    assert {"json", "sqlite3"} <= closure.outside
+
+
+def test_a_module_lies_in_an_archive_where_python_looks_for_it(project: str) -> None:
+    assert path_of(f"{project}.inner") == f"{project}/inner/__init__.py"
+    assert path_of(f"{project}.inner.near") == f"{project}/inner/near.py"
+
+
+def test_a_module_that_is_not_there_is_named(project: str) -> None:
+    with pytest.raises(PackageError, match=rf"{project}\.gone: expected a module of {project}, found none"):
+        closure_of(f"{project}.gone", [project])
+
+
+# --- What goes where --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", functions_of(ROOT))
+def test_a_function_gets_its_own_modules_powertools_and_nothing_of_the_other_functions(function: str) -> None:
+    found = of_function(function, LOCK)
+    assert [package.name for package in found.packages] == ["aws-lambda-powertools", "jmespath", "typing-extensions"]
+    others = {f"functions.{name}" for name in functions_of(ROOT)} - {f"functions.{function}"}
+    assert f"functions.{function}.handler" in found.modules
+    assert not others & found.modules
+
+
+def test_every_folder_of_functions_with_a_handler_is_packed() -> None:
+    assert "collector" in functions_of(ROOT)
+
+
+def test_a_function_that_imports_more_than_it_may_is_refused_with_the_way_it_came_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contents, "FUNCTION_PACKAGES", frozenset())
+    with pytest.raises(PackageError, match=r"aws-lambda-powertools.*\n.*functions\.collector\.handler → .*powertools"):
+        of_function("collector", LOCK)
+
+
+def test_the_job_gets_what_its_modules_import_less_what_is_on_the_image() -> None:
+    found = of_job(LOCK, "aarch64")
+    names = {package.name for package in found.packages}
+    assert {"pydantic", "pydantic-core", "annotated-types", "ruamel-yaml", "orjson", "obstore", "botocore"} <= names
+    assert not names & {"pyspark", "py4j", "delta-spark", "pyarrow", "numpy", "pandas", "typer", "rich", "moto"}
+    assert "spark_job.reader" in found.modules
+    assert not {name for name in found.modules if name.startswith(("functions", "blizzard.cli"))}
+
+
+def test_descriptions_of_other_aws_services_are_left_out() -> None:
+    wheel = {"botocore/data/s3/x.json": b"", "botocore/data/ec2/x.json": b"", "botocore/data/endpoints.json": b""}
+    held = contents.Contents(frozenset(), ()).files(wheel)
+    assert set(held) == {"botocore/data/s3/x.json", "botocore/data/endpoints.json"}
+
+
+def test_the_requirements_of_the_functions_agree_with_the_lock() -> None:
+    assert (ROOT / "functions" / "requirements.txt").read_text() == requirements_of_functions(ROOT, LOCK)
+
+
+# --- The lock ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_is_read_for_the_platform_that_is_packed_for() -> None:
+    text = (
+        "a==1 ; python_full_version < '3.12' \\\n    --hash=sha256:" + "1" * 64 + "\n"
+        "a==2 ; python_full_version >= '3.12' \\\n    --hash=sha256:" + "2" * 64 + "\n"
+        "b==3 ; sys_platform == 'win32' \\\n    --hash=sha256:" + "3" * 64 + "\n"
+        "c==4 \\\n    --hash=sha256:" + "4" * 64 + " \\\n    --hash=sha256:" + "5" * 64 + "\n"
+    )
+    assert read_lock(text, EMR) == {
+        "a": Pinned("a", "1", ("1" * 64,)),
+        "c": Pinned("c", "4", ("4" * 64, "5" * 64)),
+    }
+    assert read_lock(text, Target("3.13", "aarch64"))["a"].version == "2"
+
+
+def test_the_whole_lock_is_understood() -> None:
+    found = read_lock(LOCK, EMR)
+    assert all(package.sha256s for package in found.values())
+    # All but those of Windows and of another Python.
+    assert len(found) > 0.9 * LOCK.count("==")
+
+
+def test_what_the_lock_lacks_is_named() -> None:
+    with pytest.raises(PackageError, match=r"requirements\.lock has no nope, nowhere: make it anew"):
+        pinned(["nowhere", "orjson", "nope"], read_lock(LOCK, EMR))
+
+
+# --- Wheels -----------------------------------------------------------------------------------------------------------
+
+
+class Index:
+    """A folder with wheels, which pip asks in place of any index."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def offers(self, name: str, text: str, tag: str = "py3-none-any") -> Pinned:
+        info = f"{name}-1.dist-info"
+        files = {
+            f"{name}/__init__.py": text.encode(),
+            f"{name}-1.data/scripts/run": b"#!python",
+            f"{name}-1.data/purelib/{name}_more.py": b"",
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n".encode(),
+            f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
+        }
+        rows = [(path, base64.urlsafe_b64encode(hashlib.sha256(data).digest())) for path, data in files.items()]
+        record = "".join(f"{path},sha256={digest.decode().rstrip('=')},\n" for path, digest in rows)
+        wheel = zip_of({**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()})
+        (self._folder / f"{name}-1-{tag}.whl").write_bytes(wheel)
+        return Pinned(name, "1", (hashlib.sha256(wheel).hexdigest(),))
+
+    def withdraws_all(self) -> None:
+        for wheel in self._folder.iterdir():
+            wheel.unlink()
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return Index(tmp_path / "index")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> WheelCache:
+    return WheelCache(tmp_path / "cache", EMR)
+
+
+def test_wheels_are_fetched_for_the_platform_that_is_packed_for(index: Index, cache: WheelCache) -> None:
+    wanted = [
+        index.offers("pure", "a"),
+        index.offers("compiled", "b", "cp311-cp311-manylinux_2_17_aarch64.manylinux2014_aarch64"),
+        index.offers("newest", "c", "cp311-cp311-manylinux_2_34_aarch64"),
+    ]
+    index.offers("compiled", "other", "cp311-cp311-manylinux_2_17_x86_64")
+    assert [wheel.name.partition("-")[0] for wheel in cache.fetch(wanted)] == ["pure", "compiled", "newest"]
+
+
+def test_wheels_are_fetched_once(index: Index, cache: WheelCache) -> None:
+    wanted = [index.offers("pure", "a")]
+    first = cache.fetch(wanted)
+    index.withdraws_all()
+    assert cache.fetch(wanted) == first
+
+
+def test_a_wheel_that_was_spoiled_in_the_cache_is_fetched_again(index: Index, cache: WheelCache) -> None:
+    wanted = [index.offers("pure", "a")]
+    (wheel,) = cache.fetch(wanted)
+    good = wheel.read_bytes()
+    wheel.write_bytes(b"spoiled")
+    assert [again.read_bytes() for again in cache.fetch(wanted)] == [good]
+
+
+def test_a_wheel_with_another_hash_than_the_locks_is_refused_in_pips_words(index: Index, cache: WheelCache) -> None:
+    index.offers("pure", "tampered")
+    with pytest.raises(PackageError, match=r"pip cannot fetch(?s:.)*THESE PACKAGES DO NOT MATCH THE HASHES"):
+        cache.fetch([Pinned("pure", "1", ("0" * 64,))])
+
+
+def test_a_wheel_gives_its_modules_and_metadata_but_no_scripts(index: Index, cache: WheelCache) -> None:
+    (wheel,) = cache.fetch([index.offers("pure", "a")])
+    info = {f"pure-1.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
+    assert set(contents_of_wheel(wheel)) == {"pure/__init__.py", "pure_more.py"} | info
+
+
+# --- The manifest -----------------------------------------------------------------------------------------------------
+
+
+def test_the_manifest_reads_as_it_was_written(tmp_path: Path) -> None:
+    artifact = Artifact("collector", "functions/collector.zip", "collector-00.zip", "00", 1)
+    manifest = BuildManifest("ARM64", "11", {"collector": artifact})
+    (tmp_path / "manifest.json").write_text(manifest.to_json())
+    assert read_manifest(tmp_path) == manifest
+
+
+@pytest.mark.parametrize(("text", "hint"), [(None, "run `make package` first"), ("{}", "run `make package` again")])
+def test_a_manifest_that_is_missing_or_foreign_says_what_to_do(tmp_path: Path, text: str | None, hint: str) -> None:
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(PackageError, match=hint):
+        read_manifest(tmp_path)

@@ -1,0 +1,247 @@
+"""Which configurations the stack can run, and what happens to samconfig.toml."""
+
+import json
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.config import read_config
+from blizzard.errors import ConfigError
+from blizzard.storage.memory import MemoryStore
+from infra.publish.errors import PublishError
+from infra.publish.fit import Buckets, read_fitting
+from infra.publish.publish import Place
+from infra.publish.samconfig import overrides, with_parameters
+from infra.publish.upload import fetch, upload
+
+# --- What the stack can run -------------------------------------------------------------------------------------------
+
+
+def pipeline(table_uri: str, *uris: str) -> dict[str, object]:
+    sources = {f"s{number}": {"uri": uri, "format": "text"} for number, uri in enumerate(uris)}
+    return {"table_uri": table_uri, "sources": sources}
+
+
+def fit(*pipelines: dict[str, object], **environ: str) -> Buckets:
+    text = json.dumps({"pipelines": {f"p{number}": value for number, value in enumerate(pipelines)}}, indent=1)
+    return read_fitting(text, environ, name="pipelines.yaml", folder="/data").buckets
+
+
+def problems(*pipelines: dict[str, object]) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        fit(*pipelines)
+    return error.value.problems
+
+
+def test_buckets_and_what_all_sources_have_in_common_are_found() -> None:
+    one = pipeline("s3://lake/a", "s3://landing/raw/a/x/", "s3://landing/raw/a/y/")
+    two = pipeline("s3://lake/b", "s3://landing/raw/ab/")
+    assert fit(one) == Buckets("landing", "raw/a/", "lake")
+    assert fit(one, two) == Buckets("landing", "raw/", "lake")
+    assert fit(one, pipeline("s3://lake/c", "s3://landing/other/")) == Buckets("landing", "", "lake")
+
+
+def test_a_prefix_that_the_template_cannot_spell_is_left_out_from_there_on() -> None:
+    assert fit(pipeline("s3://lake/a", "s3://landing/raw/new files/x/")).landing_prefix == "raw/"
+
+
+def test_variables_are_resolved() -> None:
+    assert fit(pipeline("s3://${LAKE}/a", "s3://landing/raw/"), LAKE="big").lake == "big"
+
+
+def test_all_that_cannot_run_on_aws_is_said_at_once_with_its_lines() -> None:
+    one = pipeline("lake/a", "s3://landing/raw/", "s3://other/raw/", "file:///incoming")
+    two = pipeline("s3://lake/b", "s3://landing/more/")
+    three = pipeline("s3://pond/c", "s3://landing/most/")
+    four = pipeline("s3://landing/tables/d", "s3://landing/least/")
+    found = problems(one, two, three, four)
+    assert [line.partition(": found ")[0] for line in found] == [
+        "pipelines.yaml:4: pipelines.p0.table_uri",
+        "pipelines.yaml:11: pipelines.p0.sources.s1.uri",
+        "pipelines.yaml:15: pipelines.p0.sources.s2.uri",
+        "pipelines.yaml:30: pipelines.p2.table_uri",
+        "pipelines.yaml:39: pipelines.p3.table_uri",
+        "pipelines.yaml:39: pipelines.p3.table_uri",
+    ]
+    assert "found file:///data/lake/a; expected s3://bucket/…" in found[0]
+    assert "found the bucket other; expected landing, as above: a stack has one landing bucket" in found[1]
+    assert "found the bucket pond; expected lake, as above: a stack has one lake bucket" in found[3]
+    assert "found landing, the landing bucket; expected another bucket" in found[5]
+
+
+def test_what_is_wrong_with_the_configuration_itself_is_said_as_validate_says_it() -> None:
+    broken = {"table_uri": "s3://lake/a", "sources": {}, "colour": 1}
+    text = json.dumps({"pipelines": {"p0": broken}}, indent=1)
+    said = read_config(text, {}, name="pipelines.yaml", folder="/data").problems
+    assert len(said) == 2
+    assert problems(broken) == [str(problem) for problem in said]
+
+
+@pytest.mark.parametrize(
+    ("uri", "place"),
+    [
+        ("s3://arts", Place("arts", "")),
+        ("s3://arts/", Place("arts", "")),
+        ("s3://arts/a/b", Place("arts", "a/b/")),
+        ("s3://arts/a/b/", Place("arts", "a/b/")),
+    ],
+)
+def test_the_place_of_artifacts_is_a_bucket_and_maybe_a_prefix(uri: str, place: Place) -> None:
+    assert Place.parse(uri) == place
+
+
+@pytest.mark.parametrize("uri", ["", "arts", "s3://", "s3://a", "s3://arts//a", "s3://arts/a b", "https://arts/a"])
+def test_another_place_of_artifacts_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigError, match="ARTIFACTS: expected s3://bucket"):
+        Place.parse(uri)
+
+
+# --- Uploads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(lambda: 0.0)
+
+
+def test_what_is_there_with_the_same_content_is_not_written_again(store: MemoryStore) -> None:
+    assert upload(store, "a-1", b"content").is_new
+    assert not upload(store, "a-1", b"content").is_new
+    assert store.get("a-1") == b"content"
+
+
+def test_what_is_there_with_another_content_is_never_overwritten(store: MemoryStore) -> None:
+    store.put("a-1", b"by hand")
+    with pytest.raises(PublishError, match=r"a-1: expected nothing, or an object with sha256 ed7002b4.*Delete it"):
+        upload(store, "a-1", b"content")
+    assert store.get("a-1") == b"by hand"
+
+
+def test_what_comes_back_is_what_was_put(store: MemoryStore) -> None:
+    store.put("a-1", b"content")
+    assert fetch(store, "a-1", "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73") == b"content"
+    with pytest.raises(PublishError, match=r"a-1: expected sha256 00, found ed7002b4"):
+        fetch(store, "a-1", "00")
+    with pytest.raises(PublishError, match="no such artifact"):
+        fetch(store, "a-2", "00")
+
+
+# --- samconfig.toml ---------------------------------------------------------------------------------------------------
+
+OURS = {"ConfigKey": "config-1.json", "LandingPrefix": ""}
+
+
+def parameters(text: str, environment: str = "default") -> dict[str, str]:
+    """As SAM reads them."""
+    items = shlex.split(tomllib.loads(text)[environment]["deploy"]["parameters"]["parameter_overrides"])
+    return dict(item.partition("=")[::2] for item in items)  # type: ignore[misc]
+
+
+def test_a_new_file_has_the_parameters_and_the_version_that_sam_asks_for() -> None:
+    text = with_parameters("", OURS)
+    assert tomllib.loads(text)["version"] == 0.1
+    assert parameters(text) == OURS
+
+
+GUIDED = """\
+# made by sam deploy --guided
+version = 0.1
+
+[default.deploy.parameters]
+stack_name = "blizzard"  # ours
+resolve_s3 = true
+parameter_overrides = "ConfigKey=\\"old.json\\" MaxExecutors=\\"8\\" DispatchSchedule=\\"rate(5 minutes)\\""
+region = "eu-west-1"
+
+[default.build.parameters]
+cached = true
+
+[prod.deploy.parameters]
+parameter_overrides = "ConfigKey=prod.json"
+"""
+
+
+def test_what_a_user_has_in_the_file_stays_to_the_letter() -> None:
+    text = with_parameters(GUIDED, OURS)
+    changed = [(old, new) for old, new in zip(GUIDED.splitlines(), text.splitlines(), strict=True) if old != new]
+    assert len(changed) == 1
+    assert parameters(text) == {"ConfigKey": "config-1.json", "MaxExecutors": "8", "LandingPrefix": ""} | {
+        "DispatchSchedule": "rate(5 minutes)"
+    }
+    assert with_parameters(text, OURS) == text
+
+
+def test_another_environment_has_its_own_parameters() -> None:
+    text = with_parameters(GUIDED, OURS, "prod")
+    assert parameters(text, "prod") == OURS
+    assert parameters(text)["ConfigKey"] == "old.json"
+    assert parameters(with_parameters(GUIDED, OURS, "test"), "test") == OURS
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '["A=1", "ConfigKey=old"]',
+        '[\n  "A=1",  # one\n  "ConfigKey=old",\n]',
+        '"""\nA=1\nConfigKey=old\n"""',
+        "'ParameterKey=A,ParameterValue=1 ParameterKey=ConfigKey,ParameterValue=old'",
+    ],
+)
+def test_every_form_of_overrides_that_sam_takes_is_understood(value: str) -> None:
+    before = (
+        f"version = 0.1\n[default.deploy.parameters]\nparameter_overrides = {value}\nregion = 'r'\n[other]\na = 1\n"
+    )
+    text = with_parameters(before, OURS)
+    assert parameters(text) == {"A": "1", **OURS}
+    assert tomllib.loads(text)["default"]["deploy"]["parameters"]["region"] == "r"
+    assert tomllib.loads(text)["other"] == {"a": 1}
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n[default.build.parameters]\ncached = true"])
+def test_a_table_without_overrides_gets_them(end: str) -> None:
+    text = with_parameters(f"version = 0.1\n[default.deploy.parameters]\nstack_name = 'x'{end}", OURS)
+    assert parameters(text) == OURS
+    assert tomllib.loads(text)["default"]["deploy"]["parameters"]["stack_name"] == "x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[default]\ndeploy = {parameters = {region = 'r'}}\n",
+        "[default.deploy]\nparameters.region = 'r'\n",
+        "[default.deploy.parameters]\nparameter_overrides = 7\n",
+        "default = 3\n",
+        "no toml",
+    ],
+)
+def test_a_file_that_cannot_be_changed_safely_is_left_to_its_owner(text: str) -> None:
+    with pytest.raises(
+        PublishError, match=r'cannot be changed safely(?s:.)*yourself:\nparameter_overrides = "ConfigKey='
+    ):
+        with_parameters(text, OURS)
+
+
+def test_a_text_that_only_looks_like_the_table_is_not_changed() -> None:
+    """With ours in the real table already, nothing but the note would differ."""
+    note = '[notes]\nold = """\n[default.deploy.parameters]\nparameter_overrides = "A=1"\n"""\n'
+    with pytest.raises(PublishError, match="its form is unusual"):
+        with_parameters(note + with_parameters("", OURS).replace("version = 0.1\n", ""), OURS)
+
+
+names = st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True)
+values = st.text(st.characters(codec="utf-8", exclude_characters="\\\"'`$", exclude_categories=["C", "Z"]), max_size=12)
+
+
+@given(st.dictionaries(names, values, max_size=4), st.dictionaries(names, values, max_size=4))
+def test_ours_win_over_theirs_and_theirs_stay(theirs: dict[str, str], ours: dict[str, str]) -> None:
+    text = f"[default.deploy.parameters]\nparameter_overrides = {json.dumps(overrides(theirs), ensure_ascii=False)}\n"
+    assert parameters(with_parameters(text, ours)) == {**theirs, **ours}
+
+
+def test_samconfig_and_build_are_not_for_git() -> None:
+    ignored = (Path(__file__).parents[2] / ".gitignore").read_text().splitlines()
+    assert {"/samconfig.toml", "/build/", "/.aws-sam/"} <= set(ignored)

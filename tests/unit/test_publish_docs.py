@@ -1,0 +1,93 @@
+"""docs/deploy.md against the template and against arithmetic."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.package.build import ROOT
+from infra.package.manifest import Artifact, BuildManifest
+from infra.publish.fit import Buckets
+from infra.publish.release import release_of
+
+PAGE = (ROOT / "docs" / "deploy.md").read_text()
+TEMPLATE = (ROOT / "template.yaml").read_text()
+
+
+def parameters() -> dict[str, str]:
+    """Of the template, each with its text."""
+    section = re.search(r"^Parameters:\n(.*?)^\w", TEMPLATE, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    found = re.split(r"^  (\w+):\n", section[1], flags=re.MULTILINE)[1:]
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
+def rows(heading: str) -> list[list[str]]:
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+
+
+def test_every_parameter_of_the_template_is_explained() -> None:
+    explained = {name for row in rows("What is created") for name in re.findall(r"`([A-Z]\w+)`", row[0])}
+    assert explained == set(parameters())
+
+
+def test_the_defaults_that_are_shown_are_the_templates() -> None:
+    texts = parameters()
+    shown = 0
+    for row in rows("What is created"):
+        names = re.findall(r"`([A-Z]\w+)`", row[0])
+        values = [value.strip(" `") for value in row[1].split(",")]
+        if names and len(values) == len(names) and re.fullmatch(r"[\w.-]*\d[\w.-]*|create", values[0]):
+            defaults = [re.search(r"^    Default: \"?([^\"\n]*)", texts[name], re.MULTILINE) for name in names]
+            assert [default and default[1] for default in defaults] == values
+            shown += len(names)
+    assert shown >= 15
+
+
+def test_published_parameters_are_parameters_of_the_template_and_fit_their_patterns() -> None:
+    names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
+    build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
+    buckets = Buckets("landing", "raw-events/", "lake")
+    release = release_of(build, config_key="config-0a1b.json", buckets=buckets, place=("arts", "some/prefix/"))
+    texts = parameters()
+    assert set(release.parameters) <= set(texts)
+    for name, value in release.parameters.items():
+        pattern = re.search(r"^    AllowedPattern: (.+)$", texts[name], re.MULTILINE)
+        allowed = re.search(r"^    AllowedValues: \[(.+)\]$", texts[name], re.MULTILINE)
+        assert pattern is None or re.fullmatch(pattern[1], value)
+        assert allowed is None or value in allowed[1].split(", ")
+
+
+def tables_of_costs() -> list[list[list[str]]]:
+    """Each ends with its sum."""
+    tables: list[list[list[str]]] = [[]]
+    for row in rows("What it costs"):
+        if row[0] == "what":
+            tables.append([])
+        elif not row[0].startswith("-"):
+            tables[-1].append(row)
+    return tables[1:]
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", "").replace("*", ""))
+
+
+@pytest.mark.parametrize("table", tables_of_costs())
+def test_the_costs_are_added_up_correctly(table: list[list[str]]) -> None:
+    *items, total = table
+    for what, quantity, price, amount in items:
+        assert number(amount) == pytest.approx(number(quantity) * number(price), abs=0.00501), what
+    assert number(total[3]) == pytest.approx(sum(number(item[3]) for item in items), abs=0.001)
+
+
+def test_the_number_of_alarms_is_the_templates() -> None:
+    (alarms,) = [row[1] for row in rows("What is created") if row[0] == "CloudWatch"]
+    assert alarms.startswith(f"{TEMPLATE.count('Type: AWS::CloudWatch::Alarm')} alarms")
+
+
+def test_the_files_that_the_template_ships_are_those_that_are_packed() -> None:
+    shipped = set(re.findall(r"CodeUri: build/functions/(\w+)\.zip", TEMPLATE))
+    assert shipped == {file.parent.name for file in Path(ROOT / "functions").glob("*/handler.py")}
+    assert TEMPLATE.count("SkipBuild: true") == len(shipped)
