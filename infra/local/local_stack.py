@@ -38,11 +38,14 @@ class LocalStack:
         self.folder = folder
         self.stack = stack
         self.calls = LocalCalls(aws.endpoint)
+        self.release_id = ""
+        """Of what was deployed first."""
         self._log = log
         self._template: Mapping[str, Any] = {}
         self._parameters: dict[str, str] = {}
         self._resources: dict[str, str] = {}
         self._principals: dict[str, str] = {}
+        self._clients: dict[tuple[str, str], Any] = {}
         self._shipping = LogShipping(folder / "logs", aws.client, log)
         self.jobs = JobRunner(aws, folder, self._shipping, self.calls.report_run, log)
         self.functions = FunctionsRunner(
@@ -89,7 +92,10 @@ class LocalStack:
         return self.jobs.orders
 
     def client(self, service: str, principal: str = OPERATOR) -> Any:
-        return self.aws.client(service, principal)
+        """Always the same one for the same two."""
+        if (service, principal) not in self._clients:
+            self._clients[service, principal] = self.aws.client(service, principal)
+        return self._clients[service, principal]
 
     def runs(self) -> list[dict[str, Any]]:
         """The job's runs, the newest first, as ListJobRuns has them."""
@@ -272,6 +278,7 @@ def local_stack(
         running = LocalStack(aws, folder, Stack(aws, STACK_NAME), log, retry_after_secs=retry_after_secs)
         stack.callback(running.close)
         running.start()
+        running.release_id = made.id
         running.deploy(template or translate(TEMPLATE, made.codes), {**made.parameters, **(parameters or {})})
         (folder / "endpoints.json").write_text(json.dumps({"endpoint": aws.endpoint, **running.resources}, indent=1))
         yield running

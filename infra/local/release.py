@@ -11,7 +11,8 @@ from infra.local.process import CHECKOUT, LocalAws
 from infra.package.build import package, sources_sha256
 from infra.package.errors import PackageError
 from infra.package.manifest import read_manifest
-from infra.publish.publish import publish
+from infra.publish.publish import go_back, publish
+from infra.publish.release import Release
 
 FOLDER = CHECKOUT / "build" / "local"
 """Beside build/, which is for the machines that one deploys to."""
@@ -26,6 +27,7 @@ CODE = "deployed-code"
 class LocalRelease:
     """`codes`: the s3:// URI of each function's zip by its logical id."""
 
+    id: str
     parameters: Mapping[str, str]
     codes: Mapping[str, str]
 
@@ -38,12 +40,24 @@ def release(aws: LocalAws, config: Path, folder: Path, packed_root: Path) -> Loc
     root = _linked(folder / "release", packed_root, (*LINKED, "build"))
     with adopted(aws.environment("operator")):
         published = publish(root, config, f"s3://{ARTIFACTS}", variables()).release
+    return _as_deployed(aws, published, root)
+
+
+def earlier_release(aws: LocalAws, release_id: str, folder: Path) -> LocalRelease:
+    """What `make rollback` brings back. `folder`: nobody else's. Raises BlizzardError."""
+    with adopted(aws.environment("operator")):
+        found = go_back(folder, release_id, f"s3://{ARTIFACTS}", variables())
+    return _as_deployed(aws, found, folder)
+
+
+def _as_deployed(aws: LocalAws, published: Release, root: Path) -> LocalRelease:
+    """Upload what `sam deploy` would."""
     s3 = aws.client("s3", "operator")
     codes = {}
     for artifact in published.functions:
         s3.put_object(Bucket=CODE, Key=artifact.key, Body=(root / "build" / artifact.file).read_bytes())
         codes[f"{artifact.name.capitalize()}Function"] = f"s3://{CODE}/{artifact.key}"
-    return LocalRelease(published.parameters, codes)
+    return LocalRelease(published.id, published.parameters, codes)
 
 
 def packed(machine: str, root: Path = FOLDER) -> Path:

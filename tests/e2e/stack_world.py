@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from blizzard.dead_letters import DeadLetters
@@ -65,7 +66,7 @@ class StackWorld:
 
     # What is there
 
-    @property
+    @cached_property
     def lake(self) -> S3Store:
         return S3Store(self.stack.lake, "events/", S3Settings.from_environment(self.stack.aws.environment()))
 
@@ -101,6 +102,10 @@ class StackWorld:
         """The oldest first."""
         found = [run for run in self.stack.runs() if _seconds(run["createdAt"]) >= ts]
         return sorted(found, key=lambda run: _seconds(run["createdAt"]))
+
+    def job_log_since(self, ts: float) -> str:
+        lines = (line for line in self.stack.logs("job").splitlines() if line.startswith('{"ts": '))
+        return "\n".join(line for line in lines if _seconds(datetime.fromisoformat(json.loads(line)["ts"])) >= ts)
 
     # What one waits for
 

@@ -67,7 +67,7 @@ def _bucket(request: Mapping[str, Any], bucket: str, query: Mapping[str, str]) -
     elif request["method"] == "HEAD":
         yield Call("s3:ListBucket", resource)
     else:
-        yield Call("s3:ListBucket", resource, {"s3:prefix": query.get("prefix", "")})
+        yield Call("s3:ListBucket", resource, {"s3:prefix": query["prefix"]} if "prefix" in query else {})
 
 
 def _sqs(request: Mapping[str, Any]) -> Iterator[Call]:
