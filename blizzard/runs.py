@@ -174,14 +174,14 @@ def _unreadable(pipeline: str, number: int, found: str) -> UnreadableState:
 
 
 class RunLog:
-    """One pipeline's records below `_blizzard/{pipeline}_runs/` of the table's store. `new_id` gives a short unique
-    text."""
+    """One pipeline's records below `_blizzard/_runs/{pipeline}/` of the table's store, where no source's state can lie:
+    names do not begin with `_`. `new_id` gives a short unique text."""
 
     def __init__(self, store: ObjectStore, pipeline: str, new_id: Callable[[], str]) -> None:
         self._store = store
         self._pipeline = pipeline
         self._new_id = new_id
-        self._folder = f"_blizzard/{pipeline}_runs/"
+        self._folder = f"_blizzard/_runs/{pipeline}/"
 
     def latest(self) -> RunRecord | None:
         """None before the first one, and after they were wiped. Raises UnreadableState."""
@@ -212,7 +212,6 @@ class RunLog:
 
     def _numbers(self) -> list[int]:
         try:
-            # A source may be called `runs`: its own folders lie beside the records.
             keys = [info.key for info in self._store.list(self._folder, recursive=False)]
         except BucketMissing:
             return []

@@ -94,7 +94,7 @@ class Workers:
     max_executors: int
 
 
-def on_emr_serverless(workers: Workers, *, archive_uri: str, log_store_uri: str) -> Mapping[str, str]:
+def on_emr_serverless(workers: Workers, *, archive_uri: str, log_store_uri: str, region: str) -> Mapping[str, str]:
     """For a run on EMR Serverless, which brings Spark, Delta and S3A. Everything is said with each start: what stands
     at the application is replaced by one release and merged by the next."""
     return everywhere() | {
@@ -103,6 +103,10 @@ def on_emr_serverless(workers: Workers, *, archive_uri: str, log_store_uri: str)
         "spark.archives": f"{archive_uri}#{PurePath(DEPENDENCIES).name}",
         "spark.emr-serverless.driverEnv.PYTHONPATH": DEPENDENCIES,
         "spark.executorEnv.PYTHONPATH": DEPENDENCIES,
+        # Nothing promises that the workers' environment says where they are.
+        "spark.emr-serverless.driverEnv.AWS_REGION": region,
+        "spark.executorEnv.AWS_REGION": region,
+        "spark.hadoop.fs.s3a.endpoint.region": region,
         # The defaults are a driver of 4 cores, three executors of 4 cores at once, and no upper limit.
         "spark.driver.cores": str(workers.driver_cores),
         "spark.driver.memory": workers.driver_memory,

@@ -1,15 +1,16 @@
 """The sweep: list a source above its watermarks (or, late, below them) and append what no event announced."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
 from blizzard.checkpoint import FINISHED, Checkpoint
 from blizzard.errors import RetryableError
+from blizzard.late_cursor import Epoch, Ground, LateCursor, Place, Run, listing_of, open_partitions
 from blizzard.manifest import Closing, Entry, FoundBy, Manifest, SettleMark, Sweep
 from blizzard.storage.base import ObjectInfo, ObjectStore
-from blizzard.watermark import Settling, join, partition_of, prefix_of, split
+from blizzard.watermark import Settling, join, prefix_of, split
 
 SEGMENT_ENTRIES = 5_000
 """Entries after which a sweep appends what it has: about 1 MB of JSON."""
@@ -40,13 +41,17 @@ class Window(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SweepRules:
-    """A source's settings as far as sweeping needs them. `window` None: every partition stays open."""
+    """A source's settings as far as sweeping needs them. `window` None: every partition stays open.
+
+    `written` is what `matches` and `window` were made of, for sweeps to notice that it has changed.
+    """
 
     matches: Callable[[str], bool]
     window: Window | None = None
     lookback: int = 1
     settle_delay_secs: float = 60.0
     late_overlap_secs: float = 86_400.0
+    written: str = field(default="", compare=False)
 
     def folder_of(self, partition: str) -> str | None:
         return None if self.window is None else self.window.folder_of(partition)
@@ -68,10 +73,12 @@ class SweepReport:
     partitions: int
     segments: tuple[int, ...]
     complete: bool
-    """False when time ran out; the next sweep goes on from the marks of this one."""
+    """False when time ran out; the next sweep goes on from the marks of this one, a late one from its `cursor`."""
     unannounced: int = 0
     """Those of `missed` whose event is overdue and hardly comes any more: found by a watermark sweep, older than the
     settle delay and EVENT_GRACE_SECS, and of a time when the source was watched already."""
+    cursor: LateCursor | None = None
+    """Where a late sweep stopped that is not complete."""
 
 
 @dataclass(slots=True)
@@ -122,6 +129,7 @@ class Sweeper:
         self._pending_files: set[tuple[str, str]] = set()
         self._relies_on = self._floor = checkpoint.position.segment
         self._chain: str | None = None
+        self._run = (checkpoint.position.unbroken_since, checkpoint.position.chain)
         self._read_unconsumed()
         self._known = set(checkpoint.files).union(path for path, _ in self._pending_files)
         self._pending = _Pending()
@@ -138,6 +146,7 @@ class Sweeper:
                 )
             first = item.segment.number if first is None else first
             self._rest_on(first, item.segment.number, item.chain)
+            self._run = (item.unbroken_since, item.chain)
             self._pending_files.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
             if item.segment.sweep is not None and item.marks_hold:
                 self._settling.apply(item.segment.sweep)
@@ -170,25 +179,48 @@ class Sweeper:
         return self._report(Kind.WATERMARK, complete=complete)
 
     def late_sweep(
-        self, ingested_since: Callable[[float], Iterable[tuple[str, str]]], *, announce: bool = True
+        self,
+        ingested_since: Callable[[float], Iterable[tuple[str, str]]],
+        *,
+        announce: bool = True,
+        cursor: LateCursor | None = None,
     ) -> SweepReport:
         """List the open partitions whole for what was modified since the last late sweep.
 
         Also above their watermarks: they may be higher by now than this sweep's checkpoint knows.
         `ingested_since(ts)` gives path and etag of what is known to be committed at or after `ts`; it only spares the
         table questions and may know nothing. Without `announce` a sweep that finds nothing leaves no trace.
+        `cursor` is where the one before ran out of time: the two are one sweep then, that began with the first of them.
+        What has changed since in a way that could hide a file makes this one begin anew.
         """
-        previous = self._settling.late_swept_ts
-        since = float("-inf") if previous is None else previous - self._rules.late_overlap_secs
+        place, epoch = self._begin_late(cursor)
+        since = float("-inf") if epoch.since_ts is None else epoch.since_ts
         known = self._pending_files.union(ingested_since(since))
-        complete = True
-        for partition in self._open_partitions():
-            if self._out_of_time() or not self._sweep_whole(partition, since, known):
-                complete = False
+        stopped: Place | None = None
+        for partition in self._open_partitions(place.partition):
+            after = place.after if partition == place.partition else None
+            stopped = self._sweep_whole(Place(partition, after), since, known)
+            if stopped is not None:
                 break
-        says = complete and (announce or bool(self._missed))
-        self._flush(late_swept_ts=self._started_ts if says else None)
-        return self._report(Kind.LATE, complete=complete)
+        says = stopped is None and (announce or bool(self._missed))
+        self._flush(late_swept_ts=epoch.started_ts if says else None)
+        return self._report(
+            Kind.LATE, complete=stopped is None, cursor=None if stopped is None else self._cursor(stopped, epoch)
+        )
+
+    def _begin_late(self, cursor: LateCursor | None) -> tuple[Place, Epoch]:
+        """Where to begin, and the sweep that this one is a part of."""
+        previous, closed_through = self._settling.late_swept_ts, self._settling.closed_through
+        since_ts = None if previous is None else previous - self._rules.late_overlap_secs
+        listing = listing_of(self._source, self._rules.written)
+        epoch = Epoch(self._started_ts, since_ts, listing, closed_through)
+        run = Run(self._run[0], self._floor - 1, self._run[1])
+        if cursor is None or not (cursor.epoch.goes_on(epoch, self._settling) and run.holds(cursor.ground)):
+            return Place(), epoch
+        return cursor.place, replace(cursor.epoch, closed_through=closed_through)
+
+    def _cursor(self, place: Place, epoch: Epoch) -> LateCursor:
+        return LateCursor(place, epoch, Ground(self._relies_on, self._floor - 1, self._run[1]))
 
     def _out_of_time(self) -> bool:
         now_ts = self._clock()
@@ -196,18 +228,10 @@ class Sweeper:
             self._still_sweeping(now_ts)
         return now_ts >= self._deadline_ts
 
-    def _open_partitions(self) -> Iterator[str]:
-        """Every folder that is not closed, found by listing folders, not files."""
-        return self._walk("")
-
-    def _walk(self, prefix: str) -> Iterator[str]:
-        partition = partition_of(prefix)
-        if self._settling.closed(partition):
-            return
-        self._partitions += 1
-        yield partition
-        for child in self._source.list_folders(prefix):
-            yield from self._walk(child)
+    def _open_partitions(self, start: str = "") -> Iterator[str]:
+        for partition in open_partitions(self._source, self._settling, start):
+            self._partitions += 1
+            yield partition
 
     def _sweep_partition(self, partition: str, quiet: dict[str, bool]) -> bool:
         """List one partition above its watermark. False when time ran out."""
@@ -229,16 +253,22 @@ class Sweeper:
         quiet[partition] = calm and not found
         return True
 
-    def _sweep_whole(self, partition: str, since: float, known: set[tuple[str, str]]) -> bool:
-        """Take what was modified since; the etag tells a file that was overwritten from one that is known."""
-        for info in self._list(partition, after=None):
+    def _sweep_whole(self, place: Place, since: float, known: set[tuple[str, str]]) -> Place | None:
+        """Take what was modified since; the etag tells a file that was overwritten from one that is known.
+
+        How far it came when time ran out, None when it did not.
+        """
+        if self._out_of_time():
+            return place
+        for info in self._list(place.partition, after=place.after):
             if self._out_of_time():
-                return False
+                return place
             if info.modified_ts >= since and self._rules.matches(info.key) and (info.key, info.etag) not in known:
                 self._take(info, FoundBy.LATE)
             if len(self._pending.entries) >= self._segment_entries:
                 self._flush()
-        return True
+            place = Place(place.partition, split(info.key)[1])
+        return None
 
     def _list(self, partition: str, *, after: str | None) -> Iterator[ObjectInfo]:
         start_after = join(partition, after) if after is not None else ""
@@ -291,7 +321,7 @@ class Sweeper:
         ready = [f for f in dated if not restless or f < min(restless)]
         return Closing(base, max(ready)) if ready else None
 
-    def _report(self, kind: Kind, *, complete: bool) -> SweepReport:
+    def _report(self, kind: Kind, *, complete: bool, cursor: LateCursor | None = None) -> SweepReport:
         return SweepReport(
             kind,
             self._started_ts,
@@ -302,6 +332,7 @@ class Sweeper:
             tuple(self._segments),
             complete,
             self._unannounced,
+            cursor,
         )
 
 

@@ -10,6 +10,7 @@ from blizzard import fields
 from blizzard.checkpoint import Checkpoint
 from blizzard.errors import BlizzardError, NotFound
 from blizzard.identity import Identity, read_copy
+from blizzard.late_cursor import LateCursor, decode_cursor
 from blizzard.log import Log
 from blizzard.manifest import Manifest
 from blizzard.partition import TimeTemplate
@@ -29,6 +30,7 @@ def sweep_rules(
         lookback=lookback,
         settle_delay_secs=settle_delay_secs,
         late_overlap_secs=late_overlap_secs,
+        written=json.dumps([pattern, prefix_template]),
     )
 
 
@@ -92,6 +94,7 @@ def _reports(document: dict[str, Any]) -> SweepReports:
 
 
 def _report(document: dict[str, Any]) -> SweepReport:
+    cursor = document.get("cursor")
     return SweepReport(
         kind=Kind(document["kind"]),
         started_ts=fields.number(document["started_ts"]),
@@ -102,6 +105,7 @@ def _report(document: dict[str, Any]) -> SweepReport:
         segments=tuple(fields.natural(number) for number in fields.array(document["segments"])),
         complete=document["complete"] is True,
         unannounced=fields.natural(document.get("unannounced", 0)),
+        cursor=None if cursor is None else decode_cursor(fields.mapping(cursor)),
     )
 
 
@@ -143,11 +147,13 @@ class SourceSweep:
 
         `announce`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: if the file was just read.
         `claim`: what to say if it takes long; it is taken back if the sweep fails. Raises BlizzardError.
+        A late sweep goes on where the last one ran out of time, unless it has all the time that it needs itself.
         """
         reports = reports or self.reports()
+        cursor = reports.late.cursor if reports.late is not None and deadline_ts < float("inf") else None
         claiming = _Claiming(self, reports, claim)
         try:
-            report = self._swept(kind, announce, deadline_ts, reports.watched_since_ts, claiming.look)
+            report = self._swept(kind, announce, deadline_ts, reports.watched_since_ts, claiming.look, cursor)
         except BlizzardError:
             claiming.give_up()
             raise
@@ -171,6 +177,7 @@ class SourceSweep:
         deadline_ts: float,
         watched_since_ts: float | None,
         still_sweeping: Callable[[float], None],
+        cursor: LateCursor | None,
     ) -> SweepReport:
         checkpoint = self.checkpoint()
         sweeper = Sweeper(
@@ -187,7 +194,9 @@ class SourceSweep:
         if kind is Kind.LATE:
             receipts = Receipts(self.state, self.identity.state_prefix)
             return sweeper.late_sweep(
-                lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts).items(), announce=announce
+                lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts).items(),
+                announce=announce,
+                cursor=cursor,
             )
         return sweeper.watermark_sweep()
 

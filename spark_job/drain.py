@@ -1,5 +1,9 @@
-"""A run that drains: every source in turn until nothing is left, and for a while longer where its pipeline lingers."""
+"""A run that drains: every source in turn until nothing is left, and for a while longer where its pipeline lingers.
 
+It may have a time after which it ends, whatever is left.
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Protocol
@@ -49,6 +53,8 @@ class _Turn:
         self.job = job
         self.news_ts = clock()
         self.idle = self.ended = self.failed = False
+        self.served = False
+        """Whether it got on, or was found to have nothing to do. Duplicates that were passed over are neither."""
         self._to_be_swept = sweep
         self._sweep_failed = False
         self._log = log
@@ -67,9 +73,13 @@ class _Turn:
             self.ended = self.failed = True
         return not (self.ended or self.idle)
 
-    def end(self, *, stopped: bool) -> None:
+    def end(self, *, stopped: bool, time_is_up: bool = False) -> None:
         self.ended = True
-        self._log("stopped" if stopped else "drained", source=self.job.source_id, **asdict(self.job.ingest.totals))
+        said = {"source": self.job.source_id, **asdict(self.job.ingest.totals)}
+        if time_is_up:
+            self._log("time_is_up", **said)
+        else:
+            self._log("stopped" if stopped else "drained", **said)
         if self._sweep_failed:
             self.failed = True
             self._say_failed(
@@ -86,6 +96,7 @@ class _Turn:
             self._leave_alone(None)
             return
         self._failures = 0
+        self.served = self.served or step in (Step.IDLE, Step.COMMITTED)
         self.idle = step is Step.IDLE
         if self.idle:
             self._next_ts = self._clock() + POLL_SECS
@@ -117,24 +128,37 @@ def drain_all(
     stopping: Callable[[], bool],
     clock: Callable[[], float],
     wait: Callable[[float], object],
+    max_secs: float = math.inf,
 ) -> tuple[bool, bool]:
     """Turn by turn, so that no source waits for another's steady traffic or linger. One that fails does not keep the
     others from being drained. Says whether any source failed, and whether one was stopped before its backlog was gone.
 
-    `wait` for seconds returns early when the run is to stop.
+    `wait` for seconds returns early when the run is to stop. After `max_secs` no step is begun, except for a
+    source that has not got on yet: however long the others' steps are, each source moves or is seen to have nothing to
+    do. To end so is neither to fail nor to be stopped.
     """
+    until_ts = clock() + max_secs
     turns = [_Turn(job, sweep=sweep, log=log, clock=clock) for job in jobs]
     while not stopping() and not all(turn.ended for turn in turns):
         busy = False
         for turn in turns:
-            busy = (not stopping() and turn.take()) or busy
+            due = clock() < until_ts or not turn.served
+            busy = (due and not stopping() and turn.take()) or busy
         _end_those_that_are_done(turns, clock())
-        if not busy and not all(turn.ended for turn in turns):
+        if clock() >= until_ts and all(turn.served or turn.ended for turn in turns):
+            _end_by_time(turns)
+        elif not busy and not all(turn.ended for turn in turns):
             wait(POLL_SECS)
     unfinished = [turn for turn in turns if not turn.ended]
     for turn in unfinished:
         turn.end(stopped=not turn.idle)
     return any(turn.failed for turn in turns), any(not turn.idle for turn in unfinished)
+
+
+def _end_by_time(turns: Sequence[_Turn]) -> None:
+    for turn in turns:
+        if not turn.ended:
+            turn.end(stopped=False, time_is_up=True)
 
 
 def _end_those_that_are_done(turns: Sequence[_Turn], now_ts: float) -> None:

@@ -6,6 +6,7 @@ if __package__ in (None, ""):  # spark-submit runs the file by itself and puts o
     sys.path[0] = sys.path[0].removesuffix("/spark_job")
 
 import argparse
+import math
 import signal
 import threading
 import time
@@ -31,7 +32,7 @@ EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job. 0: all went well; 1: a source failed, and said so in the log; 2: the configuration is wrong; 130: a
     signal ended it before the backlog was gone."""
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     log = stdout_log(time.time)
     stop = threading.Event()
     _listen(stop)
@@ -47,9 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BlizzardError as error:
         log("configuration_unreadable", error=str(error))
         return EXIT_CONFIG
-    run = run_once if options.once else run_on
     try:
-        return run(jobs, options.sweep, log, stop)
+        if options.once:
+            return run_once(jobs, options.sweep, log, stop, max_secs=options.max_secs or math.inf)
+        return run_on(jobs, options.sweep, log, stop)
     except Exception as error:
         log("job_failed", kind=type(error).__name__, error=str(error)[:2000])
         raise
@@ -66,15 +68,28 @@ def _config(uri: str, environ: Mapping[str, str], s3: S3Settings) -> Config:
     return parse_config(read_text(uri, s3), environ, name=uri, folder=folder)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="blizzard-job", description="Ingest the backlog of every source into Delta.")
     parser.add_argument("--config", required=True, help="path or s3:// URI of the configuration")
     parser.add_argument("--pipeline", action="append", help="only this pipeline (may be given more than once)")
     parser.add_argument("--sweep", action="store_true", help="also sweep the sources, where no sweeper does")
     parser.add_argument("--once", action="store_true", help="drain what is there, linger, and end")
+    parser.add_argument(
+        "--max-secs", type=seconds, default=0.0, metavar="SECS", help="with --once: then begin no new step; 0: no limit"
+    )
     parser.add_argument("--jars", help="folder of Delta's jars, where spark-submit did not bring them")
     parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="one more setting")
-    return parser
+    options = parser.parse_args(arguments)
+    if options.max_secs and not options.once:
+        parser.error("--max-secs: expected --once beside it; without it the job runs until a signal")
+    return options
+
+
+def seconds(text: str) -> float:
+    secs = float(text)
+    if not 0 <= secs < math.inf:
+        raise ValueError(text)
+    return secs
 
 
 def _jobs(
@@ -96,9 +111,19 @@ def _jobs(
     ]
 
 
-def run_once(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
-    """Drain the sources, and linger where the pipeline says so."""
-    failed, stopped = drain_all(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=stop.wait)
+def run_once(
+    jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event, *, max_secs: float = math.inf
+) -> int:
+    """Drain the sources, and linger where the pipeline says so; for at most `max_secs` and the step in hand."""
+    failed, stopped = drain_all(
+        jobs,
+        sweep=sweep,
+        log=log,
+        stopping=stop.is_set,
+        clock=time.monotonic,
+        wait=stop.wait,
+        max_secs=max_secs,
+    )
     if failed:
         return EXIT_FAILED
     return EXIT_STOPPED if stopped else EXIT_WELL

@@ -1,5 +1,6 @@
 """What follows from a record and from what was found out: the next record. No I/O, no clock."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,11 +22,15 @@ _NOTHING: Mapping[str, SourceMark] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How failures are answered. The n-th in a row waits `backoff_secs` * 2^(n-1), at most `max_backoff_secs`."""
+    """How failures are answered. The n-th in a row waits `backoff_secs` * 2^(n-1), at most `max_backoff_secs`.
+
+    A run that lasted `run_secs` may have ended by itself before its backlog was gone.
+    """
 
     max_failures: int = 5
     backoff_secs: float = 60.0
     max_backoff_secs: float = 3600.0
+    run_secs: float = math.inf
 
 
 class Hold(StrEnum):
@@ -124,7 +129,25 @@ def after(record: RunRecord, state: RunState | None, backlog: Backlog, now_ts: f
     if backlog.left_behind:
         stuck = f"the run succeeded and consumed nothing of {', '.join(backlog.left_behind)}, though files wait there"
         return _failed(record, stuck, record.failures + 1, now_ts, policy)
-    return replace(record, number=record.number + 1, phase=Phase.SUCCEEDED, failures=0, reason=None, ended_ts=now_ts)
+    return replace(
+        record,
+        number=record.number + 1,
+        phase=Phase.SUCCEEDED,
+        failures=0,
+        reason=None,
+        ended_ts=now_ts,
+        marks=_looked_at(record, backlog, now_ts, policy),
+    )
+
+
+def _looked_at(record: RunRecord, backlog: Backlog, now_ts: float, policy: Policy) -> Mapping[str, SourceMark]:
+    """The marks of those sources of which the run is known to have looked at everything: all, unless its time was up.
+    Then those where it could not get on any further."""
+    if record.started_ts is not None and now_ts - record.started_ts < policy.run_secs:
+        return record.marks
+    now = backlog.marks
+    stayed = {name: mark for name, mark in record.marks.items() if name in now and mark.same_place(now[name])}
+    return MappingProxyType(stayed)
 
 
 def resumed(latest: RunRecord) -> RunRecord | None:

@@ -32,7 +32,7 @@ class Dispatched:
     failed: int = 0
     hold: Hold | None = None
     backlog: Backlog | None = None
-    error: BlizzardError | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,14 @@ class Dispatcher:
             )
             self._read_for_the_record(found)
         return found
+
+    def started(self, run_id: str) -> bool:
+        """Whether the newest record is about this run; one that cannot be read is about none."""
+        try:
+            latest = self._runs.latest()
+        except BlizzardError:
+            return False  # to dispatch the pipeline says what is wrong
+        return latest is not None and latest.run_id == run_id
 
     def _go(self, found: Dispatched) -> bool:
         """Whether a record was written."""

@@ -15,6 +15,11 @@ T = TypeVar("T")
 class TransientError(Exception):
     """An attempt failed for a reason that may pass; never leaves this package."""
 
+    def __init__(self, said: str, advice: str = "") -> None:
+        super().__init__(said)
+        self.advice = advice
+        """What else than waiting may help, as a sentence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -48,5 +53,6 @@ class Retry:
     def _unavailable(self, what: str, last: TransientError) -> StorageUnavailable:
         return StorageUnavailable(
             f"{what}: given up after {self.max_attempts} attempts, the last one failed with: {last}. "
-            "Try again later; the source's `retries` (AWS_MAX_ATTEMPTS for the collector) set the limit."
+            f"{last.advice or 'Try again later.'} In the job and the sweeper `retries` of the source is the limit of "
+            "attempts, elsewhere AWS_MAX_ATTEMPTS."
         )

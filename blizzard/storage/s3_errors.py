@@ -73,7 +73,9 @@ def _without_answer(call: Call, error: Exception) -> Exception:
     from botocore import exceptions as boto  # type: ignore[import-untyped]
 
     said = f"{type(error).__name__}: {error}"
-    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError, boto.IncompleteReadError)):
+    if isinstance(error, boto.ConnectionError):
+        return TransientError(said, _not_reached(str(error.kwargs.get("endpoint_url", ""))))
+    if isinstance(error, (boto.HTTPClientError, boto.IncompleteReadError)):
         return TransientError(said)
     if isinstance(error, boto.FlexibleChecksumError):
         return TransientError(said)
@@ -83,6 +85,11 @@ def _without_answer(call: Call, error: Exception) -> Exception:
             "AWS_SECRET_ACCESS_KEY, a profile, or a role."
         )
     return StorageError(f"{call}: {said}")
+
+
+def _not_reached(url: str) -> str:
+    endpoint = "/".join(url.split("/")[:3]) or "the endpoint"
+    return f"Try again later, or correct {endpoint}, which AWS_ENDPOINT_URL or AWS_REGION chose."
 
 
 def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Exception:

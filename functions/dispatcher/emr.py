@@ -35,7 +35,6 @@ _BUSY = frozenset(
         "RequestTimeoutException",
         "InternalServerException",
         "ServiceUnavailableException",
-        "ServiceQuotaExceededException",
         "ExpiredToken",
         "ExpiredTokenException",
         "RequestExpired",

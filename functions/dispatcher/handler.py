@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.logging import Logger
@@ -14,11 +14,15 @@ from blizzard.dispatch.dispatcher import Dispatched
 from blizzard.environment import variables
 from blizzard.errors import RetryableError
 from functions.dispatcher.composition import Dispatch, make_dispatch
-from functions.dispatcher.triggers import JobStateChanged, UnknownEvent, Wakes, read_trigger
+from functions.dispatcher.triggers import JobStateChanged, UnknownEvent, UnnamedRunChanged, Wakes, read_trigger
 from functions.runtime import FunctionLog, make_runtime, metrics_namespace, warm_up
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+
+RESERVE_SECS = 20.0
+"""Of the function's own time: with less than that no further pipeline is begun. Most take a second; one whose calls
+are throttled or time out may take that long."""
 
 logger = Logger(service="dispatcher")
 log = FunctionLog(logger)
@@ -38,14 +42,20 @@ def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
     except UnknownEvent as error:
         _log_error("event_unknown", error=str(error))
         raise
+
+    def remaining_secs() -> float:
+        return context.get_remaining_time_in_millis() / 1000
+
     if isinstance(trigger, Wakes):
-        return _woken(trigger)
-    if not isinstance(trigger, JobStateChanged):
-        _all_or_error(dispatch().pipelines())
+        return _woken(trigger, remaining_secs)
+    if isinstance(trigger, UnnamedRunChanged):
+        _all_or_error(dispatch().that_started(trigger.run_id) or dispatch().round(), remaining_secs)
+    elif not isinstance(trigger, JobStateChanged):
+        _all_or_error(dispatch().round(), remaining_secs)
     elif trigger.pipeline is None or trigger.pipeline not in dispatch().pipelines():
         log.info("run_ignored", run=trigger.name, state=trigger.state)
     else:
-        _all_or_error([trigger.pipeline])
+        _all_or_error([trigger.pipeline], remaining_secs)
     return {}
 
 
@@ -55,28 +65,40 @@ def dispatch() -> Dispatch:
     return make_dispatch(make_runtime(variables(), log))
 
 
-def _woken(wakes: Wakes) -> dict[str, Any]:
+def _woken(wakes: Wakes, remaining_secs: Callable[[], float]) -> dict[str, Any]:
     for message_id, error in wakes.bad.items():
         log.warning("message_bad", message_id=message_id, error=error)
     known = dispatch().pipelines()
     for name in wakes.messages.keys() - set(known):
         log.warning("pipeline_unknown", pipeline=name)
-    failed = {found.pipeline for found in _dispatched(name for name in wakes.messages if name in known) if found.error}
-    again = [*wakes.bad, *(message_id for name in failed for message_id in wakes.messages[name])]
+    failed, put_off = _dispatched((name for name in wakes.messages if name in known), remaining_secs)
+    names = [*(found.pipeline for found in failed), *put_off]
+    again = [*wakes.bad, *(message_id for name in names for message_id in wakes.messages[name])]
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in again]}
 
 
-def _all_or_error(pipelines: Iterable[str]) -> None:
-    failed = [found for found in _dispatched(pipelines) if found.error]
+def _all_or_error(pipelines: Iterable[str], remaining_secs: Callable[[], float]) -> None:
+    failed, _ = _dispatched(pipelines, remaining_secs)
     if failed:
         raise DispatchFailed("; ".join(f"{found.pipeline}: {found.error}" for found in failed))
 
 
-def _dispatched(pipelines: Iterable[str]) -> list[Dispatched]:
-    results = dispatch().of(pipelines)
-    for found in results:
+def _dispatched(
+    pipelines: Iterable[str], remaining_secs: Callable[[], float]
+) -> tuple[list[Dispatched], tuple[str, ...]]:
+    """Those that failed, and those for which no time was left. The first one has its turn in any case. Each is reported
+    as soon as it is done: should the function's time end with the next one, that much is known."""
+    failed: list[Dispatched] = []
+    waiting = [*pipelines]
+    while waiting:
+        found = dispatch().one(waiting.pop(0))
         _report(found)
-    return results
+        if found.error:
+            failed.append(found)
+        if waiting and remaining_secs() < RESERVE_SECS:
+            log.warning("dispatch_put_off", pipelines=waiting, remaining_secs=remaining_secs())
+            break
+    return failed, tuple(waiting)
 
 
 def _report(found: Dispatched) -> None:

@@ -13,11 +13,15 @@ from blizzard.spark_settings import Workers, on_emr_serverless, submit_parameter
 
 T = TypeVar("T")
 
+MAX_RUN_SECS = 3600.0
+"""A run ends by itself after so long even if more keeps coming, so that a new release takes over within the hour."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     """The job's release, its sizes, and where it runs; one for all pipelines."""
 
+    region: str
     application_id: str
     role_arn: str
     config_uri: str
@@ -34,7 +38,9 @@ class JobSettings:
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """Raises ConfigError, which names every variable that is missing or wrong."""
         given = _Given(environ)
+        timeout_minutes = given.get("BLIZZARD_JOB_TIMEOUT_MINUTES", _COUNT)
         settings = cls(
+            region=given.get("AWS_REGION", _REGION),
             application_id=given.get("BLIZZARD_APPLICATION_ID", _APPLICATION_ID),
             role_arn=given.get("BLIZZARD_JOB_ROLE_ARN", _ROLE_ARN),
             config_uri=given.get("BLIZZARD_CONFIG", _S3_URI),
@@ -51,10 +57,11 @@ class JobSettings:
                 executor_disk=given.get("BLIZZARD_EXECUTOR_DISK", _GIGABYTES),
                 max_executors=given.get("BLIZZARD_MAX_EXECUTORS", _COUNT),
             ),
-            timeout_minutes=given.get("BLIZZARD_JOB_TIMEOUT_MINUTES", _COUNT),
+            timeout_minutes=timeout_minutes,
             policy=Policy(
                 max_failures=given.get("BLIZZARD_MAX_FAILURES", _COUNT),
                 backoff_secs=float(given.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
+                run_secs=run_secs(timeout_minutes),
             ),
         )
         if given.problems:
@@ -65,6 +72,12 @@ class JobSettings:
         """Of everything that a start sends beside pipeline and token, and of the release that runs it."""
         document = [start_job_run(self, pipeline="any", client_token="any"), self.release_label]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def run_secs(timeout_minutes: int) -> float:
+    """After how many seconds a run begins no new step. The other half of its time, at least, is for its start and for
+    the step in hand: what the timeout ends counts as a failure."""
+    return min(MAX_RUN_SECS, timeout_minutes * 60 / 2)
 
 
 def job_name(pipeline: str) -> str:
@@ -79,7 +92,13 @@ def pipeline_of(name: str) -> str | None:
 
 def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) -> dict[str, Any]:
     """The parameters of StartJobRun."""
-    conf = on_emr_serverless(settings.workers, archive_uri=settings.archive_uri, log_store_uri=settings.log_store_uri)
+    conf = on_emr_serverless(
+        settings.workers,
+        archive_uri=settings.archive_uri,
+        log_store_uri=settings.log_store_uri,
+        region=settings.region,
+    )
+    arguments = ["--config", settings.config_uri, "--pipeline", pipeline, "--once"]
     return {
         "applicationId": settings.application_id,
         "clientToken": client_token,
@@ -89,7 +108,7 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": settings.entry_point,
-                "entryPointArguments": ["--config", settings.config_uri, "--pipeline", pipeline, "--once"],
+                "entryPointArguments": [*arguments, "--max-secs", f"{settings.policy.run_secs:.0f}"],
                 "sparkSubmitParameters": submit_parameters(conf),
             }
         },
@@ -120,6 +139,7 @@ class _Kind(Generic[T]):
 
 
 _NAME_PREFIX = "blizzard-"
+_REGION = _Kind("[a-z]{2}[a-z0-9-]{1,30}", "a region such as eu-west-1", "", str)
 _APPLICATION_ID = _Kind("[0-9a-z]{1,64}", "the id of an EMR Serverless application", "00abc", str)
 _ROLE_ARN = _Kind(r"arn:aws[a-zA-Z0-9-]*:iam::[0-9]{12}:role/\S+", "the ARN of a role", "", str)
 _S3_URI = _Kind(r"s3a?://[^/\s]+/[^\s$`'\"\\#]+", "s3://bucket/key", "", str)

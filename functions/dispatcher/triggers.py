@@ -34,11 +34,18 @@ class JobStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class UnnamedRunChanged:
+    """A run changed its state, and the event does not say its name: the records know whose it is."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class EveryPipeline:
-    """The schedule, or a run without a name: it may be anybody's."""
+    """The schedule, or a run without a name or an id: it may be anybody's."""
 
 
-Trigger = Wakes | JobStateChanged | EveryPipeline
+Trigger = Wakes | JobStateChanged | UnnamedRunChanged | EveryPipeline
 
 
 def read_trigger(event: Mapping[str, Any]) -> Trigger:
@@ -71,7 +78,7 @@ def _wakes(records: list[Any]) -> Wakes:
 
 
 def _job_state(detail: Mapping[str, Any]) -> Trigger:
-    name, state = detail.get("jobRunName"), detail.get("state")
-    if not isinstance(name, str) or not name:
-        return EveryPipeline()
-    return JobStateChanged(pipeline_of(name), name, str(state))
+    name, run_id = detail.get("jobRunName"), detail.get("jobRunId")
+    if isinstance(name, str) and name:
+        return JobStateChanged(pipeline_of(name), name, str(detail.get("state")))
+    return UnnamedRunChanged(run_id) if isinstance(run_id, str) and run_id else EveryPipeline()

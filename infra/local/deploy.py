@@ -1,8 +1,10 @@
 """A stack on the local AWS, by CloudFormation's own API."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from botocore.exceptions import ClientError, ParamValidationError  # type: ignore[import-untyped]
 
 from blizzard.errors import PermanentError
 from infra.local.process import LocalAws
@@ -12,7 +14,7 @@ OPERATOR = "operator"
 
 
 class StackFailed(PermanentError):
-    """The stack was rolled back."""
+    """The stack was rolled back, or refused before anything was made."""
 
 
 class Stack:
@@ -24,13 +26,11 @@ class Stack:
 
     def create(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         """Raises StackFailed."""
-        self._cloudformation.create_stack(**self._request(template, parameters))
-        self._check()
+        self._ask(self._cloudformation.create_stack, template, parameters)
 
     def update(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         """Raises StackFailed; the stack is then as it was before."""
-        self._cloudformation.update_stack(**self._request(template, parameters))
-        self._check()
+        self._ask(self._cloudformation.update_stack, template, parameters)
 
     def delete(self) -> None:
         self._cloudformation.delete_stack(StackName=self.name)
@@ -51,6 +51,17 @@ class Stack:
     def _described(self) -> dict[str, Any]:
         found: dict[str, Any] = self._cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]
         return found
+
+    def _ask(
+        self, create_or_update: Callable[..., object], template: Mapping[str, Any], parameters: Mapping[str, str]
+    ) -> None:
+        try:
+            create_or_update(**self._request(template, parameters))
+        except ClientError as error:
+            raise StackFailed(f"The stack {self.name} is refused: {error.response['Error']['Message']}") from error
+        except ParamValidationError as error:
+            raise StackFailed(f"The stack {self.name} is refused: {error}") from error
+        self._check()
 
     def _request(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
         return {

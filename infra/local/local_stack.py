@@ -4,7 +4,6 @@ import json
 import shutil
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import JsonLog, Log
+from infra.local.alone import alone
 from infra.local.deploy import OPERATOR, Stack
 from infra.local.functions_runner import FunctionsRunner, Scheduled
 from infra.local.job_runner import JobRunner, Orders
@@ -243,42 +243,51 @@ def _principal(logical_id: str) -> str:
     return logical_id.removesuffix("Function").lower()
 
 
+def _say_nothing(_: str) -> None:
+    return
+
+
 @contextmanager
 def local_stack(
     config: Path,
     *,
     parameters: Mapping[str, str] | None = None,
-    folder: Path | None = None,
+    folder: Path,
     template: Mapping[str, Any] | None = None,
     retry_after_secs: int | None = None,
     log: Log | None = None,
+    say: Callable[[str], None] = _say_nothing,
 ) -> Iterator[LocalStack]:
     """Package, publish, translate, deploy and run; at the end nothing of it is left but `folder`.
 
     `config`: a pipelines.yaml on s3:// buckets, which name the stack's. `parameters`: of the template, over what
     publishing gives. `template`: a translated one in place of the shipped one. `retry_after_secs`: after how long a
-    message that failed is seen again, None as the queue has it. Raises BlizzardError.
+    message that failed is seen again, None as the queue has it. `say` hears what takes a while. Raises BlizzardError,
+    FolderTaken among them: `folder` is for one stack at a time, and what is in it is deleted first.
     """
     import platform
 
     from infra.local.release import packed
     from infra.template.translate import translate
 
-    folder = folder or CHECKOUT / "build" / "local-aws" / uuid.uuid4().hex[:8]
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     with ExitStack() as stack:
+        stack.enter_context(alone(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
         if log is None:
             log = JsonLog(stack.enter_context((folder / "local-aws.log").open("a", buffering=1)), time.time)
         aws = stack.enter_context(local_aws())
         s3 = aws.client("s3", OPERATOR)
         for name in (ARTIFACTS, CODE):
             s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+        say("packing what the stack runs")
         made = release(aws, config, folder, packed(platform.machine().lower()))
         running = LocalStack(aws, folder, Stack(aws, STACK_NAME), log, retry_after_secs=retry_after_secs)
         stack.callback(running.close)
         running.start()
         running.release_id = made.id
+        say("deploying the stack on a local AWS")
         running.deploy(template or translate(TEMPLATE, made.codes), {**made.parameters, **(parameters or {})})
-        (folder / "endpoints.json").write_text(json.dumps({"endpoint": aws.endpoint, **running.resources}, indent=1))
+        where = {"endpoint": aws.endpoint, "landing": running.landing, "config": str(config.absolute())}
+        (folder / "endpoints.json").write_text(json.dumps({**where, **running.resources}, indent=1))
         yield running

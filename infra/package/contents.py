@@ -10,6 +10,8 @@ from infra.package.errors import PackageError
 from infra.package.lock import Pinned, Target, distributions_of, pinned, read_lock, with_dependencies
 
 LAMBDA_PYTHON, EMR_PYTHON = "3.13", "3.11"
+EMR_RELEASE = "emr-spark-8.1.0"
+"""The release that has this Python, and whose Spark and Delta the job is tested with."""
 PROVIDED_BY_LAMBDA = frozenset({"boto3", "botocore"})
 """With all that it needs in turn: part of the Python runtime."""
 PROVIDED_BY_EMR = frozenset({"pyspark", "py4j", "delta-spark", "pyarrow", "pandas", "numpy"})

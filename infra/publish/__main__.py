@@ -1,6 +1,7 @@
 """`make publish`: what a stack runs to a bucket, its parameters to samconfig.toml. `make rollback`: back again."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,26 +9,28 @@ from pathlib import Path
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from infra.package.build import ROOT
-from infra.publish.publish import SAMCONFIG, Publication, go_back, publish
-from infra.publish.release import Release
+from infra.publish.publish import SAMCONFIG, Place, Publication, go_back, publish
+from infra.publish.release import HASH_CHARACTERS, Release
 
 EXIT_WELL, EXIT_FAILED, EXIT_INPUT = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     options = _parser().parse_args(arguments)
+    command = "publish" if options.release is None else "rollback"
     try:
+        _check(options)
         if options.release is not None:
             release = go_back(root, options.release, options.artifacts, variables(), environment=options.environment)
             _show_release(release)
         else:
-            _show(publish(root, _config(options), options.artifacts, variables(), environment=options.environment))
+            _show(publish(root, Path(options.config), options.artifacts, variables(), environment=options.environment))
     except ConfigError as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            print(f"{command}: {problem}", file=sys.stderr)
         return EXIT_INPUT
     except BlizzardError as error:
-        print(f"publish: {error}", file=sys.stderr)
+        print(f"{command}: {error}", file=sys.stderr)
         return EXIT_FAILED
     return EXIT_WELL
 
@@ -39,14 +42,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--environment", default="default", help="table of samconfig.toml, as `sam --config-env` names it"
     )
-    parser.add_argument("--release", help="go back to this one instead of publishing")
+    parser.add_argument("--release", help="go back to this one, a line `release …` of what publishing printed")
     return parser
 
 
-def _config(options: argparse.Namespace) -> Path:
-    if not options.config:
-        raise ConfigError(["CONFIG: expected the path of a configuration, such as pipelines.yaml, found nothing"])
-    return Path(options.config)
+def _check(options: argparse.Namespace) -> None:
+    """What can be said of the options alone. Raises ConfigError with all of it."""
+    problems = []
+    if options.release is None and not options.config:
+        problems.append("CONFIG: expected the path of a configuration, such as pipelines.yaml, found nothing")
+    if options.release is not None and not re.fullmatch(f"[0-9a-f]{{{HASH_CHARACTERS}}}", options.release):
+        problems.append(
+            f"RELEASE: expected {HASH_CHARACTERS} hex digits, as `make publish` prints them after `release`, "
+            f"found {repr(options.release) if options.release else 'nothing'}"
+        )
+    try:
+        Place.parse(options.artifacts)
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(problems)
 
 
 def _show(publication: Publication) -> None:

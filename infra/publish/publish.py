@@ -39,7 +39,10 @@ class Place:
         )
         if match is None:
             expected = "expected s3://bucket or s3://bucket/prefix with letters, digits and !_.()=- in the prefix"
-            raise ConfigError([f"ARTIFACTS: {expected}, found {uri!r}"])
+            rule = (
+                "a bucket name has 3 to 63 lower-case letters, digits, dots and hyphens, no dot or hyphen at its ends"
+            )
+            raise ConfigError([f"ARTIFACTS: {expected}; {rule}; found {repr(uri) if uri else 'nothing'}"])
         return cls(match[1], match[2])
 
     def store(self, environ: Mapping[str, str]) -> ObjectStore:

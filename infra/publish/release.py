@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from blizzard.errors import NotFound
 from blizzard.storage.base import ObjectStore
+from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest
 from infra.publish.errors import PublishError
 from infra.publish.fit import Buckets
@@ -48,6 +49,7 @@ def release_of(build: BuildManifest, *, config_key: str, buckets: Buckets, place
         "JobEntryKey": job[ENTRY],
         "JobArchiveKey": job[ARCHIVE],
         "LogStoreJarKey": job[LOG_STORE],
+        "ReleaseLabel": EMR_RELEASE,
         "JobArchitecture": build.architecture,
     }
     functions = tuple(artifact for name, artifact in sorted(build.artifacts.items()) if name not in job)

@@ -39,7 +39,7 @@ def set_up(root: Path, *, this_python: bool) -> None:
     venv, jars, log_store = Venv(root), JarFolder(root), LogStoreJar(root)
     with _alone(root / ".cache"):
         if venv.needs_packages(this_python=this_python):
-            with _step("packages of requirements.lock into .venv (Spark alone is 450 MB; a minute or more)"):
+            with _step("packages into .venv (Spark alone is 450 MB; a minute or more)"):
                 venv.install_packages()
         if venv.needs_project():
             with _step("this project into .venv"):

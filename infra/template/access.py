@@ -1,10 +1,11 @@
 """Rules about who may do what."""
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from infra.template.findings import Found
-from infra.template.stack import Stack, listed, written
+from infra.template.stack import S3_ARN, Stack, listed, references, written
 
 ROLE = "AWS::IAM::Role"
 
@@ -17,16 +18,20 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("CollectorRole", "CreateSegments", "${LakeBucketName}/*_blizzard/*/pending/*"): "tables and sources are named in "
     "the configuration, segments are numbered",
     ("DispatcherRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
-    ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*"): "checkpoint copies, segments and run records of "
-    "every table; data lies outside",
-    ("DispatcherRole", "RecordRuns", "${LakeBucketName}/*_blizzard/*_runs/*"): "run records are numbered",
+    ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
+    (
+        "DispatcherRole",
+        "ReadState",
+        "${LakeBucketName}/*_blizzard/*_checkpoint.json",
+    ): "checkpoint copies of every table",
+    ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/_runs/*"): "run records of every pipeline",
+    ("DispatcherRole", "RecordRuns", "${LakeBucketName}/*_blizzard/_runs/*"): "run records are numbered",
     ("DispatcherRole", "LookAtRuns", "${JobApplication.Arn}/jobruns/*"): "a run's id is not known before it is started",
     ("SweeperRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
-    (
-        "SweeperRole",
-        "ReadState",
-        "${LakeBucketName}/*_blizzard/*",
-    ): "checkpoint copies, segments, receipts and reports of every table; data lies outside",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "what late sweeps take for known",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_checkpoint.json"): "checkpoint copies of every table",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_sweep.json"): "its own reports",
     ("SweeperRole", "CreateSegmentsAndReport", "${LakeBucketName}/*_blizzard/*/pending/*"): "as the collector",
     (
         "SweeperRole",
@@ -48,6 +53,15 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     "takes no narrower resource; EMR Serverless asks for it",
 }
 """By role, statement and resource: why it has a `*`. The beginning that all ARNs of S3 share is left out."""
+
+
+DEAD_LETTERS = tuple(
+    f"${{LakeBucketName}}/tables/events/_blizzard/events_{source}/dead_letters/{folder}/{name}"
+    for source in ("landing", "runs", "pending", "receipts")
+    for folder in ("raw_pending_receipts__runs_x_checkpoint.json-0123", "x_sweep.json-0123")
+    for name in ("file.ndjson", "records-000000000000.ndjson")
+)
+"""Whatever a source or a file may be called."""
 
 
 def wildcards_have_a_reason(stack: Stack) -> Found:
@@ -99,6 +113,20 @@ def listing_is_narrowed(stack: Stack) -> Found:
             yield role, f"{statement.get('Sid')}: it may list the whole bucket; set a condition on s3:prefix"
 
 
+def functions_read_no_records(stack: Stack) -> Found:
+    """Dead letters hold what customers sent. Their keys have no folder below that of the file."""
+    functions = stack.of_type("AWS::Lambda::Function").values()
+    roles = {role for function in functions for role in references(function["Role"])}
+    for role, statement in _statements(stack):
+        reads = any(fnmatchcase("s3:getobject", action.lower()) for action in listed(statement.get("Action")))
+        if role not in roles or not reads:
+            continue
+        for resource in listed(statement.get("Resource")):
+            pattern = written(resource).removeprefix(S3_ARN)
+            if any(fnmatchcase(key, pattern) for key in DEAD_LETTERS):
+                yield role, f"{statement.get('Sid')}: {pattern} lets it read dead letters; narrow it"
+
+
 def _statements(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each statement of each role that allows something."""
     for role, properties in stack.of_type(ROLE).items():
@@ -114,7 +142,7 @@ def _wildcards(stack: Stack) -> Iterator[tuple[str, str, str]]:
         if "NotAction" in statement or "NotResource" in statement:
             parts.append("*")
         for part in parts:
-            text = written(part).removeprefix("arn:${AWS::Partition}:s3:::")
+            text = written(part).removeprefix(S3_ARN)
             if "*" in text:
                 yield role, statement.get("Sid", ""), text
 
@@ -127,4 +155,5 @@ RULES = (
     roles_are_passed_to_one_service,
     services_act_for_this_account_only,
     listing_is_narrowed,
+    functions_read_no_records,
 )

@@ -94,16 +94,16 @@ def queues_are_sealed(stack: Stack) -> Found:
 
 
 def queues_take_from_this_account_only(stack: Stack) -> Found:
+    """The ARN of a rule has the account; that of a bucket has none."""
+    rules = stack.of_type("AWS::Events::Rule").keys()
     for name, policy in stack.of_type("AWS::SQS::QueuePolicy").items():
         for statement in policy["PolicyDocument"]["Statement"]:
-            condition = str(statement.get("Condition", {}))
-            if statement["Effect"] == "Allow" and not (
-                "aws:SourceAccount" in condition and "aws:SourceArn" in condition
-            ):
-                yield (
-                    name,
-                    f"{statement.get('Sid')}: a service may send for anybody; set aws:SourceArn and SourceAccount",
-                )
+            condition = statement.get("Condition", {})
+            named = "aws:SourceArn" in str(condition) and "aws:SourceAccount" in str(condition)
+            source = condition.get("ArnEquals", {}).get("aws:SourceArn")
+            if statement["Effect"] == "Allow" and not (named or references(source) & rules):
+                needed = "aws:SourceArn to a rule of this template, or aws:SourceArn and aws:SourceAccount"
+                yield name, f"{statement.get('Sid')}: a service may send for anybody; set {needed}"
 
 
 def denies_plain_http(document: dict[str, Any]) -> bool:

@@ -1,21 +1,33 @@
 """Rules about buckets and about what must outlive the stack."""
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 from infra.template.delivery import denies_plain_http
 from infra.template.findings import Found
-from infra.template.stack import Stack, listed, references, written
+from infra.template.stack import S3_ARN, Stack, listed, references, written
 
-BUCKET = "AWS::S3::Bucket"
-S3_ARN = "arn:${AWS::Partition}:s3:::"
+BUCKET, POLICY = "AWS::S3::Bucket", "AWS::S3::BucketPolicy"
 STATEFUL = (
     BUCKET,
+    POLICY,
     "AWS::S3Tables::TableBucket",
     "AWS::DynamoDB::Table",
     "AWS::EFS::FileSystem",
     "AWS::RDS::DBInstance",
 )
+PUT_AGAIN = tuple(
+    f"tables/events/_blizzard/{state}"
+    for source in ("runs", "pending")
+    for state in (
+        f"events_{source}/receipts/00000000000000000007.json.gz",
+        f"events_{source}/dead_letters/runs_pending_x.json-0123/file.ndjson",
+        f"events_{source}_sweep.json",
+        f"events_{source}_checkpoint.json",
+    )
+)
+"""Keys of state that is written more than once."""
 WRITES = ("s3:PutObject", "s3:*", "*")
 
 
@@ -32,6 +44,16 @@ def state_outlives_the_stack(stack: Stack) -> Found:
             )
         elif resource.get("DeletionPolicy") != "RetainExceptOnCreate":
             yield name, "it would go with the stack; set DeletionPolicy: RetainExceptOnCreate"
+
+
+def only_numbered_objects_are_created_once(stack: Stack) -> Found:
+    """What is put again, such as receipts, dead letters and reports, must not fall under the lake's refusal. A source
+    may well be called `runs` or `pending`."""
+    for name, policy in stack.of_type(POLICY).items():
+        for resource in _created_once(policy):
+            for key in PUT_AGAIN:
+                if fnmatchcase(key, resource.partition("/")[2]):
+                    yield name, f"{resource} covers {key}, which is put again; narrow it"
 
 
 def buckets_are_sealed(stack: Stack) -> Found:
@@ -62,23 +84,24 @@ def buckets_forget(stack: Stack) -> Found:
 
 def numbered_objects_are_created_once(stack: Stack) -> Found:
     """The lake's policy refuses a PUT of a segment or a run record without If-None-Match."""
-    wanted = {f"{S3_ARN}${{LakeBucketName}}/*_blizzard/*/{part}" for part in ("pending/*",)}
-    wanted.add(f"{S3_ARN}${{LakeBucketName}}/*_blizzard/*_runs/*")
+    wanted = {f"{S3_ARN}${{LakeBucketName}}/*_blizzard/{part}" for part in ("*/pending/*", "_runs/*")}
     for name, bucket in stack.of_type(BUCKET).items():
         if written(bucket.get("BucketName")) != "${LakeBucketName}":
             continue
-        denied = {
-            written(resource)
-            for policy in _policies(stack, name)
-            for statement in policy["PolicyDocument"]["Statement"]
-            if statement["Effect"] == "Deny"
+        denied = {resource for policy in _policies(stack, name) for resource in _created_once(policy)}
+        for resource in sorted(wanted - denied):
+            yield name, f"a PUT without If-None-Match could overwrite {resource}; deny it in the bucket policy"
+
+
+def _created_once(policy: dict[str, Any]) -> Iterator[str]:
+    for statement in policy["PolicyDocument"]["Statement"]:
+        if (
+            statement["Effect"] == "Deny"
             and statement["Action"] == "s3:PutObject"
             and statement.get("Condition")
             == {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}}
-            for resource in listed(statement["Resource"])
-        }
-        for resource in sorted(wanted - denied):
-            yield name, f"a PUT without If-None-Match could overwrite {resource}; deny it in the bucket policy"
+        ):
+            yield from (written(resource) for resource in listed(statement["Resource"]))
 
 
 def nothing_writes_where_files_land(stack: Stack) -> Found:
@@ -131,7 +154,7 @@ def _asserted_apart(stack: Stack, one: str, other: str) -> bool:
 
 
 def _policies(stack: Stack, bucket: str) -> list[dict[str, Any]]:
-    policies = stack.of_type("AWS::S3::BucketPolicy").values()
+    policies = stack.of_type(POLICY).values()
     return [policy for policy in policies if bucket in references(policy["Bucket"])]
 
 
@@ -140,5 +163,6 @@ RULES = (
     buckets_are_sealed,
     buckets_forget,
     numbered_objects_are_created_once,
+    only_numbered_objects_are_created_once,
     nothing_writes_where_files_land,
 )

@@ -11,6 +11,8 @@ from infra.template.code import CodeFacts
 from infra.template.translate import Template
 
 NO_VALUE = object()
+S3_ARN = "arn:${AWS::Partition}:s3:::"
+"""How all ARNs of S3 begin."""
 Parameters = Mapping[str, str]
 
 

@@ -429,6 +429,21 @@ def test_an_update_of_parameters_reaches_whatever_names_them_and_replaces_nothin
     assert "Policy" in deployment.attributes("Events")
 
 
+def test_an_update_leaves_a_started_application_alone_and_fails(aws: LocalAws) -> None:
+    deployment = Deployment(aws).create()
+    emr, application = aws.client("emr-serverless"), deployment.stack.resources["Application"]
+    emr.start_application(applicationId=application)
+    with pytest.raises(StackFailed, match=r"Application: .*\[CREATED, STOPPED\]. Current status: STARTED"):
+        deployment.update(Label="emr-spark-8.2.0")
+    assert (deployment.application()["state"], deployment.application()["releaseLabel"]) == (
+        "STARTED",
+        "emr-spark-8.1.0",
+    )
+    emr.stop_application(applicationId=application)
+    deployment.update(Label="emr-spark-8.2.0")
+    assert deployment.application()["releaseLabel"] == "emr-spark-8.2.0"
+
+
 def test_an_update_of_the_template_adds_changes_and_removes(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     deployment.update(without("Schedule"))

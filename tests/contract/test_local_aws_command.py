@@ -9,10 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
+import pytest
+
 from infra.local.job_runner import SUPERVISOR
 from infra.local.process import CHECKOUT, LocalAws
 
 DEADLINE_SECS = 60.0
+LOCAL_AWS = [sys.executable, "-m", "infra.local.aws"]
+
+
+def run(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=DEADLINE_SECS)
+
+
+def local_aws(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return run("infra.local.aws", *arguments)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -38,7 +50,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def test_it_prints_where_everything_is_and_leaves_nothing_after_an_interrupt(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "infra.local.aws", "--json", "--set", "MaxFailures=7"]
+    words = [*LOCAL_AWS, "--json", "--set", "MaxFailures=7", "--folder", str(tmp_path / "stack")]
     with subprocess.Popen(words, cwd=CHECKOUT, stdout=PIPE, stderr=PIPE, text=True) as process:
         assert process.stdout is not None
         found = json.loads(process.stdout.readline())
@@ -50,6 +62,16 @@ def test_it_prints_where_everything_is_and_leaves_nothing_after_an_interrupt(tmp
         answer = functions.invoke(FunctionName=found["resources"]["SweeperFunction"], Payload='{"schedule": "sweep"}')
         assert "FunctionError" not in answer, answer["Payload"].read()
         assert (found["landing"], found["outputs"]["LakeBucketName"]) == ("s3://landing/", "lake")
+        second = local_aws("--folder", str(tmp_path / "stack"))
+        assert second.returncode == 1
+        assert second.stderr.startswith(f"local-aws: another one is running (pid {process.pid})")
+        file = tmp_path / "first.ndjson.gz"
+        file.write_bytes(b"content")
+        dropped = run("infra.local.drop", str(file), "--folder", str(tmp_path / "stack"))
+        uri = dropped.stdout.removeprefix("dropped ").strip()
+        assert (uri.startswith("s3://landing/raw-events/date="), uri.endswith("/first.ndjson.gz")) == (True, True)
+        key = uri.removeprefix("s3://landing/")
+        assert aws.client("s3").get_object(Bucket="landing", Key=key)["Body"].read() == b"content"
         started = descendants(process.pid)
         assert len(started) >= 2
         process.send_signal(signal.SIGINT)
@@ -63,11 +85,56 @@ def test_a_configuration_that_does_not_fit_is_refused_in_so_many_words(tmp_path:
     config.write_text(
         "pipelines:\n  p:\n    table_uri: /data/t\n    sources:\n      s: {uri: /data/in, format: text}\n"
     )
-    words = [sys.executable, "-m", "infra.local.aws", "--config", str(config)]
-    done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=DEADLINE_SECS)
+    done = local_aws("--config", str(config), "--folder", str(tmp_path / "stack"))
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("local-aws: ") and "expected s3://bucket/" in line for line in lines)
+    assert not (tmp_path / "stack").exists()
+
+
+def test_settings_that_the_template_refuses_are_named_before_anything_starts(tmp_path: Path) -> None:
+    settings = ["MaxFailures=x", "Foo=1", "Bar", "LakeBucketName=other", "Dispatching=maybe"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = local_aws(*words, "--folder", str(tmp_path / "stack"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "local-aws: --set Bar: expected NAME=VALUE, found no =",
+        "local-aws: --set LakeBucketName: publishing the configuration gives it; change the configuration instead",
+        "local-aws: --set Dispatching: expected one of on, off, found 'maybe'",
+        "local-aws: --set Foo: the template has no such parameter",
+        "local-aws: --set MaxFailures: expected Number from 1 to 100, found 'x'",
+    ]
+    assert not (tmp_path / "stack").exists()
+
+
+@pytest.mark.parametrize("module", ["infra.local.aws", "infra.local.demo"])
+def test_a_folder_that_holds_something_else_is_left_alone(module: str, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    done = run(module, "--folder", str(tmp_path))
+    assert done.returncode == 2
+    assert f"--folder {tmp_path}: expected a folder that is empty, new, or of an earlier stack" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_drop_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
+    file = tmp_path / "first.ndjson.gz"
+    file.touch()
+    done = run("infra.local.drop", str(file), "--folder", str(tmp_path))
     assert done.returncode == 1
-    assert "expected s3://bucket/" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr == f"drop: found no stack in {tmp_path}; start one with `make local-aws`\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_command_is_still_imported_ends_it_in_silence(number: signal.Signals) -> None:
+    script = (
+        "import os, sys\nfrom infra.local.entry import entered\n"
+        f"def load():\n    os.kill(os.getpid(), {int(number)})\n    raise AssertionError\n"
+        "sys.exit(entered(load, 130))"
+    )
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=DEADLINE_SECS)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def supervised(folder: Path, script: str) -> subprocess.Popen[bytes]:

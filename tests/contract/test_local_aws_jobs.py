@@ -136,14 +136,21 @@ def test_runs_are_listed_newest_first_by_state_and_in_pages(application: Applica
     assert [run["id"] for run in queued] == [runs[2]]
 
 
-def test_an_application_with_work_cannot_be_changed(application: Application) -> None:
+def test_an_application_can_be_changed_only_while_it_is_stopped_and_stopped_only_without_work(
+    application: Application,
+) -> None:
     emr = application.aws.client("emr-serverless")
     run = application.start()
     wanted = {"applicationId": application.id, "clientToken": "t", "releaseLabel": "emr-spark-8.2.0"}
     with pytest.raises(ClientError, match="not over"):
-        emr.update_application(**wanted)
+        emr.stop_application(applicationId=application.id)
     application.report(run, "SUCCESS")
+    with pytest.raises(ClientError, match=r"\[CREATED, STOPPED\]. Current status: STARTED"):
+        emr.update_application(**wanted)
+    emr.stop_application(applicationId=application.id)
     assert emr.update_application(**wanted)["application"]["releaseLabel"] == "emr-spark-8.2.0"
+    application.start()
+    assert emr.get_application(applicationId=application.id)["application"]["state"] == "STARTED"
 
 
 def test_requests_that_the_service_refuses_are_refused(application: Application) -> None:

@@ -13,6 +13,7 @@ from blizzard.config import parse_config
 from blizzard.published import read_published
 from infra.local.process import LocalAws
 from infra.package.build import sources_sha256
+from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest
 from infra.publish.__main__ import main
 
@@ -98,6 +99,7 @@ def test_everything_is_published_under_its_content_and_the_parameters_name_it(ch
         assert key.startswith("blizzard/releases/") or hashlib.sha256(content).hexdigest()[:16] in name
     assert {name: value for name, value in parameters.items() if not name.endswith("Key")} == {
         "LandingBucketName": "landing",
+        "ReleaseLabel": EMR_RELEASE,
         "LandingPrefix": "raw-events/",
         "LakeBucketName": "lake",
         "ArtifactsBucketName": checkout.bucket,
@@ -125,14 +127,16 @@ def test_publishing_again_uploads_nothing(checkout: Checkout, capsys: pytest.Cap
 
 
 def test_what_was_published_before_stays_and_can_be_gone_back_to(
-    checkout: Checkout, capsys: pytest.CaptureFixture[str]
+    checkout: Checkout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout.publish()
     before, parameters = checkout.objects(), checkout.parameters()
     release = next(line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("release "))
     checkout.packs("two")
     checkout.config.write_text(CONFIG.replace("events/", "other-events/"))
+    monkeypatch.setattr("infra.publish.release.EMR_RELEASE", "emr-spark-8.2.0")
     assert checkout.publish() == 0
+    assert checkout.parameters()["ReleaseLabel"] == "emr-spark-8.2.0"
     assert before.items() <= checkout.objects().items()
     assert checkout.parameters()["JobArchiveKey"] != parameters["JobArchiveKey"]
     assert checkout.roll_back(release) == 0
@@ -146,9 +150,20 @@ def test_a_release_that_is_not_there_is_answered_with_those_that_are(
     checkout.publish()
     (known,) = [key for key in checkout.objects() if "/releases/" in key]
     capsys.readouterr()
-    assert checkout.roll_back("0123") == 1
-    assert f"there is no such release; found {Path(known).stem}" in capsys.readouterr().err
-    assert checkout.roll_back("") == 1
+    assert checkout.roll_back("0123456789abcdef") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("rollback: ")
+    assert f"there is no such release; found {Path(known).stem}" in said
+
+
+@pytest.mark.parametrize(("release", "found"), [("", "nothing"), ("0123", "'0123'"), ("x" * 16, repr("x" * 16))])
+def test_what_is_no_release_is_answered_with_what_one_looks_like(
+    checkout: Checkout, capsys: pytest.CaptureFixture[str], release: str, found: str
+) -> None:
+    assert checkout.roll_back(release) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("rollback: RELEASE: expected 16 hex digits")
+    assert said.rstrip().endswith(f"found {found}")
 
 
 def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_uploaded(
@@ -170,6 +185,7 @@ def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_upload
         ("s3://landing/x", "ARTIFACTS: found landing, which is the landing bucket"),
         ("s3://lake", "ARTIFACTS: found lake, which is the lake bucket"),
         ("arts", "ARTIFACTS: expected s3://bucket or s3://bucket/prefix"),
+        ("s3://My_Bucket", "a bucket name has 3 to 63 lower-case letters, digits, dots and hyphens"),
     ],
 )
 def test_a_place_that_cannot_hold_artifacts_is_refused(
@@ -185,6 +201,11 @@ def test_a_configuration_that_is_not_there_is_named(checkout: Checkout, capsys: 
     assert "pipelines.yaml: cannot be read: No such file" in capsys.readouterr().err
     assert main(["--artifacts", "s3://arts"], checkout.root) == 2
     assert "CONFIG: expected the path of a configuration" in capsys.readouterr().err
+    assert main(["--artifacts", ""], checkout.root) == 2
+    assert [line.split(": expected")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "publish: CONFIG",
+        "publish: ARTIFACTS",
+    ]
 
 
 def test_what_was_packed_of_other_sources_is_not_published(

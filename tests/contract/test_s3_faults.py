@@ -1,5 +1,6 @@
 """S3 as it is on a bad day: it throttles, fails, stalls, breaks off, and loses the answer to what it has done."""
 
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -233,6 +234,22 @@ def test_a_resumed_download_that_ends_early_is_resumed_again(
     bad_day.inject("GET", cutting(30_000), ending_early(20_000))
     assert _read(store, key) == CONTENT
     assert len(_ranges(bad_day)) == 3
+
+
+def test_where_nobody_answers_the_error_names_the_endpoint_and_what_chose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "none")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        settings = S3Settings(endpoint_url=endpoint, region="eu-west-1", max_attempts=2, first_backoff_secs=0.01)
+        with pytest.raises(StorageUnavailable) as raised:
+            S3Store(BUCKET, "p/", settings).put("k", b"")
+    said = f"Try again later, or correct {endpoint}, which AWS_ENDPOINT_URL or AWS_REGION chose. "
+    assert str(raised.value).endswith(
+        said
+        + "In the job and the sweeper `retries` of the source is the limit of attempts, elsewhere AWS_MAX_ATTEMPTS."
+    )
 
 
 @keys

@@ -11,6 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from blizzard.dead_letters import DeadLetters
+from blizzard.dispatch.backlog import read_backlog
+from blizzard.dispatch.decide import seen
+from blizzard.published import read_published
+from blizzard.runs import RunLog
 from blizzard.status import SourceStatus, source_status
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
@@ -112,8 +116,16 @@ class StackWorld:
     def all_in(self, secs: float = 240.0) -> Verdict:
         """Wait until nothing waits anywhere and no run is active; then every record of the source is judged."""
         until(lambda: self.messages("EventsQueue") == 0 and self.messages("WakeQueue") == 0, secs, self.diagnosis)
-        until(lambda: self.status().backlog_files == 0 and not self.active_runs(), secs, self.diagnosis)
+        until(lambda: not self.active_runs() and not self.waits(), secs, self.diagnosis)
         return self.verdict()
+
+    def waits(self) -> bool:
+        """Whether there is a backlog as the dispatcher sees it: duplicates that a run has looked at are none."""
+        config = self.stack.parameters["ConfigKey"]
+        text = self.stack.client("s3").get_object(Bucket="artifacts", Key=config)["Body"].read().decode()
+        latest = RunLog(self.lake, "events", new_id=str).latest()
+        pipeline = read_published(text, config).pipelines["events"]
+        return read_backlog(self.lake, pipeline, seen(latest)).worth_a_run
 
     def announced(self, files: int, secs: float = 120.0) -> None:
         """Wait until so many files are pending or ingested."""

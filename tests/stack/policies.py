@@ -21,20 +21,20 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One action pattern of one Allow statement, on the resources of that statement."""
+    """One action pattern of one Allow statement, on one of its resources."""
 
     sid: str
     action: str
-    resources: tuple[str, ...]
+    resource: str
     conditions: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.sid}: {self.action} on {', '.join(self.resources)}"
+        return f"{self.sid}: {self.action} on {self.resource}"
 
     def covers(self, call: Call) -> bool:
         return (
             _matches(self.action.lower(), call.action.lower())
-            and any(_matches(resource, call.resource) for resource in self.resources)
+            and _matches(self.resource, call.resource)
             and all(_holds(op, keys, call.context) for op, keys in self.conditions.items())
         )
 
@@ -50,8 +50,8 @@ def grants_of(documents: Iterable[Mapping[str, Any]]) -> list[Grant]:
                 op: {k: _listed(v) for k, v in keys.items()} for op, keys in statement.get("Condition", {}).items()
             }
             for action in _listed(statement["Action"]):
-                resources = tuple(_listed(statement["Resource"]))
-                found.append(Grant(statement.get("Sid", f"statement {number}"), action, resources, conditions))
+                sid = statement.get("Sid", f"statement {number}")
+                found += [Grant(sid, action, resource, conditions) for resource in _listed(statement["Resource"])]
     return found
 
 

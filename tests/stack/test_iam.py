@@ -30,6 +30,7 @@ BY_THE_SERVICE = {
 """Grants, by their statement's Sid, that no code of ours uses."""
 WHEN_SOMETHING_BREAKS = {
     ("WriteLake", "s3:AbortMultipartUpload"): "S3A's answer to a write that broke off",
+    ("FindArtifacts", "s3:ListBucket"): "spark-submit's answer to an artifact that is not where it looks",
     ("CreateSegments", "s3:GetObject"): "a refused write is looked at: it may be one's own, whose answer was lost",
 }
 """Statement and action: what a good day does not need."""

@@ -34,6 +34,13 @@ def test_a_grant_that_covers_no_call_is_seen_though_its_statement_has_others() -
     assert never_used(grants, [Call("s3:PutObject", SEGMENT)]) == [f"It: s3:DeleteObject on {PENDING}"]
 
 
+def test_a_resource_that_is_granted_in_vain_is_seen_though_another_is_used() -> None:
+    document = statement("s3:PutObject", PENDING)
+    document["Statement"][0]["Resource"] = [PENDING, "arn:aws:s3:::lake/*_sweep.json"]
+    used = [Call("s3:PutObject", SEGMENT)]
+    assert never_used(grants_of([document]), used) == ["It: s3:PutObject on arn:aws:s3:::lake/*_sweep.json"]
+
+
 @pytest.mark.parametrize(
     ("operator", "context", "covered"),
     [

@@ -168,6 +168,26 @@ def test_alarms_without_a_topic_tell_nobody() -> None:
     assert of(with_topic, "FreshnessAlarm")["AlarmActions"] == [{"Ref": "AlarmTopicArn"}]
 
 
+@pytest.mark.parametrize("dispatching", ["on", "off"])
+def test_a_pause_turns_off_all_that_invokes_the_dispatcher_and_nothing_else(dispatching: str) -> None:
+    resources = chosen(Dispatching=dispatching, LandingBucketMode="eventbridge")["Resources"]
+    switches = {
+        "AWS::Scheduler::Schedule": ("State", "ENABLED"),
+        "AWS::Events::Rule": ("State", "ENABLED"),
+        "AWS::Lambda::EventSourceMapping": ("Enabled", True),
+    }
+    working = {
+        name: resource["Properties"].get(switches[resource["Type"]][0], "as it comes") == switches[resource["Type"]][1]
+        for name, resource in resources.items()
+        if resource["Type"] in switches and "DispatcherFunction" in references(resource["Properties"])
+    }
+    runs = dispatching == "on"
+    assert working == {"DispatchScheduled": runs, "JobStateRule": runs, "DispatcherFunctionWakes": runs}
+    others = [r["Properties"] for n, r in resources.items() if r["Type"] in switches and n not in working]
+    assert len(others) == 3
+    assert not [other for other in others if {"State", "Enabled"} & other.keys()]
+
+
 # --- Parameters ---
 
 
@@ -205,6 +225,10 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("JobArchiveKey", "job-0123456789abcdef.zip"),
         ("LogStoreJarKey", "*/logstore-0123456789abcdef.jar"),
         ("ReleaseLabel", "8.1.0"),
+        ("ReleaseLabel", "emr-7.10.0"),
+        ("ReleaseLabel", "emr-8.1.0"),
+        ("ReleaseLabel", "emr-spark-9.0.0"),
+        ("Dispatching", "true"),
         ("JobArchitecture", "arm64"),
         ("DriverCores", "3"),
         ("DriverMemory", "6GB"),
@@ -232,7 +256,8 @@ def test_a_value_that_cannot_work_is_refused_at_once(name: str, value: str) -> N
         ("LandingPrefix", "raw-events/date=2026/"),
         ("ConfigKey", "config-0123456789abcdef.json"),
         ("ConfigKey", "teams/data/blizzard/config-0123456789abcdef.json"),
-        ("ReleaseLabel", "emr-7.10.0"),
+        ("ReleaseLabel", "emr-spark-8.2.1"),
+        ("Dispatching", "off"),
         ("ExecutorDisk", "200G"),
         ("DispatchSchedule", "cron(0/5 * * * ? *)"),
         ("SweepSchedule", "rate(1 hour)"),

@@ -66,12 +66,17 @@ def at(logical_id: str, path: str = "") -> str:
 LANDED, COLLECTOR = "CollectorFunctionLanded", "CollectorFunction"
 NOTIFIED = at("LandingBucket", "NotificationConfiguration")
 STATEMENTS = "Policies/0/PolicyDocument/Statement"
-JOB_MAY = at("JobRole", f"{STATEMENTS}/4/Resource")
+JOB_MAY = at("JobRole", f"{STATEMENTS}/5/Resource")
 ANYBODY = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "scheduler.amazonaws.com"}}
 ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"TreatMissingData": "missing", "AlarmActions": []}}
 TRUST = "AssumeRolePolicyDocument/Statement/0"
 LAKE_DENIES = at("LakeBucketPolicy", "PolicyDocument/Statement/1")
 FILES = "$.files"
+
+
+def of_the_lake(key: str) -> dict[str, str]:
+    return {"Fn::Sub": f"arn:${{AWS::Partition}}:s3:::${{LakeBucketName}}/{key}"}
+
 
 BROKEN = [
     Broken(
@@ -132,7 +137,16 @@ BROKEN = [
     Broken(
         delivery.queues_take_from_this_account_only,
         "FailedInvocationsQueuePolicy",
-        {at("FailedInvocationsQueuePolicy", "PolicyDocument/Statement/0/Condition/StringEquals"): GONE},
+        {
+            at(
+                "FailedInvocationsQueuePolicy", "PolicyDocument/Statement/0/Condition/ArnEquals/aws:SourceArn"
+            ): "arn:aws:events:*"
+        },
+    ),
+    Broken(
+        delivery.queues_take_from_this_account_only,
+        "EventsQueuePolicy",
+        {at("EventsQueuePolicy", "PolicyDocument/Statement/0/Fn::If/1/Condition/StringEquals"): GONE},
     ),
     Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/0/Action"): ["sqs:*"]}),
     Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/5/Resource"): "*"}),
@@ -163,9 +177,20 @@ BROKEN = [
     Broken(access.services_act_for_this_account_only, "JobRole", {at("JobRole", f"{TRUST}/Condition"): GONE}),
     Broken(access.services_act_for_this_account_only, "SchedulesRole", {at("SchedulesRole", TRUST): ANYBODY}),
     Broken(access.listing_is_narrowed, "SweeperRole", {at("SweeperRole", f"{STATEMENTS}/1/Condition"): GONE}),
+    *(
+        Broken(access.functions_read_no_records, role, {at(role, f"{STATEMENTS}/3/Resource"): of_the_lake(key)})
+        for role in ("DispatcherRole", "SweeperRole")
+        for key in ("*", "*_blizzard/*", "*_blizzard/*/dead_letters/*", "*_blizzard/*pending*", "*_blizzard/*_runs/*")
+    ),
+    Broken(
+        access.functions_read_no_records,
+        "CollectorRole",
+        {at("CollectorRole", f"{STATEMENTS}/3/Action"): "s3:*", at("CollectorRole", f"{STATEMENTS}/3/Resource"): "*"},
+    ),
     Broken(keeping.state_outlives_the_stack, "LakeBucket", {"Resources/LakeBucket/DeletionPolicy": "Delete"}),
     Broken(keeping.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/DeletionPolicy": "Retain"}),
     Broken(keeping.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/UpdateReplacePolicy": GONE}),
+    Broken(keeping.state_outlives_the_stack, "LakeBucketPolicy", {"Resources/LakeBucketPolicy/DeletionPolicy": GONE}),
     Broken(
         keeping.buckets_are_sealed,
         "LakeBucket",
@@ -180,6 +205,14 @@ BROKEN = [
     Broken(keeping.buckets_forget, "LakeBucket", {at("LakeBucket", "VersioningConfiguration"): GONE}),
     Broken(keeping.numbered_objects_are_created_once, "LakeBucket", {f"{LAKE_DENIES}/Condition/Null": GONE}),
     Broken(keeping.numbered_objects_are_created_once, "LakeBucket", {f"{LAKE_DENIES}/Resource/1": GONE}),
+    *(
+        Broken(
+            keeping.only_numbered_objects_are_created_once,
+            "LakeBucketPolicy",
+            {f"{LAKE_DENIES}/Resource/1": of_the_lake(key)},
+        )
+        for key in ("*_blizzard/*_runs/*", "*_blizzard/*pending/*")
+    ),
     Broken(
         keeping.nothing_writes_where_files_land,
         "LandingBucket",

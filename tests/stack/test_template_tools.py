@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from grimp import build_graph
 
 from infra.setup.errors import SetupError
 from infra.setup.stamps import put_stamp
@@ -76,5 +77,10 @@ def test_only_the_known_tools_are_run() -> None:
 
 def test_make_checks_the_template_again_when_what_it_depends_on_changed() -> None:
     rule = (ROOT / "Makefile").read_text().partition(".cache/stack-checked: ")[2].partition("| setup")[0]
-    for needed in ("template.yaml", "docs/runbook.md", "infra/template/*.py", "infra/tools/*", "functions/*/*.py"):
-        assert needed in rule
+    inputs = {path for pattern in re.findall(r"[\w./*]+", rule) for path in ROOT.glob(pattern)}
+    needed = [ROOT / "template.yaml", ROOT / "docs" / "runbook.md", ROOT / "requirements.lock"]
+    needed += [file for folder in ("functions", "spark_job") for file in (ROOT / folder).rglob("*.py")]
+    graph = build_graph("infra", "blizzard", cache_dir=None)
+    modules = {"infra.template.__main__", *graph.find_upstream_modules("infra.template.__main__")}
+    needed += [ROOT / f"{module.replace('.', '/')}.py" for module in modules]
+    assert [file for file in needed if file.exists() and file.name != "__init__.py" and file not in inputs] == []

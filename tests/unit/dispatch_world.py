@@ -23,7 +23,7 @@ T = TypeVar("T")
 Action = Callable[[], object]
 
 PIPELINE = "events"
-POLICY = Policy(max_failures=3, backoff_secs=60.0, max_backoff_secs=600.0)
+POLICY = Policy(max_failures=3, backoff_secs=60.0, max_backoff_secs=600.0, run_secs=3600.0)
 
 
 def published_source(name: str = "landing", *, on_overwrite: str = "ignore") -> PublishedSource:

@@ -1,6 +1,6 @@
 """A stand-in for botocore's client of EMR Serverless, which refuses whatever the service's own model does not allow."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
 ENVIRONMENT = {
+    "AWS_REGION": "eu-west-1",
     "BLIZZARD_CONFIG": "s3://artifacts/blizzard/config-0123456789abcdef.json",
     "BLIZZARD_APPLICATION_ID": "00f1982r1uukb925",
     "BLIZZARD_JOB_ROLE_ARN": "arn:aws:iam::111122223333:role/blizzard-job",
@@ -60,6 +61,8 @@ class FakeEmrClient:
     """By operation, what it raises."""
     pages: list[dict[str, Any]] | None = None
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    hook: Callable[[str, dict[str, Any]], None] = lambda operation, parameters: None
+    """What else happens with each call."""
 
     def start_job_run(self, **parameters: Any) -> dict[str, Any]:
         self._called("StartJobRun", parameters)
@@ -83,6 +86,7 @@ class FakeEmrClient:
     def _called(self, operation: str, parameters: dict[str, Any]) -> None:
         assert complaints(operation, parameters) == ""
         self.calls.append((operation, parameters))
+        self.hook(operation, parameters)
         if operation in self.errors:
             raise self.errors[operation]
 

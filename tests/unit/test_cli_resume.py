@@ -147,6 +147,6 @@ def test_status_says_what_is_wrong_with_a_record_that_cannot_be_read(
     tmp_path: Path, resume: Resume, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(tmp_path, OPEN)
-    (tmp_path / "events" / "_blizzard" / "events_runs" / f"{4:020d}.json").write_text("{torn")
+    (tmp_path / "events" / "_blizzard" / "_runs" / "events" / f"{4:020d}.json").write_text("{torn")
     assert main(["status", "--json", str(tmp_path / "pipelines.yaml")]) == 1
     assert "run record 4 of pipeline events" in json.loads(capsys.readouterr().out)[0]["problem"]

@@ -343,7 +343,7 @@ def test_wiped_records_lead_to_the_adoption_of_the_run_that_is_active(world: Wor
     world.land()
     world.dispatch()
     epoch = world.latest().epoch
-    world.store.delete([info.key for info in world.store.list(f"_blizzard/{PIPELINE}_runs/")])
+    world.store.delete([info.key for info in world.store.list(f"_blizzard/_runs/{PIPELINE}/")])
     assert world.dispatch().run_id == "run1"
     assert world.latest().epoch != epoch
     world.finish()
@@ -355,7 +355,7 @@ def test_records_that_begin_again_never_repeat_a_token(world: World) -> None:
     world.land()
     world.dispatch()
     world.finish(Life.FAILED)
-    world.store.delete([info.key for info in world.store.list(f"_blizzard/{PIPELINE}_runs/")])
+    world.store.delete([info.key for info in world.store.list(f"_blizzard/_runs/{PIPELINE}/")])
     assert world.dispatch().run_id == "run2"
 
 
@@ -493,6 +493,46 @@ def test_a_huge_backlog_is_not_read_to_its_end(world: World) -> None:
     assert len([name for name in steps.names if "/pending/" in name]) < 60
 
 
+# --- Runs that ended because their time was up ---
+
+
+def test_one_that_got_on_is_a_success_and_the_next_one_starts_at_once(world: World) -> None:
+    for _ in range(3):
+        world.land()
+    world.dispatch()
+    world.clock.advance(POLICY.run_secs)
+    world.consume(segments=1)
+    world.finish(consume=False)
+    found = world.dispatch()
+    assert (found.failed, found.started, found.run_id) == (0, 1, "run2")
+    assert len(world.logged("run_succeeded")) == 1
+    assert world.latest().failures == 0
+
+
+def test_one_that_got_on_nowhere_is_a_failure_however_long_it_took(world: World) -> None:
+    world.land()
+    world.dispatch()
+    world.clock.advance(POLICY.run_secs)
+    world.finish(consume=False)
+    assert world.dispatch().failed == 1
+
+
+@pytest.mark.parametrize(("secs", "last"), [(POLICY.run_secs, "run3"), (POLICY.run_secs - 1, "run2")])
+def test_suspects_that_it_had_no_time_to_look_at_are_worth_another_one(world: World, secs: float, last: str) -> None:
+    settled(world, "a", "b")
+    world.land("z")
+    world.land("a")
+    world.dispatch()
+    world.clock.advance(secs)
+    world.consume(segments=1)
+    world.finish(consume=False)
+    assert world.dispatch().run_id == last
+    world.clock.advance(secs)
+    world.finish(consume=False)
+    found = world.dispatch()
+    assert (found.run_id, found.failed) == (last, 0), "that one has looked at them"
+
+
 # --- Records ---
 
 
@@ -502,14 +542,14 @@ def test_old_records_are_trimmed_and_numbers_go_on(world: World) -> None:
         world.dispatch()
         world.finish()
         world.dispatch()
-    keys = [info.key for info in world.store.list(f"_blizzard/{PIPELINE}_runs/")]
+    keys = [info.key for info in world.store.list(f"_blizzard/_runs/{PIPELINE}/")]
     assert RECORDS_KEPT <= len(keys) <= RECORDS_KEPT + TRIM_SLACK
     assert world.latest().number == 60 * 3 - 1
 
 
 def test_a_record_of_a_newer_version_stops_the_dispatch_with_what_to_do(world: World) -> None:
     world.land()
-    world.store.put(f"_blizzard/{PIPELINE}_runs/{7:020d}.json", b'{"schema_version":2,"pipeline":"events","number":7}')
+    world.store.put(f"_blizzard/_runs/{PIPELINE}/{7:020d}.json", b'{"schema_version":2,"pipeline":"events","number":7}')
     found = world.dispatch()
     assert found.started == 0
     assert "delete the folder" in str(found.error)

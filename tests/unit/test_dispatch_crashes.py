@@ -72,7 +72,7 @@ def refused_before(world: World) -> None:
 
 def records_are_wiped(world: World) -> None:
     ended_and_more_landed(world)
-    world.store.delete([info.key for info in world.store.list(f"_blizzard/{PIPELINE}_runs/")])
+    world.store.delete([info.key for info in world.store.list(f"_blizzard/_runs/{PIPELINE}/")])
 
 
 SITUATIONS: list[Situation] = [
@@ -287,7 +287,7 @@ class Dispatchers(RuleBasedStateMachine):
     def records_are_wiped(self) -> None:
         """Between two dispatches. One that is asleep in the middle would not know that its number was free again."""
         self.world.dispatch()  # nobody holds an announcement that nobody else can see any more
-        self.world.store.delete([info.key for info in self.world.store.list(f"_blizzard/{PIPELINE}_runs/")])
+        self.world.store.delete([info.key for info in self.world.store.list(f"_blizzard/_runs/{PIPELINE}/")])
 
     @rule()
     def manifest_is_wiped(self) -> None:

@@ -82,9 +82,27 @@ def test_the_job_drains_one_pipeline_with_the_published_configuration() -> None:
         "--pipeline",
         "events",
         "--once",
+        "--max-secs",
+        "3600",
     ]
     assert request()["name"] == "blizzard-events"
     assert request()["executionTimeoutMinutes"] == 120
+
+
+@pytest.mark.parametrize(("minutes", "secs"), [("1", "30"), ("60", "1800"), ("120", "3600"), ("720", "3600")])
+def test_a_run_ends_by_itself_well_before_the_service_ends_it(minutes: str, secs: str) -> None:
+    settings = JobSettings.from_environment({**ENVIRONMENT, "BLIZZARD_JOB_TIMEOUT_MINUTES": minutes})
+    arguments = start_job_run(settings, pipeline="a", client_token="t")["jobDriver"]["sparkSubmit"][
+        "entryPointArguments"
+    ]
+    assert arguments[-2:] == ["--max-secs", secs]
+    assert settings.policy.run_secs == float(secs)
+
+
+def test_the_job_is_told_the_region_for_nobody_else_promises_it() -> None:
+    conf = spark_conf()
+    assert conf["spark.emr-serverless.driverEnv.AWS_REGION"] == conf["spark.executorEnv.AWS_REGION"] == "eu-west-1"
+    assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
 
 
 def test_the_settings_that_the_protocol_relies_on_are_all_in_the_request() -> None:
@@ -175,7 +193,7 @@ def test_no_variable_has_a_silent_default(name: str) -> None:
 
 
 def test_how_failures_are_answered_is_set_by_the_environment() -> None:
-    assert SETTINGS.policy == Policy(max_failures=3, backoff_secs=60.0)
+    assert SETTINGS.policy == Policy(max_failures=3, backoff_secs=60.0, run_secs=3600.0)
 
 
 RELEASE = sorted(set(ENVIRONMENT) - {"BLIZZARD_MAX_FAILURES", "BLIZZARD_BACKOFF_SECS"})
@@ -274,7 +292,7 @@ START_ERRORS: list[tuple[Exception, type[Exception]]] = [
     (client_error("StartJobRun", "ThrottlingException", 400), ServiceBusy),
     (client_error("StartJobRun", "TooManyRequestsException", 429), ServiceBusy),
     (client_error("StartJobRun", "SomethingNew", 429), ServiceBusy),
-    (client_error("StartJobRun", "ServiceQuotaExceededException", 402), ServiceBusy),
+    (client_error("StartJobRun", "ServiceQuotaExceededException", 402), StartRefused),
     (client_error("StartJobRun", "ExpiredTokenException", 403), ServiceBusy),
     (client_error("StartJobRun", "", 503), ServiceBusy),
     (EndpointConnectionError(endpoint_url="https://emr-serverless"), ServiceBusy),

@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import StringIO
 from logging import StreamHandler
@@ -18,13 +19,16 @@ from blizzard.errors import ConfigError
 from blizzard.manifest import Entry, Manifest
 from blizzard.storage.local import LocalStore
 from functions import runtime
+from functions.dispatcher import composition
 from functions.dispatcher import handler as function
-from functions.dispatcher.handler import DispatchFailed
+from functions.dispatcher.composition import first_of_round
+from functions.dispatcher.handler import RESERVE_SECS, DispatchFailed
 from functions.dispatcher.triggers import (
     EveryPipeline,
     JobStateChanged,
     Trigger,
     UnknownEvent,
+    UnnamedRunChanged,
     Wakes,
     read_trigger,
 )
@@ -73,9 +77,11 @@ def test_each_sample_says_which_pipelines_it_is_about(name: str, expected: Trigg
     assert read_trigger(sample(name)) == expected
 
 
-def test_a_run_without_a_name_may_be_anybodys() -> None:
+def test_a_run_without_a_name_is_known_by_its_id_and_without_one_may_be_anybodys() -> None:
     event = sample("emr_job_state")
     del event["detail"]["jobRunName"]
+    assert read_trigger(event) == UnnamedRunChanged(event["detail"]["jobRunId"])
+    del event["detail"]["jobRunId"]
     assert read_trigger(event) == EveryPipeline()
 
 
@@ -108,6 +114,10 @@ class FakeContext:
     function_name: str = "dispatcher"
     memory_limit_in_mb: int = 512
     invoked_function_arn: str = "arn:aws:lambda:eu-west-1:111122223333:function:dispatcher"
+    remaining_secs: Callable[[], float] = lambda: 60.0
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining_secs() * 1000)
 
 
 @dataclass
@@ -118,8 +128,19 @@ class Deployed:
     log: StringIO
     emr: FakeEmrClient = field(default_factory=FakeEmrClient)
 
+    remaining_secs: float = 60.0
+
     def invoke(self, event: Any) -> Any:
-        return function.handler(event, cast("Any", FakeContext()))
+        return function.handler(event, cast("Any", FakeContext(remaining_secs=lambda: self.remaining_secs)))
+
+    def slow(self, pipeline: str) -> None:
+        """After a call to the service for this pipeline, hardly any time is left."""
+
+        def hook(operation: str, parameters: dict[str, Any]) -> None:
+            if parameters.get("name") == f"blizzard-{pipeline}":
+                self.remaining_secs = RESERVE_SECS - 1
+
+        self.emr.hook = hook
 
     def land(self, pipeline: str, source: str, name: str = "a") -> None:
         store = LocalStore(str(self.lake / pipeline), may_be_missing=True)
@@ -142,6 +163,7 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploy
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(runtime, "read_text", lambda uri, settings: config)
     monkeypatch.setattr(runtime.Runtime, "client", lambda self, service, **_: world.emr)
+    monkeypatch.setattr(composition, "first_of_round", lambda now_ts, count: 0)
     function.dispatch.cache_clear()
     output = cast("StreamHandler[Any]", function.logger.registered_handler)
     before = output.setStream(world.log)
@@ -234,6 +256,124 @@ def test_one_pipelines_trouble_keeps_no_other_and_is_an_error_in_the_end(deploye
         deployed.invoke(sample("schedule_dispatch"))
     assert deployed.started() == ["blizzard-clicks"]
     assert [line["pipeline"] for line in deployed.logged("dispatch_failed")] == ["events"]
+
+
+# --- Several pipelines, one function ---
+
+
+def test_wakes_for_which_no_time_is_left_come_again(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
+    deployed.land("events", "landing")
+    deployed.land("clicks", "web")
+    deployed.slow("events")
+    answer = deployed.invoke(wakes("events", "clicks", "clicks"))
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
+    assert deployed.started() == ["blizzard-events"]
+    assert [line["pipelines"] for line in deployed.logged("dispatch_put_off")] == [["clicks"]]
+    assert list(published_metrics(capsys)) == ["events"]
+
+
+def test_what_the_schedule_has_no_time_for_is_logged_and_is_no_error(deployed: Deployed) -> None:
+    deployed.land("events", "landing")
+    deployed.slow("events")
+    assert deployed.invoke(sample("schedule_dispatch")) == {}
+    assert [line["pipelines"] for line in deployed.logged("dispatch_put_off")] == [["clicks"]]
+
+
+def test_however_little_time_there_is_one_pipeline_has_its_turn(deployed: Deployed) -> None:
+    deployed.land("events", "landing")
+    deployed.remaining_secs = 1.0
+    deployed.invoke(sample("schedule_dispatch"))
+    assert deployed.started() == ["blizzard-events"]
+    assert not deployed.logged("dispatch_put_off")[1:]
+
+
+class TimeOver(BaseException):
+    """Lambda ends the function."""
+
+
+def test_a_pipeline_that_takes_all_the_time_loses_no_others_metrics(
+    deployed: Deployed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed.land("events", "landing")
+    deployed.land("clicks", "web")
+
+    def hook(operation: str, parameters: dict[str, Any]) -> None:
+        if parameters.get("name") == "blizzard-clicks":
+            raise TimeOver
+
+    deployed.emr.hook = hook
+    with pytest.raises(TimeOver):
+        deployed.invoke(sample("schedule_dispatch"))
+    assert published_metrics(capsys)["events"]["RunsStarted"] == [1.0]
+
+
+def test_the_schedule_begins_with_another_pipeline_by_the_time(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for first, expected in [(0, ["events", "clicks"]), (1, ["clicks", "events"])]:
+        monkeypatch.setattr(composition, "first_of_round", lambda now_ts, count, first=first: first)
+        before = len(deployed.logged("dispatched"))
+        deployed.invoke(sample("schedule_dispatch"))
+        assert [line["pipeline"] for line in deployed.logged("dispatched")[before:]] == expected
+
+
+@pytest.mark.parametrize("period_secs", [60, 300, 600, 3600])
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_whatever_the_period_each_pipeline_is_first_about_as_often(period_secs: int, count: int) -> None:
+    firsts = Counter(first_of_round(1_795_000_000.4 + n * period_secs, count) for n in range(100 * count))
+    assert set(firsts) == set(range(count))
+    assert min(firsts.values()) > 50
+    assert first_of_round(7.0, count) == first_of_round(7.0, count)
+
+
+def unforeseen(operation: str, parameters: dict[str, Any]) -> None:
+    if parameters.get("name") == "blizzard-events":
+        raise ZeroDivisionError("a mistake of ours")
+
+
+def test_an_error_that_nobody_foresaw_keeps_no_other_pipeline(
+    deployed: Deployed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployed.land("events", "landing")
+    deployed.land("clicks", "web")
+    deployed.emr.hook = unforeseen
+    with pytest.raises(DispatchFailed, match=r"^events: a mistake of ours$"):
+        deployed.invoke(sample("schedule_dispatch"))
+    assert deployed.started() == ["blizzard-events", "blizzard-clicks"]
+    [line] = deployed.logged("dispatch_failed")
+    assert (line["pipeline"], line["error_kind"]) == ("events", "ZeroDivisionError")
+    assert "in unforeseen" in line["traceback"]
+    assert published_metrics(capsys)["clicks"]["RunsStarted"] == [1.0]
+
+
+def test_an_error_that_nobody_foresaw_leaves_its_wake_in_the_queue(deployed: Deployed) -> None:
+    deployed.land("events", "landing")
+    deployed.emr.hook = unforeseen
+    assert deployed.invoke(wakes("events", "clicks")) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+
+
+# --- Runs without a name ---
+
+
+def unnamed(run_id: str) -> Any:
+    event = sample("emr_job_state")
+    del event["detail"]["jobRunName"]
+    event["detail"]["jobRunId"] = run_id
+    return event
+
+
+def test_a_run_without_a_name_is_its_pipelines_by_the_newest_record(deployed: Deployed) -> None:
+    deployed.land("clicks", "web")
+    deployed.invoke(wakes("clicks"))
+    [run_id] = deployed.emr.runs
+    (deployed.lake / "events").write_text("a file where the table's folder should be")
+    deployed.invoke(unnamed(run_id))
+    assert [line["pipeline"] for line in deployed.logged("dispatched")] == ["clicks", "clicks"]
+
+
+def test_a_run_without_a_name_that_no_record_knows_may_be_anybodys(deployed: Deployed) -> None:
+    deployed.invoke(unnamed("00unknown"))
+    assert [line["pipeline"] for line in deployed.logged("dispatched")] == ["events", "clicks"]
 
 
 def test_an_unknown_event_is_logged_and_raised(deployed: Deployed) -> None:

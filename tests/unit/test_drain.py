@@ -1,12 +1,17 @@
 """A run that drains: turn by turn until nothing is left, and for a while longer where the pipeline lingers."""
 
+import json
+import math
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
+from spark_job import main as job
 from spark_job.drain import POLL_SECS, drain_all
 from spark_job.ingest import Step, Totals
 from tests.unit.fakes import Clock, World
@@ -22,10 +27,12 @@ class ScriptedIngest:
     totals: Totals = field(default_factory=Totals)
     steps: list[tuple[float, Step]] = field(default_factory=list)
     max_attempts: int = 3
+    step_secs: float = 0.0
 
     def step(self, *, draining: bool) -> Step:
         assert draining, "a lingering job must not wait for a full batch"
         now_ts = self.clock.now_ts
+        self.clock.advance(self.step_secs)
         if self.script:
             step = self.script.pop(0)
         else:
@@ -88,7 +95,7 @@ class Run:
         assert self.waits < 10_000, "no end in sight"
         self.clock.advance(secs)
 
-    def drain(self, *sources: Source, sweep: bool = False) -> tuple[bool, bool]:
+    def drain(self, *sources: Source, sweep: bool = False, max_secs: float = math.inf) -> tuple[bool, bool]:
         return drain_all(
             sources,
             sweep=sweep,
@@ -96,6 +103,7 @@ class Run:
             stopping=lambda: self.clock.now_ts - 100_000.0 >= self.stop_at,
             clock=self.clock,
             wait=self.wait,
+            max_secs=max_secs,
         )
 
     def secs(self) -> float:
@@ -222,6 +230,101 @@ class TestLingering:
         source = run.source([Step.COMMITTED, *[Step.MOVED, Step.IDLE] * 40], linger_secs=10.0)
         run.drain(source)
         assert run.secs() <= 10.0 + 2 * POLL_SECS
+
+
+class TestTimeIsUp:
+    def test_steady_traffic_does_not_keep_it_from_ending(self, run: Run) -> None:
+        source = run.source(arrivals=range(10_000), linger_secs=30.0)
+        assert run.drain(source, max_secs=600.0) == (False, False)
+        assert 600.0 <= run.secs() <= 600.0 + POLL_SECS
+        totals = {**dict.fromkeys(vars_of(Totals()), 0), "commits": len(source.commits())}
+        assert run.log == [("time_is_up", {"source": "p:a", **totals})]
+
+    def test_a_backlog_without_an_end_does_not_either(self, run: Run) -> None:
+        source = run.source([Step.COMMITTED] * 500)
+        source.ingest.step_secs = 10.0
+        assert run.drain(source, max_secs=95.0) == (False, False)
+        assert (len(source.commits()), run.secs()) == (10, 100.0)
+
+    def test_a_long_linger_is_cut_short(self, run: Run) -> None:
+        run.drain(run.source([Step.COMMITTED], linger_secs=86_400.0), max_secs=600.0)
+        assert run.secs() <= 600.0 + POLL_SECS
+        assert run.events() == [("time_is_up", "p:a")]
+
+    def test_without_a_limit_it_lingers_to_the_end(self, run: Run) -> None:
+        run.drain(run.source([Step.COMMITTED], linger_secs=7200.0))
+        assert run.secs() >= 7200.0
+        assert run.events() == [("drained", "p:a")]
+
+    def test_what_is_drained_in_time_says_so(self, run: Run) -> None:
+        run.drain(run.source([Step.COMMITTED]), max_secs=600.0)
+        assert run.events() == [("drained", "p:a")]
+
+    def test_a_step_longer_than_that_does_not_keep_another_source_from_getting_on(self, run: Run) -> None:
+        long, other = run.source([Step.COMMITTED] * 3), run.source([Step.MOVED] * 3 + [Step.COMMITTED] * 3, name="b")
+        long.ingest.step_secs = 4000.0
+        assert run.drain(long, other, max_secs=3600.0) == (False, False)
+        assert (len(long.commits()), len(other.commits())) == (1, 1)
+        assert run.events() == [("time_is_up", "p:a"), ("time_is_up", "p:b")]
+
+    def test_a_source_in_trouble_from_its_first_step_on_is_not_said_to_be_served(self, run: Run) -> None:
+        shaky = run.source([StorageUnavailable("slow"), Step.LOST, Step.COMMITTED, Step.COMMITTED])
+        assert run.drain(shaky, max_secs=1.0) == (False, False)
+        assert shaky.commits() == [6.0]
+        bad = run.source([StorageUnavailable("slow")] * 3)
+        assert run.drain(bad, max_secs=1.0) == (True, False)
+
+    def test_a_source_that_failed_is_a_failure_all_the_same(self, run: Run) -> None:
+        bad, busy = run.source([PermanentError("gone")]), run.source(arrivals=range(10_000), name="b", linger_secs=9.0)
+        assert run.drain(bad, busy, max_secs=60.0) == (True, False)
+
+    def test_a_signal_still_ends_it_before(self, run: Run) -> None:
+        run.stop_at = 0.0
+        assert run.drain(run.source([Step.COMMITTED]), max_secs=60.0) == (False, True)
+        assert run.events() == [("stopped", "p:a")]
+
+
+class EndlessIngest(ScriptedIngest):
+    def step(self, *, draining: bool) -> Step:
+        self.totals.commits += 1
+        assert self.totals.commits < 1_000_000, "no end in sight"
+        return Step.COMMITTED
+
+
+@pytest.fixture
+def signals_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, listener in before.items():
+        signal.signal(number, listener)
+
+
+@pytest.mark.usefixtures("signals_as_before")
+class TestTheJobsOption:
+    CONFIG = "pipelines: {p: {table_uri: /tmp/t, sources: {a: {uri: /tmp/s, schema: id STRING}}}}"
+
+    def config(self, folder: Path) -> str:
+        (folder / "pipelines.yaml").write_text(self.CONFIG)
+        return str(folder / "pipelines.yaml")
+
+    def test_the_run_ends_well_though_more_and_more_comes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = Source(EndlessIngest(Clock(), []))
+        monkeypatch.setattr(job, "_jobs", lambda *_: [source])
+        assert job.main(["--config", self.config(tmp_path), "--once", "--max-secs", "0.05"]) == job.EXIT_WELL
+        assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["time_is_up"]
+
+    @pytest.mark.parametrize(
+        "wrong", [["--max-secs", "60"], ["--once", "--max-secs", "-1"], ["--once", "--max-secs", "x"]]
+    )
+    def test_a_limit_that_means_nothing_is_refused(
+        self, wrong: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            job.main(["--config", self.config(tmp_path), *wrong])
+        assert ended.value.code == job.EXIT_CONFIG
+        assert "--max-secs" in capsys.readouterr().err
 
 
 @dataclass

@@ -1,14 +1,18 @@
 """docs/deploy.md against the template and against arithmetic."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from infra.package.build import ROOT
+from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import Artifact, BuildManifest
 from infra.publish.fit import Buckets
 from infra.publish.release import release_of
+from infra.template.stack import listed, references, written
+from infra.template.translate import parse
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 TEMPLATE = (ROOT / "template.yaml").read_text()
@@ -57,6 +61,40 @@ def test_published_parameters_are_parameters_of_the_template_and_fit_their_patte
         allowed = re.search(r"^    AllowedValues: \[(.+)\]$", texts[name], re.MULTILINE)
         assert pattern is None or re.fullmatch(pattern[1], value)
         assert allowed is None or value in allowed[1].split(", ")
+
+
+def test_a_release_says_for_which_emr_its_archive_was_made_and_the_template_agrees() -> None:
+    names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
+    build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
+    release = release_of(build, config_key="c", buckets=Buckets("landing", "", "lake"), place=("arts", ""))
+    assert release.parameters["ReleaseLabel"] == EMR_RELEASE
+    assert f"Default: {EMR_RELEASE}\n" in parameters()["ReleaseLabel"]
+
+
+def test_what_only_a_stopped_application_takes_is_listed() -> None:
+    """And all else of the application is the same at each deployment of a stack."""
+    section = PAGE.split("\n### What only a stopped application takes\n")[1].split("\n## ")[0]
+    listed_here = {
+        name
+        for row in section.splitlines()
+        if row[:2] == "| "
+        for name in re.findall(r"`([A-Z]\w+)`", row.split("|")[1])
+    }
+    application = parse(TEMPLATE)["Resources"]["JobApplication"]["Properties"]
+    assert listed_here == references(application) - {"AWS::StackName"}
+
+
+def test_the_policy_for_a_lake_that_exists_is_the_templates() -> None:
+    section = PAGE.split("\n## A lake that exists already\n")[1].split("\n## ")[0]
+    (shown,) = re.findall(r"<<'END'\n(.*?)^END$", section, re.DOTALL | re.MULTILINE)
+    document = parse(TEMPLATE)["Resources"]["LakeBucketPolicy"]["Properties"]["PolicyDocument"]
+    for statement in document["Statement"]:
+        texts = [written(resource) for resource in listed(statement["Resource"])]
+        names = {"${AWS::Partition}": "aws", "${LakeBucketName}": "my-lake"}
+        for name, value in names.items():
+            texts = [text.replace(name, value) for text in texts]
+        statement["Resource"] = texts
+    assert json.loads(shown) == document
 
 
 def tables_of_costs() -> list[list[list[str]]]:

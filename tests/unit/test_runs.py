@@ -2,18 +2,31 @@
 
 import json
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.errors import AlreadyExists, UnreadableState
+from blizzard.config import parse_config
+from blizzard.config.publish import to_published
+from blizzard.errors import AlreadyExists, ConfigError, UnreadableState
+from blizzard.published import read_published
 from blizzard.runs import RECORDS_KEPT, TRIM_SLACK, Phase, RunLog, RunRecord, SourceMark, decode, encode
 from blizzard.storage.memory import MemoryStore
 from tests.unit.strategies import any_text, memory_store, moments, naturals
 
-FOLDER = "_blizzard/events_runs/"
+FOLDER = "_blizzard/_runs/events/"
+RECORDS = "*_blizzard/_runs/*"
+"""As the policy of the lake's bucket has it: what lies there is written conditionally or not at all."""
+CONFIG = """
+pipelines:
+  events:
+    table_uri: s3://lake/t
+    sources:
+      SOURCE: {uri: s3://landing/raw/, schema: "id STRING"}
+"""
 RECORD = RunRecord(0, "events", "e1", 1, Phase.STARTING, "f1")
 
 marks = st.builds(
@@ -105,6 +118,31 @@ def test_what_is_no_record_is_left_alone() -> None:
     latest = log.latest()
     assert latest is not None
     assert latest.number == 0
+
+
+@pytest.mark.parametrize("source", ["runs", "events", "x_runs"])
+def test_no_sources_state_lies_where_records_do(source: str) -> None:
+    config = read_published(to_published(parse_config(CONFIG.replace("SOURCE", source), {})), "test")
+    [pipeline] = config.pipelines.values()
+    [found] = pipeline.sources
+    store = memory_store()
+    RunLog(store, pipeline.name, lambda: "w").append(replace(RECORD, pipeline=pipeline.name), now_ts=1.0)
+    [record] = [info.key for info in store.list()]
+    assert fnmatchcase(record, RECORDS)
+    for state in (
+        "/receipts/0.json.gz",
+        "/dead_letters/a/file.ndjson",
+        "/pending/0.json",
+        "_checkpoint.json",
+        "_sweep.json",
+    ):
+        assert not fnmatchcase(found.state_prefix + state, RECORDS)
+
+
+@pytest.mark.parametrize("name", ["_runs", "_x"])
+def test_no_pipeline_has_a_name_that_would_lead_there(name: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_config(CONFIG.replace("SOURCE", "landing").replace("events:", f"{name}:"), {})
 
 
 def test_trimming_keeps_the_newest_and_the_last_ones_before_it() -> None:

@@ -38,13 +38,11 @@ def _create(place: Place, properties: Properties) -> Made:
 
 
 def _update(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    """The service takes changes to stopped applications only, and stops none that has work."""
+    """The service refuses to change an application that is started, and nobody stops it on the way."""
     emr = place.client("emr-serverless")
-    emr.stop_application(applicationId=made.name)
     wanted = {name: value for name, value in _wanted(new).items() if name not in ("name", "type")}
     wanted |= {"applicationId": made.name, "clientToken": place.generated}
     emr.update_application(**request(emr, "UpdateApplication", wanted))
-    emr.start_application(applicationId=made.name)
     return made
 
 

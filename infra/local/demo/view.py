@@ -12,8 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-NEWS_SHOWN = 12
-
 
 @dataclass(slots=True)
 class Figures:
@@ -24,7 +22,8 @@ class Figures:
     committed_files: int = 0
     committed_rows: int = 0
     dead_files: int = 0
-    rows_per_sec: float = 0.0
+    rows_per_sec: float | None = None
+    """Of the last commit; None while nothing is being read."""
     sequence: int | None = None
     watermarks: Mapping[str, str] = field(default_factory=dict)
 
@@ -35,7 +34,6 @@ class View:
     def __init__(self) -> None:
         self._console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
         self._live: Live | None = None
-        self._news: list[str] = []
         self._figures = Figures()
         self._last_line = ""
 
@@ -53,12 +51,8 @@ class View:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """One thing that happened."""
-        self._news.append(text)
-        if self._live is None:
-            self._console.print(escape(text))
-        else:
-            self._live.update(self._render())
+        """One thing that happened. On a terminal it stays there, above the live table."""
+        self._console.print(escape(text))
 
     def update(self, figures: Figures) -> None:
         self._figures = figures
@@ -81,7 +75,7 @@ class View:
             f"{figures.committed_files:,}",
             f"{figures.dead_files:,}",
             f"{figures.committed_rows:,}",
-            f"{figures.rows_per_sec:,.0f}",
+            "-" if figures.rows_per_sec is None else f"{figures.rows_per_sec:,.0f}",
             "-" if figures.sequence is None else str(figures.sequence),
         )
         marks = Table(box=None, pad_edge=False)
@@ -89,12 +83,12 @@ class View:
         marks.add_column("watermark")
         for partition, name in sorted(figures.watermarks.items()):
             marks.add_row(escape(partition), escape(name))
-        return Group(table, Text(), marks, Text(), *(Text(line) for line in self._news[-NEWS_SHOWN:]))
+        return Group(Text(), table, Text(), marks)
 
 
 def _line(figures: Figures) -> str:
     return (
         f"seen {figures.seen}, pending {figures.pending}, committed {figures.committed_files} files "
-        f"{figures.committed_rows} rows, dead-lettered {figures.dead_files}, "
+        f"{figures.committed_rows} rows, dead-lettered {figures.dead_files} files, "
         f"watermarks {len(figures.watermarks)} partitions"
     )

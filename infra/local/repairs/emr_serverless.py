@@ -38,7 +38,7 @@ def run_jobs() -> None:
     wrap(EMRServerlessBackend, "create_application", _any_label)
     for name in ("create_application", "update_application"):
         wrap(EMRServerlessResponse, name, _keep_what_moto_drops)
-    wrap(EMRServerlessBackend, "update_application", _when_idle)
+    wrap(EMRServerlessBackend, "update_application", _dated)
     wrap(EMRServerlessBackend, "stop_application", _when_idle)
     wrap(EMRServerlessBackend, "start_job_run", _once_per_token)
     wrap(EMRServerlessBackend, "list_job_runs", _of_an_application)
@@ -72,6 +72,7 @@ def _any_label(shipped: Call) -> Call:
             backend, **(settings | {"application_type": engine, "release_label": "emr-7.0.0"})
         )
         application.release_label = label
+        application.state = "CREATED"
         application.created_at = application.updated_at = _now()
         return application
 
@@ -95,10 +96,11 @@ def _keep_what_moto_drops(shipped: Call) -> Call:
 
 
 def _when_idle(shipped: Call) -> Call:
-    """The service changes and stops only applications without work; those that idle have stopped by themselves."""
+    """The service stops only applications without work. It also stops those that idle for long; nobody waits for that
+    here."""
 
     @wraps(shipped)
-    def change(backend: EMRServerlessBackend, application_id: str, **settings: Any) -> Any:
+    def stop(backend: EMRServerlessBackend, application_id: str, **settings: Any) -> Any:
         with _lock:
             application = backend.get_application(application_id)
             active = [run.id for run in backend.job_runs.get(application_id, []) if run.state not in TERMINAL]
@@ -107,12 +109,22 @@ def _when_idle(shipped: Call) -> Call:
                     f"Application {application_id} has job runs that are not over: {', '.join(active)}. "
                     f"Current status: {application.state}"
                 )
-            application.state = "STOPPED"
-            changed = shipped(backend, application_id=application_id, **settings)
-            application.updated_at = _now()
-            return changed
+            return shipped(backend, application_id=application_id, **settings)
 
-    return change
+    return stop
+
+
+def _dated(shipped: Call) -> Call:
+    """moto refuses to change what is started, as the service does, and dates a change at midnight."""
+
+    @wraps(shipped)
+    def update_application(backend: EMRServerlessBackend, *arguments: Any, **settings: Any) -> Application:
+        with _lock:
+            application: Application = shipped(backend, *arguments, **settings)
+            application.updated_at = _now()
+            return application
+
+    return update_application
 
 
 def _once_per_token(shipped: Call) -> Call:

@@ -1,0 +1,288 @@
+"""What happens in the demo, in this order: files land, the job is killed, files of every kind of trouble land."""
+
+import argparse
+import json
+import queue
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from blizzard.dead_letters import DeadLetters
+from blizzard.environment import adopt
+from blizzard.errors import BlizzardError, ConfigError
+from blizzard.status import source_status
+from blizzard.storage.s3 import S3Store
+from blizzard.storage.s3_connection import S3Settings
+from infra.local.checks import check_folder
+from infra.local.demo import data
+from infra.local.demo.view import Figures, View
+from infra.local.local_stack import LocalStack, local_stack
+from infra.local.process import CHECKOUT
+from infra.local.verdict import Verdict, judge, read_source
+
+FOLDER = CHECKOUT / "build" / "demo"
+PREFIX = "raw-events/"
+STATE_PREFIX = "_blizzard/events_landing"
+SEED = 20240128
+TIMEOUT_SECS = 240.0
+PAUSE_SECS = 0.2
+LOOK_EVERY_SECS = 2.0
+SCHEDULES_EVERY_SECS = 5.0
+"""On AWS a schedule fires once a minute at most; here somebody is watching."""
+SOON = {"WakeWindowSecs": "1", "BatchingWindowSecs": "1", "BackoffSecs": "1"}
+COLUMNS = ["id", "timestamp", "value", "payload"]
+
+CONFIG = """\
+pipelines:
+  events:
+    table_uri: s3://lake/events
+    linger_secs: 20
+    partition_by: [date]
+    sources:
+      landing:
+        uri: s3://landing/raw-events/
+        pattern: "**/*.ndjson.gz"
+        schema: "id STRING NOT NULL, timestamp BIGINT, value DOUBLE, payload STRING"
+        partition_columns: {date: date}
+        partition_filter: {prefix_template: "date=%Y-%m-%d", lookback: 7}
+        checkpoint: {interval_files: 30, interval_secs: 1}
+        settle_delay_secs: 2
+        sweep: {interval_secs: 3, late_interval_secs: 20}
+"""
+
+
+@dataclass(slots=True)
+class Demo:
+    """The state of one run."""
+
+    stack: LocalStack
+    view: View
+    events: "queue.SimpleQueue[dict[str, Any]]" = field(default_factory=queue.SimpleQueue)
+    """What the job and the sweeper say, as they say it."""
+    figures: Figures = field(default_factory=Figures)
+    started: float = field(default_factory=time.monotonic)
+    fired: float = 0.0
+    looked: float = 0.0
+    batch_from: float | None = None
+    """When the batch was planned that is not committed yet."""
+    killed: str | None = None
+    """The run that was."""
+    runs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def s3(self) -> Any:
+        return self.stack.client("s3")
+
+    @property
+    def in_time(self) -> bool:
+        return time.monotonic() - self.started < TIMEOUT_SECS
+
+    def hear(self, line: str) -> None:
+        if line.startswith("{"):
+            self.events.put(json.loads(line))
+
+
+def run() -> int:
+    parser = argparse.ArgumentParser(prog="python -m infra.local.demo", description="The demo.")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="for logs and the like; build/demo")
+    folder = parser.parse_args().folder.absolute()
+    try:
+        if folder != FOLDER:
+            check_folder(folder)
+        with ExitStack() as stack:
+            verdict, secs = _run(stack, folder)
+    except KeyboardInterrupt:
+        return 130
+    except ConfigError as error:
+        for problem in error.problems:
+            print(f"demo: {problem}", file=sys.stderr)
+        return 2
+    except BlizzardError as error:
+        Console(stderr=True).print(escape(f"demo: {error}"))
+        return 1
+    console = Console(highlight=False, soft_wrap=True)
+    console.print()
+    for line in verdict.lines():
+        console.print(escape(fitting(line, console.width) if console.is_terminal else line))
+    answer = "nothing missing, nothing doubled" if verdict.good else "NOT GOOD"
+    console.print(f"{answer}, in {secs:.0f} s", style="bold green" if verdict.good else "bold red")
+    return 0 if verdict.good else 1
+
+
+def fitting(line: str, width: int) -> str:
+    """Broken between words only."""
+    words = textwrap.TextWrapper(
+        width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
+    return words.fill(line)
+
+
+def _run(stack: ExitStack, folder: Path) -> tuple[Verdict, float]:
+    view = stack.enter_context(View())
+    started = time.monotonic()
+    config = folder.with_name(f"{folder.name}.yaml")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(CONFIG)
+    running = stack.enter_context(local_stack(config, parameters=SOON, folder=folder, say=view.say))
+    adopt(running.aws.environment())
+    demo = Demo(running, view, started=started)
+    running.listen("job", demo.hear)
+    running.listen("sweeper", demo.hear)
+    _tell(demo, data.first_wave(time.time(), SEED))
+    _kill_in_mid_batch(demo)
+    _tell(demo, data.second_wave(time.time(), SEED))
+    verdict = _until_good(demo)
+    return verdict, time.monotonic() - demo.started
+
+
+def _tell(demo: Demo, drops: Iterable[data.Drop]) -> None:
+    count = 0
+    for drop in drops:
+        demo.stack.drop(drop.path, drop.body, event=drop.events > 0)
+        if drop.events == 2:
+            _send_event_again(demo, PREFIX + drop.path, len(drop.body))
+        demo.figures.seen += 1
+        count += 1
+        if drop.what != "plain":
+            demo.view.say(f"dropped {drop.path}: {drop.what}")
+    demo.view.say(f"dropped {count} files")
+
+
+def _send_event_again(demo: Demo, key: str, size: int) -> None:
+    landing = demo.stack.landing
+    etag = demo.s3.head_object(Bucket=landing, Key=key)["ETag"].strip('"')
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "eventName": "ObjectCreated:Put",
+        "eventTime": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime()),
+        "s3": {"bucket": {"name": landing}, "object": {"key": key, "size": size, "eTag": etag, "sequencer": "00"}},
+    }
+    url = demo.stack.resources["EventsQueue"]
+    demo.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps({"Records": [record]}))
+
+
+def _kill_in_mid_batch(demo: Demo) -> None:
+    """Let the job commit once, and kill it when the next batch is read and not committed."""
+    for event in _events(demo):
+        if event.get("event") == "batch_read" and event["sequence"] >= 1:
+            demo.killed = demo.stack.kill_run()
+            demo.figures.rows_per_sec = None
+            demo.view.say(f"killed the Spark job in the middle of batch {event['sequence']}; the dispatcher's turn")
+            return
+    raise BlizzardError(f"the Spark job did not get to its second batch; {demo.stack.folder / 'logs'} says why")
+
+
+def _events(demo: Demo) -> Iterator[Mapping[str, Any]]:
+    """Events as they come, with schedules firing and the view kept up to date; a pause is an empty one."""
+    while demo.in_time:
+        _fire_schedules(demo)
+        if time.monotonic() - demo.looked >= LOOK_EVERY_SECS:
+            demo.looked = time.monotonic()
+            _refresh(demo)
+            _note_runs(demo)
+        while not demo.events.empty():
+            event = demo.events.get()
+            _note(demo, event)
+            yield event
+        yield {}
+        time.sleep(PAUSE_SECS)
+
+
+def _fire_schedules(demo: Demo) -> None:
+    if time.monotonic() - demo.fired >= SCHEDULES_EVERY_SECS:
+        demo.fired = time.monotonic()
+        for schedule in ("SweepScheduled", "DispatchScheduled"):
+            demo.stack.fire(schedule)
+
+
+def _note_runs(demo: Demo) -> None:
+    for run in reversed(demo.stack.runs()):
+        if run["id"] not in demo.runs:
+            demo.view.say(f"the dispatcher started run {len(demo.runs) + 1}")
+            demo.view.say("Spark is starting (20 s or more)")
+        elif demo.runs[run["id"]] != run["state"] and run["state"] in ("SUCCESS", "FAILED"):
+            demo.figures.rows_per_sec = None
+            demo.view.say(f"a run ended: {run['state']}{' (it was killed)' if run['id'] == demo.killed else ''}")
+        demo.runs[run["id"]] = run["state"]
+
+
+def _note(demo: Demo, event: Mapping[str, Any]) -> None:
+    figures = demo.figures
+    name = event.get("event") or event.get("message")
+    if name == "batch_planned":
+        demo.batch_from = time.monotonic()
+    elif name == "batch_committed":
+        figures.committed_files += event["files"] - event["dead_files"]
+        figures.committed_rows += event["rows"]
+        figures.dead_files += event["dead_files"]
+        if demo.batch_from is not None:
+            figures.rows_per_sec = event["rows"] / max(0.1, time.monotonic() - demo.batch_from)
+        demo.batch_from = None
+        demo.view.say(f"committed batch {event['sequence']}: {event['files']} files, {event['rows']} rows")
+    elif name in ("source_failed", "race_lost", "state_repaired"):
+        demo.view.say(f"{name}: {event.get('error', '')}")
+    elif name == "sweeps_done" and event["FilesFound"]:
+        demo.view.say(f"the sweep found {event['FilesFound']} files that no event had announced yet")
+
+
+def _refresh(demo: Demo) -> None:
+    status = source_status(
+        _lake(demo),
+        pipeline="events",
+        source="landing",
+        state_prefix=STATE_PREFIX,
+        table_uri="s3://lake/events",
+        now_ts=time.time(),
+    )
+    figures = demo.figures
+    figures.pending, figures.sequence = status.backlog_files, status.sequence
+    figures.watermarks = status.partition_watermarks
+    if not status.backlog_files and demo.batch_from is None:
+        figures.rows_per_sec = None
+    demo.view.update(figures)
+
+
+def _lake(demo: Demo) -> S3Store:
+    return S3Store(demo.stack.lake, "events/", S3Settings.from_environment(demo.stack.aws.environment()))
+
+
+def _until_good(demo: Demo) -> Verdict:
+    """Wait until all is in and nothing is left to do, or the time is up, and judge what stands then."""
+    checked = 0.0
+    for _ in _events(demo):
+        if time.monotonic() - checked >= 2:
+            checked = time.monotonic()
+            if _quiet(demo) and _verdict(demo).good:
+                break
+    return _verdict(demo)
+
+
+def _quiet(demo: Demo) -> bool:
+    """Nothing in the queue and nothing pending, so that no duplicate is still to come."""
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    url = demo.stack.resources["EventsQueue"]
+    found = demo.stack.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return demo.figures.pending == 0 and not any(int(found[name]) for name in names)
+
+
+def _verdict(demo: Demo) -> Verdict:
+    letters = list(DeadLetters(_lake(demo), STATE_PREFIX, "events:landing").letters())
+    options = demo.stack.aws.environment() | {"AWS_ALLOW_HTTP": "true"}
+    return judge(read_source(_objects(demo), "id"), "s3://lake/events", options, letters, COLUMNS)
+
+
+def _objects(demo: Demo) -> Iterator[tuple[str, bytes]]:
+    s3 = demo.s3
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=demo.stack.landing, Prefix=PREFIX):
+        for found in page.get("Contents", []):
+            body = s3.get_object(Bucket=demo.stack.landing, Key=found["Key"])["Body"].read()
+            yield found["Key"].removeprefix(PREFIX), body

@@ -1,0 +1,68 @@
+"""Put a file into the landing bucket of the stack that `make local-aws` runs, as a producer would.
+
+Exit status 0: it landed. 1: no stack is running. 2: the file or its key is not one that can be put there.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+
+from blizzard.config import load_config
+from blizzard.environment import variables
+from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from infra.local.example_file import key_for
+from infra.local.process import CHECKOUT, LocalAws
+
+FOLDER = CHECKOUT / "build" / "local-aws"
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    try:
+        print(f"dropped {_drop(options.file, options.key, options.folder)}")
+    except ConfigError as error:
+        for problem in error.problems:
+            print(f"drop: {problem}", file=sys.stderr)
+        return 2
+    except BlizzardError as error:
+        print(f"drop: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m infra.local.drop", description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--as", dest="key", metavar="KEY", help="in the landing bucket; else today's folder of a source that it fits"
+    )
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the stack; build/local-aws")
+    return parser
+
+
+def _drop(file: Path, key: str | None, folder: Path) -> str:
+    """The URI of what was put. Raises BlizzardError."""
+    try:
+        body = file.read_bytes()
+    except OSError as error:
+        raise ConfigError([f"{file}: cannot be read: {error.strerror or error}"]) from error
+    try:
+        stack = json.loads((folder / "endpoints.json").read_text())
+    except FileNotFoundError as error:
+        raise PermanentError(f"found no stack in {folder}; start one with `make local-aws`") from error
+    key = key or key_for(load_config(stack["config"], variables()), file.name, time.time())
+    if key is None:
+        raise ConfigError([f"{file.name}: no source's pattern in {stack['config']} matches it; name its key by --as"])
+    try:
+        LocalAws(stack["endpoint"], 0).client("s3").put_object(Bucket=stack["landing"], Key=key, Body=body)
+    except (BotoCoreError, ClientError) as error:
+        raise PermanentError(f"{error}; is `make local-aws` still running?") from error
+    return f"s3://{stack['landing']}/{key}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""The file that a newcomer is told to make fits the source that it is for."""
+
+import gzip
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from blizzard.config import Config, read_config
+from infra.local.example_file import example_file, key_for
+
+NOON_TS = 1706443200.0
+
+
+def config(*sources: str) -> Config:
+    rows = "".join(f"      s{number}: {{uri: s3://landing/s{number}/, {one}}}\n" for number, one in enumerate(sources))
+    text = f"pipelines:\n  p:\n    table_uri: s3://lake/t\n    sources:\n{rows}"
+    found = read_config(text, {}, name="c.yaml", folder="/").config
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        ("format: text", "s0/first.txt"),
+        ("format: text, pattern: '**/*.log.gz'", "s0/first.log.gz"),
+        ("format: text, pattern: '*.log'", "s0/first.log"),
+        ("format: text, partition_filter: {prefix_template: '%Y/%m/%d/%H', lookback: 2}", "s0/2024/01/28/12/first.txt"),
+        ("format: text, partition_columns: {date: date, shard: int}", "s0/date=2024-01-28/shard=1/first.txt"),
+        ("schema: 'id STRING'", "s0/first.ndjson"),
+    ],
+)
+def test_its_key_is_of_the_sources_folder_and_pattern(source: str, key: str) -> None:
+    found = config(source)
+    example = example_file(next(found.sources())[1], NOON_TS)
+    assert example.key == key
+    assert key_for(found, example.name, NOON_TS) == key
+
+
+@pytest.mark.parametrize("pattern", ["in-[0-9]*.txt", "{a,b}/**", "deep/*.txt"])
+def test_where_the_pattern_says_too_little_the_file_is_left_to_the_user(pattern: str) -> None:
+    example = example_file(next(config(f"format: text, pattern: '{pattern}'").sources())[1], NOON_TS)
+    assert (example.name, example.command) == ("FILE", f"FILE: a file that matches {pattern}")
+
+
+def test_its_command_makes_a_file_with_every_column_that_is_needed(tmp_path: Path) -> None:
+    schema = "id STRING NOT NULL, number BIGINT NOT NULL, right BOOLEAN NOT NULL, other STRING"
+    found = config(f"schema: '{schema}', pattern: '**/*.ndjson.gz'")
+    example = example_file(next(found.sources())[1], NOON_TS)
+    subprocess.run(["/bin/sh", "-c", example.command], cwd=tmp_path, check=True)
+    record = json.loads(gzip.decompress((tmp_path / example.name).read_bytes()))
+    assert record == {"id": "first", "number": 1, "right": True}
+
+
+def test_a_file_belongs_to_the_first_source_whose_pattern_it_matches() -> None:
+    found = config("format: text, pattern: '*.log'", "format: text, pattern: '*.txt'")
+    assert key_for(found, "mine.txt", NOON_TS) == "s1/mine.txt"
+    assert key_for(found, "mine.gz", NOON_TS) is None
