@@ -64,6 +64,21 @@ def _a_life(world: StackWorld) -> None:
     world.stack.fire("SweepScheduled")
     until(lambda: len(world.stack.runs()) > runs, 120, world.diagnosis)
     assert world.all_in().good
+    _sweep_late_while_segments_wait(world)
+
+
+def _sweep_late_while_segments_wait(world: StackWorld) -> None:
+    world.stack.orders.go.clear()
+    world.drop("2026-01-04")
+    world.announced(1)
+
+    def swept_late() -> bool:
+        assert not world.stack.invoke("SweeperFunction", {"schedule": "sweep"}).error
+        return '"kind":"late"' in world.stack.logs("sweeper")
+
+    until(swept_late, 60, world.diagnosis)
+    world.stack.orders.go.set()
+    assert world.all_in().good
 
 
 def _write_run_records(world: StackWorld) -> None:
