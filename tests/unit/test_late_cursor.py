@@ -112,6 +112,22 @@ def test_a_late_file_of_the_last_partition_is_found_however_short_the_parts_are(
     assert "z/a.txt" in world.files()
 
 
+@pytest.mark.parametrize("looks", range(9, 30))
+def test_wherever_the_parts_are_cut_each_late_file_is_found(looks: int) -> None:
+    world = swept_world("z.txt")
+    late = many(5)
+    for path in late:
+        world.put(path, "late")
+    world.clock.advance(10)
+    found = [part(world, looks)]
+    while not found[-1].complete:
+        assert len(found) < MAX_PARTS, "it never comes to an end"
+        world.drain()
+        found.append(part(world, looks))
+    world.drain()
+    assert set(late) <= set(world.files())
+
+
 def test_the_start_of_the_first_part_is_announced() -> None:
     world = swept_world(*many())
     before_ts = said_ts(world)
