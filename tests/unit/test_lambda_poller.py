@@ -124,7 +124,7 @@ def test_an_answer_without_failures_is_success(answer: object) -> None:
         {"batchItemFailures": [{"itemIdentifier": None}]},
         {"batchItemFailures": [{"messageId": "id-a"}]},
         {"batchItemFailures": [{"itemIdentifier": "id-a"}, {"itemIdentifier": "somebody else's"}]},
-        {"not JSON": object()},
+        {"not JSON": {1, 2}},
     ],
     ids=repr,
 )
