@@ -68,8 +68,8 @@ class _Turn:
             return False
         if self._to_be_swept:
             self._to_be_swept = False
-            self._sweep_failed = not self._guarded(self.job.sweep_all)
-        if not self._guarded(self._step):
+            self._sweep_failed = not guarded(self.job.source_id, self._log, self.job.sweep_all)
+        if not guarded(self.job.source_id, self._log, self._step):
             self.ended = self.failed = True
         return not (self.ended or self.idle)
 
@@ -82,9 +82,8 @@ class _Turn:
             self._log("stopped" if stopped else "drained", **said)
         if self._sweep_failed:
             self.failed = True
-            self._say_failed(
-                PermanentError("the source could not be swept; files that no event announced may be missing")
-            )
+            missing = "the source could not be swept; files that no event announced may be missing"
+            _say_failed(self.job.source_id, self._log, PermanentError(missing))
 
     def _step(self) -> None:
         try:
@@ -108,16 +107,19 @@ class _Turn:
         self.idle = False
         self._next_ts = self._clock() + self.job.ingest.retry_after_secs(error, self._failures)
 
-    def _guarded(self, work: Callable[[], None]) -> bool:
-        try:
-            work()
-        except BlizzardError as error:
-            self._say_failed(error)
-            return False
-        return True
 
-    def _say_failed(self, error: BlizzardError) -> None:
-        self._log("source_failed", source=self.job.source_id, kind=type(error).__name__, error=str(error))
+def guarded(source_id: str, log: Log, work: Callable[[], object]) -> bool:
+    """Whether the source's work went well; if not, the log says so, and the other sources go on."""
+    try:
+        work()
+    except BlizzardError as error:
+        _say_failed(source_id, log, error)
+        return False
+    return True
+
+
+def _say_failed(source_id: str, log: Log, error: BlizzardError) -> None:
+    log("source_failed", source=source_id, kind=type(error).__name__, error=str(error))
 
 
 def drain_all(

@@ -21,7 +21,7 @@ from blizzard.log import Log, stdout_log
 from blizzard.spark_settings import settings as spark_settings
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.drain import POLL_SECS, drain_all
+from spark_job.drain import POLL_SECS, drain_all, guarded
 from spark_job.ingest import Step
 from spark_job.job import SourceJob, source_job
 from spark_job.session import lazy_session
@@ -129,15 +129,6 @@ def run_once(
     return EXIT_STOPPED if stopped else EXIT_WELL
 
 
-def _guarded(job: SourceJob, log: Log, work: Callable[[], object]) -> bool:
-    try:
-        work()
-    except BlizzardError as error:
-        log("source_failed", source=job.source_id, kind=type(error).__name__, error=str(error))
-        return False
-    return True
-
-
 class _Schedule:
     """When a source is next swept; after a failure it is left alone until then."""
 
@@ -157,7 +148,7 @@ class _Schedule:
                 self._sweep(now_ts)
             busy = self._job.ingest.step(draining=False) in (Step.COMMITTED, Step.MOVED, Step.LOST)
 
-        if not _guarded(self._job, log, work):
+        if not guarded(self._job.source_id, log, work):
             self._job.ingest.forget()
             self._resume_ts = now_ts + self._job.source.sweep.interval_secs
         return busy

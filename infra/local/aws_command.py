@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.config import Config
-from blizzard.errors import BlizzardError, ConfigError
+from blizzard.errors import BlizzardError
+from infra.complain import complain
 from infra.local.checks import check_folder, checked
+from infra.local.drop import FOLDER
 from infra.local.example_file import example_file
 from infra.local.local_stack import LocalStack, local_stack
 from infra.local.process import ACCESS_KEY_ID, CHECKOUT, REGION, SECRET_ACCESS_KEY
 
-FOLDER = CHECKOUT / "build" / "local-aws"
 CONFIG = CHECKOUT / "examples" / "s3-events.yaml"
 POLL_SECS = 1.0
 SOON = {"WakeWindowSecs": "2", "BatchingWindowSecs": "1", "DispatchSchedule": "rate(1 minute)", "BackoffSecs": "10"}
@@ -40,13 +41,8 @@ def run() -> int:
             _watch(stack, quiet=options.json)
     except KeyboardInterrupt:
         return 0
-    except ConfigError as error:
-        for problem in error.problems:
-            print(f"local-aws: {problem}", file=sys.stderr)
-        return 2
     except BlizzardError as error:
-        print(f"local-aws: {error}", file=sys.stderr)
-        return 1
+        return complain("local-aws", error)
     return 0
 
 

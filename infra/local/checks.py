@@ -6,12 +6,10 @@ from pathlib import Path
 from blizzard.config import Config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
-from infra.local.process import CHECKOUT
-from infra.local.release import ARTIFACTS
-from infra.publish.fit import Buckets, read_fitting
+from infra.local.release import ARTIFACTS, TEMPLATE
+from infra.publish.fit import Buckets, read_fitting_file
 from infra.template.parameters import refusals
 
-TEMPLATE = CHECKOUT / "template.yaml"
 MARK = "local-aws.log"
 """Is in each folder that a stack was run in."""
 
@@ -26,7 +24,7 @@ def checked(config: Path, settings: Sequence[str], soon: Mapping[str, str]) -> t
     problems = [f"--set {one}: expected NAME=VALUE, found no =" for one in settings if "=" not in one]
     given = dict(one.split("=", 1) for one in settings if "=" in one)
     try:
-        fitting = read_fitting(_text(config), variables(), name=str(config), folder=str(config.absolute().parent))
+        fitting = read_fitting_file(config, variables())
     except ConfigError as error:
         problems += error.problems
         buckets, found = Buckets("landing", "", "lake"), None
@@ -51,16 +49,6 @@ def check_folder(folder: Path) -> None:
         raise ConfigError(
             [f"--folder {folder}: expected a folder that is empty, new, or of an earlier stack; found something else"]
         )
-
-
-def _text(config: Path) -> str:
-    try:
-        return config.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}; expected the path of a configuration file"
-        raise ConfigError([f"{config}: {reason}"]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{config}: found a byte that is not UTF-8; save the file as UTF-8"]) from error
 
 
 def _published(buckets: Buckets) -> dict[str, str]:

@@ -14,23 +14,20 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 from blizzard.config import load_config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from infra.complain import complain
 from infra.local.example_file import key_for
 from infra.local.process import CHECKOUT, LocalAws
 
 FOLDER = CHECKOUT / "build" / "local-aws"
+"""Of the stack that `make local-aws` runs."""
 
 
 def main() -> int:
     options = _parser().parse_args()
     try:
         print(f"dropped {_drop(options.file, options.key, options.folder)}")
-    except ConfigError as error:
-        for problem in error.problems:
-            print(f"drop: {problem}", file=sys.stderr)
-        return 2
     except BlizzardError as error:
-        print(f"drop: {error}", file=sys.stderr)
-        return 1
+        return complain("drop", error)
     return 0
 
 

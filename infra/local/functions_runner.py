@@ -19,7 +19,7 @@ from infra.local.lambda_function import LAMBDA_PACKAGES, Function, FunctionSetti
 from infra.local.lambda_poller import LambdaPoller
 from infra.local.local_calls import LocalCalls
 from infra.local.log_metrics import MetricFilter
-from infra.local.log_shipping import LogShipping
+from infra.local.log_shipping import Clients, LogShipping
 from infra.local.platform_packages import link_packages
 from infra.local.process import LocalAws
 from infra.local.schedules import Cron, Rate, UnsupportedSchedule, parse_schedule
@@ -59,6 +59,7 @@ class FunctionsRunner:
     def __init__(
         self,
         aws: LocalAws,
+        client: Clients,
         calls: LocalCalls,
         folder: Path,
         shipping: LogShipping,
@@ -68,6 +69,7 @@ class FunctionsRunner:
         retry_after_secs: int | None,
     ) -> None:
         self._aws = aws
+        self._client = client
         self._calls = calls
         self._packages = link_packages(folder / "lambda-packages", LAMBDA_PACKAGES)
         self._shipping = shipping
@@ -80,7 +82,6 @@ class FunctionsRunner:
         self._later = ThreadPoolExecutor(LATER_WORKERS, thread_name_prefix="invoke-later")
         self._stopping = threading.Event()
         self._refreshing = threading.Lock()
-        self._clients: dict[tuple[str, str], Any] = {}
 
     @property
     def functions(self) -> Mapping[str, Function]:
@@ -146,11 +147,6 @@ class FunctionsRunner:
         self._later.shutdown(wait=False, cancel_futures=True)
         for function in self._functions.values():
             function.close()
-
-    def _client(self, service: str, principal: str) -> Any:
-        if (service, principal) not in self._clients:
-            self._clients[service, principal] = self._aws.client(service, principal)
-        return self._clients[service, principal]
 
     def _refresh_functions(self) -> None:
         found = self._client("lambda", "operator").list_functions()["Functions"]

@@ -20,11 +20,10 @@ from infra.local.job_runner import JobRunner, Orders
 from infra.local.lambda_function import Outcome
 from infra.local.local_calls import LocalCallFailed, LocalCalls
 from infra.local.log_shipping import LogShipping
-from infra.local.process import CHECKOUT, REGION, LocalAws, local_aws
-from infra.local.release import ARTIFACTS, CODE, release
+from infra.local.process import REGION, LocalAws, local_aws
+from infra.local.release import ARTIFACTS, CODE, TEMPLATE, release
 
 REFRESH_SECS = 10.0
-TEMPLATE = CHECKOUT / "template.yaml"
 STACK_NAME = "blizzard"
 
 
@@ -46,10 +45,17 @@ class LocalStack:
         self._resources: dict[str, str] = {}
         self._principals: dict[str, str] = {}
         self._clients: dict[tuple[str, str], Any] = {}
-        self._shipping = LogShipping(folder / "logs", aws.client, log)
+        self._shipping = LogShipping(folder / "logs", self.client, log)
         self.jobs = JobRunner(aws, folder, self._shipping, self.calls.report_run, log)
         self.functions = FunctionsRunner(
-            aws, self.calls, folder, self._shipping, self._principal_of, log, retry_after_secs=retry_after_secs
+            aws,
+            self.client,
+            self.calls,
+            folder,
+            self._shipping,
+            self._principal_of,
+            log,
+            retry_after_secs=retry_after_secs,
         )
         self._work = ThreadPoolExecutor(16, thread_name_prefix="work")
         self._stopping = threading.Event()

@@ -14,6 +14,7 @@ from infra.package.manifest import read_manifest
 from infra.publish.publish import go_back, publish
 from infra.publish.release import Release
 
+TEMPLATE = CHECKOUT / "template.yaml"
 FOLDER = CHECKOUT / "build" / "local"
 """Beside build/, which is for the machines that one deploys to."""
 ARCHITECTURE = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "ARM64", "arm64": "ARM64"}

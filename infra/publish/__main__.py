@@ -8,11 +8,10 @@ from pathlib import Path
 
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
+from infra.complain import complain
 from infra.package.build import ROOT
 from infra.publish.publish import SAMCONFIG, Place, Publication, go_back, publish
 from infra.publish.release import HASH_CHARACTERS, Release
-
-EXIT_WELL, EXIT_FAILED, EXIT_INPUT = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -25,14 +24,9 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             _show_release(release)
         else:
             _show(publish(root, Path(options.config), options.artifacts, variables(), environment=options.environment))
-    except ConfigError as error:
-        for problem in error.problems:
-            print(f"{command}: {problem}", file=sys.stderr)
-        return EXIT_INPUT
     except BlizzardError as error:
-        print(f"{command}: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    return EXIT_WELL
+        return complain(command, error)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path as FilePath
 
 from blizzard.config import Config, Problem, read_config
 from blizzard.config.document import read_document
@@ -43,6 +44,18 @@ class _Place:
     @property
     def key(self) -> str:
         return self.uri.removeprefix("s3://").partition("/")[2]
+
+
+def read_fitting_file(config: FilePath, environ: Mapping[str, str]) -> Fitting:
+    """As read_fitting, of a file, whose folder is where relative paths in it start."""
+    try:
+        text = config.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}; expected the path of a configuration file"
+        raise ConfigError([f"{config}: {reason}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{config}: found a byte that is not UTF-8; save the file as UTF-8"]) from error
+    return read_fitting(text, environ, name=str(config), folder=str(config.absolute().parent))
 
 
 def read_fitting(text: str, environ: Mapping[str, str], *, name: str, folder: str) -> Fitting:

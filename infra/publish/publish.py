@@ -15,7 +15,7 @@ from blizzard.storage.s3_connection import S3Settings
 from infra.package.build import HASH_CHARACTERS, sources_sha256
 from infra.package.manifest import NAME, BuildManifest, read_manifest
 from infra.publish.errors import PublishError
-from infra.publish.fit import Buckets, Fitting, read_fitting
+from infra.publish.fit import Buckets, read_fitting_file
 from infra.publish.release import Release, read_release, release_of
 from infra.publish.samconfig import with_parameters
 from infra.publish.upload import Uploaded, fetch, upload
@@ -64,7 +64,7 @@ def publish(
     only when all else is done.
     """
     place = Place.parse(artifacts)
-    fitting = _read(config, environ)
+    fitting = read_fitting_file(config, environ)
     _check_apart(place, fitting.buckets)
     build = _built(root)
     text = to_published(fitting.config).encode()
@@ -99,17 +99,6 @@ def go_back(
         (build / file).write_bytes(content)
     _replace(root / SAMCONFIG, samconfig)
     return release
-
-
-def _read(config: Path, environ: Mapping[str, str]) -> Fitting:
-    try:
-        text = config.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}; expected the path of a configuration file"
-        raise ConfigError([f"{config}: {reason}"]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{config}: found a byte that is not UTF-8; save the file as UTF-8"]) from error
-    return read_fitting(text, environ, name=str(config), folder=str(config.absolute().parent))
 
 
 def _check_apart(place: Place, buckets: Buckets) -> None:

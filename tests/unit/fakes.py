@@ -18,6 +18,7 @@ from blizzard.receipts import Receipts
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep import Sweeper, SweepReport, SweepRules, Window
+from blizzard.sweeping import SourceSweep
 from blizzard.watermark import no_folder
 from spark_job.ingest import Ingest, Settings, Totals
 from spark_job.ports import Outcome, Rows, Trouble
@@ -485,6 +486,18 @@ class World:
         receipts = Receipts(self._watched_state(), self.identity.state_prefix)
         sweeper = self.sweeper(state, **more)
         return sweeper.late_sweep(lambda since_ts: receipts.ingested_since(state.receipt, since_ts).items())
+
+    def source_sweep(self) -> SourceSweep:
+        """As the sweeper has it: from the checkpoint's copy, and with its report."""
+        return SourceSweep(
+            self.identity,
+            self.source,
+            self.state,
+            self.settings.sweep_rules,
+            self.clock,
+            self.new_id,
+            lambda event, /, **fields: self.log.append((event, fields)),
+        )
 
     def job(self) -> Ingest:
         """A new process of the ingest job."""

@@ -16,7 +16,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep import Kind, OutOfTime, SweepReport
-from blizzard.sweeping import SourceSweep, sweep_rules
+from blizzard.sweeping import sweep_rules
 from blizzard.watermark import Settling, no_folder
 from tests.unit.fakes import DAY_SECS, Calls, Days, WatchedStore, World, settings
 
@@ -31,22 +31,10 @@ TIMES = st.lists(st.integers(9, 30), min_size=1, max_size=5)
 """How many looks at the clock the parts have time for, one after the other, and again from the first."""
 
 
-def source_sweep(world: World) -> SourceSweep:
-    return SourceSweep(
-        world.identity,
-        world.source,
-        world.state,
-        world.settings.sweep_rules,
-        world.clock,
-        world.new_id,
-        lambda event, /, **fields: world.log.append((event, fields)),
-    )
-
-
 def part(world: World, looks: int | None = 8) -> SweepReport:
     """One late sweep as the sweeper begins it, which reads what it needs from storage. None: in one piece."""
     deadline_ts = world.clock.now_ts + (1e6 if looks is None else looks * TICK_SECS)
-    return source_sweep(world).sweep(Kind.LATE, deadline_ts=deadline_ts)
+    return world.source_sweep().sweep(Kind.LATE, deadline_ts=deadline_ts)
 
 
 def parts(world: World, looks: int = 8) -> list[SweepReport]:
@@ -64,7 +52,7 @@ def appended(world: World, *reports: SweepReport) -> list[str]:
 
 def said_ts(world: World) -> float | None:
     """What the unconsumed segments and the checkpoint say of the last late sweep."""
-    checkpoint = source_sweep(world).checkpoint()
+    checkpoint = world.source_sweep().checkpoint()
     settling = Settling.of(checkpoint, no_folder)
     for item in world.manifest().unconsumed(checkpoint.position):
         if item.segment.sweep is not None and item.marks_hold:
@@ -164,7 +152,7 @@ def test_a_complete_one_leaves_no_cursor() -> None:
 def test_a_watermark_sweep_and_a_claim_in_between_keep_the_cursor() -> None:
     world = swept_world(*many())
     first = part(world)
-    one = source_sweep(world)
+    one = world.source_sweep()
     one.write(replace(one.reports(), sweeping_until_ts=world.clock.now_ts))
     one.sweep(Kind.WATERMARK)
     assert one.reports().late == first
@@ -174,7 +162,7 @@ def test_a_watermark_sweep_and_a_claim_in_between_keep_the_cursor() -> None:
 def test_the_jobs_own_sweep_lists_everything_and_ends_what_was_begun() -> None:
     world = swept_world(*many())
     assert part(world).cursor is not None
-    report = source_sweep(world).sweep(Kind.LATE)
+    report = world.source_sweep().sweep(Kind.LATE)
     assert (report.listed, report.complete, report.cursor) == (len(many()), True, None)
     assert said_ts(world) == report.started_ts
 
@@ -190,7 +178,7 @@ def test_a_folder_that_is_gone_or_closed_by_now_is_no_obstacle() -> None:
         if harm == "gone":
             world.source.delete([info.key for info in world.source.list(f"{today}/")])
         else:
-            closing = Sweep(closing=Closing(source_sweep(world).checkpoint().closed_through, today), relies_on=10**6)
+            closing = Sweep(closing=Closing(world.source_sweep().checkpoint().closed_through, today), relies_on=10**6)
             world.manifest().append([], writer_id="w", now_ts=0.0, sweep=closing)
             world.arrive(f"{later}/0.txt")
             world.drain()
@@ -432,7 +420,7 @@ def test_nothing_is_lost_whatever_happens_between_the_parts(
         elif harm == "report":
             world.state.delete([world.identity.report_key])
         elif harm == "job":
-            source_sweep(world).sweep(Kind.LATE, announce=data.draw(st.booleans()))
+            world.source_sweep().sweep(Kind.LATE, announce=data.draw(st.booleans()))
     world.drain()
     # Only late sweeps look from here on: what an announcement hid from them would be missing in the end.
     for _ in range(3):
@@ -446,6 +434,6 @@ def test_nothing_is_lost_whatever_happens_between_the_parts(
 def test_a_cursor_is_read_as_it_was_written() -> None:
     world = swept_world(*many())
     report = part(world)
-    assert source_sweep(world).reports().late == report
+    assert world.source_sweep().reports().late == report
     assert isinstance(report.cursor, LateCursor)
     assert report.cursor.place == Place(report.cursor.place.partition, report.cursor.place.after)

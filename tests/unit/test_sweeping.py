@@ -17,18 +17,6 @@ SETTLE_SECS = 60.0
 OVERDUE_SECS = SETTLE_SECS + EVENT_GRACE_SECS
 
 
-def sweeping(world: World) -> SourceSweep:
-    return SourceSweep(
-        world.identity,
-        world.source,
-        world.state,
-        world.settings.sweep_rules,
-        world.clock,
-        world.new_id,
-        lambda event, /, **fields: world.log.append((event, fields)),
-    )
-
-
 @pytest.fixture
 def world() -> World:
     return World(settings(settle_delay_secs=SETTLE_SECS))
@@ -72,7 +60,7 @@ class TestReports:
 
     def test_each_kind_of_sweep_keeps_its_own_last_report(self, world: World) -> None:
         world.put("a.txt", "x")
-        one = sweeping(world)
+        one = world.source_sweep()
         first = one.sweep(Kind.WATERMARK)
         late = one.sweep(Kind.LATE)
         assert one.reports() == SweepReports(first.started_ts, first, late)
@@ -109,23 +97,23 @@ class TestSweeping:
         world.arrive("a.txt")
         world.drain()
         world.put("b.txt", "x")
-        assert sweeping(world).sweep(Kind.WATERMARK).missed == 1
+        assert world.source_sweep().sweep(Kind.WATERMARK).missed == 1
         world.drain()
-        assert sweeping(world).sweep(Kind.WATERMARK).missed == 0
+        assert world.source_sweep().sweep(Kind.WATERMARK).missed == 0
 
     def test_a_late_sweep_asks_the_receipts(self, world: World) -> None:
         world.arrive("b.txt")
         world.settle()
         world.put("a.txt", "x")
-        assert sweeping(world).sweep(Kind.WATERMARK).missed == 0
-        report = sweeping(world).sweep(Kind.LATE)
+        assert world.source_sweep().sweep(Kind.WATERMARK).missed == 0
+        report = world.source_sweep().sweep(Kind.LATE)
         assert (report.kind, report.listed, report.missed) == (Kind.LATE, 2, 1)
-        *_, last = world.manifest().unconsumed(sweeping(world).checkpoint().position)
+        *_, last = world.manifest().unconsumed(world.source_sweep().checkpoint().position)
         assert [(entry.path, entry.found_by) for entry in last.segment.entries] == [("a.txt", FoundBy.LATE)]
 
     def test_it_says_what_it_did(self, world: World) -> None:
         world.put("a.txt", "x")
-        sweeping(world).sweep(Kind.WATERMARK)
+        world.source_sweep().sweep(Kind.WATERMARK)
         assert world.log == [
             (
                 "swept",
@@ -145,7 +133,7 @@ class TestSweeping:
         for number in range(9):
             world.put(f"{number}.txt", "x")
         world.clock.advance(100)
-        one = sweeping(world)
+        one = world.source_sweep()
         cut = one.sweep(Kind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
         assert not cut.complete
         assert 0 < cut.missed < 9
@@ -158,7 +146,7 @@ class TestSweeping:
         world.put("b.txt", "x")
         segments = world.manifest().refs()
         with pytest.raises(OutOfTime, match="were not read"):
-            sweeping(world).sweep(Kind.WATERMARK, deadline_ts=0.0)
+            world.source_sweep().sweep(Kind.WATERMARK, deadline_ts=0.0)
         assert world.manifest().refs() == segments
 
     def test_rules_come_from_the_sources_settings(self) -> None:
@@ -206,18 +194,18 @@ class TestClaims:
     def test_one_that_takes_long_says_until_when(self, world: World, kind: Kind) -> None:
         now_ts = world.clock.now_ts
         claim = Claim(now_ts + 30, now_ts + 900)
-        during = self.seen(world, sweeping(world), kind, claim, late_ts=now_ts + 31)
+        during = self.seen(world, world.source_sweep(), kind, claim, late_ts=now_ts + 31)
         assert during == SweepReports(sweeping_until_ts=now_ts + 900)
 
     def test_its_report_ends_the_claim(self, world: World) -> None:
         now_ts = world.clock.now_ts
-        self.seen(world, sweeping(world), Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
+        self.seen(world, world.source_sweep(), Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
         assert self.claimed(world).sweeping_until_ts is None
         assert self.claimed(world).watermark is not None
 
     @pytest.mark.parametrize("kind", Kind)
     def test_a_report_ends_what_another_one_claimed(self, world: World, kind: Kind) -> None:
-        one = sweeping(world)
+        one = world.source_sweep()
         one.write(SweepReports(sweeping_until_ts=world.clock.now_ts + 900))
         one.sweep(kind)
         assert self.claimed(world).sweeping_until_ts is None
@@ -227,7 +215,7 @@ class TestClaims:
         now_ts = world.clock.now_ts
         claim = None if from_secs is None else Claim(now_ts + from_secs, now_ts + 900)
         calls = Calls()
-        one = sweeping(world)
+        one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
         assert self.seen(world, one, Kind.WATERMARK, claim, late_ts=now_ts + 29) == SweepReports()
         assert calls.names.count(f"put {world.identity.report_key}") == 1
@@ -235,13 +223,13 @@ class TestClaims:
     def test_it_is_said_once(self, world: World) -> None:
         now_ts = world.clock.now_ts
         calls = Calls()
-        one = sweeping(world)
+        one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
         self.seen(world, one, Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
         assert calls.names.count(f"put {world.identity.report_key}") == 2
 
     def test_what_is_known_of_the_other_kind_stays(self, world: World) -> None:
-        one = sweeping(world)
+        one = world.source_sweep()
         late = one.sweep(Kind.LATE)
         now_ts = world.clock.now_ts
         during = self.seen(world, one, Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
@@ -255,7 +243,7 @@ class TestClaims:
             raise AccessDenied("403")
 
         world.put("a.txt", "x")
-        one = sweeping(world)
+        one = world.source_sweep()
         one.rules = replace(one.rules, matches=deny)
         with pytest.raises(AccessDenied):
             one.sweep(Kind.WATERMARK, claim=Claim(now_ts, now_ts + 900))
@@ -263,10 +251,10 @@ class TestClaims:
 
     def test_one_that_runs_out_of_time_takes_it_back(self, world: World) -> None:
         world.arrive("a.txt")
-        before = sweeping(world).sweep(Kind.LATE)
+        before = world.source_sweep().sweep(Kind.LATE)
         now_ts = world.clock.now_ts
         calls = Calls()
-        one = sweeping(world)
+        one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
         with pytest.raises(OutOfTime):
             one.sweep(Kind.WATERMARK, deadline_ts=now_ts, claim=Claim(now_ts, now_ts + 900))
@@ -285,7 +273,7 @@ class TestClaims:
             raise AccessDenied("writing")
 
         world.put("a.txt", "x")
-        one = sweeping(world)
+        one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
         one.rules = replace(one.rules, matches=deny_listing)
         with pytest.raises(AccessDenied, match="listing"):
@@ -295,37 +283,37 @@ class TestClaims:
 
 class TestUnannounced:
     def test_a_file_whose_event_may_still_come_is_no_alarm(self, world: World) -> None:
-        sweeping(world).sweep(Kind.WATERMARK)
+        world.source_sweep().sweep(Kind.WATERMARK)
         world.put("a.txt", "x")
         world.clock.advance(OVERDUE_SECS - 1)
-        report = sweeping(world).sweep(Kind.WATERMARK)
+        report = world.source_sweep().sweep(Kind.WATERMARK)
         assert (report.missed, report.unannounced) == (1, 0)
 
     def test_a_file_whose_event_is_overdue_is_one(self, world: World) -> None:
-        sweeping(world).sweep(Kind.WATERMARK)
+        world.source_sweep().sweep(Kind.WATERMARK)
         world.put("a.txt", "x")
         world.clock.advance(OVERDUE_SECS + 1)
-        report = sweeping(world).sweep(Kind.WATERMARK)
+        report = world.source_sweep().sweep(Kind.WATERMARK)
         assert (report.missed, report.unannounced) == (1, 1)
 
     def test_what_was_there_before_the_first_sweep_was_never_to_be_announced(self, world: World) -> None:
         for number in range(9):
             world.put(f"{number}.txt", "x")
         world.clock.advance(10 * OVERDUE_SECS)
-        cut = sweeping(world).sweep(Kind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
-        rest = sweeping(world).sweep(Kind.WATERMARK)
+        cut = world.source_sweep().sweep(Kind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
+        rest = world.source_sweep().sweep(Kind.WATERMARK)
         assert not cut.complete
         assert (cut.missed + rest.missed, cut.unannounced + rest.unannounced) == (9, 0)
 
     def test_one_that_was_announced_is_none_however_old(self, world: World) -> None:
-        sweeping(world).sweep(Kind.WATERMARK)
+        world.source_sweep().sweep(Kind.WATERMARK)
         world.arrive("a.txt")
         world.clock.advance(OVERDUE_SECS + 1)
-        assert sweeping(world).sweep(Kind.WATERMARK).unannounced == 0
+        assert world.source_sweep().sweep(Kind.WATERMARK).unannounced == 0
 
     def test_each_is_counted_once(self, world: World) -> None:
-        sweeping(world).sweep(Kind.WATERMARK)
+        world.source_sweep().sweep(Kind.WATERMARK)
         world.put("a.txt", "x")
         world.clock.advance(OVERDUE_SECS + 1)
-        assert sweeping(world).sweep(Kind.WATERMARK).unannounced == 1
-        assert sweeping(world).sweep(Kind.WATERMARK).unannounced == 0
+        assert world.source_sweep().sweep(Kind.WATERMARK).unannounced == 1
+        assert world.source_sweep().sweep(Kind.WATERMARK).unannounced == 0
