@@ -6,15 +6,16 @@ unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup demo local-aws test check check-stack format package publish rollback lock clean
+.PHONY: help setup demo local-aws test check check-stack format bench package publish rollback lock clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
-	@echo "make test     all checks and all tests (sets up first); PYTEST='-k sweep' runs some"
+	@echo "make test     all checks and all tests (sets up first); two workers; PYTEST='-k sweep' runs some"
 	@echo "make check    format, lint, types and import contracts; the template (make check-stack is that alone)"
 	@echo "make format   put the code into shape"
 	@echo "make setup    virtual environment, jars, log store; PYTHON=… names the interpreter"
+	@echo "make bench    every benchmark, in under an hour; BENCH='big small --scale 0.01' runs some, smaller"
 	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for such machines"
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: uploads them with the configuration"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: makes ready to deploy what was published before"
@@ -31,7 +32,7 @@ local-aws: setup
 	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
 
 test: check
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest -n 2 $(PYTEST)
 
 check: setup check-stack
 	$(BIN)/ruff format --check .
@@ -60,6 +61,9 @@ publish: setup
 
 rollback: setup
 	@$(BIN)/python -m infra.publish --release "$(RELEASE)" --artifacts "$(ARTIFACTS)" --environment "$(or $(SAM_ENV),default)"
+
+bench: setup
+	@$(BIN)/python -m benchmarks $(BENCH)
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -170,7 +170,7 @@ def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
     chance, now = random.Random(seed), [START_TS]
     store = CountingStore(lambda: now[0], every=fail_every, chance=chance)
     wakes: set[Wake] = set()
-    collector = _collector(store, wakes, now)
+    collector = collector_of(store, wakes, now)
     queue, invocations, spent = SimulatedQueue(events, chance), 0, [0.0]
     for at_ts, batch in queue.batches():
         now[0] = max(now[0], at_ts)
@@ -200,7 +200,8 @@ def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
     )
 
 
-def _collector(store: MemoryStore, wakes: set[Wake], now: Sequence[float]) -> Collector:
+def collector_of(store: MemoryStore, wakes: set[Wake], now: Sequence[float]) -> Collector:
+    """The real one, for one source. `now[0]` is its time."""
     setup = Setup(
         Router([Route("events:landing", "s3://landing/raw-events/", Pattern("**/*.ndjson.gz").matches)]),
         {"events:landing": Manifest(store, "_blizzard/events_landing", "events:landing")},

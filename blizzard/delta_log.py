@@ -57,10 +57,14 @@ class DeltaLogTail:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._seen = -1
 
     def newest_version(self) -> int | None:
-        """None when there is no table."""
-        return max((version for version, _ in self._listed(-1, 1)), default=None)
+        """None when there is no table. Once it has seen a version, it lists from there on, without the pointer."""
+        found = self._behind(self._seen - 1) if self._seen >= 0 else []
+        newest = max((version for version, _ in found or self._listed(-1, 1)), default=None)
+        self._seen = -1 if newest is None else newest
+        return newest
 
     def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
         """The newest commits, newest first, at most `limit` of them and only versions greater than `above`.
@@ -75,6 +79,13 @@ class DeltaLogTail:
                 yield parse_commit(version, self._store.get(self._key(version)))
             except NotFound:
                 return  # cleaned up meanwhile, and so is all that is older
+
+    def commit_at(self, version: int) -> Commit | None:
+        """One commit; None when its file is not there (yet, or any more). One request."""
+        try:
+            return parse_commit(version, self._store.get(self._key(version)))
+        except NotFound:
+            return None
 
     def _listed(self, above: int, limit: int) -> list[tuple[int, bool]]:
         """Versions above `above`, at least the newest `limit` of them, ascending, and whether each is a commit or a

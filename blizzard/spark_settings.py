@@ -43,8 +43,6 @@ def everywhere() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        # Each commit looks up a Txn version, which rebuilds Delta's state: in 50 partitions unless told otherwise.
-        "spark.databricks.delta.snapshotPartitions": "2",
         # Delta's own let two drivers win the same version.
         **{f"spark.delta.logStore.{scheme}.impl": store for scheme, store in LOG_STORES.items()},
         # Lists the log from the version that is asked for, not all of it: 44 requests for a month of commits.

@@ -1,7 +1,7 @@
 """The ingest loop of one source: recover, plan, read, commit, publish; again until the backlog is gone."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 
 from blizzard.batch import (
@@ -11,32 +11,26 @@ from blizzard.batch import (
     Rules,
     admit,
     conclude,
-    judge,
     plan_batch,
     plan_listed,
     planned,
 )
-from blizzard.checkpoint import FINISHED, Checkpoint, encode
-from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
-from blizzard.errors import (
-    BlizzardError,
-    CommitOutcomeUnknown,
-    LostRace,
-    NotFound,
-    PermanentError,
-    RetryableError,
-    StorageUnavailable,
-    UnreadableState,
-)
+from blizzard.checkpoint import Checkpoint
+from blizzard.dead_letters import DeadLetters
+from blizzard.errors import BlizzardError, LostRace, RetryableError, UnreadableState
 from blizzard.identity import Identity
 from blizzard.log import Log
 from blizzard.manifest import Entry, Manifest
-from blizzard.receipts import ReceiptLine, Receipts
+from blizzard.receipts import Receipts
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep import Room, SweepRules, cold_closing, settle_by_listing
 from blizzard.watermark import Settling
-from spark_job.ports import Outcome, Reader, Rows, Table, Trouble
+from spark_job.commit import CommitPath
+from spark_job.outcomes import check_complete, records_read, refuse_if_everybodys
+from spark_job.ports import Outcome, Reader, Rows, Table
 from spark_job.recovery import SizeOf, recover
+from spark_job.suspects import Suspects
+from spark_job.timing import Stopwatch
 
 MAX_LAG_SEGMENTS = 8
 """How far the committed position may lag behind what was consumed before an empty commit catches up."""
@@ -82,9 +76,14 @@ class Totals:
     overwritten: int = 0
     lost_races: int = 0
 
+    def add(self, more: "Totals") -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(more, field.name))
+
 
 class Ingest:
-    """One source's loop. `clock` gives Unix seconds, `new_id` a short unique text, `sleep` waits for seconds."""
+    """One source's loop. `clock` gives Unix seconds, `monotonic` seconds that never go back, `new_id` a short unique
+    text; `sleep` waits for seconds."""
 
     def __init__(
         self,
@@ -96,6 +95,7 @@ class Ingest:
         state: ObjectStore,
         source: ObjectStore,
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
         new_id: Callable[[], str],
         sleep: Callable[[float], None],
         log: Log,
@@ -104,28 +104,42 @@ class Ingest:
         self._settings = settings
         self._table = table
         self._reader = reader
-        self._store = state
+        self._state = state
         self._source = source
         self._clock = clock
         self._new_id = new_id
         self._sleep = sleep
         self._log = log
         self._manifest = Manifest(state, identity.state_prefix, identity.source_id)
-        self._receipts = Receipts(state, identity.state_prefix)
-        self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
+        receipts = Receipts(state, identity.state_prefix)
+        dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._checkpoint: Checkpoint | None = None
         self._lag_segments = 0
         self._repaired = False
         self._last_commit_ts = clock()
         self._skipped: set[str] = set()
-        self._refused: set[tuple[str, str]] = set()
         self._prepared = False
+        self._watch = Stopwatch(monotonic)
+        self._suspects = Suspects(table=table, source=source, receipts=receipts, dead_letters=dead_letters, clock=clock)
+        self._commits = CommitPath(
+            identity,
+            table=table,
+            state=state,
+            manifest=self._manifest,
+            receipts=receipts,
+            dead_letters=dead_letters,
+            clock=clock,
+            new_id=new_id,
+            log=log,
+            watch=self._watch,
+        )
         self.totals = Totals()
 
     def forget(self) -> None:
         """Begin the next turn with recovery, as after any error whose effect is not known."""
         self._checkpoint = None
         self._prepared = False
+        self._commits.forget()
 
     def drain(self, stopping: Callable[[], bool] = lambda: False) -> Totals:
         """Turn the loop until nothing is left, or until `stopping` says so between two batches.
@@ -165,14 +179,15 @@ class Ingest:
 
     def step(self, *, draining: bool) -> Step:
         """One turn: at most one commit."""
+        self._watch.restart()
         checkpoint = self._checkpoint or self._recover()
-        plan = self._plan(checkpoint)
+        with self._watch.part("plan"):
+            plan = self._plan(checkpoint)
         if plan.empty:
             return self._consume(plan)
         if not (plan.full or draining or self._interval_passed()):
             return Step.WAITING
         if plan.suspects:
-            self._prepare()
             decided = self._ask(plan)
             if isinstance(decided, Step):
                 return decided
@@ -185,21 +200,22 @@ class Ingest:
         return self._clock() - self._last_commit_ts >= self._settings.interval_secs
 
     def _recover(self) -> Checkpoint:
-        recovered = recover(
-            self._table,
-            self._store,
-            self._identity,
-            folder_of=self._settings.rules.folder_of,
-            slice_threshold_bytes=self._settings.rules.interval_bytes,
-            late_overlap_secs=self._settings.rules.late_overlap_secs,
-            sizes=SizeOf(self._source),
-            log=self._log,
-        )
+        with self._watch.part("recover"):
+            recovered = recover(
+                self._table,
+                self._state,
+                self._identity,
+                folder_of=self._settings.rules.folder_of,
+                slice_threshold_bytes=self._settings.rules.interval_bytes,
+                late_overlap_secs=self._settings.rules.late_overlap_secs,
+                sizes=SizeOf(self._source),
+                log=self._log,
+            )
         checkpoint = recovered.checkpoint
         self._adopt(checkpoint)
         self._repaired = recovered.repaired
         if not recovered.repaired:
-            self._publish(checkpoint, copy=recovered.unpublished)
+            self._commits.publish(checkpoint, copy=recovered.unpublished)
         self._log(
             "recovered",
             source=self._identity.source_id,
@@ -207,6 +223,7 @@ class Ingest:
             segment=checkpoint.position.segment,
             watermark=checkpoint.watermark,
             tracked_files=len(checkpoint.files),
+            secs=asdict(self._watch.secs()),
         )
         return checkpoint
 
@@ -261,57 +278,49 @@ class Ingest:
 
     def _ask(self, plan: BatchPlan) -> BatchPlan | Step:
         """Let the table decide the suspects. A step when overwritten files were replaced: plan anew from there."""
-        etags = self._table.etags([entry.path for entry in plan.suspects])
-        verdict = judge(plan.suspects, etags)
-        self.totals.duplicates += verdict.known
-        changed = list({entry.path: entry for entry in verdict.overwritten if self._is_news(entry, etags)}.values())
-        self.totals.overwritten += len(changed)
+        self._prepare()
+        with self._watch.part("suspects"):
+            decided = self._suspects.decide(plan.suspects)
+        self.totals.duplicates += decided.known
+        self.totals.overwritten += len(decided.changed)
         self._log(
             "suspects_judged",
             source=self._identity.source_id,
-            late=len(verdict.late),
-            known=verdict.known,
-            overwritten=len(changed),
+            late=len(decided.late),
+            known=decided.known,
+            overwritten=len(decided.changed),
         )
-        if changed and self._settings.rules.on_overwrite is OnOverwrite.REPLACE:
-            return self._replace(plan, changed)
-        if changed and self._settings.rules.on_overwrite is OnOverwrite.DEAD_LETTER:
-            self._refuse_overwritten(changed)
-        return admit(plan, verdict.late, self._settings.rules)
-
-    def _is_news(self, entry: Entry, etags: Mapping[str, frozenset[str]]) -> bool:
-        """Whether the object really has content that the table has not: an old event speaks of content that is gone."""
-        if (entry.path, entry.etag) in self._refused:
-            return False
-        info = self._source.head(entry.path)
-        return info is not None and info.etag not in etags[entry.path]
-
-    def _refuse_overwritten(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            error = "the file was overwritten after it was ingested; its first rows stay (on_overwrite: dead_letter)"
-            self._dead_letters.put_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
+        if decided.changed and self._settings.rules.on_overwrite is OnOverwrite.REPLACE:
+            return self._replace(plan, decided.changed)
+        if decided.changed and self._settings.rules.on_overwrite is OnOverwrite.DEAD_LETTER:
+            with self._watch.part("letters"):
+                self._suspects.put_letters(decided.changed)
+        return admit(plan, decided.late, self._settings.rules)
 
     def _replace(self, plan: BatchPlan, entries: Sequence[Entry]) -> Step:
         """Old rows out, new rows in, by one commit of its own that consumes nothing. What cannot be read keeps its old
         rows and is dead-lettered."""
         files = [replace(planned(entry, self._settings.rules), slice_bytes=None) for entry in entries]
-        rows = self._read(files, plan.base.sequence + 1)
+        rows = self._read(files, plan.base.sequence + 1, replacing=True)
         try:
             good = [outcome.path for outcome in rows.outcomes if outcome.error is None]
-            self._refused.update((entry.path, entry.etag) for entry in entries if entry.path not in good)
+            self._suspects.refuse([entry for entry in entries if entry.path not in good])
             if not good:
-                self._write_letters(None, rows.outcomes)
+                self._commits.put_letters(None, rows.outcomes)
                 return Step.MOVED
             return self._commit(plan_batch(plan.base, (), self._settings.rules), rows, files, replaced=good)
         finally:
             rows.release()
 
-    def _read(self, files: Sequence[PlannedFile], sequence: int) -> Rows:
+    def _read(self, files: Sequence[PlannedFile], sequence: int, *, replacing: bool = False) -> Rows:
         self._prepare()
-        rows = self._reader.read(files, sequence=sequence)
+        with self._watch.part("read"):
+            rows = self._reader.read(files, sequence=sequence, replacing=replacing)
         try:
-            _check_complete(files, rows.outcomes)
-            self._refuse_if_everybodys(rows.outcomes)
+            check_complete(files, rows.outcomes)
+            refuse_if_everybodys(
+                rows.outcomes, self._identity.source_id, everybodys_from=self._settings.everybodys_from
+            )
         except BlizzardError:
             rows.release()
             raise
@@ -320,11 +329,13 @@ class Ingest:
     def _prepare(self) -> None:
         """Once, and not before it is needed: a run that finds nothing new asks nothing of the engine."""
         if not self._prepared:
-            self._table.prepare()
+            with self._watch.part("prepare"):
+                self._table.prepare()
             self._prepared = True
 
     def _commit_batch(self, plan: BatchPlan) -> Step:
-        files = self._with_expected_etags(plan)
+        with self._watch.part("suspects"):
+            files = self._suspects.with_expected_etags(plan)
         self._log(
             "batch_planned",
             source=self._identity.source_id,
@@ -340,63 +351,35 @@ class Ingest:
         finally:
             rows.release()
 
-    def _with_expected_etags(self, plan: BatchPlan) -> Sequence[PlannedFile]:
-        """A file in progress must still be the one whose first records are committed."""
-        begun = [file.path for file in plan.files if file.skip_records]
-        if not begun:
-            return plan.files
-        etags = {**self._receipt_etags(plan.base.receipt, begun), **self._table.etags(begun)}
-        return [replace(f, expected_etag=next(iter(etags.get(f.path, ())), None)) for f in plan.files]
-
-    def _receipt_etags(self, receipt: str | None, paths: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """For a file of which so far no record was good: the table has no row of it."""
-        try:
-            lines = self._receipts.get(receipt).lines if receipt else ()
-        except (NotFound, UnreadableState):
-            return {}
-        return {line.path: frozenset({line.etag}) for line in lines if line.path in paths}
-
-    def _refuse_if_everybodys(self, outcomes: Sequence[Outcome]) -> None:
-        """Stop, and dead-letter nothing, when storage fails or refuses most of a batch: no file is at fault."""
-        for outcome in outcomes:
-            if outcome.trouble is Trouble.PASSING:
-                raise StorageUnavailable(f"{outcome.path} could not be read: {outcome.error}. Nothing was committed.")
-        denied = [outcome for outcome in outcomes if outcome.trouble in (Trouble.DENIED, Trouble.EVERYBODYS)]
-        certain = any(outcome.trouble is Trouble.EVERYBODYS for outcome in denied)
-        if certain or (2 * len(denied) > len(outcomes) and len(denied) >= self._settings.everybodys_from):
-            raise PermanentError(
-                f"{len(denied)} of {len(outcomes)} files of {self._identity.source_id} were refused, the first "
-                f"({denied[0].path}) with: {denied[0].error}. Nothing was dead-lettered or committed; mend the "
-                "permissions, keys or disk that this names and start the job again."
-            )
-
     def _commit(
         self, plan: BatchPlan, rows: Rows | None, files: Sequence[PlannedFile], *, replaced: Sequence[str] = ()
     ) -> Step:
         """Letters, receipt, then the one commit; and afterwards what only publishes it."""
         outcomes = list(rows.outcomes) if rows else []
-        self._bound_tracked(plan, outcomes)
-        self._write_letters(rows, outcomes)
+        with self._watch.part("plan"):
+            self._bound_tracked(plan, outcomes)
+        self._commits.put_letters(rows, outcomes)
         now_ts, sequence = self._clock(), plan.base.sequence + 1
-        receipt = self._put_receipt(plan, files, outcomes, sequence, now_ts)
+        receipt = self._commits.put_receipt(plan, files, outcomes, now_ts)
         checkpoint = replace(
-            conclude(plan, _records_read(outcomes)),
+            conclude(plan, records_read(outcomes)),
             sequence=sequence,
-            delta_version=self._table.newest_version(),
-            receipt=receipt or plan.base.receipt,
+            delta_version=self._commits.planned_on(),
+            receipt=receipt,
             last_update_ts=now_ts,
         )
         self._log("batch_read", source=self._identity.source_id, sequence=sequence, files=len(files), receipt=receipt)
-        landed = self._send(checkpoint, rows, replaced)
-        if not landed:
+        if not self._commits.send(checkpoint, rows, replaced):
             self.totals.lost_races += 1
             self.forget()
-            self._log("race_lost", source=self._identity.source_id, sequence=sequence)
+            secs = asdict(self._watch.secs())
+            self._log("race_lost", source=self._identity.source_id, sequence=sequence, secs=secs)
             return Step.LOST
         self._adopt(checkpoint)
         self._last_commit_ts = self._clock()
-        self._count(checkpoint, outcomes)
-        self._publish(checkpoint)
+        counts = self._count(outcomes)
+        self._commits.publish(checkpoint)
+        self._say_committed(checkpoint, counts)
         return Step.COMMITTED
 
     def _bound_tracked(self, plan: BatchPlan, outcomes: Sequence[Outcome]) -> None:
@@ -407,108 +390,31 @@ class Ingest:
         arriving = frozenset(outcome.path for outcome in outcomes if outcome.finished)
         settle_by_listing(plan.settling, self._source, self._settings.sweep_rules, limit, arriving=arriving)
 
-    def _write_letters(self, rows: Rows | None, outcomes: Sequence[Outcome]) -> None:
-        for outcome in outcomes:
-            if outcome.error is not None:
-                letter = DeadLetter(outcome.path, outcome.etag, outcome.stage or Stage.PARSE, outcome.error)
-                self._dead_letters.put_file(letter, self._clock())
-                self._log(
-                    "file_dead_lettered",
-                    source=self._identity.source_id,
-                    path=outcome.path,
-                    stage=letter.stage,
-                    error=outcome.error,
-                )
-        if rows is not None and any(outcome.dead_records for outcome in outcomes):
-            rows.put_dead_records()
-
-    def _put_receipt(
-        self, plan: BatchPlan, files: Sequence[PlannedFile], outcomes: Sequence[Outcome], sequence: int, now_ts: float
-    ) -> str | None:
-        event_ts = {file.path: file.event_ts for file in files}
-        lines = [
-            ReceiptLine(o.path, o.etag, o.size, o.rows, o.dead_records, event_ts.get(o.path, 0.0), o.error)
-            for o in outcomes
-        ]
-        return self._receipts.put(
-            sequence=sequence, attempt=self._new_id(), previous=plan.base.receipt, now_ts=now_ts, lines=lines
+    def _count(self, outcomes: Sequence[Outcome]) -> Totals:
+        """Add this batch to the totals; returns the batch by itself."""
+        mine = Totals(
+            commits=1,
+            files=len(outcomes),
+            rows=sum(outcome.rows for outcome in outcomes if outcome.error is None),
+            dead_files=sum(outcome.error is not None for outcome in outcomes),
+            dead_records=sum(outcome.dead_records for outcome in outcomes),
         )
+        self.totals.add(mine)
+        return mine
 
-    def _send(self, checkpoint: Checkpoint, rows: Rows | None, replaced: Sequence[str]) -> bool:
-        """Commit, and find out whether it was ours that landed: after an error, and after a skip that says nothing."""
-        text = encode(checkpoint)
-        try:
-            if replaced and rows is not None:
-                self._table.replace(rows, replaced, sequence=checkpoint.sequence, user_metadata=text)
-            else:
-                self._table.append(rows, sequence=checkpoint.sequence, user_metadata=text)
-        except (LostRace, CommitOutcomeUnknown) as error:
-            self._log("commit_unclear", source=self._identity.source_id, error=str(error)[:500])
-            landed = self._landed(checkpoint, text)
-            if landed is None and isinstance(error, CommitOutcomeUnknown):
-                raise RetryableError(f"the commit did not reach the table and can be tried again: {error}") from error
-            return landed is True
-        landed = self._landed(checkpoint, text)
-        return landed is True
-
-    def _landed(self, checkpoint: Checkpoint, text: str) -> bool | None:
-        """True: our commit is in the log; False: another's of the same or a later sequence; None: neither."""
-        for commit in self._table.commits(1_000, above=checkpoint.delta_version):
-            version = commit.txns.get(self._identity.app_id)
-            if version is not None and version >= checkpoint.sequence:
-                if commit.user_metadata == text:
-                    return True
-                if version == checkpoint.sequence:
-                    return False
-        version = self._table.txn_version(self._identity.app_id)
-        return False if version is not None and version >= checkpoint.sequence else None
-
-    def _count(self, checkpoint: Checkpoint, outcomes: Sequence[Outcome]) -> None:
-        totals = self.totals
-        rows = sum(outcome.rows for outcome in outcomes if outcome.error is None)
-        dead_records = sum(outcome.dead_records for outcome in outcomes)
-        dead_files = sum(outcome.error is not None for outcome in outcomes)
-        totals.commits += 1
-        totals.files += len(outcomes)
-        totals.rows += rows
-        totals.dead_files += dead_files
-        totals.dead_records += dead_records
+    def _say_committed(self, checkpoint: Checkpoint, batch: Totals) -> None:
         self._log(
             "batch_committed",
             source=self._identity.source_id,
             sequence=checkpoint.sequence,
-            files=len(outcomes),
-            rows=rows,
-            dead_files=dead_files,
-            dead_records=dead_records,
+            files=batch.files,
+            rows=batch.rows,
+            dead_files=batch.dead_files,
+            dead_records=batch.dead_records,
             tracked_files=len(checkpoint.files),
             watermark=checkpoint.watermark,
+            secs=asdict(self._watch.secs()),
         )
-
-    def _publish(self, checkpoint: Checkpoint, *, copy: bool = True) -> None:
-        """The copy, then the trim. Neither is needed to go on, so storage that refuses them only says so."""
-        try:
-            if copy:
-                self._store.put(self._identity.copy_key, encode(checkpoint).encode())
-            self._manifest.trim(checkpoint.position)
-        except BlizzardError as error:
-            self._log("publish_failed", source=self._identity.source_id, error=str(error))
-
-
-def _check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome]) -> None:
-    """A file without an outcome would count as ingested, and a slice without progress would be read for ever."""
-    by_path = {outcome.path: outcome for outcome in outcomes}
-    for file in files:
-        outcome = by_path.get(file.path)
-        if outcome is None or not (outcome.finished or outcome.error or outcome.records_read > file.skip_records):
-            raise PermanentError(
-                f"the reader says of {file.path} {outcome or 'nothing'}; expected an outcome that goes beyond record "
-                f"{file.skip_records}. Nothing was committed; this is a fault of the reader, please report it."
-            )
-
-
-def _records_read(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    return {o.path: FINISHED if o.finished or o.error is not None else o.records_read for o in outcomes}
 
 
 def backoff_secs(failures: int, jitter_seed: str, *, cap_secs: float = 20.0) -> float:

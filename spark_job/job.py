@@ -88,6 +88,7 @@ def source_job(
         state=state,
         source=files,
         clock=time.time,
+        monotonic=time.monotonic,
         new_id=new_id,
         sleep=time.sleep,
         log=log,
@@ -117,16 +118,20 @@ def _engine(
         schema=source.row_ddl,
         partition_columns=source.partition_columns,
         partition_by=pipeline.partition_by,
+        target_file_bytes=pipeline.target_file_bytes,
     )
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
+    memory_bytes = source.limits.task_memory_bytes
     reader = SparkReader(
         spark,
         uri=source.uri,
         s3=s3,
-        settings=ReadSettings(source.format, source.compression, limits),
+        table_uri=pipeline.table_uri,
+        settings=ReadSettings(source.format, source.compression, limits, memory_bytes),
         schema=source.row_ddl,
         partition_columns=source.partition_columns,
         source_id=identity.source_id,
+        layout=table.layout,
         dead_letters=DeadLetters(state, identity.state_prefix, identity.source_id),
         clock=time.time,
     )

@@ -55,7 +55,9 @@ class Rows(Protocol):
 
 
 class Reader(Protocol):
-    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> Rows: ...
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> Rows:
+        """`replacing`: the rows go to `Table.replace`, in place of what the table holds of these files."""
+        ...
 
 
 class Table(Protocol):
@@ -71,6 +73,10 @@ class Table(Protocol):
 
     def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
         """The newest commits, newest first."""
+        ...
+
+    def commit_at(self, version: int) -> Commit | None:
+        """One commit; None when it is not there (yet, or any more). One request."""
         ...
 
     def txn_version(self, app_id: str) -> int | None:

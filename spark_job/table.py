@@ -1,61 +1,38 @@
-"""The Delta side: commit with a Txn, ask about suspects, and what recovery needs. Delta's JVM is touched only here."""
+"""The Delta side: commit with a Txn, ask about suspects, and what recovery needs."""
 
+import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DateType,
-    LongType,
-    MapType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import StructField
 
 from blizzard.delta_log import Commit, DeltaLogTail
-from blizzard.errors import BucketMissing, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
+from blizzard.errors import BucketMissing, LostRace, PermanentError, RetryableError
 from blizzard.partition import partition_values
 from blizzard.storage.base import ObjectStore
+from spark_job.adopt import DeltaTransactions, Transaction, WrittenRows
+from spark_job.columns import SOURCE_COLUMN, lacking, misfits, new_table_properties, nullable, stats_leaves
+from spark_job.commit_errors import translated
+from spark_job.data_files import TableLayout
 from spark_job.engine import ENGINE_ERRORS, engine
-from spark_job.fit import nullable_type
-from spark_job.ports import Rows
-from spark_job.reader import READ_AGAIN_OTHERWISE, SparkRows, columns_of
+from spark_job.layout import Described, why_staged
+from spark_job.reader import columns_of
+from spark_job.snapshot import follow_size
+from spark_job.sql import literal, quoted, type_sql
+from spark_job.staging import Staging
 
-SOURCE_COLUMN = StructField(
-    "_source",
-    StructType(
-        [
-            StructField("source", StringType()),
-            StructField("file", StringType()),
-            StructField("row", LongType()),
-            StructField("etag", StringType()),
-            StructField("modified", TimestampType()),
-            StructField("sequence", LongType()),
-        ]
-    ),
-)
-STATS_COLUMNS = 26
-"""Of the table's own columns; with those of `_source` that makes Delta's usual 32."""
-HAS_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
-STATS_PREFIX_CHARS = 256
-"""Of a string's start that statistics keep: paths that differ late must still be told apart."""
-
-CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
-"""After these the Txn version says what happened; they can mask each other."""
-PASSING = ("ConcurrentAppendException", "ConcurrentWriteException", "ConcurrentDeleteReadException")
+TARGET_FILE_BYTES = 128 << 20
+REPLACING = "rows that replace others"
 
 
 class DeltaSourceTable:
-    """One Delta table as one source sees it. `schema` is DDL; `spark` gives the session and may start it."""
+    """One Delta table as one source sees it. `schema` is DDL; `spark` gives the session and may start it.
+
+    `state_prefix`: of the source's own files below the table. `clock` gives Unix seconds, `new_id` a short unique text.
+    """
 
     def __init__(
         self,
@@ -68,6 +45,10 @@ class DeltaSourceTable:
         schema: str,
         partition_columns: Mapping[str, str],
         partition_by: Sequence[str],
+        state_prefix: str | None = None,
+        target_file_bytes: int = TARGET_FILE_BYTES,
+        clock: Callable[[], float] = time.time,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self._session = spark
         self._uri = uri
@@ -76,22 +57,17 @@ class DeltaSourceTable:
         self._source_id = source_id
         self._ddl = schema
         self._partition_columns = partition_columns
-        self._partition_by = partition_by
-        self._fits = False
+        self._partition_by = tuple(partition_by)
+        self._target_file_bytes = target_file_bytes
+        prefix = state_prefix or f"_blizzard/{source_id.replace(':', '_')}"
+        self._staging = Staging(store, prefix, clock=clock, new_id=new_id)
+        self.layout_reason: str | None = None
+        """Why the last `layout` is for Spark's writer; None: the commit adopts the files as they are."""
 
     @property
     def _spark(self) -> SparkSession:
         """The session, started when something first needs the engine."""
         return self._session()
-
-    @property
-    def _jvm(self) -> Any:
-        return self._spark._jvm
-
-    @property
-    def _schema(self) -> StructType:
-        self._session()
-        return columns_of(self._ddl)
 
     # -- what is there
 
@@ -108,14 +84,19 @@ class DeltaSourceTable:
         except BucketMissing:
             return
 
+    def commit_at(self, version: int) -> Commit | None:
+        try:
+            return self._log_tail.commit_at(version)
+        except BucketMissing:
+            return None
+
     def txn_version(self, app_id: str) -> int | None:
         if self.newest_version() < 0:
             return None
         with engine("asking the table's snapshot for a Txn"):
-            none = self._jvm.scala.Option.empty()
-            snapshot = self._delta_log().update(False, none, none)
-            found = snapshot.transactions().get(app_id)
-            return int(found.get()) if found.isDefined() else None
+            snapshot = self._transactions().snapshot()
+            follow_size(self._spark, snapshot)
+            return snapshot.txn_version(app_id)
 
     def holds_rows(self) -> bool:
         with engine("asking the table for rows of this source"):
@@ -141,9 +122,6 @@ class DeltaSourceTable:
             found.setdefault(row["file"], set()).add(row["etag"])
         return {path: frozenset(etags) for path, etags in found.items()}
 
-    def _delta_log(self) -> Any:
-        return self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._spark._jsparkSession, self._uri)
-
     def _table(self) -> DataFrame:
         return self._spark.read.format("delta").load(self._uri)
 
@@ -162,7 +140,7 @@ class DeltaSourceTable:
                 values = {self._partition_value(path, name) for path in paths}
                 known = [F.lit(v).cast(self._partition_columns[name]) for v in values if v is not None]
                 if known and None not in values:
-                    condition = condition & F.col(_quoted(name)).isin(known)
+                    condition = condition & F.col(quoted(name)).isin(known)
         return condition
 
     def _partition_value(self, path: str, name: str) -> str | None:
@@ -174,125 +152,149 @@ class DeltaSourceTable:
     # -- the table itself
 
     def prepare(self) -> None:
-        if not self._fits and self.newest_version() >= 0:
+        if self.newest_version() >= 0:
             with engine(f"preparing table {self._uri}"):
-                self._fit()
-            self._fits = True
+                self._begin()
+            self._staging.remove_leftovers()
 
+    def layout(self, *, staged: bool = False) -> TableLayout:
+        """How tasks shall write the rows of the next commit. `staged`: for `replace`.
+
+        Afterwards `layout_reason` says why Spark has to write them once more, if it has.
+        """
+        with engine(f"asking table {self._uri} how it wants its files"):
+            direct = None if staged else self._direct_layout()
+        if direct is not None:
+            return direct
+        if staged:
+            self.layout_reason = REPLACING
+        return TableLayout(self._staging.new_folder(), (), (), 0, self._target_file_bytes)
+
+    def _direct_layout(self) -> TableLayout | None:
+        self.layout_reason = self._incapable
+        if self.layout_reason is not None:
+            return None
+        transaction = self._begin(newest=False)
+        table = transaction.described()
+        self.layout_reason = why_staged(table, self._wanted)
+        if self.layout_reason is not None:
+            return None
+        if transaction.snapshot.version < 0:
+            stats = stats_leaves(self._wanted, self._partition_by)
+        else:
+            stats = transaction.snapshot.stats_columns()
+        return TableLayout("", table.partition_by, stats, table.string_prefix_chars, self._target_file_bytes)
+
+    def _transactions(self) -> DeltaTransactions:
+        return DeltaTransactions(self._spark, self._uri)
+
+    @cached_property
+    def _incapable(self) -> str | None:
+        """What this build of Delta lacks."""
+        missing = self._transactions().missing()
+        return missing and f"this Delta cannot adopt files: {missing}"
+
+    def _begin(self, *, newest: bool = True) -> Transaction:
+        """A transaction in which the table has the source's columns, or is made with them.
+
+        Not on the newest version: on the one that this process has seen last, which costs no request.
+        """
+        transaction = self._transactions().begin(newest=newest)
+        follow_size(self._spark, transaction.snapshot)
+        if transaction.snapshot.version < 0:
+            properties = new_table_properties(self._wanted, self._partition_by)
+            transaction.create_table(nullable(self._wanted), self._partition_by, properties)
+        elif self._fit(transaction.described()):
+            return self._begin()
+        return transaction
+
+    @cached_property
     def _wanted(self) -> list[StructField]:
-        own = [StructField(f.name, nullable_type(f.dataType), f.nullable, f.metadata) for f in self._schema.fields]
+        """NOT NULL where the rows hold no nulls, as the reader sees to."""
+        self._session()
         partitions = [
             StructField(name, columns_of(f"c {type_name}").fields[0].dataType)
             for name, type_name in self._partition_columns.items()
         ]
-        return [*own, *partitions, SOURCE_COLUMN]
+        return [*columns_of(self._ddl).fields, *partitions, SOURCE_COLUMN]
 
-    def _fit(self) -> None:
-        """Add the columns that the table lacks. Raises PermanentError for what it has otherwise."""
-        have = {field.name.lower(): field for field in self._table().schema.fields}
-        problems = []
-        missing = []
-        for field in self._wanted():
-            there = have.get(field.name.lower())
-            if there is None:
-                missing.append(StructField(field.name, nullable_type(field.dataType)))
-            elif there.dataType.simpleString() != field.dataType.simpleString():
-                problems.append(
-                    f"column {field.name}: expected {field.dataType.simpleString()}, found "
-                    f"{there.dataType.simpleString()}"
-                )
-        columns = self._delta_log().unsafeVolatileSnapshot().metadata().partitionColumns()
-        found = list(filter(None, columns.mkString("\0").split("\0")))
-        if found != list(self._partition_by):
-            problems.append(f"partition_by: expected {list(self._partition_by)}, found {found}")
+    def _fit(self, found: Described) -> bool:
+        """Add the columns that the table lacks; whether there were any. Raises PermanentError for what it has
+        otherwise."""
+        problems = list(misfits(found, self._wanted, self._partition_by))
         if problems:
             raise PermanentError(
                 f"table {self._uri} does not fit source {self._source_id}: {'; '.join(problems)}. "
                 "Change the configuration to fit the table, or write to another table."
             )
+        missing = lacking(found, self._wanted)
         if missing:
-            columns = ", ".join(f"{_quoted(field.name)} {_type_sql(field.dataType)}" for field in missing)
+            columns = ", ".join(f"{quoted(field.name)} {type_sql(field.dataType)}" for field in missing)
             self._spark.sql(f"ALTER TABLE delta.`{self._uri}` ADD COLUMNS ({columns})")
+        return bool(missing)
 
     # -- the commit
 
-    def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
-        self.prepare()  # another source may have made the table since the batch was planned, with its own columns
-        writer = self._frame(rows).write.format("delta").mode("append")
-        if self.newest_version() < 0:
-            writer = self._creating(writer)
-        self._save(writer.options(**self._txn(sequence, user_metadata)))
+    def append(self, rows: WrittenRows | None, *, sequence: int, user_metadata: str) -> None:
+        if rows is not None and rows.layout.folder and rows.data_files:
+            self._append_staged(rows, sequence, user_metadata)
+        elif self._incapable:
+            self._save(self._staged(None).write.format("delta").mode("append"), sequence, user_metadata)
+        else:
+            self._adopt(rows, sequence, user_metadata)
 
-    def _creating(self, writer: DataFrameWriter) -> DataFrameWriter:
-        """The first commit makes the table: CREATE TABLE takes a folder with `_blizzard/` for a table that exists.
-
-        Of two first commits one gets ProtocolChangedException and plans anew.
-        """
-        fields = [f for f in self._wanted() if f.name not in self._partition_by and isinstance(f.dataType, HAS_STATS)]
-        names = [*(field.name for field in fields[:STATS_COLUMNS]), SOURCE_COLUMN.name]
-        writer = writer.option("delta.dataSkippingStatsColumns", ",".join(map(_quoted, names)))
-        writer = writer.option("delta.dataSkippingStringPrefixLength", str(STATS_PREFIX_CHARS))
-        return writer.partitionBy(*self._partition_by) if self._partition_by else writer
-
-    def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
-        files = ", ".join(_literal(path) for path in sorted(paths))
-        predicate = f"_source.source = {_literal(self._source_id)} AND _source.file IN ({files})"
-        writer = self._frame(rows).write.format("delta").mode("overwrite").option("replaceWhere", predicate)
-        self._save(writer.options(**self._txn(sequence, user_metadata)))
-
-    def _txn(self, sequence: int, user_metadata: str) -> dict[str, str]:
-        return {"txnAppId": self._app_id, "txnVersion": str(sequence), "userMetadata": user_metadata}
-
-    def _frame(self, rows: Rows | None) -> DataFrame:
-        if isinstance(rows, SparkRows):
-            return rows.frame
-        return self._spark.createDataFrame([], StructType([StructField(f.name, f.dataType) for f in self._wanted()]))
-
-    def _save(self, writer: DataFrameWriter) -> None:
+    def _adopt(self, rows: WrittenRows | None, sequence: int, user_metadata: str) -> None:
+        files = rows.data_files if rows is not None else ()
+        with engine(f"beginning a commit to table {self._uri}"):
+            transaction = self._begin()
+            if rows is not None and files:
+                self._check_layout(transaction.described(), rows.layout)
+            seen = transaction.txn_version(self._app_id)
+        if seen is not None and seen >= sequence:
+            raise LostRace(
+                f"the table has sequence {seen} of source {self._source_id}, this commit was to be {sequence}"
+            )
         try:
-            writer.save(self._uri)
+            transaction.commit(files, app_id=self._app_id, sequence=sequence, user_metadata=user_metadata)
         except ENGINE_ERRORS as error:
-            raise _translated(error) from error
+            raise translated(error) from error
 
+    def _check_layout(self, table: Described, layout: TableLayout) -> None:
+        """That it still takes the files as they were written. Other statistics than it would ask for now do no harm."""
+        reason = why_staged(table, self._wanted)
+        if reason is None and layout.partition_by != table.partition_by:
+            reason = f"partitioned by {list(table.partition_by)}"
+        if reason is not None:
+            raise RetryableError(
+                f"table {self._uri} no longer takes files as this batch has written them: {reason}. Nothing was "
+                "committed; the batch is planned anew."
+            )
 
-def _translated(error: Exception) -> Exception:
-    text = f"{type(error).__name__}: {str(error)[:400]}"
-    if READ_AGAIN_OTHERWISE in str(error):
-        return RetryableError("a file changed between reading and writing; the batch is planned anew")
-    if _is(error, *CONFLICTS):
-        return LostRace(text)
-    if _is(error, *PASSING):
-        return RetryableError(f"a concurrent change of the table got in the way: {text}")
-    if isinstance(error, AnalysisException):
-        return PermanentError(f"the rows do not fit the table: {text}")
-    return CommitOutcomeUnknown(text)
+    def _append_staged(self, rows: WrittenRows, sequence: int, user_metadata: str) -> None:
+        self.prepare()  # another source may have made the table since the batch was planned, with its own columns
+        self._save(self._staged(rows).write.format("delta").mode("append"), sequence, user_metadata)
+        self._staging.remove(rows.data_files)
 
+    def replace(self, rows: WrittenRows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
+        files = ", ".join(literal(path) for path in sorted(paths))
+        predicate = f"_source.source = {literal(self._source_id)} AND _source.file IN ({files})"
+        writer = self._staged(rows).write.format("delta").mode("overwrite").option("replaceWhere", predicate)
+        self._save(writer, sequence, user_metadata)
+        self._staging.remove(rows.data_files)
 
-def _is(error: Exception, *names: str) -> bool:
-    """Whether the error, on either side of the gateway, is one of Delta's classes of these names."""
-    found = {type(error).__name__}
-    if isinstance(error, Py4JJavaError):
-        found.add(error.java_exception.getClass().getSimpleName())
-    return bool(found & set(names))
+    def _staged(self, rows: WrittenRows | None) -> DataFrame:
+        schema = nullable(self._wanted)
+        if rows is None or not rows.data_files:
+            return self._spark.createDataFrame([], schema)
+        with engine("reading the staged rows"):
+            return self._staging.frame(self._spark, self._uri, rows.data_files, schema)
 
-
-def _quoted(name: str) -> str:
-    """A column's name as an identifier: it may hold dots."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _type_sql(data_type: DataType) -> str:
-    """A type in SQL, with the names in it quoted, which `simpleString` does not."""
-    if isinstance(data_type, StructType):
-        return f"STRUCT<{', '.join(f'{_quoted(f.name)}: {_type_sql(f.dataType)}' for f in data_type.fields)}>"
-    if isinstance(data_type, ArrayType):
-        return f"ARRAY<{_type_sql(data_type.elementType)}>"
-    if isinstance(data_type, MapType):
-        return f"MAP<{_type_sql(data_type.keyType)}, {_type_sql(data_type.valueType)}>"
-    return data_type.simpleString()
-
-
-def _literal(text: str) -> str:
-    """A SQL string literal."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    def _save(self, writer: DataFrameWriter, sequence: int, user_metadata: str) -> None:
+        """By Delta's public writer, which skips a sequence that the table has seen."""
+        if self.newest_version() < 0:  # CREATE TABLE takes a folder with `_blizzard/` for a table that exists
+            writer = writer.options(**new_table_properties(self._wanted, self._partition_by))
+            writer = writer.partitionBy(*self._partition_by) if self._partition_by else writer
+        try:
+            writer.options(txnAppId=self._app_id, txnVersion=str(sequence), userMetadata=user_metadata).save(self._uri)
+        except ENGINE_ERRORS as error:
+            raise translated(error) from error

@@ -1,14 +1,13 @@
-"""What one Spark task reads: its files, one after the other, into Arrow batches; objects are fetched ahead of it."""
+"""What one Spark task does: its files, one after the other, into data files of the table. What the fast parser leaves
+comes out as lines, for Spark's own parser."""
 
-import io
-import json
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from blizzard.dead_letters import Stage
 from blizzard.errors import (
@@ -20,205 +19,209 @@ from blizzard.errors import (
     StorageUnavailable,
 )
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
-from spark_job.decode import FileFault, Limits, compression_of, decompressed, lines, refusal, utf8
+from spark_job.data_files import DataFile, DataFileWriter
+from spark_job.decode import (
+    CHUNK_BYTES,
+    SLICE_CHUNK_BYTES,
+    Block,
+    FileFault,
+    Limits,
+    blocks,
+    check_utf8,
+    compression_of,
+    decompressed,
+)
+from spark_job.fetch import FetchAhead, Opening, TaskFile, openings
+from spark_job.lane import Lane, Left, Parser
+from spark_job.origin import Origin, Run
 from spark_job.ports import Outcome, Trouble
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FETCH_AHEAD = 16
-FETCH_THREADS = 8
-SMALL_BYTES = 2 << 20
-"""Objects up to this size are fetched whole and ahead; larger ones are streamed when their turn comes."""
-
-BATCH_ROWS = 20_000
-BATCH_BYTES = 8 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFile:
-    """One file to read. `partitions` are the values of the source's partition columns, as text."""
-
-    path: str
-    size: int
-    skip_records: int = 0
-    slice_bytes: int | None = None
-    expected_etag: str | None = None
-    partitions: tuple[str | None, ...] = ()
-    refusal: str | None = None
-    """Why none of it can be a row of the table, where its path says so; it is opened for its etag alone."""
+REMOTE_THREADS = 64
+MOST_PARSERS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How a source's files are read."""
+    """How a source's files are read. `memory_bytes`: about what one task may hold."""
 
     format: str = "ndjson"
     compression: str = "auto"
     limits: Limits = field(default_factory=Limits)
+    memory_bytes: int = 256 << 20
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Of stored objects, fetched before their turn."""
+        return self.memory_bytes // 8
+
+    @property
+    def held_bytes(self) -> int:
+        """Of one file, decompressed, that wait to be seen whole."""
+        return self.memory_bytes // 4
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of rows that wait to be written."""
+        return self.memory_bytes // 4
 
 
 @dataclass(slots=True)
-class _Columns:
-    """The rows of an Arrow batch in the making; the fields stand in the order of the data source's schema."""
+class Report:
+    """What a task says when it has done: an outcome for each file, and the data files that hold their rows."""
 
-    partitions: list[list[str | None]]
-    file: list[str] = field(default_factory=list)
-    row: list[int] = field(default_factory=list)
-    etag: list[str] = field(default_factory=list)
-    modified: list[datetime] = field(default_factory=list)
-    line: list[str | None] = field(default_factory=list)
-    fault: list[str | None] = field(default_factory=list)
-    undecodable: list[bytes | None] = field(default_factory=list)
-    outcome: list[str | None] = field(default_factory=list)
-    text_bytes: int = 0
+    outcomes: list[Outcome] = field(default_factory=list)
+    data_files: list[DataFile] = field(default_factory=list)
+    left: int = 0
+    """Lines that Spark has to parse, or that are refused already."""
 
-    def add(
-        self,
-        task_file: TaskFile,
-        info: ObjectInfo,
-        first_row: int,
-        texts: Sequence[str | None],
-        faults: Sequence[str | None],
-        undecodable: Sequence[bytes | None],
-        outcomes: Sequence[str | None],
-    ) -> None:
-        count = len(texts)
-        self.file.extend([task_file.path] * count)
-        self.row.extend(range(first_row, first_row + count))
-        self.etag.extend([info.etag] * count)
-        self.modified.extend([datetime.fromtimestamp(info.modified_ts, UTC)] * count)
-        self.line.extend(texts)
-        self.fault.extend(faults)
-        self.undecodable.extend(undecodable)
-        self.outcome.extend(outcomes)
-        for column, value in zip(self.partitions, task_file.partitions, strict=True):
-            column.extend([value] * count)
-        self.text_bytes += sum(len(text) for text in texts if text is not None)
-        self.text_bytes += sum(len(raw) for raw in undecodable if raw is not None)
+    def to_json(self) -> str:
+        return orjson.dumps(self).decode()
 
-    @property
-    def full(self) -> bool:
-        return len(self.row) >= BATCH_ROWS or self.text_bytes >= BATCH_BYTES
+    @classmethod
+    def from_json(cls, text: str) -> "Report":
+        document = orjson.loads(text)
+        return cls(
+            [_outcome_of(outcome) for outcome in document["outcomes"]],
+            [DataFile(**data_file) for data_file in document["data_files"]],
+            document["left"],
+        )
 
 
 class TaskReader:
-    """Reads files from `store` and yields Arrow batches of `columns`: the records, and one outcome for each file."""
+    """Reads files from `store` into data files, and yields Arrow batches of `COLUMNS`: the lines that are left, and at
+    last one report. `new_writer` makes the writer of one file's rows, or of many files'."""
 
-    def __init__(self, store: ObjectStore, settings: ReadSettings, partition_columns: int) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        settings: ReadSettings,
+        parser: Parser,
+        origin: Origin,
+        new_writer: Callable[[], DataFileWriter],
+        *,
+        remote: bool,
+        parsers: int = 1,
+    ) -> None:
         self._store = store
         self._settings = settings
-        self._partition_columns = partition_columns
-        self._columns = self._fresh()
+        self._parser = parser
+        self._origin = origin
+        self._new_writer = new_writer
+        self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
+        self._parsers = min(parsers, MOST_PARSERS)
+        self._left = Left(len(origin.partition_columns))
+        self._report = Report()
         self._outage: StorageUnavailable | None = None
 
-    def _fresh(self) -> _Columns:
-        return _Columns([[] for _ in range(self._partition_columns)])
-
     def batches(self, files: Sequence[TaskFile]) -> "Iterator[pa.RecordBatch]":
-        with ThreadPoolExecutor(FETCH_THREADS) as pool:
-            for task_file, fetched in _ahead(self._store, files, pool):
-                for _ in self._read_file(task_file, fetched):
-                    if self._columns.full:
-                        yield self._flush()
-        if self._columns.row:
-            yield self._flush()
+        with ExitStack() as stack:
+            shared = stack.enter_context(self._lane())
+            for opening in openings(self._store, files, self._ahead):
+                for _ in self._read_file(opening, shared):
+                    if self._left.full:
+                        yield self._left.take()
+            self._report.data_files += shared.finish()
+        self._report.left = self._left.count
+        yield self._left.take(self._report.to_json())
 
-    def _flush(self) -> "pa.RecordBatch":
-        import pyarrow as pa
+    def _lane(self, pool: ThreadPoolExecutor | None = None) -> Lane:
+        return Lane(self._parser, self._origin, self._new_writer(), self._left, pool)
 
-        columns, self._columns = self._columns, self._fresh()
-        arrays = [
-            pa.array(columns.file, pa.string()),
-            pa.array(columns.row, pa.int64()),
-            pa.array(columns.etag, pa.string()),
-            pa.array(columns.modified, pa.timestamp("us", tz="UTC")),
-            pa.array(columns.line, pa.string()),
-            pa.array(columns.fault, pa.string()),
-            pa.array(columns.undecodable, pa.binary()),
-            pa.array(columns.outcome, pa.string()),
-            *(pa.array(values, pa.string()) for values in columns.partitions),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=column_names(self._partition_columns))
-
-    def _read_file(self, task_file: TaskFile, fetched: "Future[_Fetched | None] | None") -> Iterator[None]:
-        """Add the file's records, yielding after each group, and at the end its outcome."""
-        progress = _Progress(task_file)
-        try:
-            if self._outage is not None:
-                raise self._outage
-            with ExitStack() as stack:
-                reader = self._opened(task_file, fetched, stack)
+    def _read_file(self, opening: Opening, shared: Lane) -> Iterator[None]:
+        """Hand the file's records on, yielding after each block, and note its outcome."""
+        progress = Progress(opening.file)
+        with ExitStack() as stack:
+            file = _FileRecords(self, progress, shared, stack)
+            try:
+                if self._outage is not None:
+                    raise self._outage
+                reader = opening.enter(stack)
                 progress.info = reader.info
-                _check_wanted(task_file, reader.info)
-                yield from self._records(task_file, reader, progress)
-            outcome = progress.outcome()
-        except FileFault as fault:
-            outcome = progress.outcome(fault.stage, fault.reason)
-        except BlizzardError as error:
-            # The batch is lost to an outage already: no other file has to run through all its retries, too.
-            self._outage = error if isinstance(error, StorageUnavailable) else None
-            outcome = progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
-        self._columns.add(task_file, progress.info, outcome.records_read, [None], [None], [None], [_json(outcome)])
+                _check_wanted(opening.file, reader.info)
+                for block, first_row in self._records(reader, progress):
+                    file.add(block, first_row)
+                    yield
+                self._report.data_files += file.finish()
+                outcome = progress.outcome()
+            except FileFault as fault:
+                outcome = progress.outcome(fault.stage, fault.reason)
+            except BlizzardError as error:
+                # The batch is lost to an outage already: no other file has to run through all its retries, too.
+                self._outage = error if isinstance(error, StorageUnavailable) else None
+                outcome = progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
+        self._report.outcomes.append(outcome)
         yield
 
-    def _opened(self, task_file: TaskFile, fetched: "Future[_Fetched | None] | None", stack: ExitStack) -> ObjectReader:
-        whole = fetched.result() if fetched is not None else None
-        return whole if whole is not None else stack.enter_context(self._store.open(task_file.path))
-
-    def _records(self, task_file: TaskFile, reader: ObjectReader, progress: "_Progress") -> Iterator[None]:
+    def _records(self, reader: ObjectReader, progress: "Progress") -> Iterator[tuple[Block, int]]:
+        """Blocks of the file's records, each with the number of its first."""
+        task_file, settings = progress.task_file, self._settings
         counted = _Counted(reader)
-        read = decompressed(counted, compression_of(task_file.path, self._settings.compression))
-        text_format = self._settings.format == "text"
-        for group in lines(read, self._settings.limits):
-            records = group if text_format else [line for line in group if line and not line.isspace()]
-            skipped = max(0, min(len(records), task_file.skip_records - progress.records))
-            first_row, records = progress.records + skipped, records[skipped:]
+        read = decompressed(counted, compression_of(task_file.path, settings.compression))
+        is_text = settings.format == "text"
+        chunk_bytes = CHUNK_BYTES if task_file.slice_bytes is None else SLICE_CHUNK_BYTES
+        for whole in blocks(read, settings.limits, blank_lines=is_text, chunk_bytes=chunk_bytes):
+            skipped = max(0, min(whole.count, task_file.skip_records - progress.records))
+            block = whole.without_first(skipped) if skipped else whole
             progress.records += skipped
-            for start in range(0, len(records), BATCH_ROWS):
-                self._add_records(task_file, progress, first_row + start, records[start : start + BATCH_ROWS])
-                yield
-            if task_file.slice_bytes is not None and progress.slice_is_over(counted.bytes_read, bool(records)):
+            if block.count:
+                if not is_text:
+                    check_utf8(block, progress.records)
+                yield block, progress.records
+                progress.records += block.count
+            if task_file.slice_bytes is not None and progress.slice_is_over(counted.bytes_read, block.count > 0):
                 progress.finished = False
                 return
 
-    def _add_records(self, task_file: TaskFile, progress: "_Progress", row: int, records: list[bytes]) -> None:
-        add = self._add_text if self._settings.format == "text" else self._add_json
-        add(task_file, progress, row, records)
+    def file_lane(self, stack: ExitStack) -> Lane:
+        """For a file that is too large to be held: its data files hold nothing else, and go if it fails."""
+        pool = ThreadPoolExecutor(self._parsers, thread_name_prefix="parse") if self._parsers > 1 else None
+        if pool is not None:
+            stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        return stack.enter_context(self._lane(pool))
 
-    def _add_json(self, task_file: TaskFile, progress: "_Progress", row: int, records: list[bytes]) -> None:
-        texts = utf8(records, row)
-        faults = [refusal(text) for text in texts]
-        self._add(task_file, progress, row, texts, faults, [None] * len(texts))
+    @property
+    def held_bytes(self) -> int:
+        return self._settings.held_bytes
 
-    def _add_text(self, task_file: TaskFile, progress: "_Progress", row: int, records: list[bytes]) -> None:
-        texts: list[str | None] = []
-        faults: list[str | None] = []
-        for record in records:
-            try:
-                texts.append(record.decode())
-                faults.append(None)
-            except UnicodeDecodeError as error:
-                texts.append(None)
-                faults.append(f"not UTF-8 at byte {error.start}: {error.reason}")
-        raw = [record if fault else None for record, fault in zip(records, faults, strict=True)]
-        self._add(task_file, progress, row, texts, faults, raw)
 
-    def _add(
-        self,
-        task_file: TaskFile,
-        progress: "_Progress",
-        row: int,
-        texts: Sequence[str | None],
-        faults: Sequence[str | None],
-        undecodable: Sequence[bytes | None],
-    ) -> None:
-        self._columns.add(task_file, progress.info, row, texts, faults, undecodable, [None] * len(texts))
-        progress.records += len(texts)
+class _FileRecords:
+    """One file's records: held until all of it is known to be good, or in a lane of their own."""
+
+    def __init__(self, task: TaskReader, progress: "Progress", shared: Lane, stack: ExitStack) -> None:
+        self._task = task
+        self._progress = progress
+        self._shared = shared
+        self._stack = stack
+        self._held: list[tuple[Run, bytes]] = []
+        self._held_bytes = 0
+        self._own: Lane | None = None
+
+    def add(self, block: Block, first_row: int) -> None:
+        file, info = self._progress.task_file, self._progress.info
+        run = Run(file.path, info.etag, info.modified_ts, file.partitions, first_row, block.count)
+        self._held.append((run, block.data))
+        self._held_bytes += len(block.data)
+        if self._own is None and self._held_bytes > self._task.held_bytes:
+            self._own = self._task.file_lane(self._stack)
+        if self._own is not None:
+            self._hand_on(self._own)
+
+    def finish(self) -> list[DataFile]:
+        """The data files of this file alone, if it has any."""
+        self._hand_on(self._own or self._shared)
+        return self._own.finish() if self._own is not None else []
+
+    def _hand_on(self, lane: Lane) -> None:
+        for run, data in self._held:
+            lane.add(run, data)
+        self._held.clear()
 
 
 @dataclass(slots=True)
-class _Progress:
+class Progress:
     """How far a file was read."""
 
     task_file: TaskFile
@@ -265,37 +268,6 @@ class _Counted:
         return data
 
 
-@dataclass(frozen=True, slots=True)
-class _Fetched:
-    """A small object that was fetched whole."""
-
-    info: ObjectInfo
-    body: io.BytesIO
-
-    def read(self, size: int = -1, /) -> bytes:
-        return self.body.read(size)
-
-
-def _fetch(store: ObjectStore, path: str) -> _Fetched | None:
-    """None when the object turns out to be large: it is streamed instead."""
-    with store.open(path) as reader:
-        body = reader.read(SMALL_BYTES + 1) if reader.info.size <= SMALL_BYTES else None
-        return _Fetched(reader.info, io.BytesIO(body)) if body is not None and len(body) <= SMALL_BYTES else None
-
-
-def _ahead(
-    store: ObjectStore, files: Sequence[TaskFile], pool: ThreadPoolExecutor
-) -> "Iterator[tuple[TaskFile, Future[_Fetched | None] | None]]":
-    """The files in order, each small one with the fetch that was begun for it up to FETCH_AHEAD files before."""
-    waiting: deque[tuple[TaskFile, Future[_Fetched | None] | None]] = deque()
-    for task_file in files:
-        small = task_file.size <= SMALL_BYTES and task_file.slice_bytes is None
-        waiting.append((task_file, pool.submit(_fetch, store, task_file.path) if small else None))
-        if len(waiting) > FETCH_AHEAD:
-            yield waiting.popleft()
-    yield from waiting
-
-
 def _check_wanted(task_file: TaskFile, info: ObjectInfo) -> None:
     if task_file.refusal is not None:
         raise FileFault(Stage.PARSE, task_file.refusal)
@@ -319,20 +291,8 @@ def _trouble(error: BlizzardError) -> Trouble | None:
     return Trouble.DENIED if isinstance(error, AccessDenied) else None
 
 
-def _json(outcome: Outcome) -> str:
-    return json.dumps(asdict(outcome), separators=(",", ":"))
-
-
-def outcome_of(text: str) -> Outcome:
-    """An outcome as the task wrote it."""
-    document: dict[str, Any] = json.loads(text)
+def _outcome_of(document: dict[str, Any]) -> Outcome:
     stage, trouble = document.pop("stage"), document.pop("trouble")
     return Outcome(
         **document, stage=None if stage is None else Stage(stage), trouble=None if trouble is None else Trouble(trouble)
     )
-
-
-def column_names(partition_columns: int) -> list[str]:
-    """The columns of the Arrow batches, in order."""
-    fixed = ["file", "row", "etag", "modified", "line", "fault", "undecodable", "outcome"]
-    return [*fixed, *(f"partition_{index}" for index in range(partition_columns))]

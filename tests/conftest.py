@@ -1,5 +1,8 @@
 """What all tests share. Fixtures live in modules of their own, named for what they provide."""
 
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.fixtures_aws", "tests.fixtures_s3", "tests.fixtures_bad_day"]
@@ -9,3 +12,16 @@ pytest_plugins = ["tests.fixtures_aws", "tests.fixtures_s3", "tests.fixtures_bad
 settings.register_profile("blizzard", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=3000)
 settings.load_profile("blizzard")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n` alone; another `--dist` is as asked for."""
+    from tests.workers import ByFixture
+
+    return ByFixture(config, log) if config.getvalue("dist") == "load" else None
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Compressed bytes hold the time at which they were made, and every worker must call a test the same."""
+    return argname if isinstance(val, bytes) and not val.isascii() else None

@@ -142,6 +142,11 @@ class Limits(Section):
         default=1000,
         description="Ingested files that the checkpoint names one by one, before the job settles them by listing.",
     )
+    task_memory_bytes: Bytes = Field(
+        default=256 << 20,
+        description="About what one task of the job holds at a time: objects fetched ahead, lines, rows that wait to be "
+        "written. Spark's memoryOverhead has to cover it for every core of an executor.",
+    )
 
 
 class Retries(Section):
@@ -250,6 +255,10 @@ class Pipeline(Section):
         description="The table's partition columns, of each source's `schema` or `partition_columns`. "
         "They count when the table is created.",
         examples=[["date"]],
+    )
+    target_file_bytes: Bytes = Field(
+        default=128 << 20,
+        description="Size at which the job begins another data file of a table partition.",
     )
     linger_secs: Secs = Field(
         default=0,

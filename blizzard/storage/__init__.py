@@ -1,5 +1,5 @@
 """Object storage behind one interface."""
 
-from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore, ObjectWriter
 
-__all__ = ["ObjectInfo", "ObjectReader", "ObjectStore"]
+__all__ = ["ObjectInfo", "ObjectReader", "ObjectStore", "ObjectWriter"]

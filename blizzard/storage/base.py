@@ -32,6 +32,17 @@ class ObjectReader(Protocol):
         ...
 
 
+class ObjectWriter(Protocol):
+    """An object that is being written; `pyarrow.PythonFile(writer, mode="w")` takes it for a file."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        """Takes all of `data` (whatever has the buffer protocol), which may be reused afterwards; its size in bytes."""
+        ...
+
+
 class ObjectStore(Protocol):
     """Objects below one root URI. Keys are relative to it, with `/` between their parts, in UTF-8 binary order.
 
@@ -81,6 +92,11 @@ class ObjectStore(Protocol):
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
         """Write or overwrite, atomically: no reader sees half of it."""
+        ...
+
+    def writer(self, key: str) -> AbstractContextManager[ObjectWriter]:
+        """Write or overwrite in pieces, with bounded memory. The object appears, complete, when the block ends well;
+        when it raises, whatever was there stays and nothing is left behind. The end may come on another thread."""
         ...
 
     def delete(self, keys: Iterable[str]) -> None:

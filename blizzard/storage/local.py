@@ -9,7 +9,7 @@ import os
 import stat
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -23,7 +23,7 @@ from blizzard.errors import (
     StorageUnavailable,
 )
 from blizzard.log import Log, silent
-from blizzard.storage.base import ObjectInfo, ObjectReader
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key, folder_of, is_relative_path, may_hold
 
 TEMPORARY = ".blizzard-tmp-"
@@ -64,6 +64,22 @@ class LocalReader:
                 f"{self._what}: the file was changed while it was read. Move finished files in, or wait longer before "
                 "they are read (settle_delay_secs)."
             )
+
+
+class LocalWriter:
+    """Writes one file that nobody sees yet."""
+
+    def __init__(self, file: BinaryIO, what: str) -> None:
+        self._file = file
+        self._what = what
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        with _translated(self._what):
+            return self._file.write(data)
 
 
 class LocalStore:
@@ -139,6 +155,18 @@ class LocalStore:
             temporary.replace(target)
             _sync_folder(target.parent)
             return _info(key, written)
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        target, what = self._writable(key), self._what("put", key)
+        with ExitStack() as stack:
+            with _translated(what):
+                temporary, file = stack.enter_context(_unfinished(target))
+            yield LocalWriter(file, what)
+            with _translated(what):
+                _sync(file)
+                temporary.replace(target)
+                _sync_folder(target.parent)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -262,17 +290,10 @@ class LocalStore:
     @contextmanager
     def _temporary(self, target: Path, data: bytes) -> Iterator[tuple[Path, os.stat_result]]:
         """A complete, synced file beside the target, gone afterwards."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                written = os.fstat(file.fileno())
-            yield temporary, written
-        finally:
-            temporary.unlink(missing_ok=True)
+        with _unfinished(target) as (temporary, file):
+            file.write(data)
+            _sync(file)
+            yield temporary, os.fstat(file.fileno())
 
     def _own(self, key: str, data: bytes) -> ObjectInfo:
         """What is there, if it is what this call wanted to write."""
@@ -309,6 +330,26 @@ def _info(key: str, found: os.stat_result) -> ObjectInfo:
 def _etag(found: os.stat_result) -> str:
     """Changes with the content without reading it: the inode tells replacements within one tick of the clock."""
     return f"{found.st_mtime_ns:x}-{found.st_size:x}-{found.st_ino:x}"
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A file beside the target, gone afterwards unless it was moved."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
+    file = temporary.open("xb")
+    try:
+        yield temporary, file
+    finally:
+        # What was not synced is not wanted; on a full disk closing fails like writing.
+        with suppress(OSError):
+            file.close()
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

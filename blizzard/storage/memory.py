@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import BytesIO
 
 from blizzard.errors import AlreadyExists, NotFound
-from blizzard.storage.base import ObjectInfo, ObjectReader
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key
 
 _NEXT = "\0"
@@ -88,6 +88,13 @@ class MemoryStore:
         check_key(key, self._uri)
         with self._lock:
             return self._write(key, data)
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        check_key(key, self._uri)
+        with BytesIO() as body:
+            yield body
+            self.put(key, body.getvalue())
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -9,12 +9,13 @@ from typing import Any
 
 from blizzard.errors import AlreadyExists, NotFound
 from blizzard.log import Log, silent
-from blizzard.storage.base import ObjectInfo, ObjectReader
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key
 from blizzard.storage.retry import Retry, TransientError
 from blizzard.storage.s3_connection import S3Settings, connection
 from blizzard.storage.s3_errors import Call, PreconditionFailedError, from_answer, translating
 from blizzard.storage.s3_read import Downloads, S3Reader, described
+from blizzard.storage.s3_write import S3Writer, Upload
 
 __all__ = ["S3Settings", "S3Store"]
 
@@ -87,6 +88,18 @@ class S3Store:
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
         return self._put(key, data, self._call("put", key), {})
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        call = self._call("put", key)
+        upload = Upload(self._connection, self._bucket, self._full(key), call, self._retry)
+        writer = S3Writer(upload, lambda data: self._put(key, data, call, {}))
+        try:
+            yield writer
+            writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
 
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)

@@ -33,11 +33,16 @@ _ACTIONS = {
     "put": "s3:PutObject",
     "create": "s3:PutObject",
     "delete": "s3:DeleteObject",
+    "abort": "s3:AbortMultipartUpload",
 }
 
 
 class PreconditionFailedError(Exception):
     """S3 answered 412: what the condition of the request says is not so. Never leaves this package."""
+
+
+class UploadGoneError(Exception):
+    """S3 does not know the multipart upload (any more). Never leaves this package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ class Call:
 
 @contextmanager
 def translating(call: Call) -> Iterator[None]:
-    """Around every use of boto3. Raises TransientError, PreconditionFailedError or a StorageError instead."""
+    """Around every use of boto3. Raises TransientError, PreconditionFailedError, UploadGoneError or a StorageError
+    instead."""
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
     from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
     from urllib3.exceptions import HTTPError
@@ -103,6 +109,8 @@ def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Excepti
         return PreconditionFailedError(said)
     if code == "NoSuchBucket":
         return BucketMissing(f"{call}: there is no such bucket. Create it, or correct the URI.")
+    if code == "NoSuchUpload":
+        return UploadGoneError(said)
     if status == 404 or code in ("NoSuchKey", "NoSuchVersion"):
         return NotFound(f"{call}: there is no such object")
     if code == "InvalidObjectState":

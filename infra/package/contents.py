@@ -14,8 +14,9 @@ EMR_RELEASE = "emr-spark-8.1.0"
 """The release that has this Python, and whose Spark and Delta the job is tested with."""
 PROVIDED_BY_LAMBDA = frozenset({"boto3", "botocore"})
 """With all that it needs in turn: part of the Python runtime."""
-PROVIDED_BY_EMR = frozenset({"pyspark", "py4j", "delta-spark", "pyarrow", "pandas", "numpy"})
-"""On the image of an EMR Serverless release. A second pyspark would break the first."""
+PROVIDED_BY_EMR = frozenset({"pyspark", "py4j", "delta-spark", "pandas", "numpy"})
+"""On the image of an EMR Serverless release. A second pyspark would break the first. The image's pyarrow is not used:
+for which value a JSON text stands is the parser's promise, and it was tested with one version."""
 NOT_IN_FUNCTIONS = {
     "obstore": "reads in bulk, for the job; a function reads single objects with boto3",
 }
@@ -25,6 +26,10 @@ NOT_IMPORTED_BY_JOB = frozenset({"boto3"})
 AWS_SERVICES_OF_JOB = frozenset({"s3", "sts", "sso", "sso-oidc"})
 """S3, and where credentials come from. The 400 other descriptions that botocore brings would be more than half of the
 archive, which each worker of each run has to fetch and unpack."""
+UNUSED_BY_JOB = re.compile(
+    r"pyarrow/(?:tests|include|includes|src)/|pyarrow/(?:libarrow_|_)?(?:flight|substrait|s3|s3fs)\b|pyarrow/.*\.(?:pyx|pxd|pxi)$"
+)
+"""Parts of pyarrow for other purposes: a third of it."""
 FUNCTION_PACKAGES = frozenset({"aws-lambda-powertools"})
 """What a bundle may vendor, with all that it needs in turn. All else costs cold start: decide on it here."""
 
@@ -36,7 +41,7 @@ class Contents:
 
     def files(self, wheels: Mapping[str, bytes]) -> dict[str, bytes]:
         """By path in the archive. `wheels`: what the packages hold."""
-        kept = {path: data for path, data in wheels.items() if not _is_other_service(path)}
+        kept = {path: data for path, data in wheels.items() if not _is_unused(path)}
         return {**kept, **{path_of(module): file_of(module).read_bytes() for module in self.modules}}
 
 
@@ -73,9 +78,9 @@ def requirements_of_functions(root: Path, lock: str) -> str:
     return head + "".join(f"{packages[name]}\n" for name in sorted(packages))
 
 
-def _is_other_service(path: str) -> bool:
+def _is_unused(path: str) -> bool:
     folder = re.match(r"botocore/data/([^/]+)/", path)
-    return folder is not None and folder[1] not in AWS_SERVICES_OF_JOB
+    return (folder is not None and folder[1] not in AWS_SERVICES_OF_JOB) or UNUSED_BY_JOB.match(path) is not None
 
 
 def _unexpected(handler: str, closure: Closure, packages: set[str]) -> str:

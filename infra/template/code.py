@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class CodeFacts:
     framework: frozenset[str]
     metrics: Mapping[str, frozenset[str]]
     job_events: Mapping[str, frozenset[str]]
-    """Each event that the job logs, with the names of its fields."""
+    """Each event that the job logs, with the names of its fields; `secs.read` for what is in an object of times."""
 
 
 def read_code(root: Path) -> CodeFacts:
@@ -35,17 +35,34 @@ def read_code(root: Path) -> CodeFacts:
             value for value in vars(constants).values() if isinstance(value, str) and value.startswith("POWERTOOLS_")
         ),
         metrics={folder.name: _texts([folder / "handler.py"], _METRIC) for folder in folders},
-        job_events=_logged((root / "spark_job").rglob("*.py")),
+        job_events=_logged(
+            (root / "spark_job").rglob("*.py"), _attributes(root / "spark_job" / "timing.py", "TurnSecs")
+        ),
     )
 
 
-def _logged(files: Iterable[Path]) -> Mapping[str, frozenset[str]]:
+def _logged(files: Iterable[Path], timed: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """`timed`: what is in an object that a call gives as `asdict(…secs())`."""
     calls = (node for file in files for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call))
     return {
-        call.args[0].value: frozenset(keyword.arg for keyword in call.keywords if keyword.arg)
+        call.args[0].value: frozenset(name for keyword in call.keywords for name in _names(keyword, timed))
         for call in calls
         if call.args and isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
     }
+
+
+def _names(keyword: ast.keyword, timed: Iterable[str]) -> Iterator[str]:
+    if keyword.arg is not None:
+        yield keyword.arg
+        if re.fullmatch(r"asdict\(.+\.secs\(\)\)", ast.unparse(keyword.value)):
+            yield from (f"{keyword.arg}.{name}" for name in timed)
+
+
+def _attributes(file: Path, name: str) -> frozenset[str]:
+    """The annotated names of a class."""
+    classes = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef))
+    body = (line for found in classes if found.name == name for line in found.body if isinstance(line, ast.AnnAssign))
+    return frozenset(line.target.id for line in body if isinstance(line.target, ast.Name))
 
 
 def _texts(files: Iterable[Path], pattern: re.Pattern[str]) -> frozenset[str]:

@@ -318,6 +318,26 @@ def test_nothing_is_lost_or_doubled_when_sends_receives_and_deletes_overlap(aws:
     assert sorted(received) == sorted([str(number) for number in range(100)] * 2)
 
 
+def test_a_fifo_queue_takes_messages_while_others_wait_for_them(aws: LocalAws) -> None:
+    url = aws.client("sqs").create_queue(QueueName=f"{uuid.uuid4().hex}.fifo", Attributes={"FifoQueue": "true"})[
+        "QueueUrl"
+    ]
+
+    def send_in(group: str) -> None:
+        for number in range(60):
+            name = f"{group}{number:02d}"
+            aws.client("sqs").send_message(
+                QueueUrl=url, MessageBody=name, MessageGroupId=group, MessageDeduplicationId=name
+            )
+
+    with ThreadPoolExecutor(6) as pool:
+        drained = [pool.submit(drain, aws, Queue("fifo", url, ""), 2) for _ in range(3)]
+        for sent in [pool.submit(send_in, group) for group in "abc"]:
+            sent.result()
+        received = [body for job in drained for body in job.result()]
+    assert sorted(received) == [f"{group}{number:02d}" for group in "abc" for number in range(60)]
+
+
 def test_a_purged_queue_is_empty(aws: LocalAws, stack: Stack) -> None:
     send(aws, stack.queue, 10)
     aws.client("sqs").purge_queue(QueueUrl=stack.queue.url)

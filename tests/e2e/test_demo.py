@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.timeout(600)
 def test_the_demo_kills_the_job_and_ends_with_nothing_missing_and_nothing_doubled() -> None:
     words = [sys.executable, "-m", "infra.local.demo"]
-    done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=540)
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert any(line.startswith("killed the Spark job in the middle of batch") for line in lines)

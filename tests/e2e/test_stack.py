@@ -23,7 +23,7 @@ from infra.local.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_release,
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld, Ticking, until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 DISPATCH = {"schedule": "dispatch"}
 

@@ -12,7 +12,7 @@ from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld
 from tests.stack.calls import calls_of
 from tests.stack.policies import Call, Grant, grants_of, lacking, never_used
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ROLES = {
     "collector": "CollectorRole",

@@ -341,6 +341,21 @@ BROKEN = [
         "DeadFilesFilter",
         {at("DeadFilesFilter", "MetricTransformations/0/MetricValue"): "$.dead"},
     ),
+    Broken(
+        watching.the_job_logs_what_is_filtered,
+        "ReadSecondsFilter",
+        {at("ReadSecondsFilter", "MetricTransformations/0/MetricValue"): "$.secs.reading"},
+    ),
+    Broken(
+        watching.the_job_logs_what_is_filtered,
+        "ReadSecondsFilter",
+        {at("ReadSecondsFilter", "FilterPattern"): '{ $.event = "spark_started" }'},
+    ),
+    Broken(
+        watching.watched_metrics_exist,
+        "Dashboard",
+        {"Resources/CommitSecondsFilter": GONE},
+    ),
     Broken(watching.the_dashboard_shows_every_alarm, "Dashboard", {"Resources/NewAlarm": ALARM}),
 ]
 

@@ -240,6 +240,10 @@ class MemoryTable:
         newest_first = [commit for commit in reversed(self._delta.commits) if commit.version > above]
         return iter(newest_first[:limit])
 
+    def commit_at(self, version: int) -> Commit | None:
+        self._calls("commit_at")
+        return next((commit for commit in self._delta.commits if commit.version == version), None)
+
     def txn_version(self, app_id: str) -> int | None:
         self._calls("txn_version")
         return self._delta.last_txn(app_id)
@@ -310,9 +314,12 @@ class MemoryReader:
         self.denied: set[str] = set()
         self.passing = 0
         self.given: list[MemoryRows] = []
+        self.replacing: list[bool] = []
+        """Of each read, whether its rows were to take the place of others."""
 
-    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> MemoryRows:
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         self._calls("read")
+        self.replacing.append(replacing)
         rows: list[Row] = []
         letters: list[DeadLetter] = []
         outcomes = [self._read_file(file, sequence, rows, letters) for file in files]
@@ -413,6 +420,7 @@ class World:
         self.settings = wanted or settings()
         self.identity = Identity("events", "landing", "_blizzard/events_landing")
         self.clock = Clock(tick_secs=tick_secs)
+        self.stopwatch = Clock(0.0)
         self.calls = Calls()
         self.source = MemoryStore(self.clock, "memory://landing/")
         self.state = MemoryStore(self.clock, "memory://lake/")
@@ -509,6 +517,7 @@ class World:
             state=self._watched_state(),
             source=WatchedStore(self.source, self.calls),
             clock=self.clock,
+            monotonic=self.stopwatch,
             new_id=self.new_id,
             sleep=self._sleep,
             log=self._note,

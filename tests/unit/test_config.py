@@ -91,6 +91,7 @@ def test_what_is_left_out_has_its_default() -> None:
         "max_record_bytes": 16 << 20,
         "max_file_bytes": 64 << 30,
         "max_tracked_files": 1000,
+        "task_memory_bytes": 256 << 20,
     }
     assert plain.retries.model_dump() == {"max_attempts": 8, "max_backoff_secs": 20}
 
@@ -649,7 +650,9 @@ def test_each_field_has_a_row_in_the_documentation_with_its_default(name: str, f
     assert row, f"docs/configuration.md has no row that begins with | `{name}` |"
     assert field.description
     if isinstance(field.default, int | str):
-        sizes: dict[object, str] = {1 << 30: "1GiB", 16 << 20: "16MiB", 64 << 30: "64GiB"}
+        gib, mib = 1 << 30, 1 << 20
+        texts = {gib: "1GiB", 16 * mib: "16MiB", 64 * gib: "64GiB", 128 * mib: "128MiB", 256 * mib: "256MiB"}
+        sizes: dict[object, str] = dict(texts)
         assert f"`{sizes.get(field.default, field.default)}`" in row[1]
     if field.is_required():
         assert "required" in row[1]

@@ -1,6 +1,7 @@
 """The newest commits of a Delta log, told from its files alone."""
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -112,6 +113,28 @@ def test_any_object_is_unreadable_or_an_action_and_nothing_else(document: dict[s
 def test_the_newest_commits_come_first() -> None:
     assert versions(log_of(*range(5))) == [4, 3, 2, 1, 0]
     assert DeltaLogTail(log_of(*range(5))).newest_version() == 4
+
+
+def test_one_commit_is_found_by_its_version_and_none_where_there_is_none() -> None:
+    tail = DeltaLogTail(log_of(3, 4))
+    assert tail.commit_at(4) == Commit(4, {APP_ID: 4}, "4", 1_706_450_400.25)
+    assert (tail.commit_at(2), tail.commit_at(5)) == (None, None)
+
+
+@pytest.mark.parametrize("checkpoint", [None, {"version": 2}])
+def test_the_newest_version_is_found_again_and_again_whatever_happened_meanwhile(checkpoint: object) -> None:
+    store = log_of(*range(4), checkpoint=checkpoint)
+    tail = DeltaLogTail(store)
+
+    def after(*more: int, without: Iterable[int] = ()) -> int | None:
+        for version in more:
+            store.put(f"_delta_log/{version:020d}.json", commit(info(), txn(version)))
+        store.delete([f"_delta_log/{version:020d}.json" for version in without])
+        return tail.newest_version()
+
+    assert [after(), after(), after(4, 5), after(6, without=range(6))] == [3, 3, 5, 6]
+    assert after(without=[6]) is None
+    assert [after(0), after(1)] == [0, 1]
 
 
 def test_without_a_log_there_is_no_table() -> None:

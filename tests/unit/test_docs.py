@@ -27,6 +27,7 @@ from blizzard.runs import encode as encode_run
 from blizzard.status import SourceStatus
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweeping import read_reports
+from spark_job.timing import TurnSecs
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -247,6 +248,12 @@ def test_every_event_that_is_logged_is_documented_with_its_fields() -> None:
     assert {event: names for event, names in missing.items() if names} == {}
 
 
+def test_each_part_of_a_turn_that_is_timed_is_documented() -> None:
+    parts = {field.name for field in fields(TurnSecs)}
+    explained = re.findall(r"^- (`.+`): ", section("docs/how-it-works.md", "## Log events"), re.MULTILINE)
+    assert words("\n".join(explained)) == parts
+
+
 def test_the_progress_of_a_run_knows_only_events_that_are_logged() -> None:
     tree = ast.parse(text("blizzard/cli/progress.py"))
     constants = {
@@ -354,7 +361,7 @@ def test_every_stage_of_a_dead_letter_is_explained() -> None:
 
 
 def test_the_columns_of_provenance_are_explained() -> None:
-    shown = re.findall(r'^            StructField\("(\w+)"', text("spark_job/table.py"), re.MULTILINE)
+    shown = re.findall(r'^            StructField\("(\w+)"', text("spark_job/columns.py"), re.MULTILINE)
     assert shown[0] == "source"
     assert list(first_cells(section("docs/how-it-works.md", "## Provenance"))) == shown
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from blizzard.batch import PlannedFile
+from blizzard.batch import OnOverwrite, PlannedFile
 from blizzard.checkpoint import WatermarkState
+from blizzard.delta_log import Commit
 from blizzard.errors import AccessDenied, PermanentError, RetryableError, StorageUnavailable
 from blizzard.receipts import Receipts
 from spark_job.ingest import Step, backoff_secs
 from spark_job.ports import Outcome
-from tests.unit.fakes import POISON, MemoryReader, MemoryRows, World, settings
+from tests.unit.fakes import POISON, Calls, Clock, MemoryReader, MemoryRows, World, settings
 
 
 def fail(error: Exception) -> Callable[[], None]:
@@ -138,6 +139,24 @@ def test_a_job_that_forgets_begins_with_recovery() -> None:
     assert len(world.events_logged("recovered")) == 2
 
 
+def test_a_job_that_forgets_looks_anew_which_version_the_table_has() -> None:
+    world = World()
+    world.arrive("a.txt")
+    job = world.job()
+    job.step(draining=True)
+    for version in (2, 3):
+        world.delta.commits.append(Commit(version, {"blizzard:events:other": version}, "{}", None))
+    for name, expected in (("b.txt", 1), ("c.txt", 4)):
+        world.arrive(name)
+        job.step(draining=True)
+        assert world.state_now().delta_version == expected
+    world.delta.commits.append(Commit(6, {"blizzard:events:other": 4}, "{}", None))
+    job.forget()
+    world.arrive("d.txt")
+    job.step(draining=True)
+    assert world.state_now().delta_version == 6
+
+
 def test_an_unreadable_segment_is_passed_over_and_logged_once_a_process() -> None:
     world = World()
     world.arrive("a.txt")
@@ -150,6 +169,106 @@ def test_an_unreadable_segment_is_passed_over_and_logged_once_a_process() -> Non
     assert len(world.events_logged("segment_unreadable")) == 1
     world.settle()
     assert sorted(world.files()) == ["a.txt", "b.txt"]
+
+
+# -- What took how long
+
+
+TAKES = {
+    "commits": ("recover", 1.0),
+    "get _blizzard/events_landing/pending/": ("plan", 2.0),
+    "prepare": ("prepare", 4.0),
+    "etags": ("suspects", 8.0),
+    "read": ("read", 16.0),
+    LETTER: ("letters", 32.0),
+    RECEIPT: ("receipt", 64.0),
+    "append": ("commit", 128.0),
+    "commit_at": ("landed", 256.0),
+    PUT_COPY: ("copy", 512.0),
+    "delete _blizzard/events_landing/pending/": ("trim", 1024.0),
+}
+"""A call of each part, and how long it takes: no two sums are the same."""
+
+
+class SlowCalls(Calls):
+    """Calls that take their time."""
+
+    def __init__(self, stopwatch: Clock) -> None:
+        super().__init__()
+        self._stopwatch = stopwatch
+
+    def __call__(self, name: str) -> None:
+        super().__call__(name)
+        self._stopwatch.advance(sum(secs for start, (_, secs) in TAKES.items() if name.startswith(start)))
+
+
+def slow_world() -> World:
+    """Its first batch has a letter, a suspect, and a segment to trim."""
+    world = World()
+    event = world.arrive("a.txt")
+    world.settle()
+    world.deliver(event, world.put("b.txt", raw=POISON))
+    world.arrive("c.txt")
+    world.log.clear()
+    world.calls = SlowCalls(world.stopwatch)
+    world.reader = MemoryReader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)
+    return world
+
+
+def test_a_batch_says_how_long_each_of_its_parts_took() -> None:
+    world = slow_world()
+    world.job().step(draining=True)
+    (committed,) = world.events_logged("batch_committed")
+    segments = {"plan": 4 * 2.0, "trim": 3 * 1024.0}  # of two sweeps and two events; the newest stays
+    secs = dict(TAKES.values()) | segments
+    assert committed["secs"] == {**secs, "total": sum(secs.values())}
+
+
+def test_a_recovery_says_how_long_it_took() -> None:
+    world = slow_world()
+    world.job().step(draining=True)
+    (recovered,) = world.events_logged("recovered")
+    assert recovered["secs"] == {
+        **dict.fromkeys((part for part, _ in TAKES.values()), 0.0),
+        "recover": 1.0,
+        "total": 1.0,
+    }
+
+
+def test_the_time_of_a_turn_is_its_own() -> None:
+    world = slow_world()
+    job = world.job()
+    job.step(draining=True)
+    world.arrive("d.txt")
+    job.step(draining=True)
+    first, second = (committed["secs"] for committed in world.events_logged("batch_committed"))
+    assert (first["recover"], first["prepare"]) == (1.0, 4.0)
+    assert (second["recover"], second["prepare"], second["suspects"], second["letters"]) == (0.0, 0.0, 0.0, 0.0)
+    assert second["total"] == 2.0 + 16.0 + 64.0 + 128.0 + 256.0 + 512.0 + 1024.0
+
+
+def test_a_lost_race_says_what_it_cost_and_asks_no_snapshot() -> None:
+    world = World()
+    world.arrive("old.txt")
+    world.drain()
+    world.arrive("a.txt")
+    world.calls.names.clear()
+    world.delta.before_commit = lambda: (world.stopwatch.advance(7.0), world.drain())
+    job = world.job()
+    assert job.step(draining=True) is Step.LOST
+    (lost,) = world.events_logged("race_lost")
+    assert (lost["secs"]["commit"], lost["secs"]["copy"], lost["secs"]["total"]) == (7.0, 0.0, 7.0)
+    assert order_of(world, "txn_version") == []
+
+
+def test_a_reader_is_told_when_its_rows_take_the_place_of_others() -> None:
+    world = World(settings(on_overwrite=OnOverwrite.REPLACE))
+    world.arrive("a.txt", "old")
+    world.settle()
+    world.arrive("a.txt", "new")
+    world.drain()
+    assert world.files() == {"a.txt": ["new"]}
+    assert world.reader.replacing == [False, True]
 
 
 # -- Errors
@@ -167,7 +286,7 @@ def test_rows_are_let_go_whatever_happens() -> None:
 def test_after_an_error_right_behind_the_commit_the_table_is_asked_before_anything_is_tried_again() -> None:
     world = World()
     world.arrive("a.txt")
-    world.calls.before_named("append", lambda: world.calls.before_named("commits", fail(StorageUnavailable("503"))))
+    world.calls.before_named("append", lambda: world.calls.before_named("commit_at", fail(StorageUnavailable("503"))))
     totals = world.drain()
     assert world.doubled() == []
     assert (len(world.delta.commits), totals.commits) == (1 + 1, 0)
@@ -177,7 +296,7 @@ def test_after_an_error_right_behind_the_commit_the_table_is_asked_before_anythi
 def test_a_turn_that_is_repeated_after_such_an_error_without_recovery_finds_that_it_lost() -> None:
     world = World()
     world.arrive("a.txt")
-    world.calls.before_named("append", lambda: world.calls.before_named("commits", fail(StorageUnavailable("503"))))
+    world.calls.before_named("append", lambda: world.calls.before_named("commit_at", fail(StorageUnavailable("503"))))
     job = world.job()
     with pytest.raises(StorageUnavailable):
         job.step(draining=True)
@@ -235,16 +354,16 @@ def test_waits_grow_up_to_a_cap_and_are_jittered() -> None:
 class Forgetful(MemoryReader):
     """Gives an outcome for all files but one."""
 
-    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> MemoryRows:
-        rows = super().read(files, sequence=sequence)
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
+        rows = super().read(files, sequence=sequence, replacing=replacing)
         return replace(rows, outcomes=rows.outcomes[1:])
 
 
 class Stuck(MemoryReader):
     """Says of a slice that it is not the last, and that it read nothing."""
 
-    def read(self, files: Sequence[PlannedFile], *, sequence: int) -> MemoryRows:
-        rows = super().read(files, sequence=sequence)
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
+        rows = super().read(files, sequence=sequence, replacing=replacing)
         return replace(rows, outcomes=[Outcome(file.path, "e", 1, finished=False) for file in files], rows=[])
 
 

@@ -124,7 +124,8 @@ def test_the_job_gets_what_its_modules_import_less_what_is_on_the_image() -> Non
     found = of_job(LOCK, "aarch64")
     names = {package.name for package in found.packages}
     assert {"pydantic", "pydantic-core", "annotated-types", "ruamel-yaml", "orjson", "obstore", "botocore"} <= names
-    assert not names & {"pyspark", "py4j", "delta-spark", "pyarrow", "numpy", "pandas", "typer", "rich", "moto"}
+    assert {"pyarrow", "isal"} <= names
+    assert not names & {"pyspark", "py4j", "delta-spark", "numpy", "pandas", "typer", "rich", "moto"}
     assert "spark_job.reader" in found.modules
     assert not {name for name in found.modules if name.startswith(("functions", "blizzard.cli"))}
 
@@ -133,6 +134,18 @@ def test_descriptions_of_other_aws_services_are_left_out() -> None:
     wheel = {"botocore/data/s3/x.json": b"", "botocore/data/ec2/x.json": b"", "botocore/data/endpoints.json": b""}
     held = contents.Contents(frozenset(), ()).files(wheel)
     assert set(held) == {"botocore/data/s3/x.json", "botocore/data/endpoints.json"}
+
+
+def test_parts_of_arrow_for_other_purposes_are_left_out() -> None:
+    kept = [
+        "pyarrow/lib.so",
+        "pyarrow/libarrow.so.2600",
+        "pyarrow/_json.so",
+        "pyarrow/parquet/core.py",
+        "pyarrow/fs.py",
+    ]
+    left_out = ["pyarrow/tests/x.py", "pyarrow/libarrow_flight.so.2600", "pyarrow/_s3fs.so", "pyarrow/lib.pxd"]
+    assert set(contents.Contents(frozenset(), ()).files(dict.fromkeys([*kept, *left_out], b""))) == set(kept)
 
 
 def test_the_requirements_of_the_functions_agree_with_the_lock() -> None:

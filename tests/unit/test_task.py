@@ -1,16 +1,19 @@
 """What a task makes of its files: the records, their numbers, and one outcome for each file."""
 
 import gzip
+import io
+import itertools
 import json
 import random
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -25,12 +28,16 @@ from blizzard.errors import (
     StorageError,
     StorageUnavailable,
 )
-from blizzard.storage.base import ObjectReader, ObjectStore
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
+from spark_job.data_files import DataFileWriter, TableLayout
 from spark_job.decode import Limits
+from spark_job.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
+from spark_job.lane import CannotWriteError, TextParser
+from spark_job.origin import Origin
 from spark_job.ports import Outcome, Trouble
-from spark_job.task import BATCH_ROWS, FETCH_AHEAD, SMALL_BYTES, ReadSettings, TaskFile, TaskReader, outcome_of
+from spark_job.task import ReadSettings, Report, TaskReader
 
 NOW_TS = 1_706_450_400.0
 MIB = 1 << 20
@@ -38,11 +45,14 @@ MIB = 1 << 20
 
 @dataclass
 class Read:
-    """What came out of a task."""
+    """What came out of a task: the rows of its data files, the lines that are left, its report."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
-    batch_rows: list[int] = field(default_factory=list)
+    report: Report = field(default_factory=Report)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return self.report.outcomes
 
     @property
     def lines(self) -> list[str]:
@@ -65,18 +75,66 @@ def files_of(store: ObjectStore) -> list[TaskFile]:
     return [TaskFile(info.key, info.size) for info in store.list()]
 
 
-def read(store: ObjectStore, files: Sequence[TaskFile] = (), **settings: Any) -> Read:
+@dataclass
+class Task:
+    """A task whose records are lines, so that what is written can be compared with what was read."""
+
+    store: ObjectStore
+    partition_columns: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    remote: bool = True
+    table: MemoryStore = field(default_factory=lambda: MemoryStore(lambda: NOW_TS))
+
+    @property
+    def origin(self) -> Origin:
+        return Origin("events:landing", 7, {f"partition_{n}": "string" for n in range(self.partition_columns)})
+
+    def batches(self, files: Sequence[TaskFile]) -> Iterator[pa.RecordBatch]:
+        settings = ReadSettings(**self.settings)
+        names = map(str, itertools.count())
+        schema = pa.schema([("value", pa.string()), *self.origin.fields])
+        layout = TableLayout("", (), (), 32, 1 << 27)
+
+        def new_writer() -> DataFileWriter:
+            return DataFileWriter(
+                self.table,
+                layout,
+                schema,
+                buffer_bytes=settings.buffer_bytes,
+                new_name=lambda: next(names),
+                clock=lambda: NOW_TS,
+            )
+
+        return TaskReader(
+            self.store, settings, TextParser(), self.origin, new_writer, remote=self.remote, parsers=2
+        ).batches(files)
+
+    def read(self, files: Sequence[TaskFile]) -> Read:
+        found = Read()
+        for batch in self.batches(files):
+            for row in batch.to_pylist():
+                report = row.pop("report")
+                if report is None:
+                    found.records.append(row)
+                else:
+                    found.report = Report.from_json(report)
+        assert found.report.left == len(found.records)
+        for data_file in found.report.data_files:
+            table = pq.read_table(io.BytesIO(self.table.get(data_file.path)))
+            assert table.num_rows == data_file.rows
+            for row in table.to_pylist():
+                source = row.pop("_source")
+                assert (source.pop("source"), source.pop("sequence")) == ("events:landing", 7)
+                line = row.pop("value")
+                found.records.append({**source, "line": line, "fault": None, "undecodable": None, **row})
+        found.records.sort(key=lambda record: (record["file"], record["row"]))
+        return found
+
+
+def read(store: ObjectStore, files: Sequence[TaskFile] = (), *, remote: bool = True, **settings: Any) -> Read:
     """Of everything in the store, unless files are named."""
     wanted = list(files) or files_of(store)
-    found = Read()
-    for batch in TaskReader(store, ReadSettings(**settings), len(wanted[0].partitions)).batches(wanted):
-        found.batch_rows.append(batch.num_rows)
-        for row in batch.to_pylist():
-            if row["outcome"] is None:
-                found.records.append(row)
-            else:
-                found.outcomes.append(outcome_of(row["outcome"]))
-    return found
+    return Task(store, len(wanted[0].partitions), settings, remote).read(wanted)
 
 
 def read_one(body: bytes, path: str = "a.ndjson", **settings: Any) -> Read:
@@ -136,20 +194,6 @@ def test_an_empty_file_is_read_to_its_end_with_no_rows() -> None:
     assert (outcome.rows, outcome.finished, outcome.error) == (0, True, None)
 
 
-def test_a_broken_record_is_kept_with_its_reason_among_the_good_ones() -> None:
-    found = read_one(b'{"n": 0}\n{"n": \n[1]\n{"n": 3}\n')
-    assert [record["fault"] is None for record in found.records] == [True, False, False, True]
-    assert found.lines[1:3] == ['{"n": ', "[1]"]
-    assert "not JSON" in found.records[1]["fault"]
-    assert found.outcome.rows == 4
-
-
-def test_rows_beyond_one_batch_are_spread_over_several_whatever_their_size() -> None:
-    found = read_one(b"{}\n" * (2 * BATCH_ROWS + 5))
-    assert [record["row"] for record in found.records] == list(range(2 * BATCH_ROWS + 5))
-    assert max(found.batch_rows) <= 2 * BATCH_ROWS
-
-
 # --- Codecs ---
 
 
@@ -175,7 +219,7 @@ def test_a_compressed_file_gives_the_records_of_a_plain_one(path: str, body: byt
     [
         ("a.gz", gzip.compress(numbered(9))[:-3], Stage.DECOMPRESS, "truncated gzip"),
         ("a.gz", numbered(9), Stage.DECOMPRESS, "not valid gzip"),
-        ("a.gz", gzip.compress(numbered(9)) + b"and more", Stage.DECOMPRESS, "not valid gzip"),
+        ("a.gz", gzip.compress(numbered(9)) + b"and more", Stage.DECOMPRESS, "or other bytes follow it"),
         ("a.zst", zstd(numbered(9))[:-3], Stage.DECOMPRESS, "zstd"),
         ("a.zst", gzip.compress(numbered(9)), Stage.DECOMPRESS, "not valid zstd"),
         ("a.ndjson", gzip.compress(numbered(9)), Stage.PARSE, "not UTF-8"),
@@ -205,9 +249,9 @@ def peak_bytes(store: ObjectStore, **settings: Any) -> tuple[int, Read]:
     tracemalloc.start()
     try:
         found = Read()
-        for batch in TaskReader(store, ReadSettings(**settings), 0).batches(files_of(store)):
-            last = batch.column("outcome")[-1].as_py()
-            found.outcomes += [outcome_of(last)] if last else []
+        for batch in Task(store, 0, settings).batches(files_of(store)):
+            last = batch.column("report")[-1].as_py()
+            found.report = Report.from_json(last) if last else found.report
         return tracemalloc.get_traced_memory()[1], found
     finally:
         tracemalloc.stop()
@@ -266,7 +310,7 @@ class Refusing(MemoryStore):
         (BucketMissing("get b: there is no such bucket"), Trouble.EVERYBODYS),
     ],
 )
-@pytest.mark.parametrize("size", [9, SMALL_BYTES + 1])
+@pytest.mark.parametrize("size", [9, WHOLE_BYTES + 1])
 def test_an_object_that_cannot_be_had_is_told_apart_and_the_others_are_read(
     error: BlizzardError, trouble: Trouble | None, size: int
 ) -> None:
@@ -283,7 +327,7 @@ def test_an_outage_ends_the_task_and_no_further_file_waits_it_out() -> None:
     outage = StorageUnavailable("get b: given up after 8 attempts")
     store = Refusing({"b": outage, "c": AssertionError("asked again")})  # type: ignore[dict-item]
     store.put("a", b'{"n": 0}\n')
-    found = read(store, [TaskFile(key, SMALL_BYTES + 1) for key in "abc"])
+    found = read(store, [TaskFile(key, WHOLE_BYTES + 1) for key in "abc"])
     assert [outcome.trouble for outcome in found.outcomes] == [None, Trouble.PASSING, Trouble.PASSING]
     assert str(outage) in str(found.outcomes[2].error)
 
@@ -367,32 +411,68 @@ def test_a_slice_of_text_goes_on_at_the_right_line() -> None:
 # --- Fetching ahead ---
 
 
-def test_small_objects_fetched_ahead_give_what_streamed_ones_give() -> None:
-    bodies = {f"f{n:03d}": numbered(n) for n in range(3 * FETCH_AHEAD)}
+def test_objects_fetched_ahead_give_what_streamed_ones_give() -> None:
+    bodies = {f"f{n:03d}": numbered(n) for n in range(300)}
     store = a_store(**bodies)
     ahead = read(store)
-    streamed = read(store, [replace(file, size=SMALL_BYTES + 1) for file in files_of(store)])
-    assert ahead.records == streamed.records
-    assert ahead.outcomes == streamed.outcomes
+    streamed = read(store, [replace(file, size=WHOLE_BYTES + 1) for file in files_of(store)])
+    inline = read(store, remote=False)
+    assert ahead.records == streamed.records == inline.records
+    assert ahead.outcomes == streamed.outcomes == inline.outcomes
     assert sum(map(len, ahead.lines)) == sum(len(body.replace(b"\n", b"")) for body in bodies.values())
 
 
-def test_an_object_that_grew_beyond_what_was_announced_is_read_whole() -> None:
+def test_an_object_that_grew_beyond_what_is_fetched_whole_is_read_all_the_same() -> None:
     body = numbered(300, pad=10_000)
-    assert len(body) > SMALL_BYTES
-    found = read(a_store(a=body), [TaskFile("a", 10)])
+    found = read(a_store(a=body), [TaskFile("a", 10)], memory_bytes=8 * MIB)
+    assert len(body) > 8 * MIB // 8
     assert len(found.records) == 300
     assert found.outcome.size == len(body)
 
 
-def test_no_more_than_a_few_objects_are_held_at_a_time() -> None:
+def test_no_more_is_fetched_ahead_than_a_task_may_hold() -> None:
     store = Watched()
-    for n in range(5 * FETCH_AHEAD):
-        store.put(f"{n:03d}", b'{"pad": "%s"}' % (b"x" * MIB))
-    batches = TaskReader(store, ReadSettings(), 0).batches(files_of(store))
-    next(batches)
-    assert store.opened <= 8 + FETCH_AHEAD + 2
-    batches.close()  # type: ignore[attr-defined]
+    for n in range(40):
+        store.put(f"{n:03d}", bytes(MIB))
+    for turn, opening in enumerate(openings(store, files_of(store), FetchAhead(threads=8, bytes=4 * MIB)), start=1):
+        assert store.opened <= turn + 5
+        with ExitStack() as stack:
+            assert len(opening.enter(stack).read()) == MIB
+
+
+# --- Files that are too large to be held ---
+
+LARGE = {"memory_bytes": 4 * MIB}
+"""So that a file of more than 1 MiB has data files of its own."""
+
+
+def test_the_rows_of_a_large_file_are_in_data_files_of_its_own() -> None:
+    task = Task(a_store(a=numbered(3), b=numbered(900, pad=10_000), c=numbered(4)), settings=LARGE)
+    found = task.read(files_of(task.store))
+    assert [record["row"] for record in found.records] == [*range(3), *range(900), *range(4)]
+    assert sorted(file.rows for file in found.report.data_files) == [7, 900]
+
+
+def test_a_large_file_that_turns_out_broken_leaves_no_row_and_no_data_file() -> None:
+    broken = gzip.compress(numbered(900, pad=10_000))[:-9]
+    task = Task(a_store(**{"a": numbered(3), "b.gz": broken, "c": numbered(4)}), settings=LARGE)
+    found = task.read(files_of(task.store))
+    assert [outcome.error is None for outcome in found.outcomes] == [True, False, True]
+    assert {record["file"] for record in found.records} == {"a", "c"}
+    assert [info.key for info in task.table.list()] == [file.path for file in found.report.data_files]
+
+
+def test_storage_that_refuses_a_data_file_is_no_fault_of_the_file_that_is_read() -> None:
+    class Full(MemoryStore):
+        def put(self, key: str, data: bytes) -> ObjectInfo:
+            raise AccessDenied(f"put {key}: no")
+
+        def writer(self, key: str) -> Any:
+            raise AccessDenied(f"put {key}: no")
+
+    task = Task(a_store(a=numbered(3)), table=Full(lambda: NOW_TS))
+    with pytest.raises(CannotWriteError, match="no"):
+        task.read(files_of(task.store))
 
 
 class Watched(MemoryStore):

@@ -80,6 +80,18 @@ class MessageIndex:
             self._show_what_is_due()
             return self._visible.popitem(last=False)[0] if self._visible else None
 
+    def visible(self) -> list[Message]:
+        """In the order in which they were sent."""
+        with LOCK:
+            self._show_what_is_due()
+            return [message for message in self._all if message in self._visible]
+
+    def in_flight(self) -> list[Message]:
+        """With somebody who received them."""
+        with LOCK:
+            self._show_what_is_due()
+            return [m for m in self._all if m not in self._visible and m not in self._delayed]
+
     def wait(self, timeout_secs: float) -> None:
         """Until something about the queue changes or a message is due; LOCK must be held, and is free meanwhile."""
         next_due = (self._due[0][0] - unix_time_millis()) / 1000 if self._due else timeout_secs

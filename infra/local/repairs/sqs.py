@@ -1,5 +1,6 @@
 """SQS: as shipped, each call looks at every message of the queue, and receives that overlap get the same ones."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -17,8 +18,10 @@ Call = Callable[..., Any]
 
 
 def index_messages() -> None:
-    """Standard queues only: FIFO queues, which nothing here uses, keep moto's own code."""
+    """In FIFO queues too, where moto loses a message that is sent while another is deleted, gives one to two receivers,
+    and looks all the time while it waits for a group."""
     Queue._messages = property(_index_of, _fill_index)  # type: ignore[assignment]
+    Queue._messages_lock = property(_condition_of, _share_the_lock)  # type: ignore[assignment]
     wrap(Queue, "approximate_number_of_messages", _counted_by(MessageIndex.visible_count))
     wrap(Queue, "approximate_number_of_messages_delayed", _counted_by(MessageIndex.delayed_count))
     wrap(Queue, "approximate_number_of_messages_not_visible", _counted_by(MessageIndex.in_flight_count))
@@ -41,9 +44,19 @@ def _fill_index(queue: Queue, messages: Sequence[Message]) -> None:
     queue.__dict__.setdefault("message_index", MessageIndex()).replace_all(messages)
 
 
+def _condition_of(queue: Queue) -> threading.Condition:
+    condition: threading.Condition = queue.__dict__["changed"]
+    return condition
+
+
+def _share_the_lock(queue: Queue, _: threading.Condition) -> None:
+    """What moto still does with its own lock must not wait for LOCK while somebody with LOCK waits for it."""
+    queue.__dict__["changed"] = threading.Condition(LOCK)
+
+
 def _counted_by(count: Callable[[MessageIndex], int]) -> Callable[[property], property]:
-    def replacement(shipped: property) -> property:
-        return property(lambda queue: shipped.__get__(queue) if queue.fifo_queue else count(_index_of(queue)))
+    def replacement(_: property) -> property:
+        return property(lambda queue: count(_index_of(queue)))
 
     return replacement
 
@@ -51,9 +64,6 @@ def _counted_by(count: Callable[[MessageIndex], int]) -> Callable[[property], pr
 def _delete_by_handle(shipped: Call) -> Call:
     @wraps(shipped)
     def delete_message(queue: Queue, receipt_handle: str) -> None:
-        if queue.fifo_queue:
-            shipped(queue, receipt_handle)
-            return
         with LOCK:
             if receipt_handle not in queue.deleted_messages:
                 message = _message_with(queue, receipt_handle)
@@ -69,9 +79,6 @@ def _change_by_handle(shipped: Call) -> Call:
         backend: SQSBackend, queue_name: str, receipt_handle: str, visibility_timeout: int
     ) -> None:
         queue = backend.get_queue(queue_name)
-        if queue.fifo_queue:
-            shipped(backend, queue_name, receipt_handle, visibility_timeout)
-            return
         with LOCK:
             message = _message_with(queue, receipt_handle)
             message.change_visibility(visibility_timeout)
@@ -91,11 +98,6 @@ def _receive_from_index(shipped: Call) -> Call:
         message_attribute_names: list[str] | None = None,
     ) -> list[Message]:
         queue = backend.get_queue(queue_name)
-        if queue.fifo_queue:
-            received: list[Message] = shipped(
-                backend, queue_name, count, wait_seconds_timeout, visibility_timeout, message_attribute_names
-            )
-            return received
         with LOCK:
             taken = _wait_for_some(queue, count, wait_seconds_timeout, visibility_timeout)
             return [_as_received(message, message_attribute_names or []) for message in taken]
@@ -105,7 +107,8 @@ def _receive_from_index(shipped: Call) -> Call:
 
 def _wait_for_some(queue: Queue, count: int, wait_secs: int, visibility_timeout: int) -> list[Message]:
     deadline = time.monotonic() + wait_secs
-    while not (taken := _take(queue, count, visibility_timeout)):
+    take = _take_in_order if queue.fifo_queue else _take
+    while not (taken := take(queue, count, visibility_timeout)):
         left = deadline - time.monotonic()
         if left <= 0:
             break
@@ -117,17 +120,38 @@ def _take(queue: Queue, count: int, visibility_timeout: int) -> list[Message]:
     index = _index_of(queue)
     taken: list[Message] = []
     while len(taken) < count and (message := index.pop_visible()) is not None:
-        if _has_expired(queue, message):
-            index.remove(message)
-        elif _has_been_tried_too_often(queue, message):
-            _move_to_dead_letters(queue, message)
-        else:
+        if _may_be_received(queue, message):
             message.mark_received(visibility_timeout=visibility_timeout)
             taken.append(message)
     # Only now: with a visibility timeout of zero they are visible again at once.
     for message in taken:
         index.reschedule(message)
     return taken
+
+
+def _take_in_order(queue: Queue, count: int, visibility_timeout: int) -> list[Message]:
+    """The oldest first, and none of a group of which another is with somebody."""
+    index = _index_of(queue)
+    busy = {message.group_id for message in index.in_flight()}
+    taken: list[Message] = []
+    for message in index.visible():
+        if len(taken) < count and message.group_id not in busy and _may_be_received(queue, message):
+            message.mark_received(visibility_timeout=visibility_timeout)
+            taken.append(message)
+    for message in taken:
+        index.reschedule(message)
+    return taken
+
+
+def _may_be_received(queue: Queue, message: Message) -> bool:
+    """Else it is gone from the queue."""
+    if _has_expired(queue, message):
+        _index_of(queue).remove(message)
+    elif _has_been_tried_too_often(queue, message):
+        _move_to_dead_letters(queue, message)
+    else:
+        return True
+    return False
 
 
 def _has_expired(queue: Queue, message: Message) -> bool:

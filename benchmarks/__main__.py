@@ -1,0 +1,92 @@
+"""Every benchmark side by side in one run: `python -m benchmarks [NAME …]`, or `make bench`.
+
+Without names it runs all of them, at full size in under an hour on two cores. What a contender leaves in its table is
+checked each time; one that did wrong work fails the run.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine
+from benchmarks.picture import picture
+from benchmarks.process import ContenderFailed, clear_scratch
+from benchmarks.progress import Progress
+from benchmarks.report import as_markdown, as_text
+from benchmarks.result import Result
+from benchmarks.setting import Setting
+from benchmarks.suite import BENCHMARKS, run
+from benchmarks.verify import WrongResult
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: all ran, whether or not goals were met; 1: one of those measured did wrong work, or none."""
+    options = _options(arguments)
+    try:
+        where, results = _known(options.read) if options.read else _measured(options)
+    except (WrongResult, ContenderFailed) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    if options.json and not options.read:
+        where, results = _merged(options.json, where, results)
+        options.json.write_text(json.dumps(_document(where, results), indent=1) + "\n")
+    if options.svg:
+        options.svg.write_text(picture(results))
+    print((as_markdown if options.markdown else as_text)(where, results), end="")
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Blizzard beside what users would pick instead.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(BENCHMARKS)}; all without")
+    parser.add_argument("--scale", type=float, default=1.0, help="1 is the full size; 0.01 shows that it works")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each contender has its turn")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="of this machine's")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every number; adds to what is in FILE already")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="the picture of big and small")
+    parser.add_argument("--markdown", action="store_true", help="the report as docs/performance.md has it")
+    parser.add_argument("--read", type=Path, metavar="FILE", help="run nothing; report what --json wrote to FILE")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: expected some of {', '.join(BENCHMARKS)}")
+    if options.scale <= 0 or options.rounds < 1 or not 0 < options.cores <= len(os.sched_getaffinity(0)):
+        parser.error("expected a --scale above 0, --rounds from 1 on, and --cores that this process may use")
+    return options
+
+
+def _measured(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
+    """On the first so many cores alone, when fewer are asked for: JVM, workers and all."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+    with Progress() as progress:
+        setting = Setting(options.scale, options.rounds, options.cores, progress.say)
+        try:
+            return machine(), [run(name, setting) for name in options.names or BENCHMARKS]
+        finally:
+            clear_scratch()
+
+
+def _document(where: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
+    return {"machine": where, "benchmarks": [result.to_json() for result in results]}
+
+
+def _known(file: Path) -> tuple[dict[str, Any], list[Result]]:
+    document = json.loads(file.read_text())
+    return document["machine"], [Result.from_json(one) for one in document["benchmarks"]]
+
+
+def _merged(file: Path, where: dict[str, Any], results: Sequence[Result]) -> tuple[dict[str, Any], list[Result]]:
+    """A run of some benchmarks replaces these in the file; from another machine or versions it begins anew."""
+    if not file.exists():
+        return where, [*results]
+    before, known = _known(file)
+    by_name = {result.name: result for result in ([*known, *results] if before == where else results)}
+    return where, [by_name[name] for name in BENCHMARKS if name in by_name]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

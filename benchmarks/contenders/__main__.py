@@ -1,0 +1,43 @@
+"""One contender's runs in a process of its own: `python -m benchmarks.contenders WORK.json ANSWER.json`."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import Work, contender
+
+
+def answers_of(work: Work) -> list[dict[str, Any]]:
+    """Do the runs. The first one counts from the start of the process, with all that has to be imported and started."""
+    answers = []
+    with contender(work.contender).opened(work) as run:
+        for number in range(work.runs):
+            began, began_ts = time.monotonic(), time.time()
+            said = run(number)
+            ended, ended_ts = time.monotonic(), time.time()
+            first_began = work.started if number == 0 else began
+            answers.append({"secs": ended - first_began, "began_ts": began_ts, "ended_ts": ended_ts, **said})
+    return answers
+
+
+def main(arguments: list[str]) -> None:
+    task, answer = map(Path, arguments)
+    answers = answers_of(Work.from_json(task.read_text()))
+    answer.write_text(json.dumps(answers))
+    _stop_spark()
+
+
+def _stop_spark() -> None:
+    """If there is one: in good order, so that its record of tasks is complete."""
+    if "pyspark.sql" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            session.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

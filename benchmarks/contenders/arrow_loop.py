@@ -1,0 +1,79 @@
+"""What somebody able writes without an engine: pyarrow parses in as many processes as there are cores, and deltalake
+appends what each has gathered. No state, so it cannot say which files are in the table."""
+
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+from benchmarks.contenders import Run, Work
+
+TITLE = "deltalake, Arrow loop"
+SESSION = False
+_NO_SKIP = "pyarrow.json cannot skip a broken line: the first one fails the whole file"
+CANNOT = {
+    "dirty": _NO_SKIP,
+    "wide": "pyarrow.json reads no map from a JSON object and no time with a zone, so each column would need code",
+}
+ROWS_PER_APPEND = 2_000_000
+SHARES_PER_CORE = 4
+
+
+def prepare(work: Work, number: int) -> None:
+    pass
+
+
+def append(table: str, paths: list[str]) -> int:
+    """Parse the files and append them, and say in how many commits."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+    from pyarrow import json as pj
+
+    from benchmarks.contenders.arrow_schema import EVENTS, with_date
+
+    options = pj.ParseOptions(explicit_schema=EVENTS, unexpected_field_behavior="ignore")
+    threads = pj.ReadOptions(use_threads=False, block_size=8 << 20)
+    gathered: list[pa.Table] = []
+    commits = rows = 0
+
+    def flush() -> None:
+        nonlocal commits, rows
+        if gathered:
+            write_deltalake(table, pa.concat_tables(gathered), mode="append")
+            commits, rows = commits + 1, 0
+            gathered.clear()
+
+    for path in paths:
+        with pa.input_stream(path, compression="gzip") as stream:
+            parsed = pj.read_json(stream, parse_options=options, read_options=threads)
+        gathered.append(with_date(parsed, path))
+        rows += parsed.num_rows
+        if rows >= ROWS_PER_APPEND:
+            flush()
+    flush()
+    return commits
+
+
+@contextmanager
+def opened(work: Work) -> Iterator[Run]:
+    from deltalake import DeltaTable
+    from deltalake import Schema as DeltaSchema
+
+    from benchmarks.contenders.arrow_schema import WITH_DATE, shares
+
+    with ProcessPoolExecutor(work.cores, mp_context=get_context("spawn")) as pool:
+
+        def run(number: int) -> dict[str, Any]:
+            table = work.table(number)
+            DeltaTable.create(table, schema=DeltaSchema.from_arrow(WITH_DATE), partition_by=["date"])
+            parts = shares(work.paths(), SHARES_PER_CORE * work.cores)
+            made = pool.map(append, [table] * len(parts), parts)
+            return {"commits": 1 + sum(made)}
+
+        yield run
+
+
+def commits(work: Work, answer: dict[str, Any]) -> int:
+    said: int = answer["commits"]
+    return said

@@ -1,0 +1,89 @@
+"""Blizzard: entries in the pending manifest, as the collector leaves them, and a job that drains it."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.contenders import Run, Work
+from blizzard.config import parse_config
+from blizzard.environment import variables
+from blizzard.manifest import Entry, Manifest
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+
+TITLE = "Blizzard"
+SESSION = True
+CANNOT: dict[str, str] = {}
+SEGMENT_ENTRIES = 3_000
+"""What one invocation of the collector appends at most."""
+
+
+def s3_settings() -> S3Settings:
+    return S3Settings.from_environment(variables())
+
+
+def config_of(work: Work, number: int) -> str:
+    """A configuration as users write it. `work.settings` are the source's; bulk loads set `checkpoint`."""
+    source = {
+        "uri": work.source_uri,
+        "pattern": "**/*.ndjson.gz",
+        "schema": work.data.schema,
+        "partition_columns": {"date": "date"},
+        "settle_delay_secs": 0,
+        **work.settings,
+    }
+    pipeline = {"table_uri": work.table(number), "partition_by": ["date"], "sources": {"landing": source}}
+    return json.dumps({"pipelines": {"events": pipeline}})
+
+
+def manifest_of(table: str) -> Manifest:
+    return Manifest(open_store(table, s3_settings(), may_be_missing=True), "_blizzard/events_landing", "events:landing")
+
+
+def entries_of(work: Work) -> list[Entry]:
+    """What the events of these files say of them."""
+    store, now_ts = open_store(work.source_uri, s3_settings()), time.time()
+    infos = {info.key: info for info in store.list("")}
+    return [Entry(path, infos[path].size, infos[path].etag, now_ts) for path in work.data.paths]
+
+
+def prepare(work: Work, number: int) -> None:
+    manifest = manifest_of(work.table(number))
+    entries = entries_of(work)
+    for start in range(0, len(entries), SEGMENT_ENTRIES):
+        manifest.append(entries[start : start + SEGMENT_ENTRIES], writer_id="collector", now_ts=time.time())
+
+
+@contextmanager
+def opened(work: Work) -> Iterator[Run]:
+    from benchmarks.contenders.session import session_of
+    from spark_job.job import source_job
+
+    spark = session_of(work)
+
+    def run(number: int) -> dict[str, Any]:
+        events: list[dict[str, Any]] = []
+
+        def log(event: str, /, **fields: object) -> None:
+            events.append({"at": time.monotonic(), "event": event, **fields})
+
+        config = parse_config(config_of(work, number), {}, folder="/")
+        ((pipeline, source),) = config.sources()
+        job = source_job(pipeline, source, spark=spark, s3=s3_settings(), log=log)
+        totals = job.ingest.drain()
+        return {"totals": asdict(totals), "events": json.loads(json.dumps(events, default=str))}
+
+    yield run
+
+
+def commits(work: Work, answer: dict[str, Any]) -> int:
+    """No more than its settings call for."""
+    full = int(work.settings.get("checkpoint", {}).get("interval_files", 1_000))
+    wanted = -(-work.data.files // full)
+    said: int = answer["totals"]["commits"]
+    if said > wanted and "interval_bytes" not in work.settings.get("checkpoint", {}):
+        raise AssertionError(f"expected {wanted} commits of {full} files each, found {said}")
+    return said

@@ -1,0 +1,47 @@
+"""Blizzard in one process, commit after commit; and how large what it keeps becomes."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import Run, Work
+
+TITLE = "Blizzard"
+SESSION = True
+CANNOT: dict[str, str] = {}
+_VERSION = re.compile(r"([0-9]{20})\.(json|checkpoint.*parquet|checkpoint.*json)")
+
+
+def prepare(work: Work, number: int) -> None:
+    pass
+
+
+@contextmanager
+def opened(work: Work) -> Iterator[Run]:
+    """Run number n announces the n-th `files_per_commit` files."""
+    from benchmarks.contenders.session import session_of
+    from benchmarks.contenders.steady import Steady
+
+    spark = session_of(work)
+    steady = Steady(work, spark)
+    table, each = Path(work.table(0)), work.settings["checkpoint"]["interval_files"]
+
+    def run(number: int) -> dict[str, Any]:
+        steady.announce(work.data.paths[number * each : (number + 1) * each])
+        return {**steady.drain(), "segments": steady.segments(), **kept(table)}
+
+    yield run
+
+
+def kept(table: Path) -> dict[str, int]:
+    """Of the log: files, newest version, newest one with a Delta checkpoint (-1: none); and bytes of the state."""
+    names = [file.name for file in (table / "_delta_log").iterdir() if not file.name.startswith(".")]
+    found = [(int(match[1]), match[2] == "json") for match in map(_VERSION.fullmatch, names) if match]
+    return {
+        "log_files": len(names),
+        "version": max(version for version, is_commit in found if is_commit),
+        "checkpoint_version": max((version for version, is_commit in found if not is_commit), default=-1),
+        "state_bytes": (table / "_blizzard" / "events_landing_checkpoint.json").stat().st_size,
+    }

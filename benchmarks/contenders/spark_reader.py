@@ -1,0 +1,36 @@
+"""What one writes first: `spark.read.schema(…).json(paths)`, and an append to Delta."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from benchmarks.contenders import Run, Work
+
+TITLE = "Spark's own reader"
+SESSION = True
+CANNOT: dict[str, str] = {}
+
+
+def prepare(work: Work, number: int) -> None:
+    pass
+
+
+@contextmanager
+def opened(work: Work) -> Iterator[Run]:
+    from benchmarks.contenders.session import session_of
+
+    spark = session_of(work)
+
+    def run(number: int) -> dict[str, Any]:
+        # `basePath` makes a column of the folders' date; lines that do not parse are dropped, or they would be rows of
+        # nulls.
+        reader = spark().read.schema(f"{work.data.schema}, date DATE").option("mode", "DROPMALFORMED")
+        frame = reader.option("basePath", work.source_uri).json(work.paths())
+        frame.write.format("delta").mode("append").partitionBy("date").save(work.table(number))
+        return {}
+
+    yield run
+
+
+def commits(work: Work, answer: dict[str, Any]) -> int:
+    return 1

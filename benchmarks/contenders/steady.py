@@ -1,0 +1,49 @@
+"""A Blizzard that goes on: one process, one table, one batch of announced files after the other."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.contenders import Work
+from benchmarks.contenders.blizzard import config_of, manifest_of
+from blizzard.config import parse_config
+from blizzard.manifest import Entry
+from blizzard.storage.local import LocalStore
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.job import SourceJob, source_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Steady:
+    """The source of `work` and the job that ingests it, as a new process makes it: it knows of no run before."""
+
+    def __init__(self, work: Work, spark: "Callable[[], SparkSession]") -> None:
+        config = parse_config(config_of(work, 0), {}, folder="/")
+        ((pipeline, source),) = config.sources()
+        self._events: list[dict[str, Any]] = []
+        self._files = LocalStore(work.source_uri)
+        self._manifest = manifest_of(work.table(0))
+        self.job: SourceJob = source_job(pipeline, source, spark=spark, s3=S3Settings(), log=self._note)
+
+    def _note(self, event: str, /, **fields: object) -> None:
+        self._events.append({"event": event, **fields})
+
+    def announce(self, paths: Sequence[str]) -> None:
+        """What the collector does with the events of these files."""
+        infos = [info for info in map(self._files.head, paths) if info is not None]
+        entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos]
+        self._manifest.append(entries, writer_id="collector", now_ts=time.time())
+
+    def segments(self) -> int:
+        return len(self._manifest.refs())
+
+    def drain(self) -> dict[str, Any]:
+        """Seconds until what is announced is committed and published, and what the job said of its commits."""
+        self._events.clear()
+        began = time.monotonic()
+        self.job.ingest.drain()
+        secs = time.monotonic() - began
+        committed = [event for event in self._events if event["event"] == "batch_committed"]
+        return {"commit_secs": secs, "commits": len(committed), "parts": [event.get("secs") for event in committed]}

@@ -1,0 +1,39 @@
+"""Where and with what it was measured: processor, cores, load, versions."""
+
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "isal", "orjson", "obstore", "boto3")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def machine() -> dict[str, Any]:
+    cores = len(os.sched_getaffinity(0))
+    return {
+        "cpu": _cpu(),
+        "cores": cores,
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": {name: metadata.version(name) for name in PACKAGES},
+    }
+
+
+def load() -> float:
+    """Processes that ran or waited for a core, mean of the last minute."""
+    return os.getloadavg()[0]
+
+
+def busy_secs() -> float:
+    """Seconds that all cores together have worked since the machine was started."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS
+
+
+def _cpu() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()

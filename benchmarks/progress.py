@@ -1,0 +1,37 @@
+"""What goes on while it runs: one line that changes on a terminal, a line for each step elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+
+class Progress:
+    """On stderr, so that stdout has the report alone."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._status: Status | None = None
+        self._started = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._status = self._console.status("starting")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(escape(text))
+        else:
+            print(f"{time.monotonic() - self._started:7.1f} s  {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,122 @@
+"""The records that the benchmarks are made of: lines of JSON, the same for the same seed."""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+
+EVENT_SCHEMA = "id STRING NOT NULL, n BIGINT, timestamp BIGINT, value DOUBLE, payload STRING"
+"""Five columns, about 140 bytes a record."""
+
+WORDS = tuple(
+    re.findall(
+        r"\w+",
+        "winter storm polar front drifting snow frozen river north wind heavy clouds clear night early thaw deep ice "
+        "open water grey light long shadow first frost late melt high ridge steady gale low sun blue hour still air",
+    )
+)
+
+_STRUCT = "STRUCT<a: STRING, b: BIGINT, c: STRUCT<d: DOUBLE, e: STRING>>"
+_KINDS: tuple[tuple[str, str, int], ...] = (
+    ("s", "STRING", 60),
+    ("l", "BIGINT", 30),
+    ("d", "DOUBLE", 30),
+    ("m", "DECIMAL(18,4)", 15),
+    ("t", "TIMESTAMP", 15),
+    ("y", "DATE", 15),
+    ("b", "BOOLEAN", 10),
+    ("o", _STRUCT, 10),
+    ("a", "ARRAY<BIGINT>", 5),
+    ("w", "ARRAY<STRING>", 5),
+    ("p", "MAP<STRING, STRING>", 3),
+)
+WIDE_COLUMNS = [(f"{letter}{index:02}", kind) for letter, kind, count in _KINDS for index in range(count)]
+WIDE_SCHEMA = "id STRING NOT NULL, n BIGINT, " + ", ".join(f"{name} {kind}" for name, kind in WIDE_COLUMNS)
+"""200 columns: two and those of the kinds."""
+NULL_SHARE = 0.05
+
+Lines = Callable[[random.Random, int, int], Iterator[bytes]]
+"""From a source of chance, the number of the first record, and how many: lines without their LF. Column `n` of a record
+is its number, so that a sum of `n` tells whether each is there once."""
+
+
+def event_lines(chance: random.Random, first: int, count: int) -> Iterator[bytes]:
+    bits, pick = chance.getrandbits, chance.random
+    words, size = WORDS, len(WORDS)
+    for n in range(first, first + count):
+        r = bits(64)
+        payload = f"{words[r % size]} {words[r // 64 % size]} {words[r // 4096 % size]} {r:016x}"
+        yield (
+            f'{{"id":"{bits(64):016x}-{n:08x}","n":{n},"timestamp":{1_706_450_400_000 + n},'
+            f'"value":{pick() * 1000:.6f},"payload":"{payload}"}}'
+        ).encode()
+
+
+def wide_lines(chance: random.Random, first: int, count: int) -> Iterator[bytes]:
+    columns = [(name, _VALUES[name[0]]) for name, _ in WIDE_COLUMNS]
+    for n in range(first, first + count):
+        parts = [f'"id":"{n:012x}","n":{n}']
+        for name, value in columns:
+            fate = chance.random()
+            if fate >= NULL_SHARE:
+                parts.append(f'"{name}":{value(chance)}')
+            elif fate < NULL_SHARE / 2:  # the other half lacks the field
+                parts.append(f'"{name}":null')
+        yield ("{" + ",".join(parts) + "}").encode()
+
+
+def _text(chance: random.Random) -> str:
+    r = chance.getrandbits(32)
+    escaped = ("", "", "", "\\n", '\\"', "\\u00e9", "é", "𝄞")[r >> 29]
+    return f'"{WORDS[r % len(WORDS)]}{escaped}{r % 9973}"'
+
+
+def _day(chance: random.Random) -> str:
+    return f"20{chance.randrange(10, 30)}-{chance.randrange(1, 13):02}-{chance.randrange(1, 29):02}"
+
+
+def _time(chance: random.Random) -> str:
+    r = chance.getrandbits(40)
+    zone = ("Z", "+02:00", "-05:30", "Z")[r >> 38]
+    return f'"{_day(chance)}T{r % 24:02}:{r // 32 % 60:02}:{r // 2048 % 60:02}.{r % 1000:03}{zone}"'
+
+
+def _long(chance: random.Random) -> str:
+    return str(chance.getrandbits(chance.randrange(1, 63)) - 1_000)
+
+
+def _double(chance: random.Random) -> str:
+    return repr(chance.uniform(-1e6, 1e6))
+
+
+def _struct(chance: random.Random) -> str:
+    return f'{{"a":{_text(chance)},"b":{_long(chance)},"c":{{"d":{_double(chance)},"e":{_text(chance)}}}}}'
+
+
+def _several(value: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
+    return lambda chance: f"[{','.join(value(chance) for _ in range(chance.randrange(4)))}]"
+
+
+def _map(chance: random.Random) -> str:
+    return "{" + ",".join(f'"k{key}":{_text(chance)}' for key in range(chance.randrange(4))) + "}"
+
+
+_VALUES: dict[str, Callable[[random.Random], str]] = {
+    "s": _text,
+    "l": _long,
+    "d": _double,
+    "m": lambda chance: f"{chance.randrange(-(10**9), 10**9)}.{chance.randrange(10**4):04}",
+    "t": _time,
+    "y": lambda chance: f'"{_day(chance)}"',
+    "b": lambda chance: ("true", "false")[chance.getrandbits(1)],
+    "o": _struct,
+    "a": _several(_long),
+    "w": _several(_text),
+    "p": _map,
+}
+
+
+def broken(line: bytes, kind: int) -> bytes:
+    """A line that no reader can take for a record: cut off, of the wrong type, or no JSON at all."""
+    if kind % 3 == 0:
+        return line[: len(line) // 2]
+    return line.replace(b'"n":', b'"n":"none",":":', 1) if kind % 3 == 1 else b"-- " + line[:40]

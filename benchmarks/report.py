@@ -1,0 +1,99 @@
+"""Results as text for a terminal and as Markdown for the documents."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.cost import cost
+from benchmarks.figures import Judged, number
+from benchmarks.result import Result, Table
+
+GOAL_COLUMNS = ("goal", "at least / at most", "measured", "")
+
+
+def as_text(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
+    return "\n".join(_text(machine, results)) + "\n"
+
+
+def _text(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
+    yield about(machine)
+    for result in results:
+        yield ""
+        yield f"{result.name}: {result.what}{_scaled(result)}"
+        for table in [*result.tables, *_goals(result.judged)]:
+            yield ""
+            yield from _columns(table)
+        yield from (f"  {note}" for note in result.notes)
+
+
+def _columns(table: Table) -> Iterator[str]:
+    rows = [table.columns, *table.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    for row in rows:
+        first, *others = (
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  " + "  ".join([first, *others]).rstrip()
+
+
+def as_markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """The part of docs/performance.md that is measured."""
+    return "\n".join(_markdown(machine, results)) + "\n"
+
+
+def _markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
+    yield about(machine)
+    yield ""
+    yield from _pipes(Table(("benchmark", *GOAL_COLUMNS), tuple(_all_goals(results))))
+    for result in results:
+        yield ""
+        yield f"### {result.name}"
+        yield ""
+        yield f"{result.what}{_scaled(result)}"
+        for table in result.tables:
+            yield ""
+            yield from _pipes(table)
+        if result.notes:
+            yield ""
+            yield from (f"- {note}" for note in result.notes)
+
+    costs = cost(machine, results)
+    if costs is not None:
+        yield ""
+        yield "### What a million files would cost"
+        yield ""
+        yield from _pipes(costs)
+
+
+def _pipes(table: Table) -> Iterator[str]:
+    yield f"| {' | '.join(table.columns)} |"
+    yield f"|{'|'.join(['---', *['--:'] * (len(table.columns) - 1)])}|"
+    for row in table.rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _all_goals(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
+    return ((result.name, *_goal(judged)) for result in results for judged in result.judged)
+
+
+def _goals(judged: Sequence[Judged]) -> list[Table]:
+    return [Table(GOAL_COLUMNS, tuple(_goal(one) for one in judged))] if judged else []
+
+
+def _goal(judged: Judged) -> tuple[str, ...]:
+    goal = judged.goal
+    limit = ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
+    if judged.measured is None:
+        return goal.text, limit, "", f"{judged.verdict}: {judged.why_not}"
+    return goal.text, limit, f"{judged.measured}{goal.unit}", judged.verdict
+
+
+def _scaled(result: Result) -> str:
+    return "" if result.scale == 1 else f" (scale {result.scale:g}: too small to say anything about time)"
+
+
+def about(machine: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {machine['kernel']}; "
+        f"Python {machine['python']}, {versions}"
+    )

@@ -1,0 +1,57 @@
+"""What a benchmark gives: tables for people, goals, and the raw numbers."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from benchmarks.figures import Goal, Judged, Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text below `columns`; the first column names the row."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one benchmark. `bars`: what the picture shows, seconds by contender; `raw`: every number, for `--json`."""
+
+    name: str
+    what: str
+    tables: tuple[Table, ...]
+    judged: tuple[Judged, ...] = ()
+    notes: tuple[str, ...] = ()
+    bars: dict[str, float] = field(default_factory=dict)
+    raw: dict[str, Any] = field(default_factory=dict)
+    scale: float = 1.0
+    rounds: int = 0
+    took_secs: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "what": self.what,
+            "scale": self.scale,
+            "rounds": self.rounds,
+            "took_secs": round(self.took_secs, 1),
+            "tables": [{"columns": table.columns, "rows": table.rows} for table in self.tables],
+            "goals": [judged.to_json() for judged in self.judged],
+            "notes": self.notes,
+            "bars": self.bars,
+            "raw": self.raw,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        tables = tuple(Table(tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in document["tables"])
+        judged = tuple(_judged(document["name"], goal) for goal in document["goals"])
+        plain = {name: document[name] for name in ("name", "what", "bars", "raw", "scale", "rounds", "took_secs")}
+        return cls(tables=tables, judged=judged, notes=tuple(document["notes"]), **plain)
+
+
+def _judged(benchmark: str, goal: dict[str, Any]) -> Judged:
+    measured = Spread.from_json(goal["measured"]) if goal["measured"] else None
+    facts = (goal["name"], goal["text"], goal["kind"], goal["limit"], goal["unit"])
+    return Judged(Goal(benchmark, *facts), measured, goal["why_not"])

@@ -1,0 +1,106 @@
+"""Contenders in turn, each in a process of its own, round by round, and every result checked."""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import Work, contender
+from benchmarks.figures import Spread
+from benchmarks.machine import load
+from benchmarks.process import Runner, run_process, scratch
+from benchmarks.setting import Setting
+from benchmarks.verify import expect, found_in, found_in_parquet
+from benchmarks.watch import Taken
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The runs of one process. `cold_secs`: the first, from the start of the process; `warm_secs`: those after it."""
+
+    contender: str
+    load_before: float
+    cold_secs: float
+    warm_secs: tuple[float, ...]
+    taken: Taken
+    answers: tuple[dict[str, Any], ...]
+
+
+@dataclass(slots=True)
+class Series:
+    """What one contender did, round by round."""
+
+    title: str
+    runs: list[Measured] = field(default_factory=list)
+
+    def cold(self) -> list[float]:
+        return [run.cold_secs for run in self.runs]
+
+    def warm(self) -> list[float]:
+        """The mean of each process, so that rounds stay comparable."""
+        return [sum(run.warm_secs) / len(run.warm_secs) for run in self.runs if run.warm_secs]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "cold_secs": self.cold(),
+            "warm_secs": self.warm(),
+            "load_before": [round(run.load_before, 2) for run in self.runs],
+            "taken": [asdict(run.taken) for run in self.runs],
+        }
+
+    def peak_mib(self) -> Spread:
+        return Spread.of([run.taken.peak_bytes / 2**20 for run in self.runs])
+
+
+def measure(
+    work: Work,
+    folder: Path,
+    *,
+    process: Runner = run_process,
+    environment: Mapping[str, str] | None = None,
+    on_disk: Callable[[str], str] = str,
+    look: Callable[[Work, int], None] = lambda work, number: None,
+) -> Measured:
+    """One process of one contender, with `folder` for its papers. `on_disk`: where a table's URI lies; `look` sees each
+    table.
+
+    Raises ContenderFailed, and WrongResult when a table does not hold what it should.
+    """
+    kind = contender(work.contender)
+    for number in range(work.runs):
+        kind.prepare(work, number)
+    os.sync()  # what the one before has written is not this one's to pay for
+    before = load()
+    answers, taken = process(work, folder, environment or {})
+    for number, answer in enumerate(answers):
+        table, commits = on_disk(work.table(number)), kind.commits(work, answer)
+        expect(kind.TITLE, work.data, found_in_parquet(table) if commits is None else found_in(table), commits)
+        look(work, number)
+    secs = [answer["secs"] for answer in answers]
+    return Measured(work.contender, before, secs[0], tuple(secs[1:]), taken, tuple(answers))
+
+
+def interleaved(
+    works: Mapping[str, Work],
+    setting: Setting,
+    *,
+    slow_secs: float = 90.0,
+    look: Callable[[Work, int], None] = lambda work, number: None,
+) -> dict[str, Series]:
+    """Each work once a round, in their order. One whose first run took longer than `slow_secs` has two rounds, and in
+    the second one only a first run."""
+    series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
+    for turn in range(setting.rounds):
+        for name, work in works.items():
+            mine = series[name]
+            slow = bool(mine.runs) and mine.runs[0].cold_secs > slow_secs
+            if slow and turn > 1:
+                continue
+            setting.say(f"{work.data.name}, round {turn + 1} of {setting.rounds}: {mine.title}")
+            with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
+                asked = replace(work, out=folder, runs=1 if slow else work.runs)
+                mine.runs.append(measure(asked, Path(folder), process=setting.process, look=look))
+    return series

@@ -1,0 +1,64 @@
+"""`collect`: one invocation of the collector with as many events as 6 MB hold.
+
+`python -m benchmarks.suite.collecting EVENTS` is one measurement: a process that has imported what the function
+imports, botocore and its client included, as Lambda counts memory. How events by the million fare:
+`python -m benchmarks.collect`.
+"""
+
+import json
+import random
+import resource
+import sys
+import time
+
+from benchmarks.figures import Spread, judge
+from benchmarks.goals import goals_of
+from benchmarks.result import Result, Table
+from benchmarks.setting import Setting
+from benchmarks.suite.fresh import fresh
+from benchmarks.verify import WrongResult
+
+EVENTS = 3_000
+
+
+def run(setting: Setting) -> Result:
+    events = setting.count(EVENTS, 10)
+    found = []
+    for number in range(setting.rounds):
+        setting.say(f"collect: round {number + 1} of {setting.rounds}")
+        found.append(fresh("benchmarks.suite.collecting", events))
+    secs, mib = (Spread.of([one[key] for one in found]) for key in ("secs", "peak_mb"))
+    return Result(
+        "collect",
+        f"{events:,} events in one invoke: parsed, routed, and appended as one segment, in a store in memory",
+        (Table(("", "s", "MB of the process"), (("collector", str(secs), str(mib)),)),),
+        tuple(judge(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
+        notes=("Latency of S3 comes on top: one LIST and one PUT. Lambda's smaller processors take longer.",),
+        raw={"runs": found},
+    )
+
+
+def measure(events: int) -> dict[str, float]:
+    import functions.collector.handler  # noqa: F401 - for its memory
+    from benchmarks.collect import START_TS, CountingStore, body, collector_of, path
+    from blizzard.collect import Message
+    from blizzard.manifest import Manifest
+    from blizzard.storage.s3_connection import S3Settings, connection
+
+    _ = connection(S3Settings(region="eu-west-1")).client
+    now = [START_TS]
+    store = CountingStore(lambda: now[0], every=0, chance=random.Random(1))
+    collector = collector_of(store, set(), now)
+    messages = [Message(str(event), body(event)) for event in range(events)]
+    began = time.perf_counter()
+    failed = collector.collect(messages, writer_id="w").result.failed_message_ids
+    secs = time.perf_counter() - began
+    manifest = Manifest(store, "_blizzard/events_landing", "events:landing")
+    found = [entry.path for ref in manifest.refs() for entry in manifest.read(ref).entries]
+    if failed or sorted(found) != sorted(map(path, range(events))):
+        raise WrongResult(f"collect: expected {events} entries and no failure, found {len(found)} and {len(failed)}")
+    return {"secs": secs, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]))))

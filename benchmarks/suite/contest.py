@@ -1,0 +1,61 @@
+"""Several contenders on the same files: the table that they all come into."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.contenders import CONTENDERS, contender
+from benchmarks.data import Dataset
+from benchmarks.figures import TIMES, Spread, number, ratio
+from benchmarks.result import Table
+from benchmarks.rounds import Series
+
+COLUMNS = (
+    "contender",
+    "cold s",
+    "warm s",
+    f"{TIMES.strip()} Blizzard's time, cold",
+    "warm",
+    "records/s warm",
+    "peak MiB",
+    "load before",
+)
+BULK: dict[str, Any] = {"checkpoint": {"interval_files": 25_000, "interval_bytes": "1GiB"}}
+"""What one sets to load a backlog: few large commits."""
+
+
+def table(data: Dataset, series: Mapping[str, Series], contenders: Sequence[str] = CONTENDERS) -> Table:
+    return Table(COLUMNS, tuple(_row(data, series, name) for name in contenders))
+
+
+def _row(data: Dataset, series: Mapping[str, Series], name: str) -> tuple[str, ...]:
+    kind = contender(name)
+    if name not in series:
+        return (kind.TITLE, f"cannot: {kind.CANNOT[data.name]}", *[""] * (len(COLUMNS) - 2))
+    mine, ours = series[name], series["blizzard"]
+    warm = mine.warm()
+    loads = Spread.of([run.load_before for run in mine.runs])
+    return (
+        mine.title,
+        str(Spread.of(mine.cold())),
+        str(Spread.of(warm)) if warm else "",
+        "1" if mine is ours else str(ratio(mine.cold(), ours.cold())),
+        "1" if mine is ours else str(ratio(warm, ours.warm())) if warm else "",
+        number(data.rows / Spread.of(warm or mine.cold()).median),
+        str(mine.peak_mib()),
+        str(loads),
+    )
+
+
+def able(data: Dataset, contenders: Sequence[str] = CONTENDERS) -> list[str]:
+    """Those that can do this work."""
+    return [name for name in contenders if data.name not in contender(name).CANNOT]
+
+
+def raw(data: Dataset, series: Mapping[str, Series]) -> dict[str, Any]:
+    facts = {"files": data.files, "records": data.rows, "stored_bytes": data.stored_bytes, "raw_bytes": data.raw_bytes}
+    return {"data": facts, "contenders": {name: one.to_json() for name, one in series.items()}}
+
+
+def bars(series: Mapping[str, Series]) -> dict[str, float]:
+    """Seconds, warm where there was a warm run."""
+    return {one.title: Spread.of(one.warm() or one.cold()).median for one in series.values()}

@@ -1,0 +1,19 @@
+"""A piece of Python in an interpreter of its own: how long it says it took, and the most memory that it ever had."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from blizzard.environment import variables
+
+ROOT = Path(__file__).parents[2]
+
+
+def fresh(module: str, *words: object) -> dict[str, Any]:
+    """What `python -m module words…` prints as JSON. Raises CalledProcessError, with what it said on stderr shown."""
+    command = [sys.executable, "-m", module, *map(str, words)]
+    done = subprocess.run(command, cwd=ROOT, env=dict(variables()), stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

@@ -1,0 +1,83 @@
+"""`history`: commit after commit of 100 files each, in one process. Does anything grow?"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import Work
+from benchmarks.data import Dataset, dataset
+from benchmarks.figures import Spread, judge, number
+from benchmarks.goals import goals_of
+from benchmarks.process import scratch
+from benchmarks.result import Result, Table
+from benchmarks.setting import Setting
+from benchmarks.verify import expect, found_in
+
+FILES_PER_COMMIT = 100
+ENDS = 50
+SHOWN = (1, 10, 100, 500, 1_000)
+COLUMNS = ("after commit", "s, median of the 50 around it", "files in the log", "segments", "bytes of state")
+
+
+def run(setting: Setting) -> Result:
+    data = dataset("small", setting.scale, setting.say, cache=setting.cache)
+    each = min(FILES_PER_COMMIT, data.files // 10)
+    commits = data.files // each
+    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
+        settings = {"checkpoint": {"interval_files": each}}
+        work = Work("history", data, folder, commits, setting.cores, settings=settings)
+
+        def tick() -> None:
+            done = len([*Path(work.table(0), "_delta_log").glob("0*.json")])
+            setting.say(f"history: {done:,} of {commits:,} commits")
+
+        answers, taken = setting.process(work, Path(folder), {}, tick)
+        _check(data, work, answers)
+    return Result(
+        "history",
+        f"{commits:,} commits of {each} files of 10 records, in one process",
+        (Table(COLUMNS, tuple(_row(answers, after) for after in SHOWN if after <= commits)), _kinds(answers)),
+        tuple(judge(goals_of("history"), measured(answers), {})),
+        notes=(f"Memory at its most: {number(taken.peak_bytes / 2**20)} MiB in all processes.",),
+        raw={"commits": answers},
+    )
+
+
+def _check(data: Dataset, work: Work, answers: Sequence[dict[str, Any]]) -> None:
+    """Raises WrongResult. Nothing but the job's own commits may be in the log."""
+    if any(answer["commits"] != 1 for answer in answers):
+        raise AssertionError("history: expected one commit for each of its segments")
+    expect("history", data, found_in(work.table(0)), answers[-1]["version"] + 1)
+
+
+def measured(answers: Sequence[dict[str, Any]]) -> dict[str, Spread]:
+    """By goal. The very first commit makes the table, and warms the JVM; it counts like any other."""
+    ends = min(ENDS, max(1, len(answers) // 2))
+    first, last = answers[:ends], answers[-ends:]
+    medians = [Spread.of([answer["commit_secs"] for answer in part]).median for part in (first, last)]
+    largest = [max(answer["state_bytes"] for answer in part) for part in (first, last)]
+    behind = [answer["version"] - answer["checkpoint_version"] for answer in answers]
+    return {
+        "flat": Spread.of([medians[1] / medians[0]]),
+        "segments": Spread.of([float(max(answer["segments"] for answer in answers))]),
+        "log": Spread.of([float(max(behind))]),
+        "state": Spread.of([largest[1] / largest[0]]),
+    }
+
+
+def _row(answers: Sequence[dict[str, Any]], after: int) -> tuple[str, ...]:
+    near = answers[max(0, after - ENDS // 2) : after + ENDS // 2] if after > 1 else answers[:1]
+    answer = answers[after - 1]
+    secs = Spread.of([one["commit_secs"] for one in near])
+    return (f"{after:,}", str(secs), *(f"{answer[key]:,}" for key in ("log_files", "segments", "state_bytes")))
+
+
+def _kinds(answers: Sequence[dict[str, Any]]) -> Table:
+    """Commits after which Delta writes a checkpoint of its own, and the others."""
+    before = [-1, *(answer["checkpoint_version"] for answer in answers)]
+    with_one = [a["commit_secs"] for a, b in zip(answers, before, strict=False) if a["checkpoint_version"] != b]
+    without = [a["commit_secs"] for a, b in zip(answers, before, strict=False) if a["checkpoint_version"] == b]
+    kinds = {"with a Delta checkpoint": with_one, "without": without}
+    rows = tuple((kind, f"{len(secs):,}", str(Spread.of(secs)) if secs else "") for kind, secs in kinds.items())
+    return Table(("commits", "how many", "s"), rows)

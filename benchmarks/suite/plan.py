@@ -1,0 +1,96 @@
+"""`plan`: one batch of 10,000 among 1,000,000 entries, without I/O.
+
+Twice: where the new ones come first, and where 990,000 that are known already come before them, which all have to be
+looked at. `python -m benchmarks.suite.plan TOTAL WANTED KNOWN` is one measurement.
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks.figures import Spread, judge
+from benchmarks.goals import goals_of
+from benchmarks.result import Result, Table
+from benchmarks.setting import Setting
+from benchmarks.suite.fresh import fresh
+from benchmarks.verify import WrongResult
+from blizzard.batch import Rules, plan_batch
+from blizzard.checkpoint import Checkpoint
+from blizzard.manifest import Entry, Segment, Unconsumed
+from blizzard.partition import TimeTemplate
+from blizzard.watermark import split
+
+SEGMENT_ENTRIES = 1_000
+FILES_PER_DAY = 10_000
+
+
+def run(setting: Setting) -> Result:
+    total = setting.count(1_000_000, 100)
+    wanted = total // 100
+    kinds = {"new ones first": 0, "known ones first": total - wanted}
+    found = {}
+    for kind, known in kinds.items():
+        setting.say(f"plan: {kind}")
+        found[kind] = [fresh("benchmarks.suite.plan", total, wanted, known) for _ in range(setting.rounds)]
+    secs = {kind: Spread.of([one["secs"] for one in runs]) for kind, runs in found.items()}
+    mib = {kind: Spread.of([one["peak_mb"] for one in runs]) for kind, runs in found.items()}
+    worst = max(kinds, key=lambda kind: secs[kind].median)
+    fattest = max(kinds, key=lambda kind: mib[kind].median)
+    rows = tuple((kind, str(secs[kind]), str(mib[kind])) for kind in kinds)
+    return Result(
+        "plan",
+        f"a batch of {wanted:,} among {total:,} entries of the manifest, which are made up as they are asked for",
+        (Table(("entries", "s", "MB of the process"), rows),),
+        tuple(judge(goals_of("plan"), {"secs": secs[worst], "mib": mib[fattest]}, {})),
+        raw=found,
+    )
+
+
+def entries(total: int) -> Iterator[Unconsumed]:
+    """As a collector would have appended them."""
+    for start in range(0, total, SEGMENT_ENTRIES):
+        numbers = range(start, min(start + SEGMENT_ENTRIES, total))
+        made = tuple(Entry(path(n), 2_000, f"{n:032x}", 1_706_400_000.0 + n) for n in numbers)
+        number = start // SEGMENT_ENTRIES
+        segment = Segment(number, made, None, f"etag-{number - 1}", "collector", 0.0, f"etag-{number}")
+        yield Unconsumed(segment, 0, 0, "chain")
+
+
+def path(n: int) -> str:
+    day = n // FILES_PER_DAY
+    return f"date=2024-{1 + day // 28 % 12:02}-{1 + day % 28:02}/{1_706_450_400 + n}-{n:08x}.ndjson.gz"
+
+
+def state(known: int) -> Checkpoint:
+    """A checkpoint that has all entries below `known` settled: a watermark for each day, and a late sweep since."""
+    marks = dict(split(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
+    late_ts = 2_000_000_000.0 if known else None
+    return Checkpoint("events", "landing", sequence=0, partition_watermarks=marks, late_swept_ts=late_ts)
+
+
+def measure(total: int, wanted: int, known: int) -> dict[str, float]:
+    """Seconds in the planner alone, and MB (10^6 bytes) of this process at its worst."""
+    making_secs = 0.0
+
+    def made() -> Iterator[Unconsumed]:
+        nonlocal making_secs
+        stream, began = entries(total), time.perf_counter()
+        for item in stream:
+            making_secs += time.perf_counter() - began
+            yield item
+            began = time.perf_counter()
+        making_secs += time.perf_counter() - began
+
+    base, rules = state(known), Rules(TimeTemplate("date=%Y-%m-%d").folder_of, interval_files=wanted)
+    began = time.perf_counter()
+    plan = plan_batch(base, made(), rules)
+    secs = time.perf_counter() - began - making_secs
+    if [file.path for file in plan.files] != [path(n) for n in range(known, known + wanted)] or plan.suspects:
+        raise WrongResult(f"plan: expected the {wanted} files from number {known} on, found {len(plan.files)} others")
+    return {"secs": secs, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(*map(int, sys.argv[1:]))))

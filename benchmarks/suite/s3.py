@@ -1,0 +1,87 @@
+"""`s3`: big and small by Blizzard, on the local disk and over an S3 that answers each request after 30 ms."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.contenders import Work
+from benchmarks.data import Dataset, dataset
+from benchmarks.figures import Spread, judge, number, ratio
+from benchmarks.goals import goals_of
+from benchmarks.process import scratch
+from benchmarks.result import Result, Table
+from benchmarks.rounds import Series, measure
+from benchmarks.s3_stand_in import stand_in
+from benchmarks.s3_stand_in.__main__ import gets_per_sec
+from benchmarks.setting import Setting
+from benchmarks.suite.contest import BULK, raw
+from blizzard.environment import adopted
+
+LATENCY_SECS = 0.03
+NAMES = ("big", "small")
+
+
+def run(setting: Setting) -> Result:
+    setting.say("s3: what the stand-in can answer")
+    limit = gets_per_sec(requests=setting.count(20_000, 640))
+    series, server_secs = {}, {}
+    datasets = {name: dataset(name, setting.scale, setting.say, cache=setting.cache) for name in NAMES}
+    for name, data in datasets.items():
+        series[name], server_secs[name] = _both(data, setting)
+    found = {name: ratio(both["local"].warm(), both["s3"].warm()) for name, both in series.items()}
+    rows = tuple(
+        (f"{name}, {kind}", str(Spread.of(one.cold())), str(Spread.of(one.warm())), str(one.peak_mib()))
+        for name, both in series.items()
+        for kind, one in both.items()
+    )
+    return Result(
+        "s3",
+        f"big and small by Blizzard on the local disk, and over S3 with {LATENCY_SECS * 1000:.0f} ms a request",
+        (Table(("", "cold s", "warm s", "peak MiB"), rows),),
+        tuple(judge(goals_of("s3"), found, {})),
+        notes=(_note(limit, server_secs),),
+        raw={name: raw(datasets[name], series[name]) for name in NAMES} | {"gets_per_sec": limit},
+    )
+
+
+def _note(limit: float, server_secs: dict[str, Spread]) -> str:
+    each = " and ".join(f"{secs} s ({name})" for name, secs in server_secs.items())
+    return (
+        f"The S3 is a stand-in on the same cores. Without latency obstore got {number(limit)} small objects a second "
+        f"from it; of the processors it took {each} for each run."
+    )
+
+
+def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], Spread]:
+    """Local and over S3 in turn; and the seconds of a processor that the stand-in took for each run."""
+    both = {"local": Series("local disk"), "s3": Series("S3")}
+    server_secs = []
+    for turn in range(setting.rounds):
+        for kind, series in both.items():
+            setting.say(f"s3: {data.name}, round {turn + 1} of {setting.rounds}: {series.title}")
+            with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
+                work = Work("blizzard", data, folder, 2, setting.cores, settings=BULK)
+                if kind == "local":
+                    series.runs.append(measure(work, Path(folder), process=setting.process))
+                    continue
+                buckets = {"landing": Path(data.folder), "lake": Path(folder, "lake")}
+                with stand_in(buckets, latency_secs=LATENCY_SECS) as server, adopted(server.environment):
+                    remote = replace(work, out="s3://lake", source="s3://landing")
+                    before = server.cpu_secs()
+                    series.runs.append(
+                        measure(
+                            remote,
+                            Path(folder),
+                            process=setting.process,
+                            environment=server.environment,
+                            on_disk=_below(folder),
+                        )
+                    )
+                    server_secs.append((server.cpu_secs() - before) / remote.runs)
+    return both, Spread.of(server_secs)
+
+
+def _below(folder: str) -> Callable[[str], str]:
+    """Where the bucket of a URI lies."""
+    return lambda uri: uri.replace("s3:/", folder, 1)

@@ -1,0 +1,65 @@
+"""`wide`: 200 columns of every kind; and whether Blizzard's values are Spark's."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from benchmarks.contenders import Work
+from benchmarks.data import dataset
+from benchmarks.figures import Spread, judge, number, ratio
+from benchmarks.goals import goals_of
+from benchmarks.process import scratch
+from benchmarks.result import Result
+from benchmarks.rounds import interleaved
+from benchmarks.setting import Setting
+from benchmarks.suite import contest
+
+
+def run(setting: Setting) -> Result:
+    data = dataset("wide", setting.scale, setting.say, cache=setting.cache)
+    works = {who: Work(who, data, "", 2, setting.cores, settings=contest.BULK) for who in contest.able(data)}
+    with tempfile.TemporaryDirectory(prefix="kept-", dir=scratch()) as kept:
+
+        def keep(work: Work, number: int) -> None:
+            """One table of each, to be compared."""
+            if not Path(kept, work.contender).exists():
+                shutil.move(work.table(number), Path(kept, work.contender))
+
+        series = interleaved(works, setting, look=keep)
+        setting.say("wide: comparing values")
+        columns = [*_names(kept, "spark_reader")]
+        other = {name: differences(f"{kept}/blizzard", f"{kept}/spark_reader", name) for name in columns}
+    found = {
+        "spark_warm": ratio(series["spark_reader"].warm(), series["blizzard"].warm()),
+        "differences": Spread.of([float(sum(other.values()))]),
+    }
+    return Result(
+        "wide",
+        f"{data.rows:,} records of {len(columns) - 1} columns in {data.files} gzip files, "
+        f"{number(data.raw_bytes / 1e6)} MB of JSON, into Delta",
+        (contest.table(data, series),),
+        tuple(judge(goals_of("wide"), found, {})),
+        notes=tuple(f"{name}: {count} values other than Spark's" for name, count in other.items() if count),
+        raw=contest.raw(data, series),
+    )
+
+
+def _names(folder: str, contender: str) -> list[str]:
+    return [field.name for field in DeltaTable(f"{folder}/{contender}").schema().fields]
+
+
+def differences(one: str, other: str, column: str) -> int:
+    """How many rows of two tables, matched by column `n`, differ in this column."""
+    mine, theirs = (_sorted(table, column) for table in (one, other))
+    if mine.equals(theirs):
+        return 0
+    pairs = zip(mine.to_pylist(), theirs.to_pylist(), strict=True)
+    return sum(ours != its for ours, its in pairs)
+
+
+def _sorted(table: str, column: str):  # type: ignore[no-untyped-def]
+    columns = DeltaTable(table).to_pyarrow_table(columns=[*dict.fromkeys(["n", column])])
+    return columns.take(pc.sort_indices(columns, [("n", "ascending")])).column(column).combine_chunks()

@@ -1,0 +1,111 @@
+"""What a process and everything it started take of memory and processors, from /proc."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.machine import TICKS, busy_secs
+
+INTERVAL_SECS = 0.2
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """`peak_bytes`: resident memory of all processes at the worst sample, pages that they share counted for each.
+    `cpu_secs`: of all of them; `others_share`: what part of the machine's cores somebody else had meanwhile."""
+
+    peak_bytes: int
+    peak_java_bytes: int
+    peak_python_bytes: int
+    cpu_secs: float
+    others_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+    name: str
+    cpu_secs: float
+    resident_bytes: int
+
+
+class Watch:
+    """Samples the process `pid` and its descendants for as long as the block lasts."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._peak = {"all": 0, "java": 0, "python": 0}
+        self._cpu: dict[int, float] = {}
+        self._family = {pid}
+
+    def __enter__(self) -> Self:
+        self._started, self._busy_secs = time.monotonic(), busy_secs()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._secs, self._all_secs = time.monotonic() - self._started, busy_secs() - self._busy_secs
+
+    @property
+    def peak_bytes(self) -> int:
+        """Until now."""
+        return self._peak["all"]
+
+    def taken(self) -> Taken:
+        """After the block."""
+        own_secs = sum(self._cpu.values())
+        cores = len(os.sched_getaffinity(0))
+        others = max(0.0, self._all_secs - own_secs) / max(self._secs * cores, 1e-9)
+        return Taken(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)
+
+    def _run(self) -> None:
+        while not self._ending.wait(INTERVAL_SECS):
+            self._sample()
+
+    def _sample(self) -> None:
+        family = [process for process in _processes() if self._is_ours(process)]
+        for process in family:
+            self._cpu[process.pid] = process.cpu_secs
+        for kind in self._peak:
+            total = sum(p.resident_bytes for p in family if kind == "all" or p.name.startswith(kind))
+            self._peak[kind] = max(self._peak[kind], total)
+
+    def _is_ours(self, process: _Process) -> bool:
+        """Whose parent is of the family, or was when it was seen first: orphans stay in it."""
+        if process.parent in self._family:
+            self._family.add(process.pid)
+        return process.pid in self._family
+
+
+def cpu_secs(pid: int) -> float:
+    """What one process has worked so far."""
+    return _read(Path("/proc", str(pid))).cpu_secs
+
+
+def _processes() -> Iterator[_Process]:
+    """Parents before children, as far as numbers do not wrap around."""
+    for folder in sorted((f for f in Path("/proc").iterdir() if f.name.isdigit()), key=lambda f: int(f.name)):
+        try:
+            yield _read(folder)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def _read(folder: Path) -> _Process:
+    text = (folder / "stat").read_text()
+    name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+    worked_secs = (int(fields[11]) + int(fields[12])) / TICKS
+    return _Process(int(folder.name), int(fields[1]), name, worked_secs, int(fields[21]) * PAGE_BYTES)

@@ -1,0 +1,225 @@
+"""The table's Parquet files, written by tasks before any commit names them."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+import pyarrow as pa
+
+from blizzard.storage.base import ObjectStore
+from spark_job.encoding import SAMPLE_ROWS, USUAL, Encoding, measured
+from spark_job.file_schema import conformed, file_schema
+from spark_job.parquet_upload import Commits, ParquetUpload
+from spark_job.stats import StatsOfFile
+from spark_job.table_partitions import Values, folders, split
+
+ROW_GROUP_BYTES = 64 << 20
+"""Of Arrow; some 40 MB of Parquet."""
+_MOST_OPEN = 16
+_OPEN_BYTES = 8 << 20
+"""What an open file is reckoned at: on S3 it keeps a part of its upload in memory, and another one on its way."""
+_FEW_ROWS = 2 * SAMPLE_ROWS
+"""Looking for the best encoding takes as long as writing these."""
+_SHORT_TABLE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file in the table's folder that no commit names yet."""
+
+    path: str
+    """Key below the table's root, as it is on storage (not URL-encoded)."""
+    size: int
+    """Bytes."""
+    rows: int
+    modified_ts: float
+    """Unix seconds."""
+    partition_values: Mapping[str, str | None]
+    """Of every `partition_by` column, as Delta writes them; "" counts as null."""
+    stats: str
+    """Delta's statistics, as JSON text."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How the table wants its files. Made by the table on the driver, obeyed by the writer in tasks."""
+
+    folder: str
+    """Prefix below the table's root for new files: "" or something that ends in `/`."""
+    partition_by: tuple[str, ...]
+    stats_columns: tuple[str, ...]
+    """Dotted paths of the leaves that get statistics: `id`, `_source.file`."""
+    string_prefix_chars: int
+    target_file_bytes: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        found = json.loads(text)
+        for name in ("partition_by", "stats_columns"):
+            found[name] = tuple(found[name])
+        return cls(**found)
+
+
+class DataFileWriter:
+    """Rows into files of about `target_file_bytes`, each of one partition of the table.
+
+    `schema` has all columns in the table's order, those of `partition_by` too. Memory: rows that wait, at most
+    `buffer_bytes` and one table, and what open uploads hold, of which there are 2 to 16, one for each 8 MiB of
+    `buffer_bytes`. With more partitions than that under way, the file that was written to least recently ends early.
+    Raises the store's errors; whoever gives up calls `discard`. Not for several threads at once.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        layout: TableLayout,
+        schema: pa.Schema,
+        *,
+        buffer_bytes: int,
+        new_name: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._layout = layout
+        self._schema = schema
+        self._file_schema: pa.Schema | None = None
+        self._buffer_bytes = buffer_bytes
+        self._most_open = max(2, min(_MOST_OPEN, buffer_bytes // _OPEN_BYTES))
+        self._row_group_bytes = max(1, min(ROW_GROUP_BYTES, buffer_bytes, layout.target_file_bytes // 2))
+        self._new_name = new_name
+        self._clock = clock
+        self._waiting: dict[Values, _Waiting] = {}
+        self._open: dict[Values, _OpenFile] = {}
+        self._commits = Commits()
+        self._encoding: Encoding | None = None
+        self._rows = 0
+        self._keys: list[str] = []
+        self._files: list[DataFile] = []
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of the rows that wait."""
+        return sum(waiting.bytes for waiting in self._waiting.values())
+
+    def write(self, table: pa.Table) -> None:
+        """`table` has the columns of the schema. A text column, also one in a struct, may come dictionary-encoded; if
+        it does so in the first table, it is written without making the texts."""
+        self._rows += table.num_rows
+        for values, rows in split(table.select(self._schema.names), self._layout.partition_by):
+            if self._file_schema is None:
+                self._file_schema = file_schema(self._schema, rows.schema)
+            waiting = self._waiting.setdefault(values, _Waiting())
+            waiting.add(conformed(rows, self._file_schema))
+            if waiting.bytes >= self._row_group_bytes:
+                self._flush(values)
+        self._shrink()
+
+    def close(self) -> list[DataFile]:
+        """Everything that was written, once it is complete on storage."""
+        for values in list(self._waiting):
+            self._flush(values)
+        for values in list(self._open):
+            self._finish(values)
+        self._commits.wait()
+        return self._files
+
+    def discard(self) -> None:
+        """Nothing of this writer stays on storage, whatever has happened before."""
+        for file in self._open.values():
+            file.upload.abort()
+        self._commits.settle()
+        self._open.clear()
+        self._waiting.clear()
+        self._files.clear()
+        self._store.delete(self._keys)
+        self._keys.clear()
+
+    def _shrink(self) -> None:
+        total = self.buffered_bytes
+        while total > self._buffer_bytes:
+            largest = max(self._waiting, key=lambda values: self._waiting[values].bytes)
+            total -= self._waiting[largest].bytes
+            self._flush(largest)
+
+    def _flush(self, values: Values) -> None:
+        waiting = self._waiting.pop(values)
+        rows = waiting.together()
+        if self._encoding is None and self._rows >= _FEW_ROWS:
+            self._encoding = measured(rows)
+        groups = -(-waiting.bytes // self._row_group_bytes) or 1
+        size = -(-rows.num_rows // groups)
+        for start in range(0, rows.num_rows, size):
+            file = self._file_of(values)
+            file.write(rows.slice(start, size))
+            if file.upload.written_bytes >= self._layout.target_file_bytes:
+                self._finish(values)
+
+    def _file_of(self, values: Values) -> "_OpenFile":
+        """Open, and behind all others in the order of use."""
+        file = self._open.pop(values, None)
+        if file is None:
+            while len(self._open) >= self._most_open:
+                self._finish(next(iter(self._open)))
+            file = self._opened(values)
+        self._open[values] = file
+        return file
+
+    def _opened(self, values: Values) -> "_OpenFile":
+        named = dict(zip(self._layout.partition_by, values, strict=True))
+        key = f"{self._layout.folder}{folders(named)}part-{self._new_name()}.snappy.parquet"
+        self._keys.append(key)
+        options = (self._encoding or USUAL).options()
+        return _OpenFile(
+            ParquetUpload(self._store, key, self._file_schema, options),
+            StatsOfFile(self._file_schema, self._layout.stats_columns, self._layout.string_prefix_chars),
+            named,
+        )
+
+    def _finish(self, values: Values) -> None:
+        file = self._open[values]
+        metadata = file.upload.end()
+        stats = file.stats.to_json(metadata)
+        del self._open[values]
+        self._commits.add(file.upload)
+        key, size = file.upload.key, file.upload.written_bytes
+        self._files.append(DataFile(key, size, metadata.num_rows, self._clock(), file.partition_values, stats))
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Rows of one partition that no file has yet."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    bytes: int = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self.tables.append(rows)
+        self.bytes += rows.nbytes
+
+    def together(self) -> pa.Table:
+        """With one dictionary for each column: at a second one Parquet's writer falls back to plain texts."""
+        rows = pa.concat_tables(self.tables)
+        short = rows.num_rows < len(self.tables) * _SHORT_TABLE
+        return rows.combine_chunks() if short else rows.unify_dictionaries()
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    upload: ParquetUpload
+    stats: StatsOfFile
+    partition_values: Mapping[str, str | None]
+
+    def write(self, rows: pa.Table) -> None:
+        self.stats.observe(rows)
+        self.upload.write_row_group(rows)

@@ -1,0 +1,238 @@
+"""Which lines of a block make a JSON reader stop, at a bounded cost."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from spark_job.decode import refusal
+from spark_job.json_bounds import Bounds
+from spark_job.json_kinds import of_another_kind
+from spark_job.json_objects import Misfit, fitting, without_doubles
+from spark_job.json_read import ReadFailed
+
+# A failed attempt costs about as much as 100 short lines, and what it read before it failed; a look at a line as Python
+# objects costs about as much as 5. So lines are left out one by one while they are rare.
+_RARE = 30
+_ATTEMPTS = 16
+_CHUNK_LINES = 512
+_LAST_CHUNK_LINES = 32
+_FEW = 0.05
+_SAMPLE = 64
+_BLANKS = b" \t\r"
+_SECOND_LOOK = (b"N", b"I", b"\\u")
+_PLAIN_FAULTS = ("unexpected ", "trailing comma ")
+
+Read = Callable[[pa.Buffer | bytes], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """What a reader took of a block, and why the other lines were left out."""
+
+    table: pa.Table
+    lines: Callable[[], list[bytes]]
+    """Those the table was made of, in order."""
+    numbers: Sequence[int]
+    refused: dict[int, str | None]
+
+
+class Isolation:
+    """The lines of one block that a reader cannot take. `read` raises ReadFailed; `empty` is what it gives for none."""
+
+    def __init__(
+        self, schema: StructType, styles: Mapping[str, str], bounds: Bounds, read: Read, empty: pa.Table
+    ) -> None:
+        self._bounds = bounds
+        self._schema = schema
+        self._styles = styles
+        self._read = read
+        self._empty = empty
+        self._refused: dict[int, str | None] = {}
+        self._fits: Callable[[Any], bool] | None = None
+        self._lines: list[bytes] = []
+        """By their place among the lines that look like objects, as `_numbers` has their numbers."""
+        self._numbers: Sequence[int] = ()
+
+    def isolated(self, block: bytes) -> Isolated:
+        """Of any block."""
+        body, self._numbers = self._outer_form(block)
+        sound = self._bounds.hold(body)
+        if self._numbers and sound:
+            table = self._attempt(body, len(self._numbers))
+            if isinstance(table, pa.Table):
+                return Isolated(table, lambda: body.split(b"\n"), self._numbers, self._refused)
+        return self._apart(body, sound=sound)
+
+    def isolated_values(self, block: bytes, count: int) -> Isolated:
+        """Of a block that the reader cannot take although the outer form of its lines is right."""
+        self._numbers = range(count)
+        return self._apart(block, sound=True)
+
+    def _apart(self, body: bytes, *, sound: bool) -> Isolated:
+        self._lines = body.split(b"\n") if self._numbers else []
+        places = list(range(len(self._lines)))
+        if not sound:
+            self._leave_out(
+                {at: reason(self._lines[at]) for at in places if not self._bounds.hold_line(self._lines[at])}
+            )
+        pieces = self._pieces(self._left(places))
+        taken = [at for _, some in pieces for at in some]
+        return Isolated(
+            pa.concat_tables([self._empty, *(table for table, _ in pieces)]),
+            lambda: [self._lines[at] for at in taken],
+            [self._numbers[at] for at in taken],
+            self._refused,
+        )
+
+    def _outer_form(self, block: bytes) -> tuple[bytes, Sequence[int]]:
+        """The lines that begin with { and end with }, and their numbers. Such lines are never touched one by one."""
+        if 0 in block:
+            runs = [(number, line, 1) for number, line in enumerate(block.split(b"\n"))]
+        else:
+            # Only a line feed between two braces is sure to divide two such lines.
+            runs, number, start = [], 0, 0
+            for run in block.replace(b"}\n{", b"}\0{").split(b"\n"):
+                lines = block[start : start + len(run)]
+                for piece, count in _without_odd_ends(lines, run.count(b"\0") + 1):
+                    runs.append((number, piece, count))
+                    number += count
+                start += len(run) + 1
+        good: list[bytes] = []
+        numbers: list[int] = []
+        for number, run, count in runs:
+            bare = run if run[0] == 123 and run[-1] == 125 else run.strip(_BLANKS)
+            if bare.startswith(b"{") and bare.endswith(b"}"):
+                good.append(run)
+                numbers += range(number, number + count)
+            else:
+                self._refused[number] = reason(run)
+        return b"\n".join(good), numbers
+
+    def _leave_out(self, reasons: Mapping[int, str | None]) -> None:
+        self._refused.update((self._numbers[at], why) for at, why in reasons.items())
+
+    def _left(self, places: Sequence[int]) -> list[int]:
+        return [at for at in places if self._numbers[at] not in self._refused]
+
+    def _attempt(self, text: pa.Buffer | bytes, count: int) -> "pa.Table | ReadFailed":
+        """Two objects on one line are a failure without a row."""
+        try:
+            table = self._read(text) if count else self._empty
+        except ReadFailed as failed:
+            return failed
+        return table if table.num_rows == count else ReadFailed(None)
+
+    def _text(self, places: Sequence[int]) -> bytes:
+        return b"\n".join([self._lines[at] for at in places])
+
+    def _pieces(self, places: list[int]) -> list[tuple[pa.Table, list[int]]]:
+        """Tables and what they were made of, in order."""
+        self._leave_out_suspects(places)
+        good, rest = self._by_rows(self._left(places))
+        if rest:
+            self._leave_out(self._misfits(rest))
+            more, rest = self._by_rows(self._left(rest))
+            good += more + self._in_chunks(rest)
+        return good
+
+    def _by_rows(self, places: list[int]) -> tuple[list[tuple[pa.Table, list[int]]], list[int]]:
+        """Leave out, one by one, the lines that the reader stops at, while these are rare. Gives what it took, and what
+        is not decided."""
+        text = pa.py_buffer(self._text(places))
+        starts: list[int] = []
+        stops: list[int] = []
+        while len(stops) < _ATTEMPTS or stops[-1] > len(stops) * _RARE:
+            first = stops[-1] + 1 if stops else 0
+            begin = starts[first] if first else 0
+            tail = self._attempt(text.slice(min(begin, text.size)), len(places) - first)
+            if isinstance(tail, pa.Table):
+                passed = self._left(places[:first])
+                head = self._attempt(self._text(passed), len(passed))
+                if isinstance(head, pa.Table):
+                    return [(head, passed), (tail, places[first:])], []
+                break
+            if tail.row is None or first + tail.row >= len(places):
+                break
+            stop = self._culprit(places, first, first + tail.row)
+            starts = starts or [0, *accumulate(len(self._lines[at]) + 1 for at in places)]
+            stops.append(stop)
+            self._leave_out({places[stop]: reason(self._lines[places[stop]])})
+        return [], self._left(places)
+
+    def _culprit(self, places: Sequence[int], first: int, stop: int) -> int:
+        """Which line the reader stopped at. If something follows the object of the line before, it counts that as the
+        next row."""
+        follows = stop > first and not self._misfits([places[stop]]) and self._misfits([places[stop - 1]])
+        return stop - 1 if follows else stop
+
+    def _in_chunks(self, places: list[int], size: int = _CHUNK_LINES) -> list[tuple[pa.Table, list[int]]]:
+        """The last resort: a few lines at once, and all of them left out when one of them cannot be read."""
+        pieces = []
+        for start in range(0, len(places), size):
+            chunk = places[start : start + size]
+            table = self._attempt(self._text(chunk), len(chunk))
+            if isinstance(table, pa.Table):
+                pieces.append((table, chunk))
+            elif len(chunk) > _LAST_CHUNK_LINES:
+                pieces += self._in_chunks(chunk, size // 4)
+            else:
+                self._leave_out({at: reason(self._lines[at]) for at in chunk})
+        return pieces
+
+    def _leave_out_suspects(self, places: Sequence[int]) -> None:
+        """All at once what has a value of another kind than its column's. Lines that merely look like it go too when
+        they are few, or when hardly any of a sample fits."""
+        pattern = of_another_kind(self._schema, self._styles)
+        found = pc.match_substring_regex(pa.array([self._lines[at] for at in places], pa.binary()), pattern)
+        suspects = [places[at] for at in pc.indices_nonzero(found).to_pylist()]
+        if len(suspects) > _FEW * len(places):
+            sample = suspects[:: max(1, len(suspects) // _SAMPLE)]
+            if len(self._misfits(sample)) < (1 - _FEW) * len(sample):
+                self._leave_out(self._misfits(suspects))
+                return
+        self._leave_out({at: reason(self._lines[at]) for at in suspects})
+
+    def _misfits(self, places: Sequence[int]) -> dict[int, str | None]:
+        """Which of these lines do not fit as far as can be seen, and why they are dead if that is sure."""
+        self._fits = self._fits or fitting(self._schema, self._styles)
+        found: dict[int, str | None] = {}
+        for at in places:
+            try:
+                if not self._fits(without_doubles(self._lines[at])):
+                    found[at] = None
+            except (Misfit, orjson.JSONDecodeError):
+                found[at] = reason(self._lines[at])
+        return found
+
+
+def _without_odd_ends(lines: bytes, count: int) -> list[tuple[bytes, int]]:
+    """`count` lines of which only the first may begin, and only the last may end, without its brace: those apart."""
+    pieces = []
+    if count > 1 and lines[0] != 123:
+        odd, _, lines = lines.partition(b"\n")
+        pieces.append((odd, 1))
+        count -= 1
+    if count > 1 and lines[-1] != 125:
+        lines, _, odd = lines.rpartition(b"\n")
+        return [*pieces, (lines, count - 1), (odd, 1)]
+    return [*pieces, (lines, count)]
+
+
+def reason(line: bytes) -> str | None:
+    """Why a line is surely dead, as `refusal` says it; None for one JSON object."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        # `refusal` takes a second look, which costs as much again; here it would see no more.
+        if not any(mark in line for mark in _SECOND_LOOK) and str(error).startswith(_PLAIN_FAULTS):
+            return f"not JSON: {error}"
+    else:
+        if isinstance(value, dict):
+            return None
+    return refusal(line.decode())

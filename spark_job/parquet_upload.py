@@ -1,0 +1,117 @@
+"""One Parquet file on its way into object storage, and the last steps of several at once."""
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blizzard.storage.base import ObjectStore, ObjectWriter
+
+_AT_ONCE = 8
+_OPTIONS: dict[str, Any] = {
+    # What every reader of Delta tables knows. Times are microseconds, as Delta has them.
+    "version": "2.6",
+    "data_page_version": "1.0",
+    # As Spark writes decimals of up to 18 digits.
+    "store_decimal_as_integer": True,
+    # Arrow's own schema would say `dictionary` where the table says `string`.
+    "store_schema": False,
+}
+
+
+class _Abandoned(Exception):
+    """Ends an upload that nobody wants any more."""
+
+
+class ParquetUpload:
+    """One file, open from the start."""
+
+    def __init__(self, store: ObjectStore, key: str, schema: pa.Schema, options: dict[str, Any]) -> None:
+        self.key = key
+        self._stack = ExitStack()
+        self._sink = _Sink(self._stack.enter_context(store.writer(key)))
+        self._metadata: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(self._sink, mode="w"), schema, metadata_collector=self._metadata, **_OPTIONS, **options
+        )
+
+    @property
+    def written_bytes(self) -> int:
+        return self._sink.written_bytes
+
+    def write_row_group(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def end(self) -> pq.FileMetaData:
+        """Writes the footer. The object appears by `commit`, which may come on another thread."""
+        self._writer.close()
+        return self._metadata[0]
+
+    def commit(self) -> None:
+        self._stack.close()
+
+    def abort(self) -> None:
+        self._sink.abandoned = True
+        self._writer.is_open = False
+        abandoned = _Abandoned(self.key)
+        with suppress(_Abandoned):
+            self._stack.__exit__(type(abandoned), abandoned, None)
+
+
+class _Sink:
+    """What pyarrow takes for a file."""
+
+    def __init__(self, writer: ObjectWriter) -> None:
+        self._writer = writer
+        self.written_bytes = 0
+        self.closed = False
+        self.abandoned = False
+        """Arrow writes a footer whatever has happened, at the latest when it lets go of the file."""
+
+    def write(self, data: Any) -> int:
+        if self.abandoned:
+            return len(data)
+        written = self._writer.write(data)
+        self.written_bytes += written
+        return written
+
+    def flush(self) -> None:
+        """There is nothing to do before the end."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Commits:
+    """Ends uploads in the background, some at a time: on S3 the end of a small file is one request of many
+    milliseconds, and there may be a thousand of them."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._pending: deque[Future[None]] = deque()
+
+    def add(self, upload: ParquetUpload) -> None:
+        """Waits while many are pending. Raises what an earlier one raised."""
+        while len(self._pending) >= _AT_ONCE:
+            self._pending.popleft().result()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="data-file")
+        self._pending.append(self._threads.submit(upload.commit))
+
+    def wait(self) -> None:
+        while self._pending:
+            self._pending.popleft().result()
+        self._shutdown()
+
+    def settle(self) -> None:
+        """Until none is under way, whatever became of it."""
+        self._shutdown()
+        self._pending.clear()
+
+    def _shutdown(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+        self._threads = None

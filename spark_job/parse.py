@@ -1,0 +1,174 @@
+"""Blocks of JSON lines to Arrow, with exactly the values of Spark's `from_json`, or left to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from spark_job.convert import DIGITS, arrow_type, convert, missing, read_by_digits
+from spark_job.converted import Converted
+from spark_job.isolate import Isolated, Isolation, reason
+from spark_job.json_bounds import Bounds
+from spark_job.json_maps import MapColumns, stand_in
+from spark_job.json_objects import holds_map, styled, styles_of
+from spark_job.json_read import JsonReader, ReadFailed
+
+# Enough to see how times and decimals are written, though some lines have null.
+_LOOK_AT_LINES = 20
+
+# Of a decimal that a double takes for 0: there are exponents at which Spark gives up.
+_LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What became of the lines of one block."""
+
+    records: pa.Table
+    lines: Sequence[int] | None
+    """Which line each record is; None: all of them, in order."""
+    refused: Sequence[tuple[int, str | None]]
+    """The other lines, and why each is surely dead; None for a JSON object of which Spark's `from_json` decides."""
+
+
+class FastParser:
+    """Parses records of one schema. It goes on reading numbers and times as the last block wrote them; that saves time
+    and changes no value, so threads may share it."""
+
+    def __init__(self, schema: StructType) -> None:
+        types = [arrow_type(f.dataType) for f in schema]
+        self._known = None not in types
+        self._columns = schema
+        self.schema: pa.Schema = pa.schema(
+            [pa.field(f.name, pa.null() if t is None else t) for f, t in zip(schema, types, strict=True)]
+        )
+        """Of the records: what Spark's types are in Arrow, everything nullable."""
+        with_maps = [f for f in schema if holds_map(f.dataType)]
+        self._plain = StructType([f for f in schema if f not in with_maps])
+        self._maps = MapColumns(with_maps)
+        self._stand_ins = [found for f in with_maps if (found := stand_in(f)) is not None]
+        # What Arrow reads.
+        self._read = StructType([*self._plain, *self._stand_ins])
+        self._reader = JsonReader(self._read)
+        self._by_digits = frozenset(read_by_digits(self._plain, ""))
+        self._bounds = Bounds(by_digits=bool(self._by_digits))
+        # How the last block wrote what may come as number or text; replaced as a whole, since threads share it.
+        self._styles: Mapping[str, str] = dict.fromkeys(self._by_digits, DIGITS)
+        self._styled = frozenset(path for f in schema for path in styled(f.dataType, f.name)) - self._by_digits
+        # The last block was read to its end before it failed: the next one is not tried as it is.
+        self._fails_late = False
+
+    def parse(self, block: bytes) -> Parsed:
+        """`block`: UTF-8 lines divided by LF, none of them blank, no LF or CR at the end of any; b"" for none."""
+        if not block:
+            return Parsed(self.schema.empty_table(), None, ())
+        if not self._known:
+            left = [(number, reason(line)) for number, line in enumerate(block.split(b"\n"))]
+            return Parsed(self.schema.empty_table(), (), left)
+        styles = self._styles_of(block)
+        count = block.count(b"\n") + 1
+        if not (_braced(block, count) and self._bounds.hold(block)):
+            return self._made(self._isolation(styles).isolated(block), styles)
+        table, styles = (None, styles) if self._fails_late else self._read_whole(block, count, styles)
+        if table is not None:
+            return self._made(Isolated(table, lambda: block.split(b"\n"), range(count), {}), styles)
+        isolated = self._isolation(styles).isolated_values(block, count)
+        self._fails_late = self._fails_late and len(isolated.refused) > 0
+        return self._made(isolated, styles)
+
+    def _styles_of(self, block: bytes) -> Mapping[str, str]:
+        """As its first lines say; what these have null is as in the last block."""
+        seen: dict[str, str] = {}
+        lines = block.split(b"\n", _LOOK_AT_LINES)[:_LOOK_AT_LINES] if self._styled else []
+        for line in lines:
+            seen = self._styles_in(line) | seen
+            if len(seen) == len(self._styled):
+                break
+        if any(self._styles.get(path) != style for path, style in seen.items()):
+            self._styles = {**self._styles, **seen}
+        return self._styles
+
+    def _styles_in(self, line: bytes) -> dict[str, str]:
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return {}
+        if not isinstance(record, dict):
+            return {}
+        found = chain(*(styles_of(record.get(f.name), f.dataType, f.name) for f in self._columns))
+        return {path: style for path, style in found if path in self._styled}
+
+    def _read_whole(
+        self, block: bytes, count: int, styles: Mapping[str, str]
+    ) -> tuple[pa.Table | None, Mapping[str, str]]:
+        """A block in which nothing is wrong; no table for any other."""
+        for may_learn in (True, False):
+            try:
+                table = self._reader.read(block, styles)
+            except ReadFailed as failed:
+                if failed.row is None or failed.row >= count:
+                    self._fails_late = True
+                    return None, styles
+                # Maybe the first lines have null what is written here for the first time.
+                here = {**styles, **self._styles_in(block.split(b"\n", failed.row + 1)[failed.row])}
+                if not may_learn or here == styles:
+                    return None, styles
+                self._styles = styles = here
+            else:
+                return (table if table.num_rows == count else None), styles
+        return None, styles
+
+    def _isolation(self, styles: Mapping[str, str]) -> Isolation:
+        read = self._reader.read
+        return Isolation(self._read, styles, self._bounds, lambda text: read(text, styles), self._reader.empty(styles))
+
+    def _made(self, read: Isolated, styles: Mapping[str, str]) -> Parsed:
+        columns = self._converted(read, styles)
+        doubtful, zeros = set[int](), set[int]()
+        for field in self._columns:
+            column = columns[field.name]
+            doubtful |= column.doubtful
+            zeros |= column.zeros
+            if not field.nullable:
+                doubtful |= missing(column.values, None)
+        if zeros:
+            doubtful |= _with_large_exponent(read.lines(), zeros)
+        records = pa.table([columns[field.name].values for field in self._columns], schema=self.schema)
+        if not doubtful:
+            everything = not read.refused
+            return Parsed(records, None if everything else read.numbers, sorted(read.refused.items()))
+        good = [row for row in range(records.num_rows) if row not in doubtful]
+        left = sorted([*read.refused.items(), *((read.numbers[row], None) for row in doubtful)])
+        return Parsed(records.take(pa.array(good, pa.int64())), [read.numbers[row] for row in good], left)
+
+    def _converted(self, read: Isolated, styles: Mapping[str, str]) -> dict[str, Converted]:
+        def column(name: str) -> pa.Array:
+            values = read.table.column(name)
+            return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+        columns = {f.name: convert(column(f.name), f.dataType) for f in self._plain}
+        if len(columns) == len(self._columns):
+            return columns
+        there = {f.name: column(f.name) for f in self._stand_ins}
+        return columns | self._maps.read(read.lines(), there, styles)
+
+
+def _braced(block: bytes, count: int) -> bool:
+    """Whether each line begins with { and ends with }.
+
+    Then each line is exactly one object, if a JSON reader takes the block as a stream of `count` values: within a value
+    no line can end between } and {. In a text a line feed is a control character, and JSON has none there; outside of
+    texts a comma would have to come between. So all values begin and end with a line, each line has one at least, and
+    as many values as lines leave one to each.
+    """
+    return block[0] == 123 and block[-1] == 125 and block.count(b"}\n{") == count - 1
+
+
+def _with_large_exponent(lines: Sequence[bytes], rows: set[int]) -> set[int]:
+    ordered = sorted(rows)
+    found = pc.match_substring_regex(pa.array([lines[row] for row in ordered], pa.binary()), _LARGE_EXPONENT)
+    return {ordered[at] for at in pc.indices_nonzero(found).to_pylist()}

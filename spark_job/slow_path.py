@@ -1,0 +1,141 @@
+"""Lines that the fast parser leaves: Spark's `from_json` decides, and a second stage writes what is good."""
+
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.fit import misfits, nullable_type, parsing_type
+from spark_job.write import Destination
+
+CORRUPT = "_blizzard_corrupt"
+PARSING = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    # What Spark 1.5 did: '20240128' as a DATE is the day so many days after 1970.
+    "enableDateTimeParsingFallback": "false",
+}
+LETTERS = StructType(
+    [
+        StructField("file", StringType()),
+        StructField("etag", StringType()),
+        StructField("row", LongType()),
+        StructField("line", StringType()),
+        StructField("undecodable", BinaryType()),
+        StructField("fault", StringType()),
+        StructField("report", StringType()),
+    ]
+)
+_LETTERS = pa.schema(
+    [
+        ("file", pa.string()),
+        ("etag", pa.string()),
+        ("row", pa.int64()),
+        ("line", pa.string()),
+        ("undecodable", pa.binary()),
+        ("fault", pa.string()),
+        ("report", pa.string()),
+    ]
+)
+
+
+def parsed(lines: DataFrame, schema: StructType, *, is_text: bool) -> DataFrame:
+    """Lines with the `record` that each holds; `fault` says why one is refused."""
+    if is_text:
+        return lines.withColumn("record", F.struct(F.col("line").alias("value")))
+    to_parse = F.when(F.col("fault").isNull(), F.col("line"))
+    found = lines.withColumn("record", F.from_json(to_parse, _with_corrupt(schema.fields), PARSING))
+    is_record = F.col("line").isNotNull() & F.col("fault").isNull()
+    found = found.withColumn("fault", F.coalesce("fault", F.when(is_record, _misfit(schema))))
+    wanted = F.struct(*[_as_wanted(field) for field in schema.fields])
+    return found.withColumn("record", F.when(F.col("fault").isNull(), wanted))
+
+
+def map_in_arrow(
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
+) -> DataFrame:
+    """`DataFrame.mapInArrow`, which asks for pandas though nothing behind it uses it."""
+    stage = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    columns = stage(*[frame[name] for name in frame.columns])
+    return DataFrame(frame._jdf.mapInArrow(columns._jc, False, None), frame.sparkSession)
+
+
+def _misfit(schema: StructType) -> Column:
+    """Why a record that is good JSON does not fit the schema; null when it fits."""
+    wrong_type = F.when(F.col(f"record.{CORRUPT}").isNotNull(), _which_column(schema))
+    others = [F.when(m.condition, F.lit(m.reason)) for m in misfits(schema, F.col("record"))]
+    return F.coalesce(wrong_type, *others)
+
+
+def _which_column(schema: StructType) -> Column:
+    """The first column whose value alone does not fit; evaluated for refused records only."""
+    checks = []
+    for field in schema.fields:
+        alone = F.from_json("line", _with_corrupt([field]), PARSING)
+        text = f"{field.name}: the value does not fit {field.dataType.simpleString()}"
+        checks.append(F.when(alone[CORRUPT].isNotNull(), F.lit(text)))
+    return F.coalesce(*checks, F.lit("the record does not fit the schema"))
+
+
+def _with_corrupt(fields: Iterable[StructField]) -> StructType:
+    """What to parse: these fields, and where Spark says that one of them did not fit."""
+    columns = [StructField(field.name, parsing_type(field.dataType)) for field in fields]
+    return StructType([*columns, StructField(CORRUPT, StringType())])
+
+
+def _as_wanted(field: StructField) -> Column:
+    column = F.col("record").getField(field.name)
+    wanted = nullable_type(field.dataType)
+    return (column if parsing_type(field.dataType) == wanted else column.cast(wanted)).alias(field.name)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPath:
+    """The stage behind `parsed`, for `mapInArrow`: good records become data files, the others letters."""
+
+    destination: Destination
+    s3: S3Settings
+    buffer_bytes: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        open_writer = self.destination.opener(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
+        writer, refused = open_writer(), Counter[str]()
+        for batch in batches:
+            good = pc.is_null(batch["fault"])
+            letters = batch.filter(pc.invert(good))
+            refused.update(letters["file"].to_pylist())
+            if letters.num_rows:
+                columns = [letters[name] for name in _LETTERS.names[:-1]]
+                yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
+            if letters.num_rows < batch.num_rows:
+                writer.write(self._rows(batch.filter(good)))
+        data_files = [asdict(data_file) for data_file in writer.close()]
+        report = json.dumps({"refused": refused, "data_files": data_files})
+        yield pa.RecordBatch.from_pylist([{"report": report}], schema=_LETTERS)
+
+    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
+        schema, origin = self.destination.arrow_schema(), self.destination.origin
+        count = batch.num_rows
+        partitions = [batch[f"partition_{index}"].cast(field.type) for index, field in enumerate(origin.fields[:-1])]
+        source = [
+            pa.repeat(origin.source_id, count),
+            batch["file"],
+            batch["row"],
+            batch["etag"],
+            batch["modified"],
+            pa.repeat(pa.scalar(origin.sequence, pa.int64()), count),
+        ]
+        source_type = schema.field("_source").type
+        columns = [*batch["record"].flatten(), *partitions, pa.StructArray.from_arrays(source, names=source_type.names)]
+        return pa.Table.from_arrays(columns, names=schema.names).cast(schema)

@@ -1,0 +1,81 @@
+"""The newest version of a Delta table, as Delta's own classes on the driver hold it."""
+
+import json
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from spark_job.layout import leaves
+
+PARTITIONS_SETTING = "spark.databricks.delta.snapshotPartitions"
+FILES_PER_PARTITION = 50_000
+MOST_PARTITIONS = 50
+"""Delta's own number, made for tables of millions of files."""
+_OURS = "spark.blizzard.snapshotPartitions"
+"""What this process has set: several tables share a session."""
+
+
+def partitions_for(files: int) -> int:
+    """In how many partitions Delta shall hold the state of a table of so many files."""
+    return max(1, min(MOST_PARTITIONS, -(-files // FILES_PER_PARTITION)))
+
+
+def follow_size(spark: SparkSession, snapshot: "Snapshot") -> None:
+    """Keep Delta's setting in step with the table, before anything makes it rebuild the table's state.
+
+    One that somebody else has set is left alone, and without a checksum it stays what it was.
+    """
+    files = snapshot.files()
+    if files is None or spark.conf.get(PARTITIONS_SETTING, None) != spark.conf.get(_OURS, None):
+        return
+    wanted = str(partitions_for(files))
+    if wanted != spark.conf.get(_OURS, None):
+        spark.conf.set(PARTITIONS_SETTING, wanted)
+        spark.conf.set(_OURS, wanted)
+
+
+class Snapshot:
+    """One version of a table; `java` is Delta's object."""
+
+    def __init__(self, spark: SparkSession, java: Any) -> None:
+        self._spark = spark
+        self._java = java
+
+    @property
+    def version(self) -> int:
+        """-1 when there is no table."""
+        return int(self._java.version())
+
+    def stats_columns(self) -> tuple[str, ...]:
+        """Leaves that Delta collects statistics of."""
+        schema = json.loads(str(self._java.statCollectionLogicalSchema().json()))
+        return tuple(leaves(StructType.fromJson(schema)))
+
+    def txn_version(self, app_id: str) -> int | None:
+        """The newest Txn of this app id. The checksum of the version lists them; without it Delta has to rebuild the
+        state of all files."""
+        known = self._checksum()
+        if known is not None and known.setTransactions().isDefined():
+            jvm: Any = self._spark._jvm
+            mapper = jvm.org.apache.spark.sql.delta.util.JsonUtils.mapper()
+            txns = json.loads(str(mapper.writeValueAsString(known.setTransactions().get())))
+            return next((int(txn["version"]) for txn in txns if txn["appId"] == app_id), None)
+        found = self._java.transactions().get(app_id)
+        return int(found.get()) if found.isDefined() else None
+
+    def files(self) -> int | None:
+        """How many files the table has, if that is known without rebuilding its state."""
+        if self.version < 0:
+            return 0
+        known = self._checksum()
+        return None if known is None else int(known.numFiles())
+
+    def _checksum(self) -> Any:
+        """What Delta wrote beside the version's commit; None when it is missing, or this Delta has none."""
+        try:
+            found = self._java.checksumOpt()
+        except Py4JError:
+            return None
+        return found.get() if found.isDefined() else None

@@ -1,0 +1,62 @@
+"""Data files that Spark's writer shall read: below the table's `_blizzard/`, until the rows are in the table."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from blizzard.errors import BlizzardError, BucketMissing
+from blizzard.storage.base import ObjectStore
+from spark_job.data_files import DataFile
+
+LEFTOVER_SECS = 86_400.0
+"""What is older belongs to no batch that is still at work."""
+
+
+class Staging:
+    """The staged files of one source. `clock` gives Unix seconds, `new_id` a short unique text."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        state_prefix: str,
+        *,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._prefix = f"{state_prefix}/staging/"
+        self._clock = clock
+        self._new_id = new_id
+        self._looked_ts = float("-inf")
+
+    def new_folder(self) -> str:
+        """For the files of one attempt; ends in `/`."""
+        return f"{self._prefix}{self._new_id()}/"
+
+    def frame(self, spark: SparkSession, table_uri: str, files: Sequence[DataFile], schema: StructType) -> DataFrame:
+        """Their rows; a file that is gone or torn is an error, whatever the session says."""
+        paths = [_without_glob(f"{table_uri.rstrip('/')}/{file.path}") for file in files]
+        return spark.read.schema(schema).options(ignoreMissingFiles=False, ignoreCorruptFiles=False).parquet(*paths)
+
+    def remove(self, files: Sequence[DataFile]) -> None:
+        """Their rows are in the table, so what is left costs space and nothing else: `remove_leftovers` comes back."""
+        with suppress(BlizzardError):
+            self._store.delete([file.path for file in files if file.path.startswith(self._prefix)])
+
+    def remove_leftovers(self) -> None:
+        """Of attempts that ended without a commit; looks once in so long as they are let alone."""
+        now_ts = self._clock()
+        if now_ts - self._looked_ts < LEFTOVER_SECS:
+            return
+        with suppress(BucketMissing):
+            listed = self._store.list(self._prefix)
+            self._store.delete([info.key for info in listed if info.modified_ts < now_ts - LEFTOVER_SECS])
+        self._looked_ts = now_ts
+
+
+def _without_glob(path: str) -> str:
+    """Spark takes a path for a pattern."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)

@@ -1,0 +1,57 @@
+"""Where a batch's rows go: the table's storage, its layout, its columns. Made on the driver, used in tasks."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.data_files import DataFileWriter, TableLayout
+from spark_job.fit import nullable_type
+from spark_job.lane import Parser, TextParser
+from spark_job.origin import Origin
+from spark_job.parse import FastParser
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """`schema`: a record's columns, as Spark writes them in JSON."""
+
+    table_uri: str
+    layout: TableLayout
+    schema: str
+    origin: Origin
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "Destination":
+        layout = document["layout"]
+        for name in ("partition_by", "stats_columns"):
+            layout[name] = tuple(layout[name])
+        return cls(document["table_uri"], TableLayout(**layout), document["schema"], Origin(**document["origin"]))
+
+    def record_type(self) -> StructType:
+        return StructType.fromJson(json.loads(self.schema))
+
+    def arrow_schema(self) -> pa.Schema:
+        """All columns of a row: the record's, those that folders spell, and `_source`."""
+        fields = self.record_type().fields
+        record = [pa.field(field.name, to_arrow_type(nullable_type(field.dataType))) for field in fields]
+        return pa.schema([*record, *self.origin.fields])
+
+    def parser(self, file_format: str) -> Parser:
+        return TextParser() if file_format == "text" else FastParser(self.record_type())
+
+    def opener(
+        self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Callable[[], float]
+    ) -> Callable[[], DataFileWriter]:
+        """What makes writers of data files; each is for the lines of one task, or of one large file."""
+        store = open_store(self.table_uri, s3, may_be_missing=True)
+        schema = self.arrow_schema()
+        return lambda: DataFileWriter(
+            store, self.layout, schema, buffer_bytes=buffer_bytes, new_name=new_name, clock=clock
+        )

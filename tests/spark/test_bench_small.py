@@ -1,0 +1,129 @@
+"""Each benchmark at a tiny scale: not how long it takes, but that every contender does its work and is reported.
+
+Most contenders run here, in the session of all tests of this folder; those that need one of their own, or a process,
+have it as in earnest.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.__main__ import main
+from benchmarks.contenders import CONTENDERS, Work, contender
+from benchmarks.contenders.__main__ import answers_of
+from benchmarks.goals import goals_of
+from benchmarks.process import run_process
+from benchmarks.result import Result
+from benchmarks.setting import Setting
+from benchmarks.suite import bulk, dirty, find, history, latency, s3, skew, wide
+from benchmarks.watch import Taken
+
+SHORT_RUN = {"spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+TAKEN_HERE = Taken(1, 1, 1, 0.0, 0.0)
+
+
+def here(
+    work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = lambda: None
+) -> tuple[list[dict[str, Any]], Taken]:
+    """In this process, unless Spark has to be started otherwise than it is here."""
+    if environment or work.spark_conf:
+        return run_process(replace(work, spark_conf={**work.spark_conf, **SHORT_RUN}), folder, environment, tick)
+    answers = answers_of(replace(work, started=time.monotonic()))
+    tick()
+    return json.loads(json.dumps(answers)), TAKEN_HERE
+
+
+@pytest.fixture
+def setting(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch) -> Setting:
+    monkeypatch.setattr("benchmarks.contenders.session.session_of", lambda work: spark)
+    monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path / "runs")
+    return Setting(0.0005, 1, 2, lambda text: None, tmp_path / "data", here)
+
+
+def reported(result: Result) -> list[str]:
+    """The names of the rows; that a goal is judged, the report is complete, and survives being written down."""
+    assert [judged.goal for judged in result.judged] == goals_of(result.name)
+    assert all(judged.measured is not None for judged in result.judged)
+    for table in result.tables:
+        assert all(len(row) == len(table.columns) for row in table.rows)
+    assert Result.from_json(json.loads(json.dumps(result.to_json()))).to_json() == result.to_json()
+    return [row[0] for table in result.tables for row in table.rows]
+
+
+@pytest.mark.parametrize("benchmark", [bulk.big, bulk.small])
+def test_every_contender_ingests_the_same_records(benchmark: Callable[[Setting], Result], setting: Setting) -> None:
+    result = benchmark(setting)
+    assert reported(result) == [contender(name).TITLE for name in CONTENDERS]
+    assert set(result.bars) == {contender(name).TITLE for name in CONTENDERS}
+
+
+def test_wide_records_have_the_values_that_spark_reads(setting: Setting) -> None:
+    result = wide.run(setting)
+    reported(result)
+    assert {judged.goal.name: judged.verdict for judged in result.judged}["differences"] == "met", result.notes
+    assert [row[0] for row in result.tables[0].rows if row[1].startswith("cannot")] == [
+        "deltalake, Arrow loop",
+        "bare limit",
+    ]
+
+
+def test_broken_records_are_told_apart_by_those_who_can(setting: Setting) -> None:
+    result = dirty.run(replace(setting, scale=0.002))
+    reported(result)
+    by_title = {row[0]: row for row in result.tables[0].rows}
+    assert by_title["Blizzard"][4] == f"{result.raw['broken']:,}"
+    assert by_title["bare limit"][2].startswith("cannot: ")
+
+
+def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skew, "WHO", ("blizzard",))
+    result = skew.run(setting)
+    assert reported(result) == ["Blizzard"]
+    ((shares,),) = result.raw["idle"].values()
+    assert len(shares) == 2
+    assert all(0 < share < 1 for share in shares)
+
+
+def test_files_and_table_may_be_on_s3(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "NAMES", ("small",))
+    result = s3.run(setting)
+    assert [row[0] for row in result.tables[0].rows] == ["small, local", "small, s3"]
+    assert {judged.goal.name: judged.verdict for judged in result.judged}["big"] == "not measured"
+
+
+def test_new_files_are_found_behind_a_history_of_each_size(setting: Setting) -> None:
+    result = find.run(setting)
+    assert reported(result) == ["20", "50", "500"]
+
+
+def test_a_history_is_measured_commit_by_commit(setting: Setting) -> None:
+    result = history.run(setting)
+    assert reported(result)[-2:] == ["with a Delta checkpoint", "without"]
+    commits = result.raw["commits"]
+    assert [commit["version"] for commit in commits] == [*range(len(commits))]
+
+
+def test_a_file_is_followed_until_its_rows_are_visible(setting: Setting) -> None:
+    result = latency.run(setting)
+    assert {"announced → planned", "planned → read", "read → visible", "in all"} <= set(reported(result))
+    assert all(secs > 0 for secs in result.raw["secs"])
+
+
+def test_what_needs_no_spark_is_run_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bench.json"
+    for name in ("plan", "collect"):
+        assert main([name, "--scale", "0.01", "--rounds", "1", "--json", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["--read", str(file), "--markdown", "--svg", str(tmp_path / "bench.svg")]) == 0
+    shown = capsys.readouterr().out
+    for name in ("plan", "collect"):
+        assert f"### {name}" in shown
+        assert all(goal.text in shown for goal in goals_of(name))

@@ -1,0 +1,122 @@
+"""What benchmarks make of their measurements."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.figures import Goal, Spread, judge, number, percentile, ratio
+from benchmarks.goals import GOALS
+from benchmarks.suite import BENCHMARKS
+from benchmarks.suite.skew import Task, idle_shares
+
+VALUES = st.lists(st.floats(0.001, 1e6), min_size=1, max_size=20)
+
+
+@given(VALUES)
+def test_a_median_lies_within_its_spread(values: list[float]) -> None:
+    spread = Spread.of(values)
+    assert spread.low <= spread.median <= spread.high
+    assert (spread.low, spread.high, spread.count) == (min(values), max(values), len(values))
+    assert Spread.from_json(spread.to_json()) == spread
+
+
+def test_there_is_no_spread_of_nothing() -> None:
+    with pytest.raises(ValueError, match="at least one value"):
+        Spread.of([])
+
+
+def test_ratios_are_of_the_same_round_so_that_load_cancels_out() -> None:
+    assert ratio([10.0, 20.0, 40.0], [5.0, 10.0, 20.0]) == Spread(2.0, 2.0, 2.0, 3)
+    assert ratio([3.0, 8.0], [1.0, 2.0, 99.0]) == Spread(3.5, 3.0, 4.0, 2)
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    values = [float(n) for n in range(1, 101)]
+    assert [percentile(values[::-1], share) for share in (0.0, 0.5, 0.99, 1.0)] == [1.0, 50.0, 99.0, 100.0]
+    assert percentile([7.0], 0.99) == 7.0
+
+
+@given(VALUES, st.floats(0, 1))
+def test_a_percentile_leaves_no_larger_share_above_it(values: list[float], share: float) -> None:
+    found = percentile(values, share)
+    assert sum(value <= found for value in values) >= share * len(values) - 1e-3
+    assert found in values
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (3, "3"),
+        (0.0123456, "0.0123"),
+        (1.006, "1.01"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+        (5e6, "5,000,000"),
+    ],
+)
+def test_numbers_have_three_digits_that_matter(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_a_spread_is_shown_with_its_ends_where_they_differ() -> None:
+    assert str(Spread.of([1.5, 1.25, 2.0])) == "1.50 (1.25..2)"
+    assert str(Spread.of([2.0])) == "2"
+
+
+AT_LEAST = Goal("big", "spark", "throughput", "at least", 1.3)
+AT_MOST = Goal("big", "bare", "time", "at most", 1.6)
+
+
+@pytest.mark.parametrize(
+    ("goal", "measured", "verdict"),
+    [
+        (AT_LEAST, 1.3, "met"),
+        (AT_LEAST, 1.29, "not met"),
+        (AT_MOST, 1.6, "met"),
+        (AT_MOST, 1.61, "not met"),
+    ],
+)
+def test_a_goal_is_met_by_the_median_as_measured_without_rounding(goal: Goal, measured: float, verdict: str) -> None:
+    (judged,) = judge([goal], {goal.name: Spread.of([measured])}, {})
+    assert judged.verdict == verdict
+
+
+def test_a_goal_that_was_not_measured_is_not_left_out() -> None:
+    judged = judge([AT_LEAST, AT_MOST], {"bare": Spread.of([1.0])}, {"spark": "no JVM"})
+    assert [(one.verdict, one.why_not) for one in judged] == [("not measured", "no JVM"), ("met", "")]
+
+
+def test_every_benchmark_has_goals_and_each_goal_its_own_name() -> None:
+    assert {goal.benchmark for goal in GOALS} == set(BENCHMARKS)
+    assert len({(goal.benchmark, goal.name) for goal in GOALS}) == len(GOALS)
+
+
+def test_the_goals_are_those_that_were_set() -> None:
+    limits = {(goal.benchmark, goal.name): (goal.kind, goal.limit) for goal in GOALS}
+    assert limits["big", "spark_warm"] == ("at least", 1.3)
+    assert limits["big", "spark_cold"] == ("at least", 2.0)
+    assert limits["big", "bare_limit"] == ("at most", 1.6)
+    assert limits["small", "spark_warm"] == limits["small", "spark_cold"] == ("at least", 15.0)
+    assert limits["small", "streaming_warm"] == limits["small", "streaming_cold"] == ("at least", 5.0)
+    assert limits["find", "flat"] == limits["history", "flat"] == ("at most", 1.2)
+    assert limits["wide", "spark_warm"] == ("at least", 1.0)
+    assert limits["dirty", "clean"] == ("at most", 1.3)
+    assert limits["skew", "idle"] == ("at most", 0.2)
+    assert limits["s3", "big"] == limits["s3", "small"] == ("at least", 0.8)
+    assert (limits["latency", "p50"], limits["latency", "p99"]) == (("at most", 3.0), ("at most", 8.0))
+    assert (limits["plan", "secs"], limits["plan", "mib"]) == (("at most", 1.0), ("at most", 200.0))
+    assert (limits["collect", "secs"], limits["collect", "mib"]) == (("at most", 1.0), ("at most", 128.0))
+
+
+def test_idle_time_is_what_no_task_fills() -> None:
+    tasks = [Task(0, 10), Task(0, 4), Task(4, 6)]
+    assert idle_shares(tasks, 0, 10, 2) == pytest.approx([0.0, 0.4])
+
+
+def test_tasks_of_another_run_do_not_count_and_those_across_its_edge_in_part() -> None:
+    assert idle_shares([Task(-5, -1), Task(-2, 5), Task(8, 20)], 0, 10, 1) == pytest.approx([0.3])
+
+
+def test_a_run_without_tasks_is_all_idle() -> None:
+    assert idle_shares([], 0, 10, 2) == [1.0, 1.0]

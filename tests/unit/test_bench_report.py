@@ -1,0 +1,172 @@
+"""What a run of benchmarks prints, draws and writes down."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.cost import bill
+from benchmarks.figures import Spread, judge
+from benchmarks.goals import goals_of
+from benchmarks.picture import WIDTH, picture
+from benchmarks.report import as_markdown, as_text
+from benchmarks.result import Result, Table
+from benchmarks.setting import Setting
+from benchmarks.verify import WrongResult
+
+MACHINE = {
+    "cpu": "a processor",
+    "cores": 2,
+    "memory_gib": 16,
+    "kernel": "Linux 6",
+    "python": "3.11.7",
+    "versions": {"pyspark": "4.1.1"},
+}
+SPREADS = {"spark_warm": Spread.of([1.5, 1.4, 1.6]), "spark_cold": Spread.of([1.9])}
+BIG = Result(
+    "big",
+    "5,000,000 records",
+    (Table(("contender", "warm s"), (("Blizzard", "8"), ("A & B", "16"))),),
+    tuple(judge(goals_of("big"), SPREADS, {"bare_limit": "no room"})),
+    notes=("a note",),
+    bars={"Blizzard": 8.0, "A & B": 16.0, "bare limit": 4.0},
+    raw={"data": {"files": 1, "records": 1, "stored_bytes": 1, "raw_bytes": 1}},
+    rounds=3,
+)
+PLAN = Result("plan", "a plan", (Table(("entries", "s"), (("all", "1"),)),), ())
+
+
+def test_the_report_has_each_goal_with_what_was_measured() -> None:
+    text = as_text(MACHINE, [BIG])
+    assert "1.50 (1.40..1.60)" in text
+    assert "not measured: no room" in text
+    verdicts = [line.split("  ")[-1].strip() for line in text.splitlines() if "throughput by" in line]
+    assert verdicts == ["met", "not met"]
+    assert "a note" in text
+    assert "a processor, 2 cores" in text
+
+
+def test_a_small_form_says_that_it_is_one() -> None:
+    assert "scale 0.01: too small" in as_text(MACHINE, [replace(BIG, scale=0.01)])
+    assert "too small" not in as_text(MACHINE, [BIG])
+
+
+def test_markdown_tables_have_as_many_cells_in_each_row() -> None:
+    table: list[str] = []
+    for line in [*as_markdown(MACHINE, [BIG, PLAN]).splitlines(), ""]:
+        if line.startswith("|"):
+            table.append(line)
+        elif table:
+            assert {row.count("|") for row in table} == {table[0].count("|")}
+            table = []
+
+
+def test_the_cost_of_a_million_files_follows_from_the_rate() -> None:
+    found = bill(1_000_000, 100.0)
+    assert found.hours == pytest.approx(1_000_000 / 400 / 3600)
+    assert found.vcpu_hours == pytest.approx(found.hours * 6)
+    assert found.dollars == pytest.approx(found.hours * (6 * 0.042094 + 23 * 0.004628))
+    assert bill(1_000_000, 100.0, executors=4).dollars < found.dollars
+
+
+def test_the_cost_is_told_where_it_can_be_known() -> None:
+    facts = {"files": 100, "records": 5_000_000, "stored_bytes": 250_000_000, "raw_bytes": 700_000_000}
+    told = as_markdown(MACHINE, [replace(BIG, raw={"data": facts})])
+    assert "| 2,500 kB, 50,000 records | 6.25 |" in told
+    assert "a million files" not in as_markdown(MACHINE, [PLAN])
+
+
+def test_the_picture_is_well_formed_and_draws_the_faster_longer() -> None:
+    root = ET.fromstring(picture([BIG, PLAN]))
+    bars = [float(bar.attrib["width"]) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
+    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert bars == sorted(bars, reverse=True)
+    assert bars[1] == pytest.approx(bars[0] / 2, abs=0.1)
+    assert max(bars) < WIDTH
+    assert "A & B" in texts
+    beside = [text for text in texts if "\N{MULTIPLICATION SIGN}," in text]
+    assert beside == [
+        f"{times} \N{MULTIPLICATION SIGN}, {secs} s" for times, secs in (("2", 4), ("1", 8), ("0.50", 16))
+    ]
+    assert any("spark warm 1.50" in text for text in texts)
+    assert not any("a plan" in text for text in texts)
+
+
+def test_no_text_of_the_picture_is_wider_than_it() -> None:
+    many = replace(BIG, judged=BIG.judged * 4)
+    root = ET.fromstring(picture([many]))
+    assert max(len(text.text or "") for text in root.iter("{http://www.w3.org/2000/svg}text")) * 7 <= WIDTH
+
+
+def test_the_picture_knows_light_and_dark() -> None:
+    assert "prefers-color-scheme:dark" in picture([BIG])
+
+
+def test_a_result_survives_being_written_down() -> None:
+    assert Result.from_json(json.loads(json.dumps(BIG.to_json()))) == BIG
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Instead of measuring, what was asked for."""
+    asked: list[str] = []
+
+    def run(name: str, setting: Setting) -> Result:
+        asked.append(name)
+        return replace({"big": BIG, "plan": PLAN}[name], scale=setting.scale)
+
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "machine", lambda: MACHINE)
+    monkeypatch.setattr(command, "clear_scratch", lambda: None)
+    return asked
+
+
+def test_a_run_of_some_adds_to_what_the_file_has(measured: list[str], tmp_path: Path) -> None:
+    file, svg = tmp_path / "bench.json", tmp_path / "bench.svg"
+    assert command.main(["plan", "--json", str(file), "--scale", "0.5"]) == 0
+    assert command.main(["big", "--json", str(file), "--svg", str(svg)]) == 0
+    known = json.loads(file.read_text())["benchmarks"]
+    assert [(one["name"], one["scale"]) for one in known] == [("big", 1.0), ("plan", 0.5)]
+    assert "A &amp; B" in svg.read_text()
+
+
+def test_a_file_of_another_machine_begins_anew(
+    measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bench.json"
+    command.main(["plan", "--json", str(file)])
+    monkeypatch.setattr(command, "machine", lambda: {**MACHINE, "cores": 1})
+    command.main(["big", "--json", str(file)])
+    assert [one["name"] for one in json.loads(file.read_text())["benchmarks"]] == ["big"]
+
+
+def test_a_report_can_be_had_again_without_a_run(
+    measured: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bench.json"
+    command.main(["big", "--json", str(file)])
+    capsys.readouterr()
+    assert command.main(["--read", str(file), "--markdown"]) == 0
+    assert capsys.readouterr().out == as_markdown(MACHINE, [BIG])
+    assert measured == ["big"]
+
+
+def test_wrong_work_fails_the_run_and_leaves_no_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(name: str, setting: Setting) -> Result:
+        raise WrongResult("expected 5 rows, found 4")
+
+    monkeypatch.setattr(command, "run", run)
+    assert command.main(["big", "--json", str(tmp_path / "bench.json")]) == 1
+    assert "expected 5 rows, found 4" in capsys.readouterr().err
+    assert not (tmp_path / "bench.json").exists()
+
+
+@pytest.mark.parametrize("words", [["bigger"], ["--scale", "0"], ["--rounds", "0"], ["--cores", "1000"]])
+def test_what_cannot_be_run_is_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(words)

@@ -1,0 +1,35 @@
+"""What the outcomes of a batch say of all of it."""
+
+import pytest
+
+from blizzard.errors import PermanentError, StorageUnavailable
+from spark_job.outcomes import refuse_if_everybodys
+from spark_job.ports import Outcome, Trouble
+
+
+def outcomes(*troubles: Trouble | None) -> list[Outcome]:
+    return [Outcome(f"{number}.txt", "e", 1, error="403", trouble=t) for number, t in enumerate(troubles)]
+
+
+def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:
+    with pytest.raises(PermanentError, match=r"1 of 4 files of events:landing were refused, the first \(3\.txt\)"):
+        refuse_if_everybodys(outcomes(None, None, None, Trouble.EVERYBODYS), "events:landing", everybodys_from=2)
+
+
+def test_one_file_that_passing_trouble_kept_back_is_enough_to_try_again() -> None:
+    with pytest.raises(StorageUnavailable, match=r"1\.txt could not be read"):
+        refuse_if_everybodys(outcomes(Trouble.DENIED, Trouble.PASSING), "events:landing", everybodys_from=1)
+
+
+@pytest.mark.parametrize(
+    ("denied", "of", "everybodys_from", "stops"), [(1, 1, 1, True), (1, 1, 2, False), (2, 4, 1, False), (3, 4, 1, True)]
+)
+def test_denied_files_stop_the_run_when_they_are_most_of_a_batch(
+    denied: int, of: int, everybodys_from: int, stops: bool
+) -> None:
+    found = outcomes(*[Trouble.DENIED] * denied, *[None] * (of - denied))
+    if not stops:
+        refuse_if_everybodys(found, "events:landing", everybodys_from=everybodys_from)
+        return
+    with pytest.raises(PermanentError, match=f"{denied} of {of} files"):
+        refuse_if_everybodys(found, "events:landing", everybodys_from=everybodys_from)
