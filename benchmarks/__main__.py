@@ -7,6 +7,7 @@ checked each time; one that did wrong work fails the run.
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,4 +90,6 @@ def _merged(file: Path, where: dict[str, Any], results: Sequence[Result]) -> tup
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what was started ends too, and what was written goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

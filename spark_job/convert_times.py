@@ -40,30 +40,36 @@ def timestamps(values: pa.Array) -> Converted:
     if pa.types.is_integer(values.type):
         return _of_seconds(values)
     shortest, longest = _lengths(values)
-    try:
-        # In each of these forms the length leaves Arrow only texts with seconds, and no more digits than microseconds.
-        if shortest >= 20 and longest <= 27 and _all(pc.ends_with(values, "Z")):
-            return _in_range(values.cast(_ZONED))
-        if shortest >= 19 and longest <= 26:
-            return _in_range(values.cast(_NAIVE).view(_ZONED))
-        if shortest >= 20 and longest <= 32 and _all(pc.match_substring_regex(values, _ZONED_FORM)):
-            return _in_range(values.cast(_ZONED))
-        if shortest >= 28 and longest <= 30 and _all(pc.match_substring_regex(values, r"\.[0-9]{7,9}Z\z")):
-            return _in_range(pc.utf8_slice_codeunits(values, 0, 26).cast(_NAIVE).view(_ZONED))
-    except pa.ArrowInvalid:
-        pass
-    return one_by_one(values, _ZONED, lambda text: _moment(text, zoned=True))
+    found = None
+    # In each of these forms the length leaves Arrow only texts with seconds, and no more digits than microseconds.
+    if shortest >= 20 and longest <= 27 and _all(pc.ends_with(values, "Z")):
+        found = _cast(values, _ZONED)
+    elif shortest >= 28 and longest <= 30 and _all(pc.match_substring_regex(values, r"\.[0-9]{7,9}Z\z")):
+        found = _cast(pc.utf8_slice_codeunits(values, 0, 26), _NAIVE)
+    elif shortest >= 20 and longest <= 32 and _all(pc.match_substring_regex(values, _ZONED_FORM)):
+        found = _cast(values, _ZONED)
+    elif shortest >= 19 and longest <= 26:
+        found = _cast(values, _NAIVE)
+    if found is None:
+        return one_by_one(values, _ZONED, lambda text: _moment(text, zoned=True))
+    return _in_range(found.view(_ZONED))
 
 
 def timestamps_ntz(values: pa.Array) -> Converted:
     """Of texts without a zone."""
     shortest, longest = _lengths(values)
+    found = _cast(values, _NAIVE) if shortest >= 19 and longest <= 26 else None
+    if found is None:
+        return one_by_one(values, _NAIVE, lambda text: _moment(text, zoned=False))
+    return _in_range(found)
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """None if one of them is none."""
     try:
-        if shortest >= 19 and longest <= 26:
-            return _in_range(values.cast(_NAIVE))
+        return values.cast(wanted)
     except pa.ArrowInvalid:
-        pass
-    return one_by_one(values, _NAIVE, lambda text: _moment(text, zoned=False))
+        return None
 
 
 def _of_seconds(values: pa.Array) -> Converted:

@@ -115,12 +115,14 @@ class Block:
 
     data: bytes
     count: int
+    braced: bool = False
+    """Known to be `are_braced`."""
 
     def lines(self) -> list[bytes]:
         return self.data.split(b"\n") if self.count else []
 
     def without_first(self, count: int) -> "Block":
-        return Block(b"\n".join(self.lines()[count:]), self.count - count)
+        return Block(b"\n".join(self.lines()[count:]), self.count - count, self.braced)
 
 
 def blocks(
@@ -158,14 +160,22 @@ def _block(data: bytes, limits: Limits, *, first: bool, blank_lines: bool) -> Bl
     if len(data) > limits.max_record_bytes:
         _check_length(max(map(len, data.split(b"\n"))), limits)
     count = len(data) - len(data.replace(b"\n", b"")) + 1  # faster than bytes.count
-    if blank_lines or are_braced(data, count):
+    if blank_lines:
         return Block(data, count)
+    if are_braced(data, count):
+        return Block(data, count, braced=True)
     found = [line for line in data.split(b"\n") if line and not line.isspace()]
     return Block(b"\n".join(found), len(found))
 
 
 def are_braced(data: bytes, count: int) -> bool:
-    """Whether each of these lines begins with { and ends with }."""
+    """Whether each of these lines begins with { and ends with }.
+
+    Then each line is exactly one object, if a JSON reader takes the data as a stream of `count` values: within a value
+    no line can end between } and {. In a text a line feed is a control character, and JSON has none there; outside of
+    texts a comma would have to come between. So all values begin and end with a line, each line has one at least, and
+    as many values as lines leave one to each.
+    """
     return data.startswith(b"{") and data.endswith(b"}") and data.count(b"}\n{") == count - 1
 
 

@@ -79,7 +79,7 @@ def source_job(
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
     settings = _settings(source, files)
-    table, reader = _engine(pipeline, source, identity, state, spark, s3)
+    table, reader = _engine(pipeline, source, identity, state, spark, s3, log)
     ingest = Ingest(
         identity,
         settings,
@@ -104,6 +104,7 @@ def _engine(
     state: ObjectStore,
     spark: "Callable[[], SparkSession]",
     s3: S3Settings,
+    log: Log,
 ) -> tuple[Any, Any]:
     """The Delta table and the Spark reader, which know nothing of configurations."""
     from spark_job.reader import SparkReader
@@ -113,6 +114,7 @@ def _engine(
         spark,
         uri=pipeline.table_uri,
         store=state,
+        state_prefix=identity.state_prefix,
         app_id=identity.app_id,
         source_id=identity.source_id,
         schema=source.row_ddl,
@@ -132,8 +134,10 @@ def _engine(
         partition_columns=source.partition_columns,
         source_id=identity.source_id,
         layout=table.layout,
+        layout_reason=lambda: table.layout_reason,
         dead_letters=DeadLetters(state, identity.state_prefix, identity.source_id),
         clock=time.time,
+        log=log,
     )
     return table, reader
 

@@ -68,8 +68,8 @@ def stand_in(field: StructField) -> StructField | None:
 def _in_place(field: StructField) -> "Callable[[bytes], Any] | None":
     """A way to the value of a column of a sound line without reading all of it: None for what needs the whole line.
 
-    It is for columns that are known to be objects. If a line has the key in quotes once, not behind a backslash, and
-    does not escape ASCII, then it has this key once, at some depth; and since the record has it, it is the record's.
+    It is for columns that are known to be objects. If a line does not escape ASCII and has the key in quotes once, then
+    that is the record's own, at whatever depth others might be.
     """
     if not isinstance(field.dataType, MapType) or not _PLAIN_NAME.fullmatch(field.name):
         return None
@@ -78,7 +78,7 @@ def _in_place(field: StructField) -> "Callable[[bytes], Any] | None":
 
     def find(line: bytes) -> Any:
         at = line.find(key)
-        if at < 1 or line[at - 1] == 92 or line.find(quoted, at + 1) >= 0:
+        if at < 0 or line.find(quoted) < at or line.find(quoted, at + 1) >= 0:
             return None
         start = end = at + len(key)
         for _ in range(_MOST_ENDS):

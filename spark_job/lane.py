@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from blizzard.errors import BlizzardError
 from spark_job.data_files import DataFile, DataFileWriter
+from spark_job.decode import Block
 from spark_job.origin import Origin, Run
 from spark_job.parse import Parsed
 
@@ -28,7 +29,9 @@ LEFT_BYTES = 8 << 20
 class Parser(Protocol):
     """Lines, without blank ones, into the columns of a record."""
 
-    def parse(self, block: bytes) -> Parsed: ...
+    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
+        """`braced`: the number of lines, if each is known to begin with { and end with }."""
+        ...
 
 
 class CannotWriteError(Exception):
@@ -38,7 +41,7 @@ class CannotWriteError(Exception):
 class TextParser:
     """Each line is a record of one column; one that is no UTF-8 is refused."""
 
-    def parse(self, block: bytes) -> Parsed:
+    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
         try:
             return Parsed(_values(block.decode().split("\n")), None, ())
         except UnicodeDecodeError:
@@ -131,7 +134,7 @@ class Lane:
         self._left = left
         self._pool = pool
         self._runs: list[Run] = []
-        self._pieces: list[bytes] = []
+        self._pieces: list[Block] = []
         self._bytes = 0
         self._parsing: deque[Future[_Made]] = deque()
         self._finished = False
@@ -146,11 +149,11 @@ class Lane:
             with suppress(BlizzardError):  # a file that stays is named by no commit, and VACUUM removes it
                 self._writer.discard()
 
-    def add(self, run: Run, data: bytes) -> None:
+    def add(self, run: Run, lines: Block) -> None:
         """Raises CannotWriteError."""
         self._runs.append(run)
-        self._pieces.append(data)
-        self._bytes += len(data)
+        self._pieces.append(lines)
+        self._bytes += len(lines.data)
         if self._bytes >= BLOCK_BYTES:
             self._parse()
 
@@ -177,9 +180,10 @@ class Lane:
         while len(self._parsing) > self._pool._max_workers:
             self._write(self._parsing.popleft().result())
 
-    def _made(self, runs: Sequence[Run], pieces: Sequence[bytes]) -> _Made:
-        block = pieces[0] if len(pieces) == 1 else b"\n".join(pieces)
-        parsed = self._parser.parse(block)
+    def _made(self, runs: Sequence[Run], pieces: Sequence[Block]) -> _Made:
+        block = pieces[0].data if len(pieces) == 1 else b"\n".join(piece.data for piece in pieces)
+        braced = sum(piece.count for piece in pieces) if all(piece.braced for piece in pieces) else None
+        parsed = self._parser.parse(block, braced=braced)
         columns = [*parsed.records.columns, *self._origin.columns(runs, parsed.lines)]
         names = [*parsed.records.schema.names, *(field.name for field in self._origin.fields)]
         return _Made(pa.Table.from_arrays(columns, names=names), _left(runs, block, parsed.refused))

@@ -1,7 +1,7 @@
 """Blocks of JSON lines to Arrow, with exactly the values of Spark's `from_json`, or left to it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import orjson
@@ -11,6 +11,8 @@ from pyspark.sql.types import StructType
 
 from spark_job.convert import DIGITS, arrow_type, convert, missing, read_by_digits
 from spark_job.converted import Converted
+from spark_job.decode import are_braced
+from spark_job.endless import endless, holds_decimal
 from spark_job.isolate import Isolated, Isolation, reason
 from spark_job.json_bounds import Bounds
 from spark_job.json_maps import MapColumns, stand_in
@@ -59,19 +61,31 @@ class FastParser:
         # How the last block wrote what may come as number or text; replaced as a whole, since threads share it.
         self._styles: Mapping[str, str] = dict.fromkeys(self._by_digits, DIGITS)
         self._styled = frozenset(path for f in schema for path in styled(f.dataType, f.name)) - self._by_digits
+        self._holds_decimal = holds_decimal(schema)
         # The last block was read to its end before it failed: the next one is not tried as it is.
         self._fails_late = False
 
-    def parse(self, block: bytes) -> Parsed:
-        """`block`: UTF-8 lines divided by LF, none of them blank, no LF or CR at the end of any; b"" for none."""
+    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
+        """`block`: UTF-8 lines divided by LF, none of them blank, no LF or CR at the end of any; b"" for none.
+
+        `braced`: their number, from whoever knows already that each begins with { and ends with }.
+        """
+        parsed = self._parsed(block, braced)
+        if not self._holds_decimal or all(why is not None for _, why in parsed.refused):
+            return parsed
+        lines = block.split(b"\n")
+        refused = [(number, why or endless(lines[number], self._columns)) for number, why in parsed.refused]
+        return replace(parsed, refused=refused)
+
+    def _parsed(self, block: bytes, braced: int | None) -> Parsed:
         if not block:
             return Parsed(self.schema.empty_table(), None, ())
         if not self._known:
             left = [(number, reason(line)) for number, line in enumerate(block.split(b"\n"))]
             return Parsed(self.schema.empty_table(), (), left)
         styles = self._styles_of(block)
-        count = block.count(b"\n") + 1
-        if not (_braced(block, count) and self._bounds.hold(block)):
+        count = braced or block.count(b"\n") + 1
+        if not ((braced or are_braced(block, count)) and self._bounds.hold(block)):
             return self._made(self._isolation(styles).isolated(block), styles)
         table, styles = (None, styles) if self._fails_late else self._read_whole(block, count, styles)
         if table is not None:
@@ -155,17 +169,6 @@ class FastParser:
             return columns
         there = {f.name: column(f.name) for f in self._stand_ins}
         return columns | self._maps.read(read.lines(), there, styles)
-
-
-def _braced(block: bytes, count: int) -> bool:
-    """Whether each line begins with { and ends with }.
-
-    Then each line is exactly one object, if a JSON reader takes the block as a stream of `count` values: within a value
-    no line can end between } and {. In a text a line feed is a control character, and JSON has none there; outside of
-    texts a comma would have to come between. So all values begin and end with a line, each line has one at least, and
-    as many values as lines leave one to each.
-    """
-    return block[0] == 123 and block[-1] == 125 and block.count(b"}\n{") == count - 1
 
 
 def _with_large_exponent(lines: Sequence[bytes], rows: set[int]) -> set[int]:

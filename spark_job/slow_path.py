@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.util import PythonEvalType
 
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.fit import misfits, nullable_type, parsing_type
@@ -60,15 +58,6 @@ def parsed(lines: DataFrame, schema: StructType, *, is_text: bool) -> DataFrame:
     found = found.withColumn("fault", F.coalesce("fault", F.when(is_record, _misfit(schema))))
     wanted = F.struct(*[_as_wanted(field) for field in schema.fields])
     return found.withColumn("record", F.when(F.col("fault").isNull(), wanted))
-
-
-def map_in_arrow(
-    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
-) -> DataFrame:
-    """`DataFrame.mapInArrow`, which asks for pandas though nothing behind it uses it."""
-    stage = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    columns = stage(*[frame[name] for name in frame.columns])
-    return DataFrame(frame._jdf.mapInArrow(columns._jc, False, None), frame.sparkSession)
 
 
 def _misfit(schema: StructType) -> Column:

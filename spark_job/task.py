@@ -195,14 +195,14 @@ class _FileRecords:
         self._progress = progress
         self._shared = shared
         self._stack = stack
-        self._held: list[tuple[Run, bytes]] = []
+        self._held: list[tuple[Run, Block]] = []
         self._held_bytes = 0
         self._own: Lane | None = None
 
     def add(self, block: Block, first_row: int) -> None:
         file, info = self._progress.task_file, self._progress.info
         run = Run(file.path, info.etag, info.modified_ts, file.partitions, first_row, block.count)
-        self._held.append((run, block.data))
+        self._held.append((run, block))
         self._held_bytes += len(block.data)
         if self._own is None and self._held_bytes > self._task.held_bytes:
             self._own = self._task.file_lane(self._stack)
@@ -215,8 +215,8 @@ class _FileRecords:
         return self._own.finish() if self._own is not None else []
 
     def _hand_on(self, lane: Lane) -> None:
-        for run, data in self._held:
-            lane.add(run, data)
+        for run, block in self._held:
+            lane.add(run, block)
         self._held.clear()
 
 

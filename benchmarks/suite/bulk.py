@@ -27,6 +27,7 @@ def _run(name: str, setting: Setting) -> Result:
         f"{data.rows:,} records in {data.files:,} gzip files, {number(data.stored_bytes / 1e6)} MB, into Delta",
         (contest.table(data, series),),
         tuple(judge(goals_of(name), measured(series), {})),
+        notes=(contest.parts_note(series["blizzard"]),),
         bars=contest.bars(series),
         raw=contest.raw(data, series),
     )

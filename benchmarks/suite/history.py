@@ -37,7 +37,11 @@ def run(setting: Setting) -> Result:
     return Result(
         "history",
         f"{commits:,} commits of {each} files of 10 records, in one process",
-        (Table(COLUMNS, tuple(_row(answers, after) for after in SHOWN if after <= commits)), _kinds(answers)),
+        (
+            Table(COLUMNS, tuple(_row(answers, after) for after in SHOWN if after <= commits)),
+            _parts(answers),
+            _kinds(answers),
+        ),
         tuple(judge(goals_of("history"), measured(answers), {})),
         notes=(f"Memory at its most: {number(taken.peak_bytes / 2**20)} MiB in all processes.",),
         raw={"commits": answers},
@@ -51,10 +55,15 @@ def _check(data: Dataset, work: Work, answers: Sequence[dict[str, Any]]) -> None
     expect("history", data, found_in(work.table(0)), answers[-1]["version"] + 1)
 
 
+def ends_of(answers: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]]:
+    """The first ones and the last."""
+    ends = min(ENDS, max(1, len(answers) // 2))
+    return answers[:ends], answers[-ends:]
+
+
 def measured(answers: Sequence[dict[str, Any]]) -> dict[str, Spread]:
     """By goal. The very first commit makes the table, and warms the JVM; it counts like any other."""
-    ends = min(ENDS, max(1, len(answers) // 2))
-    first, last = answers[:ends], answers[-ends:]
+    first, last = ends_of(answers)
     medians = [Spread.of([answer["commit_secs"] for answer in part]).median for part in (first, last)]
     largest = [max(answer["state_bytes"] for answer in part) for part in (first, last)]
     behind = [answer["version"] - answer["checkpoint_version"] for answer in answers]
@@ -71,6 +80,17 @@ def _row(answers: Sequence[dict[str, Any]], after: int) -> tuple[str, ...]:
     answer = answers[after - 1]
     secs = Spread.of([one["commit_secs"] for one in near])
     return (f"{after:,}", str(secs), *(f"{answer[key]:,}" for key in ("log_files", "segments", "state_bytes")))
+
+
+def _parts(answers: Sequence[dict[str, Any]]) -> Table:
+    """Where the job says that the time went: medians of the first commits and of the last."""
+    names = dict.fromkeys(name for answer in answers for part in answer["parts"] for name in part or ())
+    columns = ("part of a commit, by its log", "s, first ones", "s, last ones")
+    return Table(columns, tuple((name, *(_median(some, name) for some in ends_of(answers))) for name in names))
+
+
+def _median(answers: Sequence[dict[str, Any]], name: str) -> str:
+    return str(Spread.of([(part or {}).get(name, 0.0) for answer in answers for part in answer["parts"]]))
 
 
 def _kinds(answers: Sequence[dict[str, Any]]) -> Table:

@@ -144,8 +144,8 @@ class Limits(Section):
     )
     task_memory_bytes: Bytes = Field(
         default=256 << 20,
-        description="About what one task of the job holds at a time: objects fetched ahead, lines, rows that wait to be "
-        "written. Spark's memoryOverhead has to cover it for every core of an executor.",
+        description="About what one task of the job holds at a time: objects fetched ahead, lines, rows that wait to "
+        "be written. Spark's memoryOverhead has to cover it for every core of an executor.",
     )
 
 

@@ -189,3 +189,15 @@ def test_what_must_not_be_null_is_dead_lettered_at_any_depth(read: Lake) -> None
     paths = [*(path for path, _ in MISSING), "id", "id"]
     assert reasons == [f"{path}: NOT NULL, but it is missing or null" for path in paths]
     assert [row["id"] for row in rows_of(read, "missing.ndjson").values()] == ["the last"]
+
+
+@pytest.mark.parametrize("value", ["1e-2147483", '"1e-2147483"', "1.5E+99999", '" 17e-214748364"'])
+def test_a_number_that_would_keep_the_engine_busy_for_hours_is_refused(value: str, lake: Lake) -> None:
+    lake.settings["schema"] = "id STRING, of ARRAY<STRUCT<money: DECIMAL(5,2)>>"
+    lake.put(
+        "a.ndjson", {"id": "before"}, f'{{"id": "x", "of": [{{"money": {value}}}]}}', {"id": "after", "e": "1e-12"}
+    )
+    lake.run()
+    assert lake.ids() == ["before", "after"]
+    assert [letter["row"] for letter in lake.letters()] == [1]
+    assert "exponent" in lake.letters()[0]["error"]

@@ -315,6 +315,14 @@ def test_digits_beyond_what_a_decimal_holds_never_wrap_around() -> None:
     for decimal in (DecimalType(38, 18), DecimalType(38, 0), DecimalType(20, 10), DecimalType(10, 2)):
         found = one(decimal, *long)
         assert all(value == "left" or value == Decimal(text) for value, text in zip(found, long, strict=True))
+    # Its digits at scale 18 are 2^256 and a little.
+    assert one(DecimalType(38, 18), str((1 << 256) // 10**18 + 1)) == ["left"]
+
+
+def test_what_is_too_small_for_a_double_is_left_to_spark_when_it_is_written_so() -> None:
+    assert one(DecimalType(5, 2), "1e-999999999", "0e-99999", "0e9999999999") == ["left"] * 3
+    assert one(ArrayType(DecimalType(5, 2)), "[1,1e-999999999]", "[1,0]") == ["left", [Decimal(1), Decimal(0)]]
+    assert one(DecimalType(5, 2), "0", "0.00", "1e-400") == [Decimal("0.00")] * 3
 
 
 # --- Values; tests/spark/test_parse_agrees_with_spark.py holds them against Spark's ---
@@ -346,6 +354,7 @@ def test_well_formed_values_of_every_type_are_taken() -> None:
         (TimestampType(), '"2024-01-28T12:30:45.123456789Z"', at.replace(microsecond=123_456)),
         (TimestampType(), '"2024-01-28T12:30:45.123456+00:00"', at.replace(microsecond=123_456)),
         (TimestampType(), '"2024-01-28T14:30:45+02:00"', at),
+        (TimestampType(), '"0001-01-01T00:00:00-00:01"', datetime(1, 1, 1, 0, 1, tzinfo=UTC)),
         (TimestampType(), str(int(at.timestamp())), at),
         (TimestampNTZType(), '"2024-01-28T12:30:45.123"', at.replace(microsecond=123_000, tzinfo=None)),
         (BinaryType(), '"AP8="', b"\x00\xff"),
@@ -374,6 +383,7 @@ def test_well_formed_values_of_every_type_are_taken() -> None:
         (StructType([StructField("x", IntegerType(), False)]), ["{}", '{"x":null}', '{"x":1,"x":2}', "[]"]),
         (MapType(StringType(), IntegerType()), ['{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{"a":"1"}', "[]",
                                                 '{"a:\\u003a":1,"a":1,"a":1}']),
+        (MapType(StringType(), FloatType()), ['{"a":1.000000059604644775390625}', '{"a":1e-40}', '{"a":1e39}']),
         (VariantType(), ["1"]),
     ],
 )  # fmt: skip
@@ -403,8 +413,9 @@ def test_blocks_may_write_times_as_numbers_or_texts_and_begin_with_nulls() -> No
     nulls = b'{"at":null}'
     same = {"at": datetime(2024, 1, 28, 12, tzinfo=UTC), "d": Decimal("1.50")}
     for line in (texts, numbers, texts, numbers):
-        parsed = parser.parse(b"\n".join([nulls, *[line] * 5]))
-        assert taken(parsed) == {0: {"at": None, "d": None}} | dict.fromkeys(range(1, 6), same)
+        for before in (50, 1):
+            parsed = parser.parse(b"\n".join([*[nulls] * before, *[line] * 5]))
+            assert [*taken(parsed).values()] == [{"at": None, "d": None}] * before + [same] * 5
 
 
 def test_negative_zero_stays_negative_when_it_is_written_so() -> None:
@@ -441,6 +452,8 @@ def test_nesting_that_hides_a_map_is_left_to_spark() -> None:
         (r'{"z\"m":{"a":"x"},"\u006D":{"a":"b"}}', [("a", "b")]),
         (r'{"z":"\"m\":{\"a\":\"x\"}","m":{"a":"b"}}', [("a", "b")]),
         ('{"z":"m","m":{"a":"b"}}', [("a", "b")]),
+        ('{"m" :{"a":"b"},"z":{"m":{"a":"x"}}}', [("a", "b")]),
+        (r'{"m" :{"a":"b"},"z\"m":{"a":"x"}}', [("a", "b")]),
         ('{"m":{}}', []),
         (r'{"m":{"é":"\u00e9"}}', [("é", "é")]),
         ('{"m":{"m":"b"}}', [("m", "b")]),
