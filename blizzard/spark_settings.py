@@ -43,6 +43,10 @@ def everywhere() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        # Whenever Delta rebuilds a table's state it does so in 50 partitions unless told otherwise. The job follows the
+        # table's size from here on, as long as both settings agree: what somebody else has set is left alone.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.blizzard.snapshotPartitions": "2",
         # Delta's own let two drivers win the same version.
         **{f"spark.delta.logStore.{scheme}.impl": store for scheme, store in LOG_STORES.items()},
         # Lists the log from the version that is asked for, not all of it: 44 requests for a month of commits.

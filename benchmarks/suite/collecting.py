@@ -7,7 +7,6 @@ imports, botocore and its client included, as Lambda counts memory. How events b
 
 import json
 import random
-import resource
 import sys
 import time
 
@@ -15,7 +14,7 @@ from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
-from benchmarks.suite.fresh import fresh
+from benchmarks.suite.fresh import fresh, peak_mb
 from benchmarks.verify import WrongResult
 
 EVENTS = 3_000
@@ -57,7 +56,7 @@ def measure(events: int) -> dict[str, float]:
     found = [entry.path for ref in manifest.refs() for entry in manifest.read(ref).entries]
     if failed or sorted(found) != sorted(map(path, range(events))):
         raise WrongResult(f"collect: expected {events} entries and no failure, found {len(found)} and {len(failed)}")
-    return {"secs": secs, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6}
+    return {"secs": secs, "peak_mb": peak_mb()}
 
 
 if __name__ == "__main__":

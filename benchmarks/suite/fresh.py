@@ -1,6 +1,7 @@
 """A piece of Python in an interpreter of its own: how long it says it took, and the most memory that it ever had."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,3 +18,10 @@ def fresh(module: str, *words: object) -> dict[str, Any]:
     done = subprocess.run(command, cwd=ROOT, env=dict(variables()), stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
+
+
+def peak_mb() -> float:
+    """The most memory, in 10^6 bytes, that this process ever had. `getrusage` would count that of the process which
+    started it."""
+    (kib,) = re.findall(r"^VmHWM:\s+([0-9]+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(kib) * 1024 / 1e6

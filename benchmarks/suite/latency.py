@@ -5,11 +5,15 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from queue import Empty
 from typing import Any
+
+from deltalake import DeltaTable
 
 from benchmarks.contenders.blizzard import manifest_of
 from benchmarks.contenders.session import JARS
@@ -26,125 +30,172 @@ from blizzard.storage.local import LocalStore
 from infra.local.demo.parts import Part
 
 APP_ID = "blizzard:events:landing"
+PIPELINE, SOURCE = "events", "landing"
 WARM_UP = 3
-PAUSE_SECS = (0.1, 2.1)
-"""Between two files, any time from the first to the second: the job looks every second."""
+PAUSE_SECS = (0.2, 4.8)
+"""Between two files, any time from the first to the second, whatever the job is doing."""
 POLL_SECS = 0.005
 LOST_AFTER_SECS = 120.0
 RECORDS = 10
 NOTE = (
-    "From the entry in the manifest on, which on AWS the event reaches through SQS and the collector: its window "
-    "and Lambda's start come on top."
+    "From the entry in the manifest on, which on AWS the event reaches through SQS and the collector: its window and "
+    "Lambda's start come on top. Files are dropped whether or not the job is done with the one before."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """One file's way, in seconds: until the job planned it, read it, committed it; and what the job then still did."""
+class Way:
+    """One file's way, in seconds: until the job planned it, read it, and committed it."""
 
     planned_secs: float
     read_secs: float
     commit_secs: float
-    after_secs: float
-    parts: Mapping[str, float]
 
     @property
     def secs(self) -> float:
         return self.planned_secs + self.read_secs + self.commit_secs
 
 
+@dataclass(slots=True)
+class Seen:
+    """What was seen of the running job: Unix seconds by file or by sequence, and what it said of its commits."""
+
+    dropped_ts: dict[str, float] = field(default_factory=dict)
+    visible_ts: dict[int, float] = field(default_factory=dict)
+    said_ts: dict[str, dict[int, float]] = field(default_factory=dict)
+    parts: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    committed: int = 0
+    """Files of which the job said so."""
+
+    def ways(self, sequence_of: Mapping[str, int]) -> list[Way]:
+        """Of the files, in the order in which they were dropped, but for those that warmed it up."""
+        found = []
+        for path, dropped_ts in [*self.dropped_ts.items()][WARM_UP:]:
+            sequence = sequence_of[path]
+            planned_ts, read_ts = (self.said_ts[event][sequence] for event in ("batch_planned", "batch_read"))
+            visible_ts = self.visible_ts[sequence]
+            found.append(Way(planned_ts - dropped_ts, read_ts - planned_ts, visible_ts - read_ts))
+        return found
+
+
 def run(setting: Setting) -> Result:
     drops = setting.count(100, 3)
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-        found = measure(Path(folder), drops, setting)
-    secs = [drop.secs for drop in found]
+        seen = watch(Path(folder), drops, setting)
+        ways = seen.ways(_sequences(Path(folder, "table"), WARM_UP + drops))
+    secs = [way.secs for way in ways]
     parts = {
-        "announced → planned": [drop.planned_secs for drop in found],
-        "planned → read": [drop.read_secs for drop in found],
-        "read → visible": [drop.commit_secs for drop in found],
+        "announced → planned": [way.planned_secs for way in ways],
+        "planned → read": [way.read_secs for way in ways],
+        "read → visible": [way.commit_secs for way in ways],
         "in all": secs,
-        "afterwards: published, trimmed": [drop.after_secs for drop in found],
     }
     p50, p99 = percentile(secs, 0.5), percentile(secs, 0.99)
     return Result(
         "latency",
         f"one file of {RECORDS} records dropped into a running pipeline that lingers, {drops} times",
-        (Table(("", "p50 s", "p99 s"), tuple(_row(*part) for part in [*parts.items(), *_inner(found).items()])),),
+        (_table("a file's way", parts), _table("a commit's parts, by the job's log", _inner(seen))),
         tuple(judge(goals_of("latency"), {"p50": Spread.of([p50]), "p99": Spread.of([p99])}, {})),
         notes=(NOTE,),
-        raw={"secs": secs, "parts": {name: values for name, values in parts.items() if name != "in all"}},
+        raw={"secs": secs, "parts": parts, "commits": [*seen.parts.values()]},
     )
 
 
-def _row(name: str, secs: Sequence[float]) -> tuple[str, ...]:
-    return (name, number(percentile(secs, 0.5)), number(percentile(secs, 0.99)))
+def _table(name: str, parts: Mapping[str, Sequence[float]]) -> Table:
+    rows = tuple(
+        (part, *(number(percentile(secs, share)) for share in (0.5, 0.99, 1.0))) for part, secs in parts.items()
+    )
+    return Table((name, "p50 s", "p99 s", "longest s"), rows)
 
 
-def _inner(found: Sequence[Drop]) -> dict[str, list[float]]:
-    """What the job itself says of its parts."""
-    names = dict.fromkeys(name for drop in found for name in drop.parts)
-    return {f"by its log: {name}": [drop.parts.get(name, 0.0) for drop in found] for name in names}
+def _inner(seen: Seen) -> dict[str, list[float]]:
+    names = dict.fromkeys(name for parts in seen.parts.values() for name in parts)
+    return {name: [parts.get(name, 0.0) for parts in seen.parts.values()] for name in names}
 
 
-def measure(folder: Path, drops: int, setting: Setting) -> list[Drop]:
-    """Raises WrongResult when a row is missing or doubled at the end."""
+def _sequences(table: Path, files: int) -> dict[str, int]:
+    """Which commit each file's records are of. Raises WrongResult when a record is missing or doubled."""
+    numbers = range(RECORDS * files)
+    found = found_in(str(table))
+    expected = Found(len(numbers), sum(numbers), found.commits)
+    if found != expected:
+        raise WrongResult(f"latency: expected {expected}, found {found}")
+    rows = DeltaTable(str(table)).to_pyarrow_table(columns=["_source"]).column("_source").to_pylist()
+    return {row["file"]: row["sequence"] for row in rows}
+
+
+def watch(folder: Path, drops: int, setting: Setting) -> Seen:
+    """Start a job, drop files, and watch the log until all are committed."""
     table, landing = folder / "table", folder / "landing"
     landing.mkdir()
-    source = {"uri": str(landing), "schema": EVENT_SCHEMA, "pattern": "**/*.ndjson.gz", "settle_delay_secs": 0}
-    pipeline = {"table_uri": str(table), "linger_secs": 3_600, "sources": {"landing": source}}
-    config = folder / "pipelines.yaml"
-    config.write_text(json.dumps({"pipelines": {"events": pipeline}}))
-    words = ["spark_job.main", "--config", str(config), "--jars", str(JARS), "--once"]
+    words = ["spark_job.main", "--config", str(_config(folder)), "--jars", str(JARS), "--once"]
     conf = ["--spark-conf", f"spark.master=local[{setting.cores}]"]
-    chance, found = random.Random(1), []
+    chance, seen = random.Random(1), Seen()
     with Part([*words, *conf], {}, folder / "job.log") as job:
-        for index in range(WARM_UP + drops):
-            setting.say(f"latency: file {index + 1} of {WARM_UP + drops}")
-            time.sleep(chance.uniform(*PAUSE_SECS))
-            drop = _drop(job, table, landing, index)
-            if index >= WARM_UP:
-                found.append(drop)
-    records = RECORDS * (WARM_UP + drops)
-    expected = Found(records, sum(range(records)), WARM_UP + drops)
-    if (is_there := found_in(str(table))) != expected:
-        raise WrongResult(f"latency: expected {expected}, found {is_there}")
-    return found
+        for _ in range(WARM_UP):
+            _drop(table, landing, seen)
+            _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
+        for turn in range(drops):
+            setting.say(f"latency: file {turn + 1} of {drops}")
+            until = time.monotonic() + chance.uniform(*PAUSE_SECS)
+            _look(job, table, seen, lambda until=until: time.monotonic() >= until)  # type: ignore[misc]
+            _drop(table, landing, seen)
+        _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
+    return seen
 
 
-def _drop(job: Part, table: Path, landing: Path, index: int) -> Drop:
-    lines = event_lines(random.Random(index), RECORDS * index, RECORDS)
+def _config(folder: Path) -> Path:
+    source = {"uri": str(folder / "landing"), "schema": EVENT_SCHEMA, "settle_delay_secs": 0}
+    pipeline = {"table_uri": str(folder / "table"), "linger_secs": 3_600, "sources": {SOURCE: source}}
+    file = folder / "pipelines.yaml"
+    file.write_text(json.dumps({"pipelines": {PIPELINE: pipeline}}))
+    return file
+
+
+def _drop(table: Path, landing: Path, seen: Seen) -> None:
+    index = len(seen.dropped_ts)
+    path = f"{index:06}.ndjson.gz"
     unfinished = landing.parent / "unfinished"
-    unfinished.write_bytes(gzip.compress(b"\n".join(lines)))
-    unfinished.rename(landing / f"{index:06}.ndjson.gz")
-    info = LocalStore(landing).head(f"{index:06}.ndjson.gz")
+    unfinished.write_bytes(gzip.compress(b"\n".join(event_lines(random.Random(index), RECORDS * index, RECORDS))))
+    unfinished.rename(landing / path)
+    info = LocalStore(landing).head(path)
     assert info is not None
-    dropped_ts = time.time()
-    entry = Entry(info.key, info.size, info.etag, dropped_ts)
-    manifest_of(str(table)).append([entry], writer_id="collector", now_ts=dropped_ts)
-    visible_ts = _visible(job, table, index)
-    said: dict[str, dict[str, Any]] = {}
-    while "batch_committed" not in said:
-        event = job.events.get(timeout=LOST_AFTER_SECS)
-        said[event["event"]] = event
-    planned_ts, read_ts, done_ts = (
-        datetime.fromisoformat(said[name]["ts"]).timestamp()
-        for name in ("batch_planned", "batch_read", "batch_committed")
-    )
-    parts = said["batch_committed"].get("secs") or {}
-    return Drop(planned_ts - dropped_ts, read_ts - planned_ts, visible_ts - read_ts, done_ts - visible_ts, parts)
+    now_ts = seen.dropped_ts[path] = time.time()
+    entry = Entry(info.key, info.size, info.etag, now_ts)
+    manifest_of(str(table)).append([entry], writer_id="collector", now_ts=now_ts)
 
 
-def _visible(job: Part, table: Path, sequence: int) -> float:
-    """When the commit of this sequence was in the log; its name appears complete. Raises ContenderFailed."""
-    deadline, seen = time.monotonic() + LOST_AFTER_SECS, set[str]()
-    while time.monotonic() < deadline and job.ended is None:
-        now_ts = time.time()
-        for file in sorted((table / "_delta_log").glob("0*.json"), reverse=True):
-            if file.name in seen:
-                break
-            seen.add(file.name)
-            if parse_commit(int(file.stem), file.read_bytes()).txns.get(APP_ID) == sequence:
-                return now_ts
+def _look(job: Part, table: Path, seen: Seen, done: Callable[[], bool]) -> None:
+    """Note what appears in the log and what the job says. Raises ContenderFailed when nothing does for long."""
+    deadline = time.monotonic() + LOST_AFTER_SECS
+    while not done():
+        _look_at_log(table, seen)
+        with suppress(Empty):
+            while True:
+                _note(job.events.get_nowait(), seen)
+                deadline = time.monotonic() + LOST_AFTER_SECS
+        if job.ended is not None or time.monotonic() > deadline:
+            said = (table.parent / "job.log").read_text()[-3000:]
+            raise ContenderFailed(f"latency: nothing happened for {LOST_AFTER_SECS:g} s; exit {job.ended}:\n{said}")
         time.sleep(POLL_SECS)
-    said = (table.parent / "job.log").read_text()[-3000:]
-    raise ContenderFailed(f"file {sequence} was not visible within {LOST_AFTER_SECS:g} s; exit {job.ended}:\n{said}")
+
+
+def _look_at_log(table: Path, seen: Seen) -> None:
+    """Commits are numbered without gaps, and appear complete."""
+    now_ts, log = time.time(), table / "_delta_log"
+    version = len(seen.visible_ts)
+    while (file := log / f"{version:020d}.json").exists():
+        sequence = parse_commit(version, file.read_bytes()).txns.get(APP_ID, -1)
+        if sequence != version:
+            raise WrongResult(f"latency: expected commit {version} to be the job's, found sequence {sequence}")
+        seen.visible_ts[sequence] = now_ts
+        version += 1
+
+
+def _note(event: Mapping[str, Any], seen: Seen) -> None:
+    name = event["event"]
+    if name in ("batch_planned", "batch_read"):
+        seen.said_ts.setdefault(name, {})[event["sequence"]] = datetime.fromisoformat(event["ts"]).timestamp()
+    elif name == "batch_committed":
+        seen.parts[event["sequence"]] = event.get("secs") or {}
+        seen.committed += event["files"]
