@@ -1,5 +1,6 @@
 """Batch planning: which entries of the manifest the next Delta commit takes. No I/O, no clock."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -98,10 +99,13 @@ def classify(entry: Entry, settling: Settling, rules: Rules, *, in_batch: bool) 
         return Fate.SUSPECT if settling.may_be_forgotten(partition) else Fate.INGEST
     if name > watermark:
         return Fate.INGEST
+    return Fate.SETTLED if entry.event_ts < seen_before_ts(settling, rules) else Fate.SUSPECT
+
+
+def seen_before_ts(settling: Settling, rules: Rules) -> float:
+    """Of what came before this time, a late sweep has seen all that lies at or below a watermark."""
     late = settling.late_swept_ts
-    if late is not None and entry.event_ts < late - rules.late_overlap_secs:
-        return Fate.SETTLED
-    return Fate.SUSPECT
+    return -math.inf if late is None else late - rules.late_overlap_secs
 
 
 @dataclass(slots=True)
@@ -129,15 +133,28 @@ class _Draft:
 
     def take(self, item: Unconsumed) -> None:
         """Consume the segment, or as much of it as the batch has room for."""
-        for index in range(item.first_entry, len(item.segment.entries)):
-            if not self._take_entry(item.segment.entries[index]):
+        entries, seen_ts = item.segment.entries, seen_before_ts(self.settling, self.rules)
+        for index in range(item.first_entry, len(entries)):
+            entry = entries[index]
+            if entry.event_ts < seen_ts and self._is_settled(entry):
+                self.settled += 1
+            elif not self._take_entry(entry):
                 if index > item.first_entry:  # else the position stays behind the segment before
                     self.position = item.position_at(index)
                 return
-        self.position = item.position_at(len(item.segment.entries))
+        self.position = item.position_at(len(entries))
         self.segments += 1
         if item.segment.sweep is not None and item.marks_hold:
             self.settling.apply(item.segment.sweep)
+
+    def _is_settled(self, entry: Entry) -> bool:
+        """What `classify` says, for the many entries that a late sweep has seen; False leaves it to that."""
+        path, settling = entry.path, self.settling
+        if path in self.files or (self.suspects and (path, entry.etag) in self.suspects):
+            return False
+        partition, name = split(path)
+        watermark = settling.watermarks.get(partition)
+        return watermark is not None and name <= watermark and not settling.closed(partition)
 
     def _take_entry(self, entry: Entry) -> bool:
         """False when the batch has no room for it."""

@@ -21,6 +21,8 @@ def split(path: str) -> tuple[str, str]:
     A key may begin with `/`: such a partition keeps one more `/` in front, or `/name` and `name` would share the root.
     """
     folder, slash, name = path.rpartition("/")
+    if folder and folder[0] != "/":
+        return folder, name
     return partition_of(folder + slash), name
 
 

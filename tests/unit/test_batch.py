@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blizzard.batch import (
@@ -367,6 +367,50 @@ def test_every_entry_is_taken_counted_or_behind_the_position(drawn: Drawn, state
 def test_the_same_inputs_give_the_same_batch(drawn: Drawn, state: Checkpoint, by: Rules) -> None:
     manifest = as_manifest(drawn)
     assert plan(state, manifest, by) == plan(state, manifest, by)
+
+
+entries_anywhere = st.lists(
+    st.builds(
+        Entry,
+        path=st.sampled_from(["date=1/m", "date=5/m", "date=5/n", "undated/m", "m"]),
+        size=st.just(10),
+        etag=st.sampled_from(["e1", "e2"]),
+        event_ts=st.sampled_from([NOW, LATE, OLD]),
+        found_by=st.sampled_from(FoundBy),
+    ),
+    max_size=12,
+)
+states_anywhere = st.builds(
+    checkpoint,
+    watermarks=st.dictionaries(st.sampled_from(["date=1", "date=5", "undated", ""]), st.sampled_from("lmn")),
+    files=st.dictionaries(st.sampled_from(["date=5/m", "date=1/n", "m"]), st.just(FINISHED)),
+    closed_through=st.sampled_from([None, "date=1"]),
+    late_swept_ts=st.sampled_from([None, NOW + OVERLAP, NOW + OVERLAP + 1, NOW + 9 * OVERLAP]),
+)
+
+
+@settings(max_examples=400)
+@given(entries_anywhere, states_anywhere, st.sampled_from(OnOverwrite))
+def test_a_batch_counts_each_entry_by_its_fate(
+    drawn: list[Entry], state: Checkpoint, on_overwrite: OnOverwrite
+) -> None:
+    by = rules(on_overwrite=on_overwrite)
+    settling = Settling.of(state, dated_folder)
+    files: set[str] = set()
+    suspects: set[tuple[str, str]] = set()
+    counted = dict.fromkeys(Fate, 0)
+    for item in drawn:
+        in_batch = item.path in files or (item.path, item.etag) in suspects
+        fate = classify(item, settling, by, in_batch=in_batch)
+        counted[fate] += 1
+        if fate is Fate.INGEST:
+            files.add(item.path)
+        if fate is Fate.SUSPECT:
+            suspects.add((item.path, item.etag))
+    batch = plan(state, manifest_of(drawn), by)
+    assert set(taken(batch)) == files
+    assert {(item.path, item.etag) for item in batch.suspects} == suspects
+    assert (batch.settled, batch.duplicates) == (counted[Fate.SETTLED], counted[Fate.DUPLICATE])
 
 
 @dataclass
