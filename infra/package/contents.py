@@ -27,7 +27,7 @@ AWS_SERVICES_OF_JOB = frozenset({"s3", "sts", "sso", "sso-oidc"})
 """S3, and where credentials come from. The 400 other descriptions that botocore brings would be more than half of the
 archive, which each worker of each run has to fetch and unpack."""
 UNUSED_BY_JOB = re.compile(
-    r"pyarrow/(?:tests|include|includes|src)/|pyarrow/(?:libarrow_|_)?(?:flight|substrait|s3|s3fs)\b|pyarrow/.*\.(?:pyx|pxd|pxi)$"
+    r"pyarrow/(?:tests|include|includes|src)/|pyarrow/(?:libarrow_|_)(?:flight|s3|s3fs)\b|pyarrow/.*\.(?:pyx|pxd|pxi)$"
 )
 """Parts of pyarrow for other purposes: a third of it."""
 FUNCTION_PACKAGES = frozenset({"aws-lambda-powertools"})
