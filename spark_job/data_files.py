@@ -1,9 +1,8 @@
 """The table's Parquet files, written by tasks before any commit names them."""
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -40,13 +39,6 @@ class DataFile:
     stats: str
     """Delta's statistics, as JSON text."""
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        return cls(**json.loads(text))
-
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
@@ -60,15 +52,11 @@ class TableLayout:
     string_prefix_chars: int
     target_file_bytes: int
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        found = json.loads(text)
-        for name in ("partition_by", "stats_columns"):
-            found[name] = tuple(found[name])
-        return cls(**found)
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """What `asdict` gave, after a journey as JSON."""
+        tuples = {name: tuple(document[name]) for name in ("partition_by", "stats_columns")}
+        return cls(**{**document, **tuples})
 
 
 class DataFileWriter:

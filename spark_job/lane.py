@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from blizzard.errors import BlizzardError
 from spark_job.data_files import DataFile, DataFileWriter
@@ -64,7 +66,7 @@ def _values(texts: Sequence[str]) -> pa.RecordBatch:
 
 @dataclass(slots=True)
 class Left:
-    """Lines that the fast parser did not take, as Arrow batches of `columns`."""
+    """Lines that the fast parser did not take, as Arrow batches of `left_type`."""
 
     partition_columns: int
     count: int = 0
@@ -88,7 +90,7 @@ class Left:
 
     def take(self, report: str | None = None) -> pa.RecordBatch:
         """What has come together, and a row of its own for the report."""
-        schema = left_schema(self.partition_columns)
+        schema = pa.schema(to_arrow_type(left_type(self.partition_columns)))
         rows, self._rows, self._bytes = self._rows, [], 0
         if report is not None:
             rows.append(tuple(report if name == "report" else None for name in schema.names))
@@ -97,18 +99,12 @@ class Left:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def left_schema(partition_columns: int) -> pa.Schema:
-    fixed = {
-        "file": pa.string(),
-        "row": pa.int64(),
-        "etag": pa.string(),
-        "modified": pa.timestamp("us", tz="UTC"),
-        "line": pa.string(),
-        "fault": pa.string(),
-        "undecodable": pa.binary(),
-        "report": pa.string(),
-    }
-    return pa.schema([*fixed.items(), *((f"partition_{index}", pa.string()) for index in range(partition_columns))])
+def left_type(partition_columns: int) -> StructType:
+    """What tasks yield: the lines that are left, and for each task a report."""
+    types: dict[str, DataType] = {"row": LongType(), "modified": TimestampType(), "undecodable": BinaryType()}
+    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable", "report")
+    names = [*fixed, *(f"partition_{index}" for index in range(partition_columns))]
+    return StructType([StructField(name, types.get(name, StringType())) for name in names])
 
 
 @dataclass(frozen=True, slots=True)

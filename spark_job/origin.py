@@ -7,17 +7,11 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
 
-SOURCE_TYPE = pa.struct(
-    [
-        pa.field("source", pa.string()),
-        pa.field("file", pa.string()),
-        pa.field("row", pa.int64()),
-        pa.field("etag", pa.string()),
-        pa.field("modified", pa.timestamp("us", tz="UTC")),
-        pa.field("sequence", pa.int64()),
-    ]
-)
+from spark_job.columns import SOURCE_COLUMN
+
+SOURCE_TYPE = to_arrow_type(SOURCE_COLUMN.dataType)
 
 _PARTITION_TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from blizzard.storage.s3_connection import S3Settings
@@ -35,17 +36,7 @@ LETTERS = StructType(
         StructField("report", StringType()),
     ]
 )
-_LETTERS = pa.schema(
-    [
-        ("file", pa.string()),
-        ("etag", pa.string()),
-        ("row", pa.int64()),
-        ("line", pa.string()),
-        ("undecodable", pa.binary()),
-        ("fault", pa.string()),
-        ("report", pa.string()),
-    ]
-)
+_LETTERS = pa.schema(to_arrow_type(LETTERS))
 
 
 def parsed(lines: DataFrame, schema: StructType, *, is_text: bool) -> DataFrame:
@@ -99,7 +90,7 @@ class SlowPath:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_writer = self.destination.opener(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
-        writer, refused = open_writer(), Counter[str]()
+        writer, refused, schema = open_writer(), Counter[str](), self.destination.arrow_schema()
         for batch in batches:
             good = pc.is_null(batch["fault"])
             letters = batch.filter(pc.invert(good))
@@ -108,13 +99,13 @@ class SlowPath:
                 columns = [letters[name] for name in _LETTERS.names[:-1]]
                 yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
             if letters.num_rows < batch.num_rows:
-                writer.write(self._rows(batch.filter(good)))
+                writer.write(self._rows(batch.filter(good), schema))
         data_files = [asdict(data_file) for data_file in writer.close()]
         report = json.dumps({"refused": refused, "data_files": data_files})
         yield pa.RecordBatch.from_pylist([{"report": report}], schema=_LETTERS)
 
-    def _rows(self, batch: pa.RecordBatch) -> pa.Table:
-        schema, origin = self.destination.arrow_schema(), self.destination.origin
+    def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+        origin = self.destination.origin
         count = batch.num_rows
         partitions = [batch[f"partition_{index}"].cast(field.type) for index, field in enumerate(origin.fields[:-1])]
         source = [

@@ -91,8 +91,8 @@ class Report:
 
 
 class TaskReader:
-    """Reads files from `store` into data files, and yields Arrow batches of `COLUMNS`: the lines that are left, and at
-    last one report. `new_writer` makes the writer of one file's rows, or of many files'."""
+    """Reads files from `store` into data files, and yields Arrow batches of `left_type`: the lines that are left, and
+    at last one report. `new_writer` makes the writer of one file's rows, or of many files'."""
 
     def __init__(
         self,

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
+from spark_job.lane import left_type
 from spark_job.map_in_arrow import map_in_arrow
 from spark_job.task import ReadSettings, TaskReader
 from spark_job.write import Destination
@@ -93,14 +93,6 @@ def one_row_each(spark: SparkSession, texts: Sequence[str]) -> DataFrame:
     spread = spark.sparkContext._jsc.parallelize(rows, len(texts))
     columns = jvm.org.apache.spark.sql.types.StructType.fromDDL("files STRING")
     return DataFrame(spark._jsparkSession.createDataFrame(spread, columns), spark)
-
-
-def left_type(partition_columns: int) -> StructType:
-    """What the source yields, as `lane.left_schema`: the lines that are left, and for each task a report."""
-    types: dict[str, DataType] = {"row": LongType(), "modified": TimestampType(), "undecodable": BinaryType()}
-    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable", "report")
-    names = [*fixed, *(f"partition_{index}" for index in range(partition_columns))]
-    return StructType([StructField(name, types.get(name, StringType())) for name in names])
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:

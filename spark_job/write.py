@@ -29,10 +29,8 @@ class Destination:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Destination":
-        layout = document["layout"]
-        for name in ("partition_by", "stats_columns"):
-            layout[name] = tuple(layout[name])
-        return cls(document["table_uri"], TableLayout(**layout), document["schema"], Origin(**document["origin"]))
+        layout, origin = TableLayout.from_document(document["layout"]), Origin(**document["origin"])
+        return cls(document["table_uri"], layout, document["schema"], origin)
 
     def record_type(self) -> StructType:
         return StructType.fromJson(json.loads(self.schema))

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -25,6 +25,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.data_files import DataFile, DataFileWriter, TableLayout
 from spark_job.table_partitions import folders
+from spark_job.task import Report
 
 PROVENANCE = pa.struct([("source", pa.string()), ("file", pa.string()), ("row", pa.int64())])
 SCHEMA = pa.schema(
@@ -147,11 +148,11 @@ def test_what_is_said_of_a_file_is_so(tables: list[tuple[list[Row], bool]]) -> N
         assert file.modified_ts == 1.5
         assert file.path.startswith(folders(file.partition_values) + "part-")
         assert file.path.endswith(".snappy.parquet")
-        assert DataFile.from_json(file.to_json()) == file
+        assert Report.from_json(Report(data_files=[file]).to_json()).data_files == [file]
 
 
 def test_layouts_travel() -> None:
-    assert TableLayout.from_json(LAYOUT.to_json()) == LAYOUT
+    assert TableLayout.from_document(json.loads(json.dumps(asdict(LAYOUT)))) == LAYOUT
 
 
 def test_files_lie_in_the_folder_of_the_layout() -> None:
