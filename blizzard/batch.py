@@ -134,9 +134,10 @@ class _Draft:
     def take(self, item: Unconsumed) -> None:
         """Consume the segment, or as much of it as the batch has room for."""
         entries, seen_ts = item.segment.entries, seen_before_ts(self.settling, self.rules)
+        marks: dict[str, str | None] = {}
         for index in range(item.first_entry, len(entries)):
             entry = entries[index]
-            if entry.event_ts < seen_ts and self._is_settled(entry):
+            if entry.event_ts < seen_ts and self._is_settled(entry, marks):
                 self.settled += 1
             elif not self._take_entry(entry):
                 if index > item.first_entry:  # else the position stays behind the segment before
@@ -147,14 +148,18 @@ class _Draft:
         if item.segment.sweep is not None and item.marks_hold:
             self.settling.apply(item.segment.sweep)
 
-    def _is_settled(self, entry: Entry) -> bool:
-        """What `classify` says, for the many entries that a late sweep has seen; False leaves it to that."""
-        path, settling = entry.path, self.settling
+    def _is_settled(self, entry: Entry, marks: dict[str, str | None]) -> bool:
+        """What `classify` says, for the many entries that a late sweep has seen; False leaves it to that. `marks` keeps
+        the watermarks of open partitions: none changes within a segment."""
+        path = entry.path
         if path in self.files or (self.suspects and (path, entry.etag) in self.suspects):
             return False
         partition, name = split(path)
-        watermark = settling.watermarks.get(partition)
-        return watermark is not None and name <= watermark and not settling.closed(partition)
+        if partition not in marks:
+            closed = self.settling.closed(partition)
+            marks[partition] = None if closed else self.settling.watermarks.get(partition)
+        watermark = marks[partition]
+        return watermark is not None and name <= watermark
 
     def _take_entry(self, entry: Entry) -> bool:
         """False when the batch has no room for it."""

@@ -41,14 +41,14 @@ class DeadLetter:
     raw: str | bytes | None = None
     retry_count: int = 0
 
-    def to_json(self, source_id: str, now_ts: float) -> str:
+    def to_json(self, source_id: str, timestamp: str) -> str:
         document: dict[str, Any] = {
             "source": source_id,
             "path": self.path,
             "etag": self.etag,
             "stage": str(self.stage),
             "error": self.error,
-            "timestamp": datetime.fromtimestamp(now_ts, UTC).isoformat(timespec="milliseconds"),
+            "timestamp": timestamp,
             "retry_count": self.retry_count,
         }
         if self.row is not None:
@@ -69,12 +69,12 @@ class DeadLetters:
         self._source_id = source_id
 
     def put_file(self, letter: DeadLetter, now_ts: float) -> None:
-        self._put(letter, "file.ndjson", [self._line(letter, now_ts)])
+        self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
 
     def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
         """Write letters that are sorted by file, then row; return how many. Bounded memory, whatever their number."""
-        written = 0
-        for first, lines in _chunks((letter, self._line(letter, now_ts)) for letter in letters):
+        written, timestamp = 0, _timestamp(now_ts)
+        for first, lines in _chunks((letter, self._line(letter, timestamp)) for letter in letters):
             self._put(first, f"records-{first.row or 0:012d}.ndjson", lines)
             written += len(lines)
         return written
@@ -95,11 +95,15 @@ class DeadLetters:
             for line in self._store.get(info.key).splitlines():
                 yield json.loads(line)
 
-    def _line(self, letter: DeadLetter, now_ts: float) -> bytes:
-        return letter.to_json(self._source_id, now_ts).encode() + b"\n"
+    def _line(self, letter: DeadLetter, timestamp: str) -> bytes:
+        return letter.to_json(self._source_id, timestamp).encode() + b"\n"
 
     def _put(self, letter: DeadLetter, name: str, lines: list[bytes]) -> None:
         self._store.put(self.folder_of(letter.path, letter.etag) + name, b"".join(lines))
+
+
+def _timestamp(now_ts: float) -> str:
+    return datetime.fromtimestamp(now_ts, UTC).isoformat(timespec="milliseconds")
 
 
 def _chunks(letters: Iterable[tuple[DeadLetter, bytes]]) -> Iterator[tuple[DeadLetter, list[bytes]]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 from isal import igzip, isal_zlib
 
 from blizzard.dead_letters import Stage
@@ -164,8 +166,17 @@ def _block(data: bytes, limits: Limits, *, first: bool, blank_lines: bool) -> Bl
         return Block(data, count)
     if are_braced(data, count):
         return Block(data, count, braced=True)
+    if not _may_hold_blank_line(data):
+        return Block(data, count)
     found = [line for line in data.split(b"\n") if line and not line.isspace()]
     return Block(b"\n".join(found), len(found))
+
+
+def _may_hold_blank_line(data: bytes) -> bool:
+    """Whether a line is empty or begins with white space."""
+    if data[:1].isspace() or data[-1:] in (b"", b"\n"):
+        return True
+    return bool(pc.match_substring_regex(pa.array([data], pa.large_binary()), r"\n[ \t\n\r\v\f]")[0].as_py())
 
 
 def are_braced(data: bytes, count: int) -> bool:

@@ -45,6 +45,11 @@ _RANGES: Mapping[type[DataType], _Range] = {
 }
 
 
+def does_not_fit(path: str, data_type: DataType) -> str:
+    """As dead letters say it."""
+    return f"{path}: the value does not fit {data_type.simpleString()}"
+
+
 def nullable_type(data_type: DataType) -> DataType:
     """The type with every NOT NULL taken out, as Delta's nested types want it."""
     return _rebuilt(data_type, lambda leaf: leaf)
@@ -88,7 +93,7 @@ def _in_value(data_type: DataType, value: Column, path: str) -> Iterator[Misfit]
         yield from _in_each(data_type.valueType, F.map_values(value), f"{path}{{}}")
     elif (limits := _RANGES.get(type(data_type))) is not None:
         inside = value.between(F.expr(limits.first), F.expr(limits.last))
-        yield Misfit(f"{path}: the value does not fit {data_type.simpleString()}", ~inside)
+        yield Misfit(does_not_fit(path, data_type), ~inside)
 
 
 def _in_each(element_type: DataType, elements: Column, path: str) -> Iterator[Misfit]:

@@ -55,70 +55,67 @@ class Isolation:
         self._empty = empty
         self._refused: dict[int, str | None] = {}
         self._fits: Callable[[Any], bool] | None = None
-        self._lines: list[bytes] = []
+        self._lines: pa.Array = pa.array([], pa.large_binary())
         """By their place among the lines that look like objects, as `_numbers` has their numbers."""
         self._numbers: Sequence[int] = ()
+        self._out: set[int] = set()
+        """Places that are left out."""
 
     def isolated(self, block: bytes) -> Isolated:
         """Of any block."""
-        body, self._numbers = self._outer_form(block)
+        self._lines, self._numbers = self._outer_form(_split(block))
+        body = block if not self._refused else _joined(self._lines).to_pybytes()
         sound = self._bounds.hold(body)
         if self._numbers and sound:
             table = self._attempt(body, len(self._numbers))
             if isinstance(table, pa.Table):
-                return Isolated(table, lambda: body.split(b"\n"), self._numbers, self._refused)
-        return self._apart(body, sound=sound)
+                return Isolated(table, self._lines.to_pylist, self._numbers, self._refused)
+        return self._apart(sound=sound)
 
     def isolated_values(self, block: bytes, count: int) -> Isolated:
         """Of a block that the reader cannot take although the outer form of its lines is right."""
         self._numbers = range(count)
-        return self._apart(block, sound=True)
+        self._lines = _split(block)
+        return self._apart(sound=True)
 
-    def _apart(self, body: bytes, *, sound: bool) -> Isolated:
-        self._lines = body.split(b"\n") if self._numbers else []
+    def _apart(self, *, sound: bool) -> Isolated:
         places = list(range(len(self._lines)))
         if not sound:
-            self._leave_out(
-                {at: reason(self._lines[at]) for at in places if not self._bounds.hold_line(self._lines[at])}
-            )
+            lines = self._lines.to_pylist()
+            self._leave_out({at: reason(lines[at]) for at in places if not self._bounds.hold_line(lines[at])})
         pieces = self._pieces(self._left(places))
         taken = [at for _, some in pieces for at in some]
         return Isolated(
             pa.concat_tables([self._empty, *(table for table, _ in pieces)]),
-            lambda: [self._lines[at] for at in taken],
+            lambda: self._lines.take(pa.array(taken, pa.int64())).to_pylist(),
             [self._numbers[at] for at in taken],
             self._refused,
         )
 
-    def _outer_form(self, block: bytes) -> tuple[bytes, Sequence[int]]:
-        """The lines that begin with { and end with }, and their numbers. Such lines are never touched one by one."""
-        if 0 in block:
-            runs = [(number, line, 1) for number, line in enumerate(block.split(b"\n"))]
-        else:
-            # Only a line feed between two braces is sure to divide two such lines.
-            runs, number, start = [], 0, 0
-            for run in block.replace(b"}\n{", b"}\0{").split(b"\n"):
-                lines = block[start : start + len(run)]
-                for piece, count in _without_odd_ends(lines, run.count(b"\0") + 1):
-                    runs.append((number, piece, count))
-                    number += count
-                start += len(run) + 1
-        good: list[bytes] = []
-        numbers: list[int] = []
-        for number, run, count in runs:
-            bare = run if run[0] == 123 and run[-1] == 125 else run.strip(_BLANKS)
+    def _outer_form(self, lines: pa.Array) -> tuple[pa.Array, Sequence[int]]:
+        """The lines that begin with { and end with }, and their numbers; such lines are not touched one by one."""
+        braced = pc.and_(pc.starts_with(lines, b"{"), pc.ends_with(lines, b"}"))
+        wanted = list[int]()
+        for number in pc.indices_nonzero(pc.invert(braced)).to_pylist():
+            line = lines[number].as_py()
+            bare = line.strip(_BLANKS)
             if bare.startswith(b"{") and bare.endswith(b"}"):
-                good.append(run)
-                numbers += range(number, number + count)
+                wanted.append(number)
             else:
-                self._refused[number] = reason(run)
-        return b"\n".join(good), numbers
+                self._refused[number] = reason(line)
+        if not self._refused:
+            return lines, range(len(lines))
+        keep = pc.indices_nonzero(braced)
+        if wanted:
+            keep = pa.concat_arrays([keep, pa.array(wanted, keep.type)]).sort()
+        return lines.take(keep), keep.to_pylist()
 
     def _leave_out(self, reasons: Mapping[int, str | None]) -> None:
         self._refused.update((self._numbers[at], why) for at, why in reasons.items())
+        self._out |= reasons.keys()
 
-    def _left(self, places: Sequence[int]) -> list[int]:
-        return [at for at in places if self._numbers[at] not in self._refused]
+    def _left(self, places: list[int]) -> list[int]:
+        return [at for at in places if at not in self._out] if self._out else places
 
     def _attempt(self, text: pa.Buffer | bytes, count: int) -> "pa.Table | ReadFailed":
         """Two objects on one line are a failure without a row."""
@@ -128,8 +125,12 @@ class Isolation:
             return failed
         return table if table.num_rows == count else ReadFailed(None)
 
-    def _text(self, places: Sequence[int]) -> bytes:
-        return b"\n".join([self._lines[at] for at in places])
+    def _line(self, at: int) -> bytes:
+        line: bytes = self._lines[at].as_py()
+        return line
+
+    def _at(self, places: Sequence[int]) -> pa.Array:
+        return self._lines if len(places) == len(self._lines) else self._lines.take(pa.array(places, pa.int64()))
 
     def _pieces(self, places: list[int]) -> list[tuple[pa.Table, list[int]]]:
         """Tables and what they were made of, in order."""
@@ -144,7 +145,8 @@ class Isolation:
     def _by_rows(self, places: list[int]) -> tuple[list[tuple[pa.Table, list[int]]], list[int]]:
         """Leave out, one by one, the lines that the reader stops at, while these are rare. Gives what it took, and what
         is not decided."""
-        text = pa.py_buffer(self._text(places))
+        lines = self._at(places)
+        text = _joined(lines)
         starts: list[int] = []
         stops: list[int] = []
         while len(stops) < _ATTEMPTS or stops[-1] > len(stops) * _RARE:
@@ -153,16 +155,16 @@ class Isolation:
             tail = self._attempt(text.slice(min(begin, text.size)), len(places) - first)
             if isinstance(tail, pa.Table):
                 passed = self._left(places[:first])
-                head = self._attempt(self._text(passed), len(passed))
+                head = self._attempt(_joined(self._at(passed)), len(passed))
                 if isinstance(head, pa.Table):
                     return [(head, passed), (tail, places[first:])], []
                 break
             if tail.row is None or first + tail.row >= len(places):
                 break
             stop = self._culprit(places, first, first + tail.row)
-            starts = starts or [0, *accumulate(len(self._lines[at]) + 1 for at in places)]
+            starts = starts or [0, *accumulate(size + 1 for size in pc.binary_length(lines).to_pylist())]
             stops.append(stop)
-            self._leave_out({places[stop]: reason(self._lines[places[stop]])})
+            self._leave_out({places[stop]: reason(self._line(places[stop]))})
         return [], self._left(places)
 
     def _culprit(self, places: Sequence[int], first: int, stop: int) -> int:
@@ -176,27 +178,27 @@ class Isolation:
         pieces = []
         for start in range(0, len(places), size):
             chunk = places[start : start + size]
-            table = self._attempt(self._text(chunk), len(chunk))
+            table = self._attempt(_joined(self._at(chunk)), len(chunk))
             if isinstance(table, pa.Table):
                 pieces.append((table, chunk))
             elif len(chunk) > _LAST_CHUNK_LINES:
                 pieces += self._in_chunks(chunk, size // 4)
             else:
-                self._leave_out({at: reason(self._lines[at]) for at in chunk})
+                self._leave_out({at: reason(self._line(at)) for at in chunk})
         return pieces
 
     def _leave_out_suspects(self, places: Sequence[int]) -> None:
         """All at once what has a value of another kind than its column's. Lines that merely look like it go too when
         they are few, or when hardly any of a sample fits."""
         pattern = of_another_kind(self._schema, self._styles)
-        found = pc.match_substring_regex(pa.array([self._lines[at] for at in places], pa.binary()), pattern)
+        found = pc.match_substring_regex(self._at(places), pattern)
         suspects = [places[at] for at in pc.indices_nonzero(found).to_pylist()]
         if len(suspects) > _FEW * len(places):
             sample = suspects[:: max(1, len(suspects) // _SAMPLE)]
             if len(self._misfits(sample)) < (1 - _FEW) * len(sample):
                 self._leave_out(self._misfits(suspects))
                 return
-        self._leave_out({at: reason(self._lines[at]) for at in suspects})
+        self._leave_out({at: reason(self._line(at)) for at in suspects})
 
     def _misfits(self, places: Sequence[int]) -> dict[int, str | None]:
         """Which of these lines do not fit as far as can be seen, and why they are dead if that is sure."""
@@ -204,24 +206,21 @@ class Isolation:
         found: dict[int, str | None] = {}
         for at in places:
             try:
-                if not self._fits(without_doubles(self._lines[at])):
+                if not self._fits(without_doubles(self._line(at))):
                     found[at] = None
             except (Misfit, orjson.JSONDecodeError):
-                found[at] = reason(self._lines[at])
+                found[at] = reason(self._line(at))
         return found
 
 
-def _without_odd_ends(lines: bytes, count: int) -> list[tuple[bytes, int]]:
-    """`count` lines of which only the first may begin, and only the last may end, without its brace: those apart."""
-    pieces = []
-    if count > 1 and lines[0] != 123:
-        odd, _, lines = lines.partition(b"\n")
-        pieces.append((odd, 1))
-        count -= 1
-    if count > 1 and lines[-1] != 125:
-        lines, _, odd = lines.rpartition(b"\n")
-        return [*pieces, (lines, count - 1), (odd, 1)]
-    return [*pieces, (lines, count)]
+def _split(block: bytes) -> pa.Array:
+    return pc.split_pattern(pa.array([block], pa.large_binary()), b"\n").values
+
+
+def _joined(lines: pa.Array) -> pa.Buffer:
+    """Divided by line feeds."""
+    together = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    return pc.binary_join(together, pa.scalar(b"\n", pa.large_binary()))[0].as_buffer()
 
 
 def reason(line: bytes) -> str | None:

@@ -135,6 +135,7 @@ def _engine(
         source_id=identity.source_id,
         layout=table.layout,
         layout_reason=lambda: table.layout_reason,
+        staging=table.staging,
         dead_letters=DeadLetters(state, identity.state_prefix, identity.source_id),
         clock=time.time,
         log=log,

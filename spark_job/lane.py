@@ -2,17 +2,16 @@
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from types import TracebackType
 from typing import Protocol, Self
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from blizzard.errors import BlizzardError
@@ -50,59 +49,91 @@ class TextParser:
             return self._line_by_line(block.split(b"\n"))
 
     def _line_by_line(self, lines: Sequence[bytes]) -> Parsed:
-        texts, numbers, refused = [], [], []
+        texts, numbers, refused, undecodable = [], [], [], []
         for number, line in enumerate(lines):
             try:
                 texts.append(line.decode())
                 numbers.append(number)
             except UnicodeDecodeError as error:
                 refused.append((number, f"not UTF-8 at byte {error.start}: {error.reason}"))
-        return Parsed(_values(texts), numbers, refused)
+                undecodable.append(line)
+        return Parsed(_values(texts), numbers, refused, undecodable)
 
 
 def _values(texts: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["value"])
 
 
-@dataclass(slots=True)
 class Left:
-    """Lines that the fast parser did not take, as Arrow batches of `left_type`."""
+    """Lines that the fast parser did not take, on their way into files of `schema`. `new_writer` makes what writes
+    them; it is not asked for one if there are no lines.
 
-    partition_columns: int
-    count: int = 0
-    """Of all that were ever added."""
-    _rows: list[tuple[object, ...]] = field(default_factory=list)
-    _bytes: int = 0
+    At the end of its `with` block, whatever was not finished is discarded.
+    """
+
+    def __init__(self, schema: pa.Schema, new_writer: Callable[[], DataFileWriter]) -> None:
+        self._schema = schema
+        self._new_writer = new_writer
+        self._writer: DataFileWriter | None = None
+        self._rows: list[tuple[object, ...]] = []
+        self._bytes = 0
+        self.total_bytes = 0
+        """Of all lines that ever came."""
+        self.undecided = 0
+        """Lines that Spark has to parse; the others are refused already."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._writer is not None:
+            with suppress(BlizzardError):  # a file that stays is removed with the leftovers
+                self._writer.discard()
 
     def add(self, run: Run, row: int, line: bytes, fault: str | None) -> None:
+        """Raises CannotWriteError."""
         try:
             text, undecodable = line.decode(), None
         except UnicodeDecodeError:
             text, undecodable = None, line
         modified = datetime.fromtimestamp(run.modified_ts, UTC)
-        self._rows.append((run.path, row, run.etag, modified, text, fault, undecodable, None, *run.partitions))
+        self._rows.append((run.path, row, run.etag, modified, text, fault, undecodable, *run.partitions))
         self._bytes += len(line)
-        self.count += 1
+        self.total_bytes += len(line)
+        self.undecided += fault is None
+        if len(self._rows) >= LEFT_ROWS or self._bytes >= LEFT_BYTES:
+            self._write()
 
-    @property
-    def full(self) -> bool:
-        return len(self._rows) >= LEFT_ROWS or self._bytes >= LEFT_BYTES
+    def finish(self) -> list[DataFile]:
+        """Raises CannotWriteError."""
+        if self._rows:
+            self._write()
+        if self._writer is None:
+            return []
+        try:
+            files = self._writer.close()
+        except BlizzardError as error:
+            raise CannotWriteError(str(error)) from error
+        self._writer = None
+        return files
 
-    def take(self, report: str | None = None) -> pa.RecordBatch:
-        """What has come together, and a row of its own for the report."""
-        schema = pa.schema(to_arrow_type(left_type(self.partition_columns)))
+    def _write(self) -> None:
         rows, self._rows, self._bytes = self._rows, [], 0
-        if report is not None:
-            rows.append(tuple(report if name == "report" else None for name in schema.names))
-        columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
+        try:
+            if self._writer is None:
+                self._writer = self._new_writer()
+            self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
+        except BlizzardError as error:
+            raise CannotWriteError(str(error)) from error
 
 
 def left_type(partition_columns: int) -> StructType:
-    """What tasks yield: the lines that are left, and for each task a report."""
+    """Lines that are left. `fault`: why one is refused already; null: Spark's parser decides. `undecodable` has the
+    bytes of one that is no UTF-8, instead of `line`."""
     types: dict[str, DataType] = {"row": LongType(), "modified": TimestampType(), "undecodable": BinaryType()}
-    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable", "report")
+    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable")
     names = [*fixed, *(f"partition_{index}" for index in range(partition_columns))]
     return StructType([StructField(name, types.get(name, StringType())) for name in names])
 
@@ -182,7 +213,7 @@ class Lane:
         parsed = self._parser.parse(block, braced=braced)
         columns = [*parsed.records.columns, *self._origin.columns(runs, parsed.lines)]
         names = [*parsed.records.schema.names, *(field.name for field in self._origin.fields)]
-        return _Made(pa.Table.from_arrays(columns, names=names), _left(runs, block, parsed.refused))
+        return _Made(pa.Table.from_arrays(columns, names=names), _left(runs, parsed))
 
     def _write(self, made: _Made) -> None:
         for run, row, line, fault in made.left:
@@ -195,15 +226,10 @@ class Lane:
             raise CannotWriteError(str(error)) from error
 
 
-def _left(
-    runs: Sequence[Run], block: bytes, refused: Sequence[tuple[int, str | None]]
-) -> list[tuple[Run, int, bytes, str | None]]:
-    if not refused:
-        return []
-    lines = block.split(b"\n")
+def _left(runs: Sequence[Run], parsed: Parsed) -> list[tuple[Run, int, bytes, str | None]]:
     starts = list(accumulate((run.count for run in runs[:-1]), initial=0))
     found = []
-    for number, fault in refused:
+    for (number, fault), text in zip(parsed.refused, parsed.texts, strict=True):
         which = bisect_right(starts, number) - 1
-        found.append((runs[which], runs[which].first_row + number - starts[which], lines[number], fault))
+        found.append((runs[which], runs[which].first_row + number - starts[which], text, fault))
     return found

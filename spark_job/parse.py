@@ -18,6 +18,7 @@ from spark_job.json_bounds import Bounds
 from spark_job.json_maps import MapColumns, stand_in
 from spark_job.json_objects import holds_map, styled, styles_of
 from spark_job.json_read import JsonReader, ReadFailed
+from spark_job.wrong_kind import wrong_kind
 
 # Enough to see how times and decimals are written, though some lines have null.
 _LOOK_AT_LINES = 20
@@ -35,6 +36,8 @@ class Parsed:
     """Which line each record is; None: all of them, in order."""
     refused: Sequence[tuple[int, str | None]]
     """The other lines, and why each is surely dead; None for a JSON object of which Spark's `from_json` decides."""
+    texts: Sequence[bytes] = ()
+    """The refused lines themselves."""
 
 
 class FastParser:
@@ -71,11 +74,17 @@ class FastParser:
         `braced`: their number, from whoever knows already that each begins with { and ends with }.
         """
         parsed = self._parsed(block, braced)
-        if not self._holds_decimal or all(why is not None for _, why in parsed.refused):
+        if not parsed.refused:
             return parsed
         lines = block.split(b"\n")
-        refused = [(number, why or endless(lines[number], self._columns)) for number, why in parsed.refused]
-        return replace(parsed, refused=refused)
+        texts = [lines[number] for number, _ in parsed.refused]
+        whys = [why or self._why(text) for (_, why), text in zip(parsed.refused, texts, strict=True)]
+        numbers = [number for number, _ in parsed.refused]
+        return replace(parsed, refused=[*zip(numbers, whys, strict=True)], texts=texts)
+
+    def _why(self, line: bytes) -> str | None:
+        """Why Spark shall not be asked about a JSON object; None if it shall."""
+        return (endless(line, self._columns) if self._holds_decimal else None) or wrong_kind(line, self._columns)
 
     def _parsed(self, block: bytes, braced: int | None) -> Parsed:
         if not block:

@@ -1,17 +1,15 @@
 """The reader: Spark tasks that write data files, and Spark's own `from_json` for the lines that they leave."""
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from blizzard.batch import PlannedFile
-from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.dead_letters import DeadLetters
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.log import Log
 from blizzard.partition import BadPartition, partition_values
@@ -19,13 +17,19 @@ from blizzard.storage.s3_connection import S3Settings
 from spark_job.data_files import DataFile, TableLayout
 from spark_job.engine import engine
 from spark_job.fetch import TaskFile
+from spark_job.lane import left_type
+from spark_job.left import Decided, DecidedBySpark, DecidedByTasks, without
 from spark_job.map_in_arrow import map_in_arrow
 from spark_job.origin import Origin
 from spark_job.ports import Outcome
 from spark_job.slow_path import LETTERS, SlowPath, parsed
+from spark_job.staging import Staging
 from spark_job.task import ReadSettings, Report
-from spark_job.tasks import Task, tasks_of
+from spark_job.tasks import Task, run_tasks
 from spark_job.write import Destination
+
+IN_MEMORY = 64 << 20
+"""Bytes of refused lines that the driver sorts itself."""
 
 
 class SparkReader:
@@ -46,6 +50,7 @@ class SparkReader:
         source_id: str,
         layout: Callable[..., TableLayout],
         layout_reason: Callable[[], str | None],
+        staging: Staging,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         log: Log,
@@ -62,6 +67,7 @@ class SparkReader:
         self._layout_reason = layout_reason
         self._reasons_told: set[str] = set()
         self._log = log
+        self._staging = staging
         self._dead_letters = dead_letters
         self._clock = clock
 
@@ -74,15 +80,17 @@ class SparkReader:
         self._tell_reason()
         schema = columns_of(self._ddl)
         origin = Origin(self._source_id, sequence, dict(self._partition_columns))
-        task = Task(self._uri, self._s3, self._settings, Destination(self._table_uri, layout, schema.json(), origin))
-        cached: list[DataFrame] = []
-        try:
-            with engine(f"reading a batch of {len(files)} files"):
-                return self._read(task, schema, [self._task_file(file) for file in files], cached)
-        except BaseException:
-            for frame in cached:
-                frame.unpersist()
-            raise
+        destination = Destination(self._table_uri, layout, self._staging.new_folder(), schema.json(), origin)
+        task = Task(self._uri, self._s3, self._settings, destination)
+        with engine(f"reading a batch of {len(files)} files"):
+            reports = run_tasks(self._spark.sparkContext, task, [self._task_file(file) for file in files])
+            decided = self._decided(task, schema, reports)
+        outcomes = [outcome for report in reports for outcome in report.outcomes]
+        data_files = [data_file for report in reports for data_file in report.data_files]
+        if decided is not None:
+            outcomes = [_with_refused(outcome, decided.refused.get(outcome.path, 0)) for outcome in outcomes]
+            data_files += decided.data_files
+        return SparkRows(outcomes, data_files, layout, decided, self._dead_letters, self._clock)
 
     def _tell_reason(self) -> None:
         """Once for each reason why what tasks write has to be written once more."""
@@ -91,37 +99,32 @@ class SparkReader:
             self._reasons_told.add(reason)
             self._log("rows_written_twice", source=self._source_id, reason=reason)
 
-    def _read(self, task: Task, schema: StructType, files: Sequence[TaskFile], cached: list[DataFrame]) -> "SparkRows":
-        lines = tasks_of(self._spark, task, files).persist(StorageLevel.MEMORY_AND_DISK)
-        cached.append(lines)
-        found = [
-            Report.from_json(row["report"]) for row in lines.where("report IS NOT NULL").select("report").collect()
-        ]
-        outcomes = [outcome for report in found for outcome in report.outcomes]
-        data_files = [data_file for report in found for data_file in report.data_files]
-        if not any(report.left for report in found):
-            return SparkRows(
-                outcomes, data_files, task.destination.layout, None, cached, self._dead_letters, self._clock
-            )
-        failed = [outcome.path for outcome in outcomes if outcome.error is not None]
-        left = lines.where("report IS NULL")
-        if failed:
-            left = left.where(~F.col("file").isin(failed))
-        letters = self._slow(task, schema, left).persist(StorageLevel.MEMORY_AND_DISK)
-        cached.append(letters)
-        refused: Counter[str] = Counter()
-        for row in letters.where("report IS NOT NULL").select("report").collect():
-            report = json.loads(row["report"])
-            refused.update(report["refused"])
-            data_files += [DataFile(**data_file) for data_file in report["data_files"]]
-        decided = [_with_refused(outcome, refused[outcome.path]) for outcome in outcomes]
-        return SparkRows(decided, data_files, task.destination.layout, letters, cached, self._dead_letters, self._clock)
+    def _decided(self, task: Task, schema: StructType, reports: Sequence[Report]) -> Decided | None:
+        """What becomes of the lines that are left, but for those of files that failed as a whole."""
+        left = [data_file for report in reports for data_file in report.left]
+        if not left:
+            return None
+        failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
+        if not any(report.undecided for report in reports) and sum(report.left_bytes for report in reports) < IN_MEMORY:
+            return DecidedByTasks(without(self._staging.table(left), failed), lambda: self._staging.remove(left))
+        return self._decided_by_spark(task, schema, left, failed)
 
-    def _slow(self, task: Task, schema: StructType, left: DataFrame) -> DataFrame:
-        """The letters of what Spark's own parser refuses, and what became of the rest in a report for each task."""
+    def _decided_by_spark(
+        self, task: Task, schema: StructType, left: Sequence[DataFile], failed: Sequence[str]
+    ) -> Decided:
+        lines = self._staging.frame(self._spark, self._table_uri, left, left_type(len(self._partition_columns)))
+        if failed:
+            lines = lines.where(~F.col("file").isin(failed))
         is_text = self._settings.format == "text"
         stage = SlowPath(task.destination, task.s3, task.settings.buffer_bytes)
-        return map_in_arrow(parsed(left, schema, is_text=is_text), stage, LETTERS)
+        letters = map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS)
+        decided = DecidedBySpark(letters.persist(StorageLevel.MEMORY_AND_DISK), lambda: self._staging.remove(left))
+        try:
+            decided.decide()
+        except BaseException:
+            decided.release()
+            raise
+        return decided
 
     def _task_file(self, file: PlannedFile) -> TaskFile:
         task_file = TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag)
@@ -144,8 +147,7 @@ class SparkRows:
         outcomes: Sequence[Outcome],
         data_files: Sequence[DataFile],
         layout: TableLayout,
-        letters: DataFrame | None,
-        cached: Sequence[DataFrame],
+        decided: Decided | None,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
     ) -> None:
@@ -154,33 +156,26 @@ class SparkRows:
         ]
         self.data_files = data_files
         self.layout = layout
-        self._letters = letters
-        self._cached = cached
+        self._decided = decided
         self._dead_letters = dead_letters
         self._clock = clock
 
     def put_dead_records(self) -> None:
-        """Raises RetryableError when Spark lost what it had read, and a file has other records to refuse now."""
-        if self._letters is None:
+        """Raises RetryableError when Spark lost what it had decided, and decides otherwise now."""
+        if self._decided is None:
             return
         with engine("collecting the refused records"):
-            refused = self._letters.where("report IS NULL").sort("file", "row").toLocalIterator()
-            written = self._dead_letters.put_records((_letter(row) for row in refused), self._clock())
+            written = self._dead_letters.put_records(self._decided.letters(), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(
-                f"expected {expected} refused records, found {written}: a file gave another outcome when it was read "
-                "again; the batch is thrown away and planned anew"
+                f"expected {expected} refused records, found {written}: the same lines gave another outcome when they "
+                "were parsed again; the batch is thrown away and planned anew"
             )
 
     def release(self) -> None:
-        for frame in self._cached:
-            frame.unpersist()
-
-
-def _letter(row: Row) -> DeadLetter:
-    raw = bytes(row["undecodable"]) if row["undecodable"] is not None else row["line"]
-    return DeadLetter(row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"], raw)
+        if self._decided is not None:
+            self._decided.release()
 
 
 def columns_of(ddl: str) -> StructType:

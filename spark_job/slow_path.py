@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.fit import misfits, nullable_type, parsing_type
+from spark_job.fit import does_not_fit, misfits, nullable_type, parsing_type
 from spark_job.write import Destination
 
 CORRUPT = "_blizzard_corrupt"
@@ -63,7 +63,7 @@ def _which_column(schema: StructType) -> Column:
     checks = []
     for field in schema.fields:
         alone = F.from_json("line", _with_corrupt([field]), PARSING)
-        text = f"{field.name}: the value does not fit {field.dataType.simpleString()}"
+        text = does_not_fit(field.name, field.dataType)
         checks.append(F.when(alone[CORRUPT].isNotNull(), F.lit(text)))
     return F.coalesce(*checks, F.lit("the record does not fit the schema"))
 

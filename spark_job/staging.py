@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -40,6 +42,10 @@ class Staging:
         """Their rows; a file that is gone or torn is an error, whatever the session says."""
         paths = [_without_glob(f"{table_uri.rstrip('/')}/{file.path}") for file in files]
         return spark.read.schema(schema).options(ignoreMissingFiles=False, ignoreCorruptFiles=False).parquet(*paths)
+
+    def table(self, files: Sequence[DataFile]) -> pa.Table:
+        """Their rows, in memory. Raises NotFound, or what storage has against it."""
+        return pa.concat_tables(pq.read_table(pa.BufferReader(self._store.get(file.path))) for file in files)
 
     def remove(self, files: Sequence[DataFile]) -> None:
         """Their rows are in the table, so what is left costs space and nothing else: `remove_leftovers` comes back."""

@@ -60,7 +60,7 @@ class DeltaSourceTable:
         self._partition_by = tuple(partition_by)
         self._target_file_bytes = target_file_bytes
         prefix = state_prefix or f"_blizzard/{source_id.replace(':', '_')}"
-        self._staging = Staging(store, prefix, clock=clock, new_id=new_id)
+        self.staging = Staging(store, prefix, clock=clock, new_id=new_id)
         self.layout_reason: str | None = None
         """Why the last `layout` is for Spark's writer; None: the commit adopts the files as they are."""
 
@@ -155,7 +155,7 @@ class DeltaSourceTable:
         if self.newest_version() >= 0:
             with engine(f"preparing table {self._uri}"):
                 self._begin()
-            self._staging.remove_leftovers()
+            self.staging.remove_leftovers()
 
     def layout(self, *, staged: bool = False) -> TableLayout:
         """How tasks shall write the rows of the next commit. `staged`: for `replace`.
@@ -168,7 +168,7 @@ class DeltaSourceTable:
             return direct
         if staged:
             self.layout_reason = REPLACING
-        return TableLayout(self._staging.new_folder(), (), (), 0, self._target_file_bytes)
+        return TableLayout(self.staging.new_folder(), (), (), 0, self._target_file_bytes)
 
     def _direct_layout(self) -> TableLayout | None:
         self.layout_reason = self._incapable
@@ -273,21 +273,21 @@ class DeltaSourceTable:
     def _append_staged(self, rows: WrittenRows, sequence: int, user_metadata: str) -> None:
         self.prepare()  # another source may have made the table since the batch was planned, with its own columns
         self._save(self._staged(rows).write.format("delta").mode("append"), sequence, user_metadata)
-        self._staging.remove(rows.data_files)
+        self.staging.remove(rows.data_files)
 
     def replace(self, rows: WrittenRows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         files = ", ".join(literal(path) for path in sorted(paths))
         predicate = f"_source.source = {literal(self._source_id)} AND _source.file IN ({files})"
         writer = self._staged(rows).write.format("delta").mode("overwrite").option("replaceWhere", predicate)
         self._save(writer, sequence, user_metadata)
-        self._staging.remove(rows.data_files)
+        self.staging.remove(rows.data_files)
 
     def _staged(self, rows: WrittenRows | None) -> DataFrame:
         schema = nullable(self._wanted)
         if rows is None or not rows.data_files:
             return self._spark.createDataFrame([], schema)
         with engine("reading the staged rows"):
-            return self._staging.frame(self._spark, self._uri, rows.data_files, schema)
+            return self.staging.frame(self._spark, self._uri, rows.data_files, schema)
 
     def _save(self, writer: DataFrameWriter, sequence: int, user_metadata: str) -> None:
         """By Delta's public writer, which skips a sequence that the table has seen."""

@@ -1,11 +1,11 @@
 """What one Spark task does: its files, one after the other, into data files of the table. What the fast parser leaves
-comes out as lines, for Spark's own parser."""
+goes to files of its own, for Spark's own parser."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -35,9 +35,6 @@ from spark_job.fetch import FetchAhead, Opening, TaskFile, openings
 from spark_job.lane import Lane, Left, Parser
 from spark_job.origin import Origin, Run
 from spark_job.ports import Outcome, Trouble
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 REMOTE_THREADS = 64
 MOST_PARSERS = 4
@@ -74,8 +71,12 @@ class Report:
 
     outcomes: list[Outcome] = field(default_factory=list)
     data_files: list[DataFile] = field(default_factory=list)
-    left: int = 0
-    """Lines that Spark has to parse, or that are refused already."""
+    left: list[DataFile] = field(default_factory=list)
+    """What holds the lines that are refused already or that Spark has to parse (`left_type`)."""
+    left_bytes: int = 0
+    """Of these lines."""
+    undecided: int = 0
+    """Lines that Spark has to parse."""
 
     def to_json(self) -> str:
         return orjson.dumps(self).decode()
@@ -86,13 +87,15 @@ class Report:
         return cls(
             [_outcome_of(outcome) for outcome in document["outcomes"]],
             [DataFile(**data_file) for data_file in document["data_files"]],
-            document["left"],
+            [DataFile(**data_file) for data_file in document["left"]],
+            document["left_bytes"],
+            document["undecided"],
         )
 
 
 class TaskReader:
-    """Reads files from `store` into data files, and yields Arrow batches of `left_type`: the lines that are left, and
-    at last one report. `new_writer` makes the writer of one file's rows, or of many files'."""
+    """Reads files from `store` into data files; the lines that are left go to `left`. `new_writer` makes the writer of
+    one file's rows, or of many files'."""
 
     def __init__(
         self,
@@ -101,6 +104,7 @@ class TaskReader:
         parser: Parser,
         origin: Origin,
         new_writer: Callable[[], DataFileWriter],
+        left: Left,
         *,
         remote: bool,
         parsers: int = 1,
@@ -112,26 +116,25 @@ class TaskReader:
         self._new_writer = new_writer
         self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
         self._parsers = min(parsers, MOST_PARSERS)
-        self._left = Left(len(origin.partition_columns))
+        self._left = left
         self._report = Report()
         self._outage: StorageUnavailable | None = None
 
-    def batches(self, files: Sequence[TaskFile]) -> "Iterator[pa.RecordBatch]":
-        with ExitStack() as stack:
-            shared = stack.enter_context(self._lane())
+    def read(self, files: Sequence[TaskFile]) -> Report:
+        """Raises CannotWriteError; then nothing that was written stays, as far as storage allows."""
+        with self._left, self._lane() as shared:
             for opening in openings(self._store, files, self._ahead):
-                for _ in self._read_file(opening, shared):
-                    if self._left.full:
-                        yield self._left.take()
+                self._report.outcomes.append(self._outcome(opening, shared))
             self._report.data_files += shared.finish()
-        self._report.left = self._left.count
-        yield self._left.take(self._report.to_json())
+            self._report.left = self._left.finish()
+            self._report.left_bytes, self._report.undecided = self._left.total_bytes, self._left.undecided
+        return self._report
 
     def _lane(self, pool: ThreadPoolExecutor | None = None) -> Lane:
         return Lane(self._parser, self._origin, self._new_writer(), self._left, pool)
 
-    def _read_file(self, opening: Opening, shared: Lane) -> Iterator[None]:
-        """Hand the file's records on, yielding after each block, and note its outcome."""
+    def _outcome(self, opening: Opening, shared: Lane) -> Outcome:
+        """Hand the file's records on, and say what became of it."""
         progress = Progress(opening.file)
         with ExitStack() as stack:
             file = _FileRecords(self, progress, shared, stack)
@@ -143,17 +146,14 @@ class TaskReader:
                 _check_wanted(opening.file, reader.info)
                 for block, first_row in self._records(reader, progress):
                     file.add(block, first_row)
-                    yield
                 self._report.data_files += file.finish()
-                outcome = progress.outcome()
+                return progress.outcome()
             except FileFault as fault:
-                outcome = progress.outcome(fault.stage, fault.reason)
+                return progress.outcome(fault.stage, fault.reason)
             except BlizzardError as error:
                 # The batch is lost to an outage already: no other file has to run through all its retries, too.
                 self._outage = error if isinstance(error, StorageUnavailable) else None
-                outcome = progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
-        self._report.outcomes.append(outcome)
-        yield
+                return progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
 
     def _records(self, reader: ObjectReader, progress: "Progress") -> Iterator[tuple[Block, int]]:
         """Blocks of the file's records, each with the number of its first."""

@@ -4,23 +4,18 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import SparkContext
 
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
-from spark_job.lane import left_type
-from spark_job.map_in_arrow import map_in_arrow
-from spark_job.task import ReadSettings, TaskReader
+from spark_job.task import ReadSettings, Report, TaskReader
 from spark_job.write import Destination
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TARGET_TASK_BYTES = 128 << 20
 TASKS_PER_CORE = 2
@@ -55,44 +50,24 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReadTasks:
-    """What each Spark task runs, for `map_in_arrow`: rows of one text, the files of a task as JSON."""
+    """What runs on the executors: from the files of one task, as JSON, to its report."""
 
     task: str
 
-    def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        for batch in batches:
-            for files in batch.column(0).to_pylist():
-                yield from self._read([_task_file(values) for values in json.loads(files)])
-
-    def _read(self, files: Sequence[TaskFile]) -> "Iterator[pa.RecordBatch]":
+    def __call__(self, files: str) -> str:
         task = Task.from_json(self.task)
+        written = (task.s3, task.settings.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
         reader = TaskReader(
             open_store(task.uri, task.s3),
             task.settings,
             task.destination.parser(task.settings.format),
             task.destination.origin,
-            task.destination.opener(task.s3, task.settings.buffer_bytes, lambda: uuid.uuid4().hex, time.time),
+            task.destination.opener(*written),
+            task.destination.left(*written),
             remote=task.uri.startswith("s3"),
             parsers=os.cpu_count() or 1,
         )
-        return reader.batches(files)
-
-
-def one_row_each(spark: SparkSession, texts: Sequence[str]) -> DataFrame:
-    """A column `files` with these texts, each in a partition of its own.
-
-    `createDataFrame` of PySpark would put several into one, and a Python data source starts three more Python processes
-    for each read.
-    """
-    jvm: Any = spark._jvm
-    rows = jvm.java.util.ArrayList()
-    for text in texts:
-        values = spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]
-        values[0] = text
-        rows.add(jvm.org.apache.spark.sql.RowFactory.create(values))
-    spread = spark.sparkContext._jsc.parallelize(rows, len(texts))
-    columns = jvm.org.apache.spark.sql.types.StructType.fromDDL("files STRING")
-    return DataFrame(spark._jsparkSession.createDataFrame(spread, columns), spark)
+        return reader.read([_task_file(values) for values in json.loads(files)]).to_json()
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
@@ -115,11 +90,11 @@ def _cost(file: TaskFile) -> int:
     return file.size + FILE_COSTS_BYTES
 
 
-def tasks_of(spark: SparkSession, task: Task, files: Sequence[TaskFile]) -> DataFrame:
-    """All tasks, not begun yet; rows as `left_type`."""
-    packed = pack(files, spark.sparkContext.defaultParallelism)
-    rows = one_row_each(spark, [json.dumps([_values(file) for file in part]) for part in packed])
-    return map_in_arrow(rows, ReadTasks(task.to_json()), left_type(len(task.destination.origin.partition_columns)))
+def run_tasks(context: SparkContext, task: Task, files: Sequence[TaskFile]) -> list[Report]:
+    """One Spark job that reads the files; what it moves is their names and what became of them."""
+    packed = [json.dumps([_values(file) for file in part]) for part in pack(files, context.defaultParallelism)]
+    reports = context.parallelize(packed, len(packed)).map(ReadTasks(task.to_json())).collect()
+    return [Report.from_json(report) for report in reports]
 
 
 def _values(file: TaskFile) -> tuple[Any, ...]:

@@ -13,24 +13,29 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.data_files import DataFileWriter, TableLayout
 from spark_job.fit import nullable_type
-from spark_job.lane import Parser, TextParser
+from spark_job.lane import Left, Parser, TextParser, left_type
 from spark_job.origin import Origin
 from spark_job.parse import FastParser
+
+Clock = Callable[[], float]
+Opener = Callable[[], DataFileWriter]
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`schema`: a record's columns, as Spark writes them in JSON."""
+    """`schema`: a record's columns, as Spark writes them in JSON. `left_folder`: prefix below the table's root, for the
+    lines that Spark has to parse."""
 
     table_uri: str
     layout: TableLayout
+    left_folder: str
     schema: str
     origin: Origin
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Destination":
         layout, origin = TableLayout.from_document(document["layout"]), Origin(**document["origin"])
-        return cls(document["table_uri"], layout, document["schema"], origin)
+        return cls(document["table_uri"], layout, document["left_folder"], document["schema"], origin)
 
     def record_type(self) -> StructType:
         return StructType.fromJson(json.loads(self.schema))
@@ -44,12 +49,24 @@ class Destination:
     def parser(self, file_format: str) -> Parser:
         return TextParser() if file_format == "text" else FastParser(self.record_type())
 
-    def opener(
-        self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Callable[[], float]
-    ) -> Callable[[], DataFileWriter]:
+    def opener(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Opener:
         """What makes writers of data files; each is for the lines of one task, or of one large file."""
+        return self._opener(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
+
+    def left(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Left:
+        """Where one task puts the lines that Spark has to parse."""
+        layout = TableLayout(self.left_folder, (), (), 0, self.layout.target_file_bytes)
+        schema = pa.schema(to_arrow_type(left_type(len(self.origin.partition_columns))))
+        return Left(schema, self._opener(layout, schema, s3, buffer_bytes, new_name, clock))
+
+    def _opener(
+        self,
+        layout: TableLayout,
+        schema: pa.Schema,
+        s3: S3Settings,
+        buffer_bytes: int,
+        new_name: Callable[[], str],
+        clock: Clock,
+    ) -> Opener:
         store = open_store(self.table_uri, s3, may_be_missing=True)
-        schema = self.arrow_schema()
-        return lambda: DataFileWriter(
-            store, self.layout, schema, buffer_bytes=buffer_bytes, new_name=new_name, clock=clock
-        )
+        return lambda: DataFileWriter(store, layout, schema, buffer_bytes=buffer_bytes, new_name=new_name, clock=clock)

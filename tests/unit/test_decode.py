@@ -297,3 +297,11 @@ def test_text_that_is_no_utf8_names_the_line_and_the_byte() -> None:
     with pytest.raises(FileFault, match="not UTF-8: line 12 at byte 2") as caught:
         check_utf8(Block(b"good\ngr\xc3\xbcn\nab\xff", 3), row=10)
     assert caught.value.stage is Stage.PARSE
+
+
+@given(st.lists(st.sampled_from([b"\n", b"\n", b" ", b"\t", b"\v", b"\f", b"a", b"{}", b" a", b"\x85"]), max_size=12))
+def test_blank_lines_are_found_wherever_they_stand(parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    chunks = iter([data])
+    found = joined(blocks(lambda _: next(chunks, b""), Limits(), blank_lines=False))
+    assert found == [line for line in data.split(b"\n") if line.strip(b" \t\n\r\v\f")]

@@ -37,6 +37,7 @@ from pyspark.sql.types import (
 
 from spark_job.decode import refusal
 from spark_job.parse import FastParser, Parsed
+from spark_job.wrong_kind import wrong_kind
 
 SIMPLE = StructType([StructField("id", StringType(), False), StructField("n", LongType())])
 GOOD = b'{"id":"a","n":1}'
@@ -131,18 +132,32 @@ def test_a_line_that_is_no_json_object_is_refused_with_the_reason_and_its_neighb
     "line",
     [
         b'{"id":"a","n":"1"}',
+        b'{"id":"a","n":""}',
         b'{"id":"a","n":1.0}',
         b'{"id":"a","n":1e3}',
         b'{"id":"a","n":true}',
-        b'{"id":"a","n":{}}',
         b'{"id":"a","n":9223372036854775808}',
+        b'{"id":null,"n":"1"}',
+        b'{"id":"a","\\u006e":"1"}',
+    ],
+)
+def test_a_value_that_spark_is_sure_to_refuse_is_refused_in_its_words(line: bytes) -> None:
+    parsed = parse(GOOD, line, GOOD, GOOD)
+    assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
+    assert list(parsed.refused) == [(1, "n: the value does not fit bigint")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id":"a","n":{}}',
+        b'{"id":1,"n":"1"}',
         b'{"id":1}',
         b'{"id":[1]}',
         b'{"id":"a","n":1,"n":2}',
         b'{"n":1}',
         b'{"id":null}',
         b"{}",
-        b'{"id":"a","\\u006e":"1"}',
         b'{"id":"a","n":NaN}',
         b'{"id":"a","n":[1]}',
     ],
@@ -182,6 +197,11 @@ def test_values_and_lines_that_do_not_go_together_are_told_apart(lines: list[str
     ]
 
 
+def why_dead(line: str) -> str | None:
+    """None for what is left to Spark."""
+    return refusal(line) or wrong_kind(line.encode(), SIMPLE)
+
+
 pieces = st.sampled_from(["{", "}", "{", "}", "\n", "\n", ",", ":", '"id"', '"n"', '"', "1", "[", "]", " ", "{}",
                           GOOD.decode(), '{"id":"b"}', "\\", "}\n{", "}{"])  # fmt: skip
 
@@ -203,7 +223,7 @@ def test_a_line_gives_what_it_gives_alone_whatever_is_around_it(parts: list[str]
             assert taken(parse(line)) == {0: records[number]}
     refused = dict(block.refused)
     assert sorted([*records, *refused]) == list(range(len(lines)))
-    assert refused == {number: refusal(lines[number]) for number in refused}
+    assert refused == {number: why_dead(lines[number]) for number in refused}
 
 
 # --- Broken lines among many ---
@@ -235,14 +255,14 @@ def test_all_other_lines_are_taken_whatever_is_wrong_and_however_much(kind: str,
         assert taken(parsed) == {n: {"id": str(n), "n": n} for n in range(3000) if n % every}
         refused = dict(parsed.refused)
         assert list(refused) == [n for n in range(3000) if n % every == 0]
-        assert refused == {n: refusal(lines[n]) for n in refused}
+        assert refused == {n: why_dead(lines[n]) for n in refused}
 
 
 def test_lines_that_only_look_wrong_are_taken_when_there_are_many() -> None:
     lines = [f'{{"id":"{n}","n":{n},"user":{{"id":{n},"n":"x"}}}}' for n in range(1000)]
     lines[500] = '{"id":"500","n":"x"}'
     parsed = parse(*lines)
-    assert list(parsed.refused) == [(500, None)]
+    assert list(parsed.refused) == [(500, "n: the value does not fit bigint")]
     assert sorted(taken(parsed)) == [n for n in range(1000) if n != 500]
 
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_type
 
 from blizzard.dead_letters import Stage
 from blizzard.errors import (
@@ -34,12 +35,13 @@ from blizzard.storage.memory import MemoryStore
 from spark_job.data_files import DataFileWriter, TableLayout
 from spark_job.decode import Limits
 from spark_job.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
-from spark_job.lane import CannotWriteError, TextParser
+from spark_job.lane import CannotWriteError, Left, TextParser, left_type
 from spark_job.origin import Origin
 from spark_job.ports import Outcome, Trouble
 from spark_job.task import ReadSettings, Report, TaskReader
 
 NOW_TS = 1_706_450_400.0
+LEFT_FOLDER = "_blizzard/staging/a/"
 MIB = 1 << 20
 
 
@@ -83,22 +85,22 @@ class Task:
     partition_columns: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     remote: bool = True
-    table: MemoryStore = field(default_factory=lambda: MemoryStore(lambda: NOW_TS))
+    table: ObjectStore = field(default_factory=lambda: MemoryStore(lambda: NOW_TS))
 
     @property
     def origin(self) -> Origin:
         return Origin("events:landing", 7, {f"partition_{n}": "string" for n in range(self.partition_columns)})
 
-    def batches(self, files: Sequence[TaskFile]) -> Iterator[pa.RecordBatch]:
+    def report(self, files: Sequence[TaskFile]) -> Report:
         settings = ReadSettings(**self.settings)
         names = map(str, itertools.count())
         schema = pa.schema([("value", pa.string()), *self.origin.fields])
-        layout = TableLayout("", (), (), 32, 1 << 27)
+        left_schema = pa.schema(to_arrow_type(left_type(self.partition_columns)))
 
-        def new_writer() -> DataFileWriter:
-            return DataFileWriter(
+        def opener(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
+            return lambda: DataFileWriter(
                 self.table,
-                layout,
+                TableLayout(folder, (), (), 32, 1 << 27),
                 schema,
                 buffer_bytes=settings.buffer_bytes,
                 new_name=lambda: next(names),
@@ -106,19 +108,29 @@ class Task:
             )
 
         return TaskReader(
-            self.store, settings, TextParser(), self.origin, new_writer, remote=self.remote, parsers=2
-        ).batches(files)
+            self.store,
+            settings,
+            TextParser(),
+            self.origin,
+            opener("", schema),
+            Left(left_schema, opener(LEFT_FOLDER, left_schema)),
+            remote=self.remote,
+            parsers=2,
+        ).read(files)
+
+    def left_of(self, report: Report) -> list[dict[str, Any]]:
+        """Lines that are left, by file and number."""
+        lines: list[dict[str, Any]] = []
+        for data_file in report.left:
+            assert data_file.path.startswith(LEFT_FOLDER)
+            rows = pq.read_table(io.BytesIO(self.table.get(data_file.path))).to_pylist()
+            assert len(rows) == data_file.rows
+            lines += rows
+        return sorted(lines, key=lambda line: (line["file"], line["row"]))
 
     def read(self, files: Sequence[TaskFile]) -> Read:
-        found = Read()
-        for batch in self.batches(files):
-            for row in batch.to_pylist():
-                report = row.pop("report")
-                if report is None:
-                    found.records.append(row)
-                else:
-                    found.report = Report.from_json(report)
-        assert found.report.left == len(found.records)
+        found = Read(report=Report.from_json(self.report(files).to_json()))
+        found.records += self.left_of(found.report)
         for data_file in found.report.data_files:
             table = pq.read_table(io.BytesIO(self.table.get(data_file.path)))
             assert table.num_rows == data_file.rows
@@ -244,35 +256,38 @@ def test_text_that_is_no_utf8_is_refused_alone_with_its_bytes_kept() -> None:
 # --- Limits ---
 
 
-def peak_bytes(store: ObjectStore, **settings: Any) -> tuple[int, Read]:
-    """Of Python's memory while every file is read and dropped batch by batch."""
+def peak_bytes(store: ObjectStore, table: LocalStore, **settings: Any) -> tuple[int, Report]:
+    """Of Python's memory while every file is read."""
     tracemalloc.start()
     try:
-        found = Read()
-        for batch in Task(store, 0, settings).batches(files_of(store)):
-            last = batch.column("report")[-1].as_py()
-            found.report = Report.from_json(last) if last else found.report
-        return tracemalloc.get_traced_memory()[1], found
+        report = Task(store, 0, settings, table=table).report(files_of(store))
+        return tracemalloc.get_traced_memory()[1], report
     finally:
         tracemalloc.stop()
 
 
 def test_a_line_of_100_mb_is_refused_by_the_limits_name_in_bounded_memory(tmp_path: Path) -> None:
-    with (tmp_path / "long.ndjson").open("wb") as file:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    with (landing / "long.ndjson").open("wb") as file:
         file.write(b'{"n": 0}\n{"long": "')
         file.writelines(b"x" * MIB for _ in range(100))
         file.write(b'"}\n')
-    peak, found = peak_bytes(LocalStore(tmp_path))
-    assert "max_record_bytes" in str(found.outcome.error)
-    assert found.outcome.stage is Stage.PARSE
+    peak, report = peak_bytes(LocalStore(landing), LocalStore(tmp_path / "table"))
+    (outcome,) = report.outcomes
+    assert "max_record_bytes" in str(outcome.error)
+    assert outcome.stage is Stage.PARSE
     assert peak < 64 * MIB
 
 
 def test_a_bomb_of_200_mb_of_zeros_is_refused_in_bounded_memory(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "bomb.ndjson.gz", "wb", compresslevel=1) as file:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    with gzip.open(landing / "bomb.ndjson.gz", "wb", compresslevel=1) as file:
         file.writelines(bytes(MIB) for _ in range(200))
-    peak, found = peak_bytes(LocalStore(tmp_path))
-    assert "max_record_bytes" in str(found.outcome.error)
+    peak, report = peak_bytes(LocalStore(landing), LocalStore(tmp_path / "table"))
+    (outcome,) = report.outcomes
+    assert "max_record_bytes" in str(outcome.error)
     assert peak < 64 * MIB
 
 
@@ -473,6 +488,53 @@ def test_storage_that_refuses_a_data_file_is_no_fault_of_the_file_that_is_read()
     task = Task(a_store(a=numbered(3)), table=Full(lambda: NOW_TS))
     with pytest.raises(CannotWriteError, match="no"):
         task.read(files_of(task.store))
+
+
+# --- Lines that are left to Spark's parser ---
+
+UNDECODABLE = b"\xff" * 1000
+TEXT = {"format": "text"}
+
+
+def test_lines_that_are_left_are_written_as_they_come_and_none_is_held_for_long(tmp_path: Path) -> None:
+    landing = LocalStore(tmp_path / "landing")
+    for n in range(100):
+        landing.put(f"{n:03d}", b"\n".join([UNDECODABLE] * 1000))
+    peak, report = peak_bytes(landing, LocalStore(tmp_path / "table"), memory_bytes=4 * MIB, **TEXT)
+    assert sum(outcome.rows for outcome in report.outcomes) == sum(file.rows for file in report.left) == 100_000
+    assert peak < 64 * MIB
+
+
+def test_each_line_that_is_left_keeps_its_file_its_number_and_its_bytes() -> None:
+    lines = [UNDECODABLE if n % 3 == 0 else b"good" for n in range(60_000)]
+    task = Task(a_store(a=b"\n".join(lines), b=b"\xfe"), settings=TEXT)
+    left = task.left_of(task.report(files_of(task.store)))
+    expected = [("a", n, UNDECODABLE) for n in range(0, 60_000, 3)] + [("b", 0, b"\xfe")]
+    assert [(row["file"], row["row"], row["undecodable"]) for row in left] == expected
+    assert {row["line"] for row in left} == {None}
+
+
+def test_storage_that_refuses_the_lines_that_are_left_is_no_fault_of_the_file_that_is_read() -> None:
+    class Full(MemoryStore):
+        def writer(self, key: str) -> Any:
+            raise AccessDenied(f"put {key}: no")
+
+    task = Task(a_store(a=UNDECODABLE), settings=TEXT, table=Full(lambda: NOW_TS))
+    with pytest.raises(CannotWriteError, match="no"):
+        task.report(files_of(task.store))
+
+
+def test_a_task_that_cannot_write_its_rows_leaves_no_lines_behind() -> None:
+    class NoRows(MemoryStore):
+        def writer(self, key: str) -> Any:
+            if key.startswith(LEFT_FOLDER):
+                return super().writer(key)
+            raise AccessDenied(f"put {key}: no")
+
+    task = Task(a_store(a=b"\n".join([UNDECODABLE] * 30_000), b=b"good"), settings=TEXT, table=NoRows(lambda: NOW_TS))
+    with pytest.raises(CannotWriteError, match="no"):
+        task.report(files_of(task.store))
+    assert [*task.table.list()] == []
 
 
 class Watched(MemoryStore):

@@ -1,0 +1,85 @@
+"""Values that no parser of Spark's would take: their records are dead without asking it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from spark_job.fit import does_not_fit
+
+_WHOLE: Mapping[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+"""Bits."""
+_SAFE_FLOAT = 1e38
+"""Below this any FLOAT is finite."""
+
+
+def wrong_kind(line: bytes, schema: StructType) -> str | None:
+    """Why Spark would refuse this line, a JSON object, in Spark's own words: the first column whose value does not fit.
+    None where it might not, or where an earlier column is not sure to fit."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    for field in schema:
+        value = record.get(field.name)
+        fits = value is None or _fits(value, field.dataType)
+        if fits is None:
+            return None
+        if not fits:
+            return does_not_fit(field.name, field.dataType)
+    return None
+
+
+def _fits(value: Any, data_type: DataType) -> bool | None:
+    """None where that is for Spark to say."""
+    decide = _SURE.get(type(data_type))
+    if decide is not None:
+        return decide(value)
+    if type(data_type) in _WHOLE:
+        return _is_whole(value, _WHOLE[type(data_type)])
+    return None
+
+
+def _is_whole(value: Any, bits: int) -> bool | None:
+    if isinstance(value, str | bool | float):
+        return False
+    if isinstance(value, int):
+        return -(1 << bits - 1) <= value < 1 << bits - 1
+    return None
+
+
+def _is_boolean(value: Any) -> bool | None:
+    return isinstance(value, bool) if isinstance(value, str | bool | int | float) else None
+
+
+def _is_number(value: Any) -> bool | None:
+    """Of texts, Spark takes NaN and infinity in several spellings."""
+    if isinstance(value, str):
+        return None if "N" in value or "I" in value else False
+    if isinstance(value, bool):
+        return False
+    return True if isinstance(value, int | float) and abs(value) < _SAFE_FLOAT else None
+
+
+def _is_text(value: Any) -> bool | None:
+    return True if isinstance(value, str) else None
+
+
+_SURE: Mapping[type[DataType], Callable[[Any], bool | None]] = {
+    BooleanType: _is_boolean,
+    DoubleType: _is_number,
+    FloatType: _is_number,
+    StringType: _is_text,
+}
