@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
+from blizzard.several import Several
 from blizzard.storage.base import ObjectStore
 
 RECORDS_PER_OBJECT = 10_000
@@ -61,22 +63,26 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The dead letters of one source, below `{state_prefix}/dead_letters/`, one folder for each file and etag."""
+    """The dead letters of one source, below `{state_prefix}/dead_letters/`, one folder for each file and etag.
+    `at_once`: how many objects of records may be on their way at the same time."""
 
-    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str) -> None:
+    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, at_once: int = 1) -> None:
         self._store = store
         self._folder = f"{state_prefix}/dead_letters/"
         self._source_id = source_id
+        self._at_once = at_once
 
     def put_file(self, letter: DeadLetter, now_ts: float) -> None:
         self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
 
     def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
-        """Write letters that are sorted by file, then row; return how many. Bounded memory, whatever their number."""
+        """Write letters that are sorted by file, then row; return how many. Bounded memory, whatever their number.
+        Raises what storage has against one of them, once none is on its way any more."""
         written, timestamp = 0, _timestamp(now_ts)
-        for first, lines in _chunks((letter, self._line(letter, timestamp)) for letter in letters):
-            self._put(first, f"records-{first.row or 0:012d}.ndjson", lines)
-            written += len(lines)
+        with Several(self._at_once, name="dead-letters") as puts:
+            for first, lines in _chunks((letter, self._line(letter, timestamp)) for letter in letters):
+                puts.run(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
+                written += len(lines)
         return written
 
     def folder_of(self, path: str, etag: str) -> str:

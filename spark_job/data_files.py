@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from blizzard.several import Several
 from blizzard.storage.base import ObjectStore
 from spark_job.encoding import SAMPLE_ROWS, USUAL, Encoding, measured
 from spark_job.file_schema import conformed, file_schema
-from spark_job.parquet_upload import Commits, ParquetUpload
+from spark_job.parquet_upload import ParquetUpload
 from spark_job.stats import StatsOfFile
 from spark_job.table_partitions import Values, folders, split
 
@@ -18,6 +19,9 @@ ROW_GROUP_BYTES = 64 << 20
 _MOST_OPEN = 16
 _OPEN_BYTES = 8 << 20
 """What an open file is reckoned at: on S3 it keeps a part of its upload in memory, and another one on its way."""
+_ENDING = 8
+"""Files that are ended at the same time: on S3 the end of a small one is one request of many milliseconds, and there
+may be a thousand of them."""
 _FEW_ROWS = 2 * SAMPLE_ROWS
 """Looking for the best encoding takes as long as writing these."""
 _SHORT_TABLE = 4096
@@ -89,7 +93,7 @@ class DataFileWriter:
         self._clock = clock
         self._waiting: dict[Values, _Waiting] = {}
         self._open: dict[Values, _OpenFile] = {}
-        self._commits = Commits()
+        self._commits = Several(_ENDING, name="data-file")
         self._encoding: Encoding | None = None
         self._rows = 0
         self._keys: list[str] = []
@@ -179,7 +183,7 @@ class DataFileWriter:
         metadata = file.upload.end()
         stats = file.stats.to_json(metadata)
         del self._open[values]
-        self._commits.add(file.upload)
+        self._commits.run(file.upload.commit)
         key, size = file.upload.key, file.upload.written_bytes
         self._files.append(DataFile(key, size, metadata.num_rows, self._clock(), file.partition_values, stats))
 

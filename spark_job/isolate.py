@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_job.decode import refusal
 from spark_job.json_bounds import Bounds
-from spark_job.json_kinds import of_another_kind
+from spark_job.json_kinds import TWO_OBJECTS, of_another_kind
 from spark_job.json_objects import Misfit, fitting, without_doubles
 from spark_job.json_read import ReadFailed
 
@@ -31,6 +31,14 @@ _PLAIN_FAULTS = ("unexpected ", "trailing comma ")
 Read = Callable[[pa.Buffer | bytes], pa.Table]
 
 
+class Refused(NamedTuple):
+    """A line that was left out."""
+
+    text: bytes
+    why: str | None
+    """Why it is surely dead; None for one JSON object."""
+
+
 @dataclass(frozen=True, slots=True)
 class Isolated:
     """What a reader took of a block, and why the other lines were left out."""
@@ -39,7 +47,8 @@ class Isolated:
     lines: Callable[[], list[bytes]]
     """Those the table was made of, in order."""
     numbers: Sequence[int]
-    refused: dict[int, str | None]
+    refused: Mapping[int, Refused]
+    """By number."""
 
 
 class Isolation:
@@ -53,7 +62,7 @@ class Isolation:
         self._styles = styles
         self._read = read
         self._empty = empty
-        self._refused: dict[int, str | None] = {}
+        self._refused: dict[int, Refused] = {}
         self._fits: Callable[[Any], bool] | None = None
         self._lines: pa.Array = pa.array([], pa.large_binary())
         """By their place among the lines that look like objects, as `_numbers` has their numbers."""
@@ -70,6 +79,7 @@ class Isolation:
             table = self._attempt(body, len(self._numbers))
             if isinstance(table, pa.Table):
                 return Isolated(table, self._lines.to_pylist, self._numbers, self._refused)
+            return self._apart(sound=sound, column=table.column)
         return self._apart(sound=sound)
 
     def isolated_values(self, block: bytes, count: int) -> Isolated:
@@ -78,12 +88,12 @@ class Isolation:
         self._lines = _split(block)
         return self._apart(sound=True)
 
-    def _apart(self, *, sound: bool) -> Isolated:
+    def _apart(self, *, sound: bool, column: str | None = None) -> Isolated:
         places = list(range(len(self._lines)))
         if not sound:
             lines = self._lines.to_pylist()
             self._leave_out({at: reason(lines[at]) for at in places if not self._bounds.hold_line(lines[at])})
-        pieces = self._pieces(self._left(places))
+        pieces = self._pieces(self._left(places), column)
         taken = [at for _, some in pieces for at in some]
         return Isolated(
             pa.concat_tables([self._empty, *(table for table, _ in pieces)]),
@@ -102,7 +112,7 @@ class Isolation:
             if bare.startswith(b"{") and bare.endswith(b"}"):
                 wanted.append(number)
             else:
-                self._refused[number] = reason(line)
+                self._refused[number] = Refused(line, reason(line))
         if not self._refused:
             return lines, range(len(lines))
         keep = pc.indices_nonzero(braced)
@@ -111,7 +121,7 @@ class Isolation:
         return lines.take(keep), keep.to_pylist()
 
     def _leave_out(self, reasons: Mapping[int, str | None]) -> None:
-        self._refused.update((self._numbers[at], why) for at, why in reasons.items())
+        self._refused.update((self._numbers[at], Refused(self._line(at), why)) for at, why in reasons.items())
         self._out |= reasons.keys()
 
     def _left(self, places: list[int]) -> list[int]:
@@ -132,10 +142,20 @@ class Isolation:
     def _at(self, places: Sequence[int]) -> pa.Array:
         return self._lines if len(places) == len(self._lines) else self._lines.take(pa.array(places, pa.int64()))
 
-    def _pieces(self, places: list[int]) -> list[tuple[pa.Table, list[int]]]:
-        """Tables and what they were made of, in order."""
-        self._leave_out_suspects(places)
-        good, rest = self._by_rows(self._left(places))
+    def _pieces(self, places: list[int], column: str | None) -> list[tuple[pa.Table, list[int]]]:
+        """Tables and what they were made of, in order. `column`: one that has values of another kind; often no other
+        has."""
+        good: list[tuple[pa.Table, list[int]]] = []
+        rest = places
+        alone = StructType([self._schema[column]]) if column in self._schema.names else StructType()
+        if pattern := of_another_kind(alone, self._styles):
+            self._leave_out_suspects(rest, pattern)
+            good, rest = self._by_rows(self._left(rest))
+        if rest:
+            pattern = "|".join(filter(None, [TWO_OBJECTS, of_another_kind(self._schema, self._styles)]))
+            self._leave_out_suspects(rest, pattern)
+            more, rest = self._by_rows(self._left(rest))
+            good += more
         if rest:
             self._leave_out(self._misfits(rest))
             more, rest = self._by_rows(self._left(rest))
@@ -187,10 +207,9 @@ class Isolation:
                 self._leave_out({at: reason(self._line(at)) for at in chunk})
         return pieces
 
-    def _leave_out_suspects(self, places: Sequence[int]) -> None:
-        """All at once what has a value of another kind than its column's. Lines that merely look like it go too when
-        they are few, or when hardly any of a sample fits."""
-        pattern = of_another_kind(self._schema, self._styles)
+    def _leave_out_suspects(self, places: Sequence[int], pattern: str) -> None:
+        """All at once what the pattern finds. Lines that merely look like it go too when they are few, or when hardly
+        any of a sample fits."""
         found = pc.match_substring_regex(self._at(places), pattern)
         suspects = [places[at] for at in pc.indices_nonzero(found).to_pylist()]
         if len(suspects) > _FEW * len(places):

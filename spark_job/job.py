@@ -28,6 +28,10 @@ LOCAL_OVERLAP_SECS = 5.0
 """A local file's change time cannot be older than its appearance, so a late sweep need not look back a day."""
 
 
+LETTERS_AT_ONCE = 8
+"""Objects of dead letters: there is one for each file with refused records, and each is a request to S3."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceJob:
     """One source, ready to be swept and ingested."""
@@ -136,7 +140,7 @@ def _engine(
         layout=table.layout,
         layout_reason=lambda: table.layout_reason,
         staging=table.staging,
-        dead_letters=DeadLetters(state, identity.state_prefix, identity.source_id),
+        dead_letters=DeadLetters(state, identity.state_prefix, identity.source_id, at_once=LETTERS_AT_ONCE),
         clock=time.time,
         log=log,
     )

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from spark_job.convert import DIGITS, NUMBER, TEXT
 
 _PLAIN_NAME = re.compile(r"[^\"\\\x00-\x1f]+")
-_TWO_OBJECTS = r"\}[ \t\r]*\{"
+TWO_OBJECTS = r"\}[ \t\r]*\{"
 _NO_TEXT = r"[-0-9tf{\[NI]"
 _NO_WHOLE = r"[\"tf{\[NI]|-?[0-9]+[.eE]|-?[0-9]{20}"
 _NO_DIGITS = r"[tf{\[NI]"
@@ -33,7 +33,7 @@ _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
 
 def of_another_kind(schema: StructType, styles: Mapping[str, str]) -> str:
-    """A pattern of lines that may hold two objects, or a value of another kind than its column's."""
+    """A pattern of lines that may hold a value of another kind than its column's."""
     kinds: dict[str, set[str]] = {}
     for name, kind in _kinds(schema, styles, ""):
         kinds.setdefault(name, set()).add(kind)
@@ -42,7 +42,7 @@ def of_another_kind(schema: StructType, styles: Mapping[str, str]) -> str:
         if len(found) == 1 and _PLAIN_NAME.fullmatch(name):
             by_kind.setdefault(found.pop(), []).append(re.escape(name))
     values = (f'"(?:{"|".join(names)})"[ \\t\\r]*:[ \\t\\r]*(?:{kind})' for kind, names in by_kind.items())
-    return "|".join([_TWO_OBJECTS, *values])
+    return "|".join(values)
 
 
 def _kinds(schema: StructType, styles: Mapping[str, str], prefix: str) -> "list[tuple[str, str]]":

@@ -10,17 +10,20 @@ from pyspark.sql.types import StructType
 from spark_job.convert import reading_type
 
 _ROW = re.compile(r" in row (\d+)")
+_COLUMN = re.compile(r"Column\(/([^/()]+)\) ")
 
 # A column that no record has, so that records without any known column are counted too.
 _NOBODY = "_blizzard_nobody"
 
 
 class ReadFailed(Exception):
-    """`row`: which value of the block it stopped at, if it is known."""
+    """`row`: which value of the block it stopped at, and `column`: which one of its values was of another kind, if they
+    are known."""
 
-    def __init__(self, row: int | None) -> None:
-        super().__init__(row)
+    def __init__(self, row: int | None, column: str | None = None) -> None:
+        super().__init__(row, column)
         self.row = row
+        self.column = column
 
 
 class JsonReader:
@@ -50,5 +53,5 @@ class JsonReader:
         try:
             return pj.read_json(pa.BufferReader(block), read_options=how, parse_options=last[1])
         except pa.ArrowInvalid as error:
-            found = _ROW.search(str(error))
-            raise ReadFailed(int(found[1]) if found else None) from error
+            row, column = _ROW.search(str(error)), _COLUMN.search(str(error))
+            raise ReadFailed(int(row[1]) if row else None, column[1] if column else None) from error

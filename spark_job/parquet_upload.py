@@ -1,7 +1,5 @@
-"""One Parquet file on its way into object storage, and the last steps of several at once."""
+"""One Parquet file on its way into object storage."""
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -10,7 +8,6 @@ import pyarrow.parquet as pq
 
 from blizzard.storage.base import ObjectStore, ObjectWriter
 
-_AT_ONCE = 8
 _OPTIONS: dict[str, Any] = {
     # What every reader of Delta tables knows. Times are microseconds, as Delta has them.
     "version": "2.6",
@@ -83,35 +80,3 @@ class _Sink:
 
     def close(self) -> None:
         self.closed = True
-
-
-class Commits:
-    """Ends uploads in the background, some at a time: on S3 the end of a small file is one request of many
-    milliseconds, and there may be a thousand of them."""
-
-    def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
-        self._pending: deque[Future[None]] = deque()
-
-    def add(self, upload: ParquetUpload) -> None:
-        """Waits while many are pending. Raises what an earlier one raised."""
-        while len(self._pending) >= _AT_ONCE:
-            self._pending.popleft().result()
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="data-file")
-        self._pending.append(self._threads.submit(upload.commit))
-
-    def wait(self) -> None:
-        while self._pending:
-            self._pending.popleft().result()
-        self._shutdown()
-
-    def settle(self) -> None:
-        """Until none is under way, whatever became of it."""
-        self._shutdown()
-        self._pending.clear()
-
-    def _shutdown(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=True)
-        self._threads = None

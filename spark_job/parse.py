@@ -13,7 +13,7 @@ from spark_job.convert import DIGITS, arrow_type, convert, missing, read_by_digi
 from spark_job.converted import Converted
 from spark_job.decode import are_braced
 from spark_job.endless import endless, holds_decimal
-from spark_job.isolate import Isolated, Isolation, reason
+from spark_job.isolate import Isolated, Isolation, Refused, reason
 from spark_job.json_bounds import Bounds
 from spark_job.json_maps import MapColumns, stand_in
 from spark_job.json_objects import holds_map, styled, styles_of
@@ -74,13 +74,10 @@ class FastParser:
         `braced`: their number, from whoever knows already that each begins with { and ends with }.
         """
         parsed = self._parsed(block, braced)
-        if not parsed.refused:
+        if all(why is not None for _, why in parsed.refused):
             return parsed
-        lines = block.split(b"\n")
-        texts = [lines[number] for number, _ in parsed.refused]
-        whys = [why or self._why(text) for (_, why), text in zip(parsed.refused, texts, strict=True)]
-        numbers = [number for number, _ in parsed.refused]
-        return replace(parsed, refused=[*zip(numbers, whys, strict=True)], texts=texts)
+        refused = zip(parsed.refused, parsed.texts, strict=True)
+        return replace(parsed, refused=[(number, why or self._why(text)) for (number, why), text in refused])
 
     def _why(self, line: bytes) -> str | None:
         """Why Spark shall not be asked about a JSON object; None if it shall."""
@@ -90,8 +87,9 @@ class FastParser:
         if not block:
             return Parsed(self.schema.empty_table(), None, ())
         if not self._known:
-            left = [(number, reason(line)) for number, line in enumerate(block.split(b"\n"))]
-            return Parsed(self.schema.empty_table(), (), left)
+            lines = block.split(b"\n")
+            left = [(number, reason(line)) for number, line in enumerate(lines)]
+            return Parsed(self.schema.empty_table(), (), left, lines)
         styles = self._styles_of(block)
         count = braced or block.count(b"\n") + 1
         if not ((braced or are_braced(block, count)) and self._bounds.hold(block)):
@@ -162,11 +160,12 @@ class FastParser:
             doubtful |= _with_large_exponent(read.lines(), zeros)
         records = pa.table([columns[field.name].values for field in self._columns], schema=self.schema)
         if not doubtful:
-            everything = not read.refused
-            return Parsed(records, None if everything else read.numbers, sorted(read.refused.items()))
+            return _parsed_of(records, read.numbers if read.refused else None, read.refused)
+        lines = read.lines()
+        left = {read.numbers[row]: Refused(lines[row], None) for row in doubtful}
         good = [row for row in range(records.num_rows) if row not in doubtful]
-        left = sorted([*read.refused.items(), *((read.numbers[row], None) for row in doubtful)])
-        return Parsed(records.take(pa.array(good, pa.int64())), [read.numbers[row] for row in good], left)
+        numbers = [read.numbers[row] for row in good]
+        return _parsed_of(records.take(pa.array(good, pa.int64())), numbers, {**read.refused, **left})
 
     def _converted(self, read: Isolated, styles: Mapping[str, str]) -> dict[str, Converted]:
         def column(name: str) -> pa.Array:
@@ -178,6 +177,12 @@ class FastParser:
             return columns
         there = {f.name: column(f.name) for f in self._stand_ins}
         return columns | self._maps.read(read.lines(), there, styles)
+
+
+def _parsed_of(records: pa.Table, lines: Sequence[int] | None, refused: Mapping[int, Refused]) -> Parsed:
+    ordered = sorted(refused.items())
+    whys = [(number, line.why) for number, line in ordered]
+    return Parsed(records, lines, whys, [line.text for _, line in ordered])
 
 
 def _with_large_exponent(lines: Sequence[bytes], rows: set[int]) -> set[int]:

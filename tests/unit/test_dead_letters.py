@@ -29,8 +29,8 @@ def of_record(row: int, raw: str | bytes = "{", path: str = "date=1/a.gz", etag:
     return DeadLetter(path, etag, Stage.PARSE, "no JSON", row, raw)
 
 
-def dead_letters(store: MemoryStore | None = None) -> DeadLetters:
-    return DeadLetters(store or memory_store(), STATE_PREFIX, SOURCE_ID)
+def dead_letters(store: MemoryStore | None = None, *, at_once: int = 1) -> DeadLetters:
+    return DeadLetters(store or memory_store(), STATE_PREFIX, SOURCE_ID, at_once=at_once)
 
 
 def objects(store: MemoryStore) -> dict[str, list[dict[str, Any]]]:
@@ -202,3 +202,11 @@ def test_no_more_than_one_object_is_held_in_memory() -> None:
     dead_letters(store).put_records(letters(), NOW)
     assert store.written == 3 * RECORDS_PER_OBJECT
     assert store.most_held <= RECORDS_PER_OBJECT + 1
+
+
+def test_letters_that_are_written_at_the_same_time_are_the_same() -> None:
+    letters = [of_record(row, path=f"{n:03}.gz") for n in range(50) for row in range(3)]
+    one, several = memory_store(), memory_store()
+    written = [dead_letters(one).put_records(letters, NOW), dead_letters(several, at_once=8).put_records(letters, NOW)]
+    assert written == [150, 150]
+    assert objects(several) == objects(one)
