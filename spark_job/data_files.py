@@ -182,8 +182,8 @@ class DataFileWriter:
         file = self._open[values]
         metadata = file.upload.end()
         stats = file.stats.to_json(metadata)
-        del self._open[values]
         self._commits.run(file.upload.commit)
+        del self._open[values]
         key, size = file.upload.key, file.upload.written_bytes
         self._files.append(DataFile(key, size, metadata.num_rows, self._clock(), file.partition_values, stats))
 

@@ -32,9 +32,12 @@ def endless(line: bytes, schema: StructType) -> str | None:
     """Why Spark must not be asked about this line, which is a JSON object; None for any other."""
     if _MAYBE.search(line) is None:
         return None
-    # A key that is there twice keeps both values: Spark reads the first one, too.
-    record = json.loads(line, parse_float=_Number, object_pairs_hook=lambda pairs: pairs)
-    found = next(_huge(record, schema, ""), None)
+    try:
+        # A key that is there twice keeps both values: Spark reads the first one, too.
+        record = json.loads(line, parse_float=_Number, object_pairs_hook=lambda pairs: pairs)
+        found = next(_huge(record, schema, ""), None)
+    except RecursionError:
+        return "too many levels to see whether a DECIMAL has an exponent of five digits or more"
     return found and f"{found}: an exponent of five digits or more cannot be read as DECIMAL in bounded time"
 
 

@@ -93,7 +93,7 @@ class Isolation:
         if not sound:
             lines = self._lines.to_pylist()
             self._leave_out({at: reason(lines[at]) for at in places if not self._bounds.hold_line(lines[at])})
-        pieces = self._pieces(self._left(places), column)
+        pieces = self._pieces(self._kept(places), column)
         taken = [at for _, some in pieces for at in some]
         return Isolated(
             pa.concat_tables([self._empty, *(table for table, _ in pieces)]),
@@ -124,7 +124,7 @@ class Isolation:
         self._refused.update((self._numbers[at], Refused(self._line(at), why)) for at, why in reasons.items())
         self._out |= reasons.keys()
 
-    def _left(self, places: list[int]) -> list[int]:
+    def _kept(self, places: list[int]) -> list[int]:
         return [at for at in places if at not in self._out] if self._out else places
 
     def _attempt(self, text: pa.Buffer | bytes, count: int) -> "pa.Table | ReadFailed":
@@ -150,15 +150,15 @@ class Isolation:
         alone = StructType([self._schema[column]]) if column in self._schema.names else StructType()
         if pattern := of_another_kind(alone, self._styles):
             self._leave_out_suspects(rest, pattern)
-            good, rest = self._by_rows(self._left(rest))
+            good, rest = self._by_rows(self._kept(rest))
         if rest:
             pattern = "|".join(filter(None, [TWO_OBJECTS, of_another_kind(self._schema, self._styles)]))
             self._leave_out_suspects(rest, pattern)
-            more, rest = self._by_rows(self._left(rest))
+            more, rest = self._by_rows(self._kept(rest))
             good += more
         if rest:
             self._leave_out(self._misfits(rest))
-            more, rest = self._by_rows(self._left(rest))
+            more, rest = self._by_rows(self._kept(rest))
             good += more + self._in_chunks(rest)
         return good
 
@@ -174,7 +174,7 @@ class Isolation:
             begin = starts[first] if first else 0
             tail = self._attempt(text.slice(min(begin, text.size)), len(places) - first)
             if isinstance(tail, pa.Table):
-                passed = self._left(places[:first])
+                passed = self._kept(places[:first])
                 head = self._attempt(_joined(self._at(passed)), len(passed))
                 if isinstance(head, pa.Table):
                     return [(head, passed), (tail, places[first:])], []
@@ -185,7 +185,7 @@ class Isolation:
             starts = starts or [0, *accumulate(size + 1 for size in pc.binary_length(lines).to_pylist())]
             stops.append(stop)
             self._leave_out({places[stop]: reason(self._line(places[stop]))})
-        return [], self._left(places)
+        return [], self._kept(places)
 
     def _culprit(self, places: Sequence[int], first: int, stop: int) -> int:
         """Which line the reader stopped at. If something follows the object of the line before, it counts that as the

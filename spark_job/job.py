@@ -28,7 +28,7 @@ LOCAL_OVERLAP_SECS = 5.0
 """A local file's change time cannot be older than its appearance, so a late sweep need not look back a day."""
 
 
-LETTERS_AT_ONCE = 8
+LETTERS_AT_ONCE = 4
 """Objects of dead letters: there is one for each file with refused records, and each is a request to S3."""
 
 

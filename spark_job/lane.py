@@ -25,6 +25,8 @@ BLOCK_BYTES = 4 << 20
 
 LEFT_ROWS = 20_000
 LEFT_BYTES = 8 << 20
+_ROW_BYTES = 250
+"""Of one line that is left, beside its text and its file's name."""
 
 
 class Parser(Protocol):
@@ -78,7 +80,7 @@ class Left:
         self._rows: list[tuple[object, ...]] = []
         self._bytes = 0
         self.total_bytes = 0
-        """Of all lines that ever came."""
+        """In memory, of all lines that ever came; about."""
         self.undecided = 0
         """Lines that Spark has to parse; the others are refused already."""
 
@@ -98,8 +100,9 @@ class Left:
             text, undecodable = None, line
         modified = datetime.fromtimestamp(run.modified_ts, UTC)
         self._rows.append((run.path, row, run.etag, modified, text, fault, undecodable, *run.partitions))
-        self._bytes += len(line)
-        self.total_bytes += len(line)
+        size = len(line) + len(run.path) + _ROW_BYTES
+        self._bytes += size
+        self.total_bytes += size
         self.undecided += fault is None
         if len(self._rows) >= LEFT_ROWS or self._bytes >= LEFT_BYTES:
             self._write()

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from blizzard.dead_letters import DeadLetter, Stage
@@ -33,37 +35,42 @@ class Decided(Protocol):
         ...
 
 
-class DecidedByTasks:
-    """Lines that were refused when they were read, all of them; `lines` as `left_type` has them."""
+class RefusedByTasks:
+    """Lines that were refused when they were read; `lines` as `left_type` has them."""
 
-    def __init__(self, lines: pa.Table, remove_lines: Callable[[], None]) -> None:
+    def __init__(self, lines: pa.Table) -> None:
         self._lines = lines.sort_by([("file", "ascending"), ("row", "ascending")])
-        self._remove_lines = remove_lines
-        self.refused: Counter[str] = Counter(lines["file"].to_pylist())
-        self.data_files: list[DataFile] = []
+        self.refused = Counter({count["values"]: count["counts"] for count in lines["file"].value_counts().to_pylist()})
+        self.data_files: Sequence[DataFile] = ()
 
     def letters(self) -> Iterator[DeadLetter]:
         return (_letter(row) for batch in self._lines.to_batches(max_chunksize=1000) for row in batch.to_pylist())
 
     def release(self) -> None:
-        self._remove_lines()
+        """It holds nothing but memory."""
 
 
 class DecidedBySpark:
-    """Lines that Spark's own parser decided: `letters` as `LETTERS` has them, with a report of each task."""
+    """Lines that Spark's own parser decided: `letters` as `LETTERS` has them."""
 
-    def __init__(self, letters: DataFrame, remove_lines: Callable[[], None]) -> None:
+    def __init__(self, letters: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
         self._letters = letters
-        self._remove_lines = remove_lines
         self.refused: Counter[str] = Counter()
         self.data_files: list[DataFile] = []
-
-    def decide(self) -> None:
-        """This does the work."""
-        for row in self._letters.where("report IS NOT NULL").select("report").collect():
-            report = json.loads(row["report"])
+        for report in reports:
             self.refused.update(report["refused"])
             self.data_files += [DataFile(**data_file) for data_file in report["data_files"]]
+
+    @classmethod
+    def of(cls, letters: DataFrame) -> Self:
+        """This does the work. The frame stays cached until `release`, so that it is done once."""
+        letters.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows = letters.where("report IS NOT NULL").select("report").collect()
+            return cls(letters, [json.loads(row["report"]) for row in rows])
+        except BaseException:
+            letters.unpersist()
+            raise
 
     def letters(self) -> Iterator[DeadLetter]:
         refused = self._letters.where("report IS NULL").sort("file", "row").toLocalIterator()
@@ -71,12 +78,17 @@ class DecidedBySpark:
 
     def release(self) -> None:
         self._letters.unpersist()
-        self._remove_lines()
 
 
-def without(lines: pa.Table, files: Iterable[str]) -> pa.Table:
-    """The lines of all other files."""
-    return lines.filter(pc.invert(pc.is_in(lines["file"], pa.array([*files], pa.string()))))
+def letters_of(parts: Iterable[Decided]) -> Iterator[DeadLetter]:
+    """All together, sorted by file and row."""
+    return merge(*(part.letters() for part in parts), key=lambda letter: (letter.path, letter.row or 0))
+
+
+def refused_already(lines: pa.Table, failed: Iterable[str]) -> pa.Table:
+    """Those of lines that nothing has to decide any more; without the lines of files that failed as a whole."""
+    of_failed = pc.is_in(lines["file"], pa.array([*failed], pa.string()))
+    return lines.filter(pc.and_(pc.is_valid(lines["fault"]), pc.invert(of_failed)))
 
 
 def _letter(row: Any) -> DeadLetter:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark import StorageLevel
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -18,7 +17,7 @@ from spark_job.data_files import DataFile, TableLayout
 from spark_job.engine import engine
 from spark_job.fetch import TaskFile
 from spark_job.lane import left_type
-from spark_job.left import Decided, DecidedBySpark, DecidedByTasks, without
+from spark_job.left import Decided, DecidedBySpark, RefusedByTasks, letters_of, refused_already
 from spark_job.map_in_arrow import map_in_arrow
 from spark_job.origin import Origin
 from spark_job.ports import Outcome
@@ -28,8 +27,8 @@ from spark_job.task import ReadSettings, Report
 from spark_job.tasks import Task, run_tasks
 from spark_job.write import Destination
 
-IN_MEMORY = 64 << 20
-"""Bytes of refused lines that the driver sorts itself."""
+IN_MEMORY_BYTES = 32 << 20
+"""Of refused lines, that the driver sorts itself; more are sorted by Spark."""
 
 
 class SparkReader:
@@ -54,6 +53,7 @@ class SparkReader:
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         log: Log,
+        in_memory_bytes: int = IN_MEMORY_BYTES,
     ) -> None:
         self._session = spark
         self._uri = uri
@@ -68,6 +68,7 @@ class SparkReader:
         self._reasons_told: set[str] = set()
         self._log = log
         self._staging = staging
+        self._in_memory_bytes = in_memory_bytes
         self._dead_letters = dead_letters
         self._clock = clock
 
@@ -80,17 +81,23 @@ class SparkReader:
         self._tell_reason()
         schema = columns_of(self._ddl)
         origin = Origin(self._source_id, sequence, dict(self._partition_columns))
-        destination = Destination(self._table_uri, layout, self._staging.new_folder(), schema.json(), origin)
+        destination = Destination(self._table_uri, layout, self._staging.left_folder, schema.json(), origin)
         task = Task(self._uri, self._s3, self._settings, destination)
         with engine(f"reading a batch of {len(files)} files"):
             reports = run_tasks(self._spark.sparkContext, task, [self._task_file(file) for file in files])
-            decided = self._decided(task, schema, reports)
-        outcomes = [outcome for report in reports for outcome in report.outcomes]
+            left = [data_file for report in reports for data_file in report.left]
+            decided = self._decided(task, schema, reports, left) if left else []
+        outcomes = [
+            _with_refused(outcome, sum(part.refused.get(outcome.path, 0) for part in decided))
+            for report in reports
+            for outcome in report.outcomes
+        ]
         data_files = [data_file for report in reports for data_file in report.data_files]
-        if decided is not None:
-            outcomes = [_with_refused(outcome, decided.refused.get(outcome.path, 0)) for outcome in outcomes]
-            data_files += decided.data_files
-        return SparkRows(outcomes, data_files, layout, decided, self._dead_letters, self._clock)
+        data_files += [data_file for part in decided for data_file in part.data_files]
+        return SparkRows(outcomes, data_files, layout, decided, self._dead_letters, self._clock, self._removing(left))
+
+    def _removing(self, left: Sequence[DataFile]) -> Callable[[], None]:
+        return lambda: self._staging.remove(left)
 
     def _tell_reason(self) -> None:
         """Once for each reason why what tasks write has to be written once more."""
@@ -99,32 +106,25 @@ class SparkReader:
             self._reasons_told.add(reason)
             self._log("rows_written_twice", source=self._source_id, reason=reason)
 
-    def _decided(self, task: Task, schema: StructType, reports: Sequence[Report]) -> Decided | None:
+    def _decided(
+        self, task: Task, schema: StructType, reports: Sequence[Report], left: Sequence[DataFile]
+    ) -> list[Decided]:
         """What becomes of the lines that are left, but for those of files that failed as a whole."""
-        left = [data_file for report in reports for data_file in report.left]
-        if not left:
-            return None
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
-        if not any(report.undecided for report in reports) and sum(report.left_bytes for report in reports) < IN_MEMORY:
-            return DecidedByTasks(without(self._staging.table(left), failed), lambda: self._staging.remove(left))
-        return self._decided_by_spark(task, schema, left, failed)
-
-    def _decided_by_spark(
-        self, task: Task, schema: StructType, left: Sequence[DataFile], failed: Sequence[str]
-    ) -> Decided:
         lines = self._staging.frame(self._spark, self._table_uri, left, left_type(len(self._partition_columns)))
         if failed:
             lines = lines.where(~F.col("file").isin(failed))
+        if sum(report.left_bytes for report in reports) > self._in_memory_bytes:
+            return [self._decided_by_spark(task, schema, lines)]
+        refused = RefusedByTasks(refused_already(self._staging.table(left), failed))
+        if not any(report.undecided for report in reports):
+            return [refused]
+        return [refused, self._decided_by_spark(task, schema, lines.where("fault IS NULL"))]
+
+    def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> Decided:
         is_text = self._settings.format == "text"
         stage = SlowPath(task.destination, task.s3, task.settings.buffer_bytes)
-        letters = map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS)
-        decided = DecidedBySpark(letters.persist(StorageLevel.MEMORY_AND_DISK), lambda: self._staging.remove(left))
-        try:
-            decided.decide()
-        except BaseException:
-            decided.release()
-            raise
-        return decided
+        return DecidedBySpark.of(map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS))
 
     def _task_file(self, file: PlannedFile) -> TaskFile:
         task_file = TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag)
@@ -147,9 +147,10 @@ class SparkRows:
         outcomes: Sequence[Outcome],
         data_files: Sequence[DataFile],
         layout: TableLayout,
-        decided: Decided | None,
+        decided: Sequence[Decided],
         dead_letters: DeadLetters,
         clock: Callable[[], float],
+        remove_left: Callable[[], None],
     ) -> None:
         self.outcomes = [
             replace(outcome, rows=0, dead_records=0) if outcome.error is not None else outcome for outcome in outcomes
@@ -159,13 +160,14 @@ class SparkRows:
         self._decided = decided
         self._dead_letters = dead_letters
         self._clock = clock
+        self._remove_left = remove_left
 
     def put_dead_records(self) -> None:
         """Raises RetryableError when Spark lost what it had decided, and decides otherwise now."""
-        if self._decided is None:
+        if not self._decided:
             return
         with engine("collecting the refused records"):
-            written = self._dead_letters.put_records(self._decided.letters(), self._clock())
+            written = self._dead_letters.put_records(letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(
@@ -174,8 +176,9 @@ class SparkRows:
             )
 
     def release(self) -> None:
-        if self._decided is not None:
-            self._decided.release()
+        for part in self._decided:
+            part.release()
+        self._remove_left()
 
 
 def columns_of(ddl: str) -> StructType:

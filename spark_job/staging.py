@@ -38,6 +38,11 @@ class Staging:
         """For the files of one attempt; ends in `/`."""
         return f"{self._prefix}{self._new_id()}/"
 
+    @property
+    def left_folder(self) -> str:
+        """For lines that tasks leave; ends in `/`. Names in it are unique, so all batches share it."""
+        return f"{self._prefix}left/"
+
     def frame(self, spark: SparkSession, table_uri: str, files: Sequence[DataFile], schema: StructType) -> DataFrame:
         """Their rows; a file that is gone or torn is an error, whatever the session says."""
         paths = [_without_glob(f"{table_uri.rstrip('/')}/{file.path}") for file in files]
@@ -48,7 +53,8 @@ class Staging:
         return pa.concat_tables(pq.read_table(pa.BufferReader(self._store.get(file.path))) for file in files)
 
     def remove(self, files: Sequence[DataFile]) -> None:
-        """Their rows are in the table, so what is left costs space and nothing else: `remove_leftovers` comes back."""
+        """Nobody needs them any more, so what cannot be removed costs space and nothing else: `remove_leftovers` comes
+        back."""
         with suppress(BlizzardError):
             self._store.delete([file.path for file in files if file.path.startswith(self._prefix)])
 

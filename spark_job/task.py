@@ -121,7 +121,8 @@ class TaskReader:
         self._outage: StorageUnavailable | None = None
 
     def read(self, files: Sequence[TaskFile]) -> Report:
-        """Raises CannotWriteError; then nothing that was written stays, as far as storage allows."""
+        """Raises CannotWriteError; data files that were complete by then are named by no commit, and VACUUM removes
+        them."""
         with self._left, self._lane() as shared:
             for opening in openings(self._store, files, self._ahead):
                 self._report.outcomes.append(self._outcome(opening, shared))

@@ -17,7 +17,10 @@ from spark_job.fetch import TaskFile
 from spark_job.task import ReadSettings, Report, TaskReader
 from spark_job.write import Destination
 
-TARGET_TASK_BYTES = 128 << 20
+TARGET_TASK_BYTES = 32 << 20
+"""As stored. Executors are asked for when more tasks wait than those that are there can run."""
+LEFT_SHARE = 8
+"""What lines that are left get of the memory for rows that wait."""
 TASKS_PER_CORE = 2
 FILE_COSTS_BYTES = 16 << 10
 """A small file costs its request, not its bytes."""
@@ -56,14 +59,14 @@ class ReadTasks:
 
     def __call__(self, files: str) -> str:
         task = Task.from_json(self.task)
-        written = (task.s3, task.settings.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
+        buffer_bytes, new_name = task.settings.buffer_bytes, lambda: uuid.uuid4().hex
         reader = TaskReader(
             open_store(task.uri, task.s3),
             task.settings,
             task.destination.parser(task.settings.format),
             task.destination.origin,
-            task.destination.opener(*written),
-            task.destination.left(*written),
+            task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
+            task.destination.left(task.s3, buffer_bytes // LEFT_SHARE, new_name, time.time),
             remote=task.uri.startswith("s3"),
             parsers=os.cpu_count() or 1,
         )

@@ -24,7 +24,7 @@ Opener = Callable[[], DataFileWriter]
 @dataclass(frozen=True, slots=True)
 class Destination:
     """`schema`: a record's columns, as Spark writes them in JSON. `left_folder`: prefix below the table's root, for the
-    lines that Spark has to parse."""
+    lines that the fast parser leaves."""
 
     table_uri: str
     layout: TableLayout
@@ -54,7 +54,7 @@ class Destination:
         return self._opener(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
 
     def left(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Left:
-        """Where one task puts the lines that Spark has to parse."""
+        """Where one task puts the lines that the fast parser leaves."""
         layout = TableLayout(self.left_folder, (), (), 0, self.layout.target_file_bytes)
         schema = pa.schema(to_arrow_type(left_type(len(self.origin.partition_columns))))
         return Left(schema, self._opener(layout, schema, s3, buffer_bytes, new_name, clock))

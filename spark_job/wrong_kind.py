@@ -18,8 +18,9 @@ from pyspark.sql.types import (
 )
 
 from spark_job.fit import does_not_fit
+from spark_job.json_objects import Misfit, without_doubles
 
-_WHOLE: Mapping[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_WHOLE: Mapping[type[DataType], int] = {ShortType: 16, IntegerType: 32, LongType: 64}
 """Bits."""
 _SAFE_FLOAT = 1e38
 """Below this any FLOAT is finite."""
@@ -29,8 +30,8 @@ def wrong_kind(line: bytes, schema: StructType) -> str | None:
     """Why Spark would refuse this line, a JSON object, in Spark's own words: the first column whose value does not fit.
     None where it might not, or where an earlier column is not sure to fit."""
     try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        record = without_doubles(line)
+    except (Misfit, orjson.JSONDecodeError):
         return None
     for field in schema:
         value = record.get(field.name)
@@ -55,9 +56,17 @@ def _fits(value: Any, data_type: DataType) -> bool | None:
 def _is_whole(value: Any, bits: int) -> bool | None:
     if isinstance(value, str | bool | float):
         return False
-    if isinstance(value, int):
-        return -(1 << bits - 1) <= value < 1 << bits - 1
-    return None
+    return _is_within(value, bits) if isinstance(value, int) else None
+
+
+def _is_within(value: int, bits: int) -> bool:
+    return -(1 << bits - 1) <= value < 1 << bits - 1
+
+
+def _is_tiny(value: Any) -> bool | None:
+    """Spark reads it as a SMALLINT, and its range is looked at when all other columns are found to fit."""
+    fits = _is_whole(value, 16)
+    return fits if not fits or _is_within(value, 8) else None
 
 
 def _is_boolean(value: Any) -> bool | None:
@@ -78,6 +87,7 @@ def _is_text(value: Any) -> bool | None:
 
 
 _SURE: Mapping[type[DataType], Callable[[Any], bool | None]] = {
+    ByteType: _is_tiny,
     BooleanType: _is_boolean,
     DoubleType: _is_number,
     FloatType: _is_number,

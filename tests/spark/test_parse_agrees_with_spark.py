@@ -335,6 +335,22 @@ def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
     assert taken > len(good) / 3
 
 
+def test_a_reason_that_is_given_without_spark_is_the_one_that_spark_gives(spark: Callable[[], SparkSession]) -> None:
+    spark()
+    schema = StructType.fromDDL(
+        "id STRING NOT NULL, i8 TINYINT, i16 SMALLINT, a BIGINT, f DOUBLE, b BOOLEAN, d DATE, t STRING"
+    )
+    values = ['"x"', '""', "1.5", "true", "200", "40000", "99999999999999999999", "1", "null", "{}", "[1]", "1e300"]
+    lines = [f'{{"id":"1","{name}":{value}}}' for name in schema.names[1:] for value in values]
+    lines += [f'{{"id":null,"{name}":{value}}}' for name in schema.names[1:] for value in values]
+    lines += [f'{{"i8":200,"id":"1","{name}":{value}}}' for name in schema.names[2:] for value in values]
+    lines += ['{"id":"1","a":"x","a":1,"f":"y"}', '{"id":"1","a":1,"a":"x"}', '{"id":"1","d":"2024-02-30","b":1}']
+    slow = slow_path(spark(), schema, lines)
+    fast = FastParser(schema).parse("\n".join(lines).encode())
+    assert differences(fast, lines, slow) == []
+    assert sum(why is not None for _, why in fast.refused) > 50
+
+
 def test_well_formed_records_take_the_fast_way_and_have_sparks_values(spark: Callable[[], SparkSession]) -> None:
     spark()
     schema = StructType.fromDDL(

@@ -70,3 +70,9 @@ def test_what_is_no_decimal_may_have_any_exponent(line: str) -> None:
 )
 def test_a_decimal_is_found_at_any_depth(kind: object, *, holds: bool) -> None:
     assert holds_decimal(kind) is holds  # type: ignore[arg-type]
+
+
+def test_a_line_of_so_many_levels_that_nobody_can_look_at_it_is_refused() -> None:
+    levels = 200_000
+    line = f'{{"money": 1e99999, "other": {"[" * levels}{"]" * levels}}}'
+    assert "levels" in str(endless(line.encode(), SCHEMA))
