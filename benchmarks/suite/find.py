@@ -18,6 +18,8 @@ from benchmarks.setting import Setting
 from benchmarks.verify import Found, WrongResult, found_in
 
 SIZES = (10_000, 100_000, 1_000_000)
+STEADY = 9
+"""Batches of a running job; one of ten makes a Delta checkpoint, and the median is of those that do not."""
 COLUMNS = (
     "known files",
     "Blizzard s",
@@ -63,7 +65,7 @@ def _measure(folder: Path, count: int, setting: Setting) -> dict[str, list[float
     known = Known(str(folder / "landing"), count, per_batch, setting.count(10_000, 20))
     setting.say(f"find: making {count:,} files")
     known.make()
-    turns = setting.rounds + 2
+    turns = max(setting.rounds, setting.count(STEADY, 1)) + 2
     blizzard = _process("find_blizzard", known, folder, 1 + turns, setting)
     _check("Blizzard", folder / "find_blizzard", range(count + NEW * turns), blizzard)
     streaming = _process("find_streaming", known, folder, 1 + setting.rounds, setting)
