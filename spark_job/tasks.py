@@ -17,7 +17,7 @@ from spark_job.fetch import TaskFile
 from spark_job.task import ReadSettings, Report, TaskReader
 from spark_job.write import Destination
 
-TARGET_TASK_BYTES = 32 << 20
+TARGET_TASK_BYTES = 64 << 20
 """As stored. Executors are asked for when more tasks wait than those that are there can run."""
 LEFT_SHARE = 8
 """What lines that are left get of the memory for rows that wait."""
@@ -74,10 +74,11 @@ class ReadTasks:
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
-    """Spread the files over tasks of about equal bytes, files of one folder together where that costs no balance; the
-    largest task comes first, since it ends last."""
+    """Spread the files over tasks of about equal bytes, as many for each core, files of one folder together where that
+    costs no balance; the largest task comes first, since it ends last."""
     total = sum(_cost(file) for file in files)
-    count = max(1, min(len(files), max(cores * TASKS_PER_CORE, -(-total // TARGET_TASK_BYTES))))
+    each = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores)))
+    count = max(1, min(len(files), each * cores))
     share = total / count
     tasks: list[list[TaskFile]] = [[]]
     filled = 0

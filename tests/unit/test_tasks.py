@@ -1,0 +1,49 @@
+"""How the files of a batch are spread over tasks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_job.fetch import TaskFile
+from spark_job.tasks import FILE_COSTS_BYTES, TARGET_TASK_BYTES, TASKS_PER_CORE, pack
+
+MIB = 1 << 20
+
+sizes = st.lists(st.integers(0, 200) | st.integers(0, 300 * MIB), min_size=1, max_size=60)
+
+
+def files_of(sizes: list[int]) -> list[TaskFile]:
+    return [TaskFile(f"day={number % 3}/{number:04}", size) for number, size in enumerate(sizes)]
+
+
+def cost(task: list[TaskFile]) -> int:
+    return sum(file.size + FILE_COSTS_BYTES for file in task)
+
+
+@given(sizes, st.integers(1, 16))
+def test_each_file_is_in_one_task_none_is_empty_and_the_largest_comes_first(sizes: list[int], cores: int) -> None:
+    files = files_of(sizes)
+    tasks = pack(files, cores)
+    assert sorted(file.path for task in tasks for file in task) == sorted(file.path for file in files)
+    assert all(tasks)
+    assert [*map(cost, tasks)] == sorted(map(cost, tasks), reverse=True)
+
+
+@given(sizes, st.integers(1, 16))
+def test_no_task_has_more_than_its_share_but_for_one_file(sizes: list[int], cores: int) -> None:
+    tasks = pack(files_of(sizes), cores)
+    total = sum(map(cost, tasks))
+    wanted = min(len(sizes), max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores))) * cores)
+    assert len(tasks) <= wanted
+    assert all(cost(task) <= total / wanted + max(sizes) + FILE_COSTS_BYTES for task in tasks)
+
+
+def test_files_of_one_size_keep_every_core_busy_to_the_end() -> None:
+    for cores in (1, 2, 3, 4, 16):
+        for count in (100, 1_000, 10_000):
+            tasks = pack(files_of([2 * MIB] * count), cores)
+            assert len(tasks) % cores == 0 or len(tasks) == count
+            assert max(map(cost, tasks)) - min(map(cost, tasks)) <= 2 * (2 * MIB + FILE_COSTS_BYTES)
+
+
+def test_a_large_batch_has_more_tasks_than_the_cores_that_are_there_so_that_more_are_asked_for() -> None:
+    assert len(pack(files_of([MIB] * 1024), cores=4)) == 1024 * MIB // TARGET_TASK_BYTES + 4
