@@ -15,7 +15,7 @@ help:
 	@echo "make check    format, lint, types and import contracts; the template (make check-stack is that alone)"
 	@echo "make format   put the code into shape"
 	@echo "make setup    virtual environment, jars, log store; PYTHON=… names the interpreter"
-	@echo "make bench    every benchmark, in under an hour; BENCH='big small --scale 0.01' runs some, smaller"
+	@echo "make bench    every benchmark, some hours at full size; BENCH='big small --scale 0.01' runs some, smaller"
 	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for such machines"
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: uploads them with the configuration"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: makes ready to deploy what was published before"

@@ -1,7 +1,7 @@
 """Every benchmark side by side in one run: `python -m benchmarks [NAME …]`, or `make bench`.
 
-Without names it runs all of them, at full size in under an hour on two cores. What a contender leaves in its table is
-checked each time; one that did wrong work fails the run.
+Without names it runs all of them; at full size `small` alone takes an hour on two cores. What a contender leaves in its
+table is checked each time; one that did wrong work fails the run.
 """
 
 import argparse
