@@ -34,14 +34,14 @@ NUMBER, TEXT, DIGITS = "number", "text", "digits"
 """How to read a value that may come as number or text, a decimal or a time. DIGITS: a decimal digit by digit, whichever
 it is, because a double would not tell its values apart."""
 
-_INTEGERS: Mapping[type[DataType], pa.DataType] = {
+INTEGERS: Mapping[type[DataType], pa.DataType] = {
     ByteType: pa.int8(),
     ShortType: pa.int16(),
     IntegerType: pa.int32(),
     LongType: pa.int64(),
 }
 _FIXED: Mapping[type[DataType], pa.DataType] = {
-    **_INTEGERS,
+    **INTEGERS,
     StringType: pa.string(),
     BooleanType: pa.bool_(),
     FloatType: pa.float32(),
@@ -83,7 +83,7 @@ def reading_type(data_type: DataType, styles: Mapping[str, str], path: str) -> p
     if isinstance(data_type, MapType):
         value = reading_type(data_type.valueType, styles, f"{path}{{}}")
         return pa.map_(pa.string(), value)
-    if type(data_type) in _INTEGERS:
+    if type(data_type) in INTEGERS:
         return pa.int64()
     if isinstance(data_type, DecimalType):
         return _decimal_reading_type(data_type, styles.get(path))
@@ -122,8 +122,8 @@ def convert(values: pa.Array, data_type: DataType) -> Converted:
         return _list(values, data_type)
     if isinstance(data_type, MapType):
         return _map(values, data_type)
-    if type(data_type) in _INTEGERS:
-        return integers(values, _INTEGERS[type(data_type)])
+    if type(data_type) in INTEGERS:
+        return integers(values, INTEGERS[type(data_type)])
     if isinstance(data_type, DecimalType):
         return decimals(values, data_type)
     convert_leaf = _LEAVES.get(type(data_type))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 from isal import igzip, isal_zlib
 
 from blizzard.dead_letters import Stage
+from spark_job.json_bounds import matches
 
 CHUNK_BYTES = 4 << 20
 SLICE_CHUNK_BYTES = 1 << 20
@@ -176,7 +175,7 @@ def _may_hold_blank_line(data: bytes) -> bool:
     """Whether a line is empty or begins with white space."""
     if data[:1].isspace() or data[-1:] in (b"", b"\n"):
         return True
-    return bool(pc.match_substring_regex(pa.array([data], pa.large_binary()), r"\n[ \t\n\r\v\f]")[0].as_py())
+    return matches(r"\n[ \t\n\r\v\f]", data)
 
 
 def are_braced(data: bytes, count: int) -> bool:

@@ -36,7 +36,7 @@ class Bounds:
         """Whether they hold for each line of a block; False where a closer look is needed."""
         if 0 in block or _strange_number(block):
             return False
-        if self._by_digits and _found(_WILD_DECIMAL, block):
+        if self._by_digits and matches(_WILD_DECIMAL, block):
             return False
         any_long = False
         for start, end in _long_lines(block):
@@ -47,7 +47,7 @@ class Bounds:
 
     def hold_line(self, line: bytes) -> bool:
         """Whether a line is below Jackson's limits and has no zero byte and no number of RapidJSON's own."""
-        if 0 in line or (self._by_digits and _found(_WILD_DECIMAL, line)):
+        if 0 in line or (self._by_digits and matches(_WILD_DECIMAL, line)):
             return False
         if _strange_number(line) and not _is_json(line):
             return False
@@ -58,15 +58,15 @@ class Bounds:
         return len(line) < _LONG_NAME_LINE or _names_are_short(line)
 
 
-def _found(pattern: str, text: bytes) -> bool:
+def matches(pattern: str, text: bytes) -> bool:
     """By Arrow's engine, which takes 2 ns a byte where Python's takes 12."""
-    return bool(pc.match_substring_regex(pa.array([text], pa.binary()), pattern)[0].as_py())
+    return bool(pc.match_substring_regex(pa.array([text], pa.large_binary()), pattern)[0].as_py())
 
 
 def _strange_number(text: bytes) -> bool:
     """Whether there may be an Inf or -NaN. RapidJSON takes them for numbers, in keys that are no columns too."""
     if (b"I" in text and b"Inf" in text) or (b"N" in text and b"-NaN" in text):
-        return _found(_NO_NUMBER, text)
+        return matches(_NO_NUMBER, text)
     return False
 
 

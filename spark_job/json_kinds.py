@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
-    ByteType,
     DataType,
     DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
     StructType,
     TimestampType,
 )
 
-from spark_job.convert import DIGITS, NUMBER, TEXT
+from spark_job.convert import DIGITS, INTEGERS, NUMBER, TEXT
 
 _PLAIN_NAME = re.compile(r"[^\"\\\x00-\x1f]+")
 TWO_OBJECTS = r"\}[ \t\r]*\{"
@@ -29,7 +25,7 @@ _NO_NUMBER = r"[\"tf{\[]"
 _NO_BOOLEAN = r"[-\"0-9{\[NI]"
 _NO_STRUCT = r"[-\"0-9tf\[NI]"
 _NO_ARRAY = r"[-\"0-9tf{NI]"
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE = tuple(INTEGERS)
 
 
 def of_another_kind(schema: StructType, styles: Mapping[str, str]) -> str:

@@ -9,22 +9,18 @@ import orjson
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
-    ByteType,
     DataType,
     DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
-    LongType,
     MapType,
-    ShortType,
     StructType,
     TimestampType,
 )
 
-from spark_job.convert import DIGITS, NUMBER, TEXT
+from spark_job.convert import DIGITS, INTEGERS, NUMBER, TEXT
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE = tuple(INTEGERS)
 _FIRST_LONG, _LAST_LONG = -(1 << 63), (1 << 63) - 1
 _SMALLEST_FLOAT = 2.0**-126
 

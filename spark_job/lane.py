@@ -2,9 +2,9 @@
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -39,6 +39,15 @@ class Parser(Protocol):
 
 class CannotWriteError(Exception):
     """The table's storage refused a data file; no file that is read is at fault."""
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raises CannotWriteError for what the table's storage has against it."""
+    try:
+        yield
+    except BlizzardError as error:
+        raise CannotWriteError(str(error)) from error
 
 
 class TextParser:
@@ -113,10 +122,8 @@ class Left:
             self._write()
         if self._writer is None:
             return []
-        try:
+        with _writing():
             files = self._writer.close()
-        except BlizzardError as error:
-            raise CannotWriteError(str(error)) from error
         self._writer = None
         return files
 
@@ -124,12 +131,10 @@ class Left:
         rows, self._rows, self._bytes = self._rows, [], 0
         columns = zip(*rows, strict=True)
         arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
-        try:
+        with _writing():
             if self._writer is None:
                 self._writer = self._new_writer()
             self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
-        except BlizzardError as error:
-            raise CannotWriteError(str(error)) from error
 
 
 def left_type(partition_columns: int) -> StructType:
@@ -193,10 +198,8 @@ class Lane:
             self._parse()
         while self._parsing:
             self._write(self._parsing.popleft().result())
-        try:
+        with _writing():
             data_files = self._writer.close()
-        except BlizzardError as error:
-            raise CannotWriteError(str(error)) from error
         self._finished = True
         return data_files
 
@@ -223,10 +226,8 @@ class Lane:
             self._left.add(run, row, line, fault)
         if not made.table.num_rows:
             return
-        try:
+        with _writing():
             self._writer.write(made.table)
-        except BlizzardError as error:
-            raise CannotWriteError(str(error)) from error
 
 
 def _left(runs: Sequence[Run], parsed: Parsed) -> list[tuple[Run, int, bytes, str | None]]:

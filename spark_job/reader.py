@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -94,10 +95,8 @@ class SparkReader:
         ]
         data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
-        return SparkRows(outcomes, data_files, layout, decided, self._dead_letters, self._clock, self._removing(left))
-
-    def _removing(self, left: Sequence[DataFile]) -> Callable[[], None]:
-        return lambda: self._staging.remove(left)
+        remove_left = partial(self._staging.remove, left)
+        return SparkRows(outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_left)
 
     def _tell_reason(self) -> None:
         """Once for each reason why what tasks write has to be written once more."""
@@ -111,15 +110,17 @@ class SparkReader:
     ) -> list[Decided]:
         """What becomes of the lines that are left, but for those of files that failed as a whole."""
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
-        lines = self._staging.frame(self._spark, self._table_uri, left, left_type(len(self._partition_columns)))
-        if failed:
-            lines = lines.where(~F.col("file").isin(failed))
         if sum(report.left_bytes for report in reports) > self._in_memory_bytes:
-            return [self._decided_by_spark(task, schema, lines)]
+            return [self._decided_by_spark(task, schema, self._lines(left, failed))]
         refused = RefusedByTasks(refused_already(self._staging.table(left), failed))
         if not any(report.undecided for report in reports):
             return [refused]
-        return [refused, self._decided_by_spark(task, schema, lines.where("fault IS NULL"))]
+        undecided = self._lines(left, failed).where("fault IS NULL")
+        return [refused, self._decided_by_spark(task, schema, undecided)]
+
+    def _lines(self, left: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
+        lines = self._staging.frame(self._spark, self._table_uri, left, left_type(len(self._partition_columns)))
+        return lines.where(~F.col("file").isin(list(failed))) if failed else lines
 
     def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> Decided:
         is_text = self._settings.format == "text"

@@ -10,18 +10,14 @@ from pyspark.sql.types import (
     DataType,
     DoubleType,
     FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
     StringType,
     StructType,
 )
 
+from spark_job.convert import INTEGERS
 from spark_job.fit import does_not_fit
 from spark_job.json_objects import Misfit, without_doubles
 
-_WHOLE: Mapping[type[DataType], int] = {ShortType: 16, IntegerType: 32, LongType: 64}
-"""Bits."""
 _SAFE_FLOAT = 1e38
 """Below this any FLOAT is finite."""
 
@@ -48,9 +44,8 @@ def _fits(value: Any, data_type: DataType) -> bool | None:
     decide = _SURE.get(type(data_type))
     if decide is not None:
         return decide(value)
-    if type(data_type) in _WHOLE:
-        return _is_whole(value, _WHOLE[type(data_type)])
-    return None
+    whole = INTEGERS.get(type(data_type))
+    return None if whole is None else _is_whole(value, whole.bit_width)
 
 
 def _is_whole(value: Any, bits: int) -> bool | None:

@@ -7,7 +7,7 @@ to a state that was seen before is not followed any further.
 
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 
@@ -139,7 +139,6 @@ class Explored:
     crashes: int = 0
     ways: int = 0
     complete: bool = True
-    most_at_once: int = field(default=0, repr=False)
 
 
 def explore(
@@ -157,7 +156,6 @@ def explore(
         if stop(explored):
             explored.complete = False
             break
-        explored.most_at_once = max(explored.most_at_once, len(pending))
         _follow(make, pending.pop(), pending, seen, explored, crashes, switches)
     return explored
 

@@ -41,18 +41,8 @@ class _MarksAlone(_Around):
 class _Uncompared(MemoryDelta):
     """Takes every commit, whatever its Txn."""
 
-    def commit(
-        self,
-        added: Iterable[Row],
-        app_id: str,
-        sequence: int,
-        user_metadata: str | None,
-        *,
-        without: Iterable[str] = (),
-    ) -> None:
-        self.rows = [*self.rows, *added]
-        self.commits.append(Commit(len(self.commits), {app_id: sequence}, user_metadata, None))
-        self.ever_committed.append(user_metadata)
+    def _has_txn(self, app_id: str, sequence: int) -> bool:
+        return False
 
 
 class _Retrying(MemoryDelta):

@@ -193,8 +193,8 @@ class MemoryDelta:
         without: Iterable[str] = (),
     ) -> None:
         """As Delta does it: skip what is not newer than the last Txn, refuse what another one overtook."""
-        last, read_version = self.last_txn(app_id), len(self.commits)
-        if last is not None and last >= sequence:
+        read_version = len(self.commits)
+        if self._has_txn(app_id, sequence):
             return
         self._overtake()
         if any(app_id in commit.txns for commit in self.commits[read_version:]):
@@ -208,6 +208,10 @@ class MemoryDelta:
         self.ever_committed.append(user_metadata)
         if fault == "answer lost":
             raise CommitOutcomeUnknown("the connection broke before the answer came")
+
+    def _has_txn(self, app_id: str, sequence: int) -> bool:
+        last = self.last_txn(app_id)
+        return last is not None and last >= sequence
 
     def _overtake(self) -> None:
         action, self.before_commit = self.before_commit, None
