@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CREDENTIALS_TTL = timedelta(minutes=10)
 # obstore's limit on a whole download: a slow reader of a large object must not run into it. Stalls have read_timeout.
 _DOWNLOAD_LIMIT = timedelta(days=7)
+_MOST_IDLE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,9 @@ class S3Connection:
 
     def bulk(self, bucket: str) -> "BulkStore | None":
         """obstore's view of a bucket; None without credentials, so that botocore says what it looked for."""
+        found = self._bulk.get(bucket)
+        if found is not None:
+            return found
         client = self.client
         with self._lock:
             if bucket not in self._bulk:
@@ -148,6 +152,7 @@ class S3Connection:
                 "connect_timeout": timedelta(seconds=settings.connect_timeout_secs),
                 "read_timeout": timedelta(seconds=settings.read_timeout_secs),
                 "timeout": _DOWNLOAD_LIMIT,
-                "pool_max_idle_per_host": str(settings.max_connections),
+                # A connection that is dropped for being one too many costs the next request a handshake.
+                "pool_max_idle_per_host": str(_MOST_IDLE),
             },
         )

@@ -75,13 +75,15 @@ def inspect(java: Path) -> Java | None:
     return Java(Path(home[1].strip()), int(major[1])) if home and major else None
 
 
-def use_for_spark(java: Java, pyspark_home: Path) -> None:
-    """Makes every Spark that this pyspark starts run on `java`, whatever the default of the machine is."""
+def use_for_spark(java: Java, pyspark_home: Path, more: str = "") -> None:
+    """Makes every Spark that this pyspark starts run on `java`, whatever the default of the machine is. `more`: further
+    lines of the script that Spark runs before each start."""
     script = pyspark_home / "conf" / "spark-env.sh"
     text = (
         "# Written by the set-up. The JDK it found to fit, and an address that needs no lookup of the machine's name.\n"
         f"JAVA_HOME='{java.home}'\n"
         'SPARK_LOCAL_IP="${SPARK_LOCAL_IP:-127.0.0.1}"\n'
+        f"{more}"
     )
     if not script.exists() or script.read_text() != text:
         script.parent.mkdir(exist_ok=True)

@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from infra.setup import jars as setup_jars
+from infra.setup.class_archive import ClassArchive
 from infra.setup.errors import SetupError
 from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, brought_by_spark, read_lock, sha256_of, write_lock
 from infra.setup.java import Java, find_jdk, use_for_spark
@@ -409,3 +410,64 @@ def test_a_source_that_does_not_compile_is_shown_in_the_compilers_words(log_stor
     with pytest.raises(SetupError, match=r"Store\.java:1: error"):
         log_store.make(Java(tmp_path / "jdk", 17), tmp_path)
     assert not log_store.is_current()
+
+
+# --- Archive of classes -----------------------------------------------------------------------------------------------
+
+LOADS = 'for option in $SPARK_SUBMIT_OPTS; do case $option in *AtExit=*) echo classes > "${option#*=}" ;; esac; done'
+"""Instead of a job in a JVM that writes down what it loads."""
+
+
+@pytest.fixture
+def archive(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> ClassArchive:
+    (tmp_path / "requirements.lock").touch()
+    (tmp_path / "infra" / "local").mkdir()
+    (tmp_path / "infra" / "local" / "load_classes.py").touch()
+    log_store.make(jdk, tmp_path)
+    return ClassArchive(tmp_path)
+
+
+def test_the_classes_are_archived_once_until_jars_or_java_change(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    assert not archive.is_current(jdk, log_store.file)
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    assert archive.is_current(jdk, log_store.file)
+    assert archive.file.read_text() == "classes\n"
+    assert not archive.is_current(Java(jdk.home, 21), log_store.file)
+    (tmp_path / "infra" / "setup" / "jars.lock").write_text("another")
+    assert not archive.is_current(jdk, log_store.file)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
+)
+def test_without_an_archive_there_is_none_and_the_reason_is_said(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], said: str
+) -> None:
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    with pytest.raises(SetupError, match=said):
+        archive.make(jdk, log_store.file, script(tmp_path / "other", *lines))
+    assert not archive.is_current(jdk, log_store.file)
+    assert not archive.file.exists()
+
+
+def test_the_archive_is_used_where_nobody_has_settings_of_his_own(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    spark = tmp_path / "pyspark"
+    spark.mkdir()
+    use_for_spark(jdk, spark, archive.settings())
+
+    def options() -> str:
+        show = f'. "{spark}/conf/spark-env.sh"; echo "$SPARK_CONF_DIR|$SPARK_SUBMIT_OPTS"'
+        environ = {"SPARK_CONF_DIR": f"{spark}/conf", "SPARK_SUBMIT_OPTS": "-Dmine=1", "PATH": "/usr/bin:/bin"}
+        shown = subprocess.run(["/bin/bash", "-c", show], env=environ, capture_output=True, check=True, text=True)
+        return shown.stdout.strip()
+
+    without = f"{spark}/conf|-Dmine=1"
+    assert options() == without
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    assert options().startswith(f"{archive.empty_conf}|-Dmine=1 -XX:SharedArchiveFile={archive.file} ")
+    (spark / "conf" / "spark-defaults.conf").touch()
+    assert options() == without
