@@ -6,7 +6,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup demo local-aws test check check-stack format bench package publish rollback lock clean
+.PHONY: help setup demo local-aws test check check-stack format bench prove package publish rollback lock clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
@@ -14,8 +14,9 @@ help:
 	@echo "make test     all checks and all tests (sets up first); two workers; PYTEST='-k sweep' runs some"
 	@echo "make check    format, lint, types and import contracts; the template (make check-stack is that alone)"
 	@echo "make format   put the code into shape"
-	@echo "make setup    virtual environment, jars, log store; PYTHON=… names the interpreter"
+	@echo "make setup    virtual environment, jars, log store, classes; PYTHON=… names the interpreter"
 	@echo "make bench    every benchmark, some hours at full size; BENCH='big small --scale 0.01' runs some, smaller"
+	@echo "make prove    nothing lost, nothing doubled: every campaign, for 30 minutes; PROVE='kill --minutes 60' runs some, longer"
 	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for such machines"
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: uploads them with the configuration"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: makes ready to deploy what was published before"
@@ -64,6 +65,9 @@ rollback: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks $(BENCH)
+
+prove: setup
+	@$(BIN)/python -m tests.proof $(PROVE)
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

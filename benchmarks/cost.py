@@ -1,6 +1,7 @@
-"""What a million files would cost on EMR Serverless, from what was measured here. Arithmetic, not a bill."""
+"""What a core does in a second, and what a million files would cost on EMR Serverless at that rate. Arithmetic on what
+was measured here, not a bill."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,17 +43,50 @@ def bill(files: int, files_per_sec_per_core: float, executors: int = 1) -> Bill:
     return Bill(hours, hours * vcpus, hours * gb)
 
 
-def cost(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
-    """For files such as those of big and of small; None when neither was measured."""
-    rows = []
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What one core did in a second, of files such as `files` says; MB are 10^6 bytes."""
+
+    files: str
+    per_sec: float
+    records: float
+    stored_mb: float
+    json_mb: float
+
+
+def rates(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[Rate]:
+    """Of Blizzard, for files such as those of big and of small, as far as these were measured."""
     for result in results:
         if result.name not in ("big", "small") or "Blizzard" not in result.bars:
             continue
         facts = result.raw["data"]
-        rate = facts["files"] / result.bars["Blizzard"] / machine["cores"]
-        found = bill(FILES, rate)
+        core_secs = result.bars["Blizzard"] * machine["cores"]
         kilobytes, records = facts["stored_bytes"] / facts["files"] / 1000, facts["records"] // facts["files"]
-        shown = (rate, found.hours, found.vcpu_hours, found.gb_hours, found.dollars)
-        rows.append((f"{number(kilobytes)} kB, {records:,} records", *map(number, shown)))
+        yield Rate(
+            f"{number(kilobytes)} kB, {records:,} records",
+            facts["files"] / core_secs,
+            facts["records"] / core_secs,
+            facts["stored_bytes"] / 1e6 / core_secs,
+            facts["raw_bytes"] / 1e6 / core_secs,
+        )
+
+
+def core(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
+    """What a core does; None when neither was measured."""
+    rows = [
+        (rate.files, *map(number, (rate.per_sec, rate.records, rate.stored_mb, rate.json_mb)))
+        for rate in rates(machine, results)
+    ]
+    columns = ("a core, files of", "files/s", "records/s", "MB/s, compressed", "MB/s of JSON")
+    return Table(columns, tuple(rows)) if rows else None
+
+
+def cost(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
+    """What files such as those cost; None when neither was measured."""
+    rows = []
+    for rate in rates(machine, results):
+        found = bill(FILES, rate.per_sec)
+        shown = (rate.per_sec, found.hours, found.vcpu_hours, found.gb_hours, found.dollars)
+        rows.append((rate.files, *map(number, shown)))
     columns = ("a million files of", "files/s a core", "hours", "vCPU-hours", "GB-hours", "US dollars")
     return Table(columns, tuple(rows)) if rows else None

@@ -7,11 +7,11 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from benchmarks.records import EVENT_SCHEMA, WIDE_SCHEMA, Lines, broken, event_lines, wide_lines
+from benchmarks.records import EVENT_SCHEMA, WIDE_SCHEMA, Lines, broken, doubtful, event_lines, wide_lines
 
 CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 GENERATION = 2
@@ -20,18 +20,24 @@ SEED = 1
 FIRST_DAY = date(2024, 1, 1)
 FIRST_TS = 1_704_067_200
 DIRTY_SHARE = 0.01
+DOUBTFUL_SHARE = 0.1
+"""Of broken lines, where only Spark can tell of some that they are."""
+SAME_RECORDS = {"dirty": "clean", "undecided": "clean"}
+"""What is made of the very records of another data set."""
 FILES_PER_TASK = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """One file to make. `dirty`: the share of its lines that is broken."""
+    """One file to make. `dirty`: the share of its lines that is broken; `doubtful`: the share of these of which only
+    Spark can tell."""
 
     path: str
     number: int
     first: int
     records: int
     dirty: float = 0.0
+    doubtful: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,10 @@ def _dirty(scale: float) -> Iterator[FileSpec]:
         yield FileSpec(spec.path, spec.number, spec.first, spec.records, share)
 
 
+def _undecided(scale: float) -> Iterator[FileSpec]:
+    return (replace(spec, doubtful=DOUBTFUL_SHARE) for spec in _dirty(scale))
+
+
 def _skew(scale: float) -> Iterator[FileSpec]:
     """2 GB, decompressed, and 10,000 small files."""
     large, files = round(15_000_000 * scale), max(10, round(10_000 * scale))
@@ -126,6 +136,7 @@ RECIPES: dict[str, tuple[str, Callable[[float], Iterator[FileSpec]], Lines]] = {
     "wide": (WIDE_SCHEMA, _wide, wide_lines),
     "clean": (EVENT_SCHEMA, _clean, event_lines),
     "dirty": (EVENT_SCHEMA, _dirty, event_lines),
+    "undecided": (EVENT_SCHEMA, _undecided, event_lines),
     "skew": (EVENT_SCHEMA, _skew, event_lines),
 }
 
@@ -168,15 +179,15 @@ def _make_files(name: str, folder: Path, specs: list[FileSpec]) -> _Made:
 
 
 def _make_file(name: str, path: Path, spec: FileSpec) -> _Made:
-    chance = random.Random(f"{SEED}:{name.replace('dirty', 'clean')}:{spec.number}")
-    harm = random.Random(f"{SEED}:harm:{spec.number}")
+    chance = random.Random(f"{SEED}:{SAME_RECORDS.get(name, name)}:{spec.number}")
+    harm, doubt = (random.Random(f"{SEED}:{kind}:{spec.number}") for kind in ("harm", "doubt"))
     rows = checksum = raw_bytes = 0
     # Neither name nor time in the header, so that the same seed gives the same bytes.
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         pending: list[bytes] = []
         for n, line in enumerate(RECIPES[name][2](chance, spec.first, spec.records), spec.first):
             if spec.dirty and harm.random() < spec.dirty:
-                pending.append(broken(line, n))
+                pending.append(doubtful(line) if doubt.random() < spec.doubtful else broken(line, n))
             else:
                 rows, checksum = rows + 1, checksum + n
                 pending.append(line)

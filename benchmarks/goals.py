@@ -26,7 +26,10 @@ GOALS = (
     Goal("wide", "spark_warm", "throughput by that of Spark's own reader, warm", "at least", 1.0, TIMES),
     Goal("wide", "differences", "values other than Spark's", "at most", 0.0),
     Goal("dirty", "clean", "time by that of the clean run, warm", "at most", 1.3, TIMES),
-    Goal("skew", "idle", "largest share of the run that a worker is idle", "at most", 0.2),
+    Goal("skew", "idle", "share of the cores' time in which nothing of the job ran", "at most", 0.2),
+    Goal(
+        "skew", "memory", "memory that the large file adds, by `task_memory_bytes` of all cores", "at most", 1.0, TIMES
+    ),
     Goal("s3", "big", "throughput by its own on the local disk, big", "at least", 0.8, TIMES),
     Goal("s3", "small", "throughput by its own on the local disk, small", "at least", 0.8, TIMES),
     Goal("latency", "p50", "file dropped to row visible, p50", "at most", 3.0, " s"),

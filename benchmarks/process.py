@@ -66,10 +66,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def scratch() -> Path:
-    """Where contenders write: on the same disk as the data, gone afterwards."""
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    return SCRATCH
+    """Where this process's contenders write: on the same disk as the data, gone afterwards."""
+    folder = SCRATCH / str(os.getpid())
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def clear_scratch() -> None:
-    shutil.rmtree(SCRATCH, ignore_errors=True)
+    """With what processes left that were killed; another one's that still runs stays."""
+    for folder in SCRATCH.glob("*"):
+        if folder.name == str(os.getpid()) or not Path("/proc", folder.name).exists():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.cost import cost
+from benchmarks.cost import core, cost
 from benchmarks.figures import Judged, number
 from benchmarks.result import Result, Table
 
@@ -56,12 +56,15 @@ def _markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator
             yield ""
             yield from (f"- {note}" for note in result.notes)
 
-    costs = cost(machine, results)
-    if costs is not None:
-        yield ""
-        yield "### What a million files would cost"
-        yield ""
-        yield from _pipes(costs)
+    for heading, table in (
+        ("What a core does in a second", core(machine, results)),
+        ("What a million files would cost", cost(machine, results)),
+    ):
+        if table is not None:
+            yield ""
+            yield f"### {heading}"
+            yield ""
+            yield from _pipes(table)
 
 
 def _pipes(table: Table) -> Iterator[str]:

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,8 @@ class _Process:
     name: str
     cpu_secs: float
     resident_bytes: int
+    waited_cpu_secs: float
+    """Of children that have ended and were waited for, and of theirs."""
 
 
 class Watch:
@@ -77,6 +80,8 @@ class Watch:
 
     def _sample(self) -> None:
         family = [process for process in _processes() if self._is_ours(process)]
+        javas = {process.pid for process in family if process.name == "java"}
+        family = [process for process in family if not (process.parent in javas and _is_still_java(process))]
         for process in family:
             self._cpu[process.pid] = process.cpu_secs
         for kind in self._peak:
@@ -90,9 +95,26 @@ class Watch:
         return process.pid in self._family
 
 
+def _is_still_java(process: _Process) -> bool:
+    """Whether a child of a JVM has not become another program yet: it has the JVM's memory, which would count twice."""
+    with suppress(OSError):
+        return Path(f"/proc/{process.pid}/exe").readlink().name == "java"
+    return True  # it is gone
+
+
 def cpu_secs(pid: int) -> float:
     """What one process has worked so far."""
     return _read(Path("/proc", str(pid))).cpu_secs
+
+
+def tree_cpu_secs(pid: int) -> float:
+    """What a process and all that it started have worked so far, those that have ended included: their parents, who
+    waited for them, keep their time."""
+    processes = [*_processes()]
+    family = [process for process in processes if process.pid == pid]
+    for parent in family:
+        family += [process for process in processes if process.parent == parent.pid]
+    return sum(process.cpu_secs + process.waited_cpu_secs for process in family)
 
 
 def _processes() -> Iterator[_Process]:
@@ -108,4 +130,5 @@ def _read(folder: Path) -> _Process:
     text = (folder / "stat").read_text()
     name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
     worked_secs = (int(fields[11]) + int(fields[12])) / TICKS
-    return _Process(int(folder.name), int(fields[1]), name, worked_secs, int(fields[21]) * PAGE_BYTES)
+    waited_secs = (int(fields[13]) + int(fields[14])) / TICKS
+    return _Process(int(folder.name), int(fields[1]), name, worked_secs, int(fields[21]) * PAGE_BYTES, waited_secs)

@@ -15,6 +15,10 @@ from blizzard.manifest import Position
 
 SCHEMA_VERSION = 3
 LEGACY_APP_ID_PREFIX = "blizzard:"
+COMMITTER_APP_ID_PREFIX = "penguin-"
+COMMITTERS_VERSION = 2
+"""Of states that the first Blizzard's committer, Penguin, wrote. They speak of the table's Parquet files, which say
+nothing of a source; what was ingested of that, the first Blizzard kept in a file where the copy is now."""
 _LEGACY_PARTS = frozenset({"source_state", "watermark", "partition_watermarks"})
 
 FINISHED = -1
@@ -55,6 +59,11 @@ class Checkpoint:
     def in_progress(self) -> dict[str, int]:
         """Files of which a part is committed, with the number of records that were read."""
         return {path: read for path, read in self.files.items() if read != FINISHED}
+
+    @property
+    def knows_files(self) -> bool:
+        """Whether it says of any file that it was ingested."""
+        return bool(self.files or self.partition_watermarks)
 
 
 def encode(checkpoint: Checkpoint) -> str:
@@ -106,14 +115,18 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
             return _decode_current(document, pipeline, source)
         return _decode_legacy(document, pipeline, source)
     except fields.MALFORMED as error:
-        raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error})") from error
+        raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
 
 
 def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | None:
-    """The state that the first Blizzard kept in the Txn's app id; None when it holds none.
+    """The state that the first Blizzard kept in the Txn's app id; None when the app id is not of its making. One of its
+    committer, Penguin, knows no files.
 
     Raises UnreadableState when it holds one that cannot be read: to go on without it would double its rows.
     """
+    committers = COMMITTER_APP_ID_PREFIX + pipeline
+    if app_id == committers or app_id.startswith(f"{committers}-"):
+        return Checkpoint(pipeline, source)
     if not app_id.startswith(LEGACY_APP_ID_PREFIX):
         return None
     try:
@@ -121,7 +134,11 @@ def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | No
         document = _load(text)
     except (binascii.Error, ValueError, UnreadableState):
         return None
-    return decode(text, pipeline=pipeline, source=source) if _LEGACY_PARTS.intersection(document) else None
+    if not _LEGACY_PARTS.intersection(document):
+        return None
+    if document.get("schema_version") == COMMITTERS_VERSION:
+        return Checkpoint(pipeline, source)
+    return decode(text, pipeline=pipeline, source=source)
 
 
 def _load(text: str | bytes) -> dict[str, Any]:
@@ -137,7 +154,7 @@ def _load(text: str | bytes) -> dict[str, Any]:
 def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Checkpoint:
     found = (document["pipeline"], document["source"])
     if found != (pipeline, source):
-        raise UnreadableState(f"the checkpoint belongs to {found}; expected {(pipeline, source)}")
+        raise UnreadableState(f"the checkpoint belongs to {found!r:.200}; expected {(pipeline, source)}")
     manifest = document["manifest"]
     return replace(
         _decode_shared(document, pipeline, source),
@@ -159,17 +176,25 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
 
 def _decode_legacy(document: dict[str, Any], pipeline: str, source: str) -> Checkpoint:
     """Versions 0 to 2: neither sequence nor manifest, and not all of read states, watermarks per partition, and one
-    watermark, which counts for the partition that it names if that has none."""
+    watermark, which was a text or null at first.
+
+    The one counts for the root's files, which have no partition, and for the partition that it names, if others have
+    theirs: one alone does not say which files of other partitions are in the table.
+    """
     if not _LEGACY_PARTS.intersection(document):
         raise ValueError(f"expected one of {', '.join(sorted(_LEGACY_PARTS))}")
-    shared = _decode_shared(document, pipeline, source)
+    if document.get("schema_version") == COMMITTERS_VERSION:
+        raise ValueError("it is Penguin's, and speaks of the table's files, not of the source's")
+    watermark = document.get("watermark")
+    if not isinstance(watermark, dict):
+        watermark = {"state": "Initial"} if watermark is None else {"state": "Active", "value": watermark}
+    shared = _decode_shared({**document, "watermark": watermark}, pipeline, source)
     watermarks = dict(shared.partition_watermarks)
-    if shared.watermark is not None:
+    if shared.watermark is not None and (watermarks or "/" not in shared.watermark):
         partition, _, name = shared.watermark.rpartition("/")
         watermarks.setdefault(partition, name)
     return replace(
         shared,
-        delta_version=fields.integer(document.get("delta_version", -1)),
         partition_watermarks=MappingProxyType(watermarks),
         files=_files(document.get("source_state", {"files": {}})),
     )

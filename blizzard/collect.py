@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from blizzard.errors import BlizzardError
-from blizzard.events import Event, FileArrived, Ignored, NotAnS3Event, Reason, newer, parse_message
+from blizzard.events import Event, FileArrived, Ignored, NotAnS3Event, Reason, newer, parse_message, shown_uri
 from blizzard.manifest import Entry, FoundBy
 from blizzard.routing import Routed, Router
 
@@ -147,7 +147,7 @@ class _Planner:
         elif routed := self.router.find(event.bucket, event.key):
             self._add(routed, event, message_id)
         else:
-            self.ignored.append(Ignored(Reason.NO_SOURCE, f"s3://{event.bucket}/{event.key}"))
+            self.ignored.append(Ignored(Reason.NO_SOURCE, shown_uri(event.bucket, event.key)))
 
     def _add(self, routed: Routed, arrived: FileArrived, message_id: str) -> None:
         draft = self.drafts.setdefault(routed.source_id, _Draft())

@@ -20,12 +20,16 @@ _VERSIONED = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\..+)")
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of the table: the Txns it sets (app id to version), its time (Unix seconds), its userMetadata."""
+    """One version of the table: the Txns it sets (app id to version), its time (Unix seconds), its userMetadata.
+
+    `properties`: of the table from here on; None: the commit leaves them as they are.
+    """
 
     version: int
     txns: Mapping[str, int]
     user_metadata: str | None
     committed_ts: float | None
+    properties: Mapping[str, str] | None = None
 
 
 def parse_commit(version: int, data: bytes) -> Commit:
@@ -33,6 +37,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
     txns: dict[str, int] = {}
     user_metadata: str | None = None
     committed_ts: float | None = None
+    properties: Mapping[str, str] | None = None
     try:
         for line in filter(None, data.split(b"\n")):
             if line.startswith((b'{"add"', b'{"remove"')):
@@ -40,6 +45,9 @@ def parse_commit(version: int, data: bytes) -> Commit:
             action = fields.mapping(json.loads(line))
             if "txn" in action:
                 txns[fields.text(action["txn"]["appId"])] = fields.integer(action["txn"]["version"])
+            if "configuration" in action.get("metaData", ()):
+                configuration = fields.mapping(action["metaData"]["configuration"])
+                properties = {fields.text(name): fields.text(value) for name, value in configuration.items()}
             if "commitInfo" in action:
                 user_metadata = fields.optional_text(action["commitInfo"].get("userMetadata"))
                 millis = fields.optional_number(action["commitInfo"].get("timestamp"))
@@ -49,7 +57,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
             "to a version before it."
         ) from error
-    return Commit(version, txns, user_metadata, committed_ts)
+    return Commit(version, txns, user_metadata, committed_ts, properties)
 
 
 class DeltaLogTail:

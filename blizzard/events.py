@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from blizzard.errors import PermanentError
+from blizzard.log import one_line
 
 MAX_TEXT_BYTES = 1024
 """S3's own limit for keys and version ids; everything else in an event is shorter."""
@@ -118,6 +119,11 @@ def parse_message(body: str) -> list[Event]:
     raise NotAnS3Event(f"the message has neither Records nor source aws.s3, but {_names(document)}")
 
 
+def shown_uri(bucket: str, key: str) -> str:
+    """Of an object, for people: it can be printed anywhere."""
+    return one_line(f"s3://{bucket}/{key}")
+
+
 def newer(sequencer: str, than: str) -> bool:
     """Whether the event with this sequencer is the later of two on one key. Padded right, as S3 documents.
 
@@ -168,7 +174,7 @@ def _read(document: object, shape: _Shape) -> Event:
         return Ignored(Reason.NOT_AN_ARRIVAL, f"{_shown(name)} of {_shown(_value(document, shape.key))}")
     bucket, key = _text(document, shape.bucket), _key(document, shape)
     if key.endswith("/"):
-        return Ignored(Reason.FOLDER_MARKER, f"s3://{bucket}/{key}")
+        return Ignored(Reason.FOLDER_MARKER, shown_uri(bucket, key))
     return FileArrived(
         bucket=bucket,
         key=key,

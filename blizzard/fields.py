@@ -5,11 +5,15 @@ from typing import Any
 
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 """What reading a document of the wrong shape can raise."""
+MAX_INTEGER = 2**63 - 1
+"""Nothing here counts further, and neither Arrow nor a segment's name can."""
 
 
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {value!r:.80}")
+    if not value.isascii():
+        value.encode()  # half of a surrogate pair can be in JSON, and in nothing that comes after it
     return value
 
 
@@ -20,6 +24,8 @@ def optional_text(value: object) -> str | None:
 def integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"expected a whole number, found {value!r:.80}")
+    if abs(value) > MAX_INTEGER:
+        raise ValueError(f"expected at most {MAX_INTEGER}, found {value:.3g}")
     return value
 
 

@@ -31,6 +31,14 @@ class JsonLog:
             self._stream.flush()
 
 
+def one_line(text: str) -> str:
+    """For people's eyes: what ends a line, moves a terminal's cursor or turns the direction of writing is escaped, so
+    that no name of a file can pretend to be a line of ours."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def stdout_log(clock: Callable[[], float]) -> JsonLog:
     return JsonLog(sys.stdout, clock)
 

@@ -201,7 +201,7 @@ def decode_segment(data: bytes, source_id: str, ref: SegmentRef) -> Segment:
         found = (document["format"], document["source"], document["segment"])
         if found != (FORMAT, source_id, ref.number):
             raise UnreadableState(
-                f"segment {ref.number} of {source_id} says it is format, source, number {found}; "
+                f"segment {ref.number} of {source_id} says it is format, source, number {found!r:.200}; "
                 f"expected {(FORMAT, source_id, ref.number)}. It is skipped and the next sweep lists its files anew."
             )
         return Segment(
@@ -215,7 +215,7 @@ def decode_segment(data: bytes, source_id: str, ref: SegmentRef) -> Segment:
         )
     except fields.MALFORMED as error:
         raise UnreadableState(
-            f"segment {ref.number} of {source_id} cannot be read ({type(error).__name__}: {error}). "
+            f"segment {ref.number} of {source_id} cannot be read ({type(error).__name__}: {error!s:.200}). "
             "It is skipped and the next sweep lists its files anew."
         ) from error
 

@@ -195,7 +195,7 @@ class Sweeper:
         """
         place, epoch = self._begin_late(cursor)
         since = float("-inf") if epoch.since_ts is None else epoch.since_ts
-        known = self._pending_files.union(ingested_since(since))
+        known = self._waiting().union(ingested_since(since))
         stopped: Place | None = None
         for partition in self._open_partitions(place.partition):
             after = place.after if partition == place.partition else None
@@ -207,6 +207,12 @@ class Sweeper:
         return self._report(
             Kind.LATE, complete=stopped is None, cursor=None if stopped is None else self._cursor(stopped, epoch)
         )
+
+    def _waiting(self) -> set[tuple[str, str]]:
+        """What the job will look at when it consumes it. It drops the entry of a file that counts as finished, whatever
+        it holds by now, and may have no reason to commit that."""
+        finished = {path for path, read in self._checkpoint.files.items() if read == FINISHED}
+        return {(path, etag) for path, etag in self._pending_files if path not in finished}
 
     def _begin_late(self, cursor: LateCursor | None) -> tuple[Place, Epoch]:
         """Where to begin, and the sweep that this one is a part of."""

@@ -62,6 +62,10 @@ class CommitPath:
                 self._version = self._table.newest_version()
         return self._version
 
+    def made_delta_checkpoint(self) -> bool:
+        """Whether Delta wrote a checkpoint of its own after the last commit of this process."""
+        return self._version is not None and self._table.checkpoints_at(self._version)
+
     # -- before the commit
 
     def put_letters(self, rows: Rows | None, outcomes: Sequence[Outcome]) -> None:

@@ -64,7 +64,8 @@ def decompressed(raw: Readable, compression: str) -> Callable[[int], bytes]:
             raise FileFault(
                 Stage.DECOMPRESS, f"truncated {compression}: it ends before its end mark, or other bytes follow it"
             ) from error
-        except (gzip.BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc]
+        except (gzip.BadGzipFile, isal_zlib.error, OverflowError) as error:  # type: ignore[misc]
+            # OverflowError: a header without end, of which igzip holds half a MiB.
             raise FileFault(Stage.DECOMPRESS, f"not valid {compression}: {error}") from error
         except OSError as error:  # what pyarrow raises for everything that is wrong with a zstd stream
             if type(error) is not OSError:

@@ -82,8 +82,8 @@ class Totals:
 
 
 class Ingest:
-    """One source's loop. `clock` gives Unix seconds, `monotonic` seconds that never go back, `new_id` a short unique
-    text; `sleep` waits for seconds."""
+    """One source's loop. `clock` gives Unix seconds, `new_id` a short unique text; `sleep` waits for seconds. `watch`
+    times the turns; the table may add parts of its own."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Ingest:
         state: ObjectStore,
         source: ObjectStore,
         clock: Callable[[], float],
-        monotonic: Callable[[], float],
+        watch: Stopwatch,
         new_id: Callable[[], str],
         sleep: Callable[[float], None],
         log: Log,
@@ -119,7 +119,7 @@ class Ingest:
         self._last_commit_ts = clock()
         self._skipped: set[str] = set()
         self._prepared = False
-        self._watch = Stopwatch(monotonic)
+        self._watch = watch
         self._suspects = Suspects(table=table, source=source, receipts=receipts, dead_letters=dead_letters, clock=clock)
         self._commits = CommitPath(
             identity,
@@ -316,6 +316,7 @@ class Ingest:
         self._prepare()
         with self._watch.part("read"):
             rows = self._reader.read(files, sequence=sequence, replacing=replacing)
+        self._watch.set_apart("write", rows.write_share, of="read")
         try:
             check_complete(files, rows.outcomes)
             refuse_if_everybodys(
@@ -413,6 +414,7 @@ class Ingest:
             dead_records=batch.dead_records,
             tracked_files=len(checkpoint.files),
             watermark=checkpoint.watermark,
+            delta_checkpoint=self._commits.made_delta_checkpoint(),
             secs=asdict(self._watch.secs()),
         )
 

@@ -82,11 +82,12 @@ class Isolation:
             return self._apart(sound=sound, column=table.column)
         return self._apart(sound=sound)
 
-    def isolated_values(self, block: bytes, count: int) -> Isolated:
-        """Of a block that the reader cannot take although the outer form of its lines is right."""
+    def isolated_values(self, block: bytes, count: int, column: str | None) -> Isolated:
+        """Of a block that the reader cannot take although the outer form of its lines is right. `column`: where it
+        found a value of another kind, if it said so."""
         self._numbers = range(count)
         self._lines = _split(block)
-        return self._apart(sound=True)
+        return self._apart(sound=True, column=column)
 
     def _apart(self, *, sound: bool, column: str | None = None) -> Isolated:
         places = list(range(len(self._lines)))

@@ -20,6 +20,7 @@ from blizzard.sweeping import SourceSweep, sweep_rules
 from spark_job.decode import Limits
 from spark_job.ingest import Ingest, Settings
 from spark_job.task import ReadSettings
+from spark_job.timing import Stopwatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,8 @@ def source_job(
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
     settings = _settings(source, files)
-    table, reader = _engine(pipeline, source, identity, state, spark, s3, log)
+    watch = Stopwatch(time.monotonic)
+    table, reader = _engine(pipeline, source, identity, state, _has_file(files, settings), spark, s3, watch, log)
     ingest = Ingest(
         identity,
         settings,
@@ -92,7 +94,7 @@ def source_job(
         state=state,
         source=files,
         clock=time.time,
-        monotonic=time.monotonic,
+        watch=watch,
         new_id=new_id,
         sleep=time.sleep,
         log=log,
@@ -106,8 +108,10 @@ def _engine(
     source: Source,
     identity: Identity,
     state: ObjectStore,
+    has_file: Callable[[str, str], bool],
     spark: "Callable[[], SparkSession]",
     s3: S3Settings,
+    watch: Stopwatch,
     log: Log,
 ) -> tuple[Any, Any]:
     """The Delta table and the Spark reader, which know nothing of configurations."""
@@ -125,6 +129,9 @@ def _engine(
         partition_columns=source.partition_columns,
         partition_by=pipeline.partition_by,
         target_file_bytes=pipeline.target_file_bytes,
+        watch=watch,
+        siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
+        has_file=has_file,
     )
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
     memory_bytes = source.limits.task_memory_bytes
@@ -145,6 +152,14 @@ def _engine(
         log=log,
     )
     return table, reader
+
+
+def _has_file(files: ObjectStore, settings: Settings) -> Callable[[str, str], bool]:
+    def found(path: str, etag: str) -> bool:
+        info = files.head(path) if settings.sweep_rules.matches(path) else None
+        return info is not None and info.etag == etag
+
+    return found
 
 
 def _settings(source: Source, files: ObjectStore) -> Settings:

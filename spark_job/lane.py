@@ -19,6 +19,7 @@ from spark_job.data_files import DataFile, DataFileWriter
 from spark_job.decode import Block
 from spark_job.origin import Origin, Run
 from spark_job.parse import Parsed
+from spark_job.timing import Stopwatch
 
 BLOCK_BYTES = 4 << 20
 """Of lines that are parsed at once; of many small files together."""
@@ -156,17 +157,25 @@ class _Made:
 
 class Lane:
     """Blocks of lines into one writer's files. With a pool, blocks are parsed beside each other and written in order.
+    `watch` times the writing.
 
     At the end of its `with` block, whatever was not finished is discarded.
     """
 
     def __init__(
-        self, parser: Parser, origin: Origin, writer: DataFileWriter, left: Left, pool: ThreadPoolExecutor | None
+        self,
+        parser: Parser,
+        origin: Origin,
+        writer: DataFileWriter,
+        left: Left,
+        watch: Stopwatch,
+        pool: ThreadPoolExecutor | None,
     ) -> None:
         self._parser = parser
         self._origin = origin
         self._writer = writer
         self._left = left
+        self._watch = watch
         self._pool = pool
         self._runs: list[Run] = []
         self._pieces: list[Block] = []
@@ -198,7 +207,7 @@ class Lane:
             self._parse()
         while self._parsing:
             self._write(self._parsing.popleft().result())
-        with _writing():
+        with _writing(), self._watch.part("write"):
             data_files = self._writer.close()
         self._finished = True
         return data_files
@@ -226,7 +235,7 @@ class Lane:
             self._left.add(run, row, line, fault)
         if not made.table.num_rows:
             return
-        with _writing():
+        with _writing(), self._watch.part("write"):
             self._writer.write(made.table)
 
 

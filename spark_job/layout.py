@@ -25,6 +25,8 @@ from spark_job.sql import quoted
 PREFIX_PROPERTY = "delta.dataSkippingStringPrefixLength"
 STATS_PROPERTY = "delta.dataSkippingStatsColumns"
 DELTAS_PREFIX_CHARS = 32
+CHECKPOINT_PROPERTY = "delta.checkpointInterval"
+DELTAS_CHECKPOINT_INTERVAL = 10
 
 HARMLESS_FEATURES: Mapping[str, str] = {
     "appendOnly": "nothing but appends",
@@ -96,6 +98,11 @@ class Described:
     @property
     def string_prefix_chars(self) -> int:
         return int(self.properties.get(PREFIX_PROPERTY, DELTAS_PREFIX_CHARS))
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Delta writes a checkpoint of its own at each multiple of this version."""
+        return int(self.properties.get(CHECKPOINT_PROPERTY, DELTAS_CHECKPOINT_INTERVAL))
 
 
 def why_staged(table: Described, wanted: Sequence[StructField]) -> str | None:

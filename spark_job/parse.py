@@ -94,10 +94,10 @@ class FastParser:
         count = braced or block.count(b"\n") + 1
         if not ((braced or are_braced(block, count)) and self._bounds.hold(block)):
             return self._made(self._isolation(styles).isolated(block), styles)
-        table, styles = (None, styles) if self._fails_late else self._read_whole(block, count, styles)
-        if table is not None:
-            return self._made(Isolated(table, lambda: block.split(b"\n"), range(count), {}), styles)
-        isolated = self._isolation(styles).isolated_values(block, count)
+        read, styles = (ReadFailed(None), styles) if self._fails_late else self._read_whole(block, count, styles)
+        if isinstance(read, pa.Table):
+            return self._made(Isolated(read, lambda: block.split(b"\n"), range(count), {}), styles)
+        isolated = self._isolation(styles).isolated_values(block, count, read.column)
         self._fails_late = self._fails_late and len(isolated.refused) > 0
         return self._made(isolated, styles)
 
@@ -125,7 +125,7 @@ class FastParser:
 
     def _read_whole(
         self, block: bytes, count: int, styles: Mapping[str, str]
-    ) -> tuple[pa.Table | None, Mapping[str, str]]:
+    ) -> tuple[pa.Table | ReadFailed, Mapping[str, str]]:
         """A block in which nothing is wrong; no table for any other."""
         for may_learn in (True, False):
             try:
@@ -133,15 +133,15 @@ class FastParser:
             except ReadFailed as failed:
                 if failed.row is None or failed.row >= count:
                     self._fails_late = True
-                    return None, styles
+                    return failed, styles
                 # Maybe the first lines have null what is written here for the first time.
                 here = {**styles, **self._styles_in(block.split(b"\n", failed.row + 1)[failed.row])}
                 if not may_learn or here == styles:
-                    return None, styles
+                    return failed, styles
                 self._styles = styles = here
             else:
-                return (table if table.num_rows == count else None), styles
-        return None, styles
+                return (table if table.num_rows == count else ReadFailed(None)), styles
+        return ReadFailed(None), styles
 
     def _isolation(self, styles: Mapping[str, str]) -> Isolation:
         read = self._reader.read

@@ -47,6 +47,11 @@ class Rows(Protocol):
     @property
     def outcomes(self) -> Sequence[Outcome]: ...
 
+    @property
+    def write_share(self) -> float:
+        """What part, 0 to 1, of the tasks' time went into writing."""
+        ...
+
     def put_dead_records(self) -> None:
         """Write the letters of the records that were refused; before the commit, so that none is lost with it."""
         ...
@@ -79,12 +84,25 @@ class Table(Protocol):
         """One commit; None when it is not there (yet, or any more). One request."""
         ...
 
+    def checkpoints_at(self, version: int) -> bool:
+        """Whether Delta makes a checkpoint of its own out of this version; by its rule, without a request."""
+        ...
+
     def txn_version(self, app_id: str) -> int | None:
         """From the snapshot: exact, whatever log clean-up removed, and slow."""
         ...
 
+    def txns(self) -> Iterable[tuple[str, float | None]]:
+        """Every app id of the snapshot, and when it was last set (Unix seconds, if that is known); slow."""
+        ...
+
+    def loose_files(self) -> Sequence[str]:
+        """Parquet files in the table's folder that no commit has added; lists the whole folder."""
+        ...
+
     def holds_rows(self) -> bool:
-        """Whether any row of this source is in the table."""
+        """Whether any row of this source is in the table. Raises RecoveryError when none is, but rows of the same files
+        under a name that the pipeline no longer has."""
         ...
 
     def files_after(self, sequence: int) -> Mapping[str, int]:

@@ -22,9 +22,10 @@ from spark_job.left import Decided, DecidedBySpark, RefusedByTasks, letters_of, 
 from spark_job.map_in_arrow import map_in_arrow
 from spark_job.origin import Origin
 from spark_job.ports import Outcome
+from spark_job.report import Report
 from spark_job.slow_path import LETTERS, SlowPath, parsed
 from spark_job.staging import Staging
-from spark_job.task import ReadSettings, Report
+from spark_job.task import ReadSettings
 from spark_job.tasks import Task, run_tasks
 from spark_job.write import Destination
 
@@ -96,7 +97,10 @@ class SparkReader:
         data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
         remove_left = partial(self._staging.remove, left)
-        return SparkRows(outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_left)
+        write_share = _write_share(reports)
+        return SparkRows(
+            outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_left, write_share
+        )
 
     def _tell_reason(self) -> None:
         """Once for each reason why what tasks write has to be written once more."""
@@ -136,6 +140,11 @@ class SparkReader:
         return replace(task_file, partitions=tuple(values[column] for column in self._partition_columns))
 
 
+def _write_share(reports: Sequence[Report]) -> float:
+    secs = sum(report.secs for report in reports)
+    return sum(report.write_secs for report in reports) / secs if secs else 0.0
+
+
 def _with_refused(outcome: Outcome, refused: int) -> Outcome:
     return outcome if outcome.error is not None else replace(outcome, rows=outcome.rows - refused, dead_records=refused)
 
@@ -152,12 +161,14 @@ class SparkRows:
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         remove_left: Callable[[], None],
+        write_share: float,
     ) -> None:
         self.outcomes = [
             replace(outcome, rows=0, dead_records=0) if outcome.error is not None else outcome for outcome in outcomes
         ]
         self.data_files = data_files
         self.layout = layout
+        self.write_share = write_share
         self._decided = decided
         self._dead_letters = dead_letters
         self._clock = clock

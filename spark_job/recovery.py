@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from blizzard.checkpoint import FINISHED, Checkpoint, decode, decode_app_id
+from blizzard.checkpoint import FINISHED, Checkpoint, decode
 from blizzard.delta_log import Commit
 from blizzard.errors import LostRace, RecoveryError, UnreadableState
 from blizzard.identity import Identity, read_copy
@@ -12,6 +12,7 @@ from blizzard.log import Log
 from blizzard.storage.base import ObjectStore
 from blizzard.watermark import FolderOf, Settling
 from spark_job.ports import Table
+from spark_job.takeover import Legacy, is_siblings, legacy_states, take_over
 
 SCAN_COMMITS = 100
 
@@ -31,7 +32,10 @@ class _Found:
 
     txn_version: int | None
     states: tuple[Checkpoint, ...]
-    legacy: Checkpoint | None
+    legacy: Legacy | None
+    """The newest of the first Blizzard's."""
+    siblings: bool
+    """Whether other sources have committed."""
 
 
 def recover(
@@ -49,16 +53,31 @@ def recover(
     """Raises RecoveryError when going on could lose or double rows, LostRace when the table changed meanwhile."""
     found = _scan(table.commits(scan_commits), identity)
     version = found.txn_version if found.txn_version is not None else table.txn_version(identity.app_id)
-    if version is None:
-        return Recovered(_fresh(table, identity, found.legacy, late_overlap_secs, log))
     copy = read_copy(store, identity)
+    if copy is not None and copy.sequence > (-1 if version is None else version):
+        _forget_the_future(table, store, identity, copy, version, log)
+    if version is None:
+        return Recovered(_fresh(table, identity, found, copy, late_overlap_secs, log))
     states = [*found.states, *([copy] if copy else [])]
     for state in states:
         if state.sequence == version:
-            return Recovered(state, unpublished=copy is None or copy.sequence < version)
+            return Recovered(state, unpublished=copy is None or copy.sequence != version)
     older = max((s for s in states if s.sequence < version), key=lambda s: s.sequence, default=None)
     repaired = _repair(table, identity, older, version, folder_of, slice_threshold_bytes, sizes, log)
     return Recovered(repaired, repaired=True, unpublished=True)
+
+
+def _forget_the_future(
+    table: Table, store: ObjectStore, identity: Identity, copy: Checkpoint, version: int | None, log: Log
+) -> None:
+    """The copy speaks of commits that the table does not have: it was restored from a backup, or dropped and made again.
+    Sweeps that began from that copy are in the manifest and prove nothing of this table; without both the next one
+    lists anew. The copy goes last, so that after a death on the way the next run does it again."""
+    if table.txn_version(identity.app_id) != version:
+        raise LostRace(f"another job of source {identity.source_id} committed just now")
+    log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy.sequence)
+    store.delete([info.key for info in store.list(f"{identity.state_prefix}/pending/")])
+    store.delete([identity.copy_key])
 
 
 class SizeOf:
@@ -75,7 +94,8 @@ class SizeOf:
 def _scan(commits: Iterable[Commit], identity: Identity) -> _Found:
     version: int | None = None
     states: list[Checkpoint] = []
-    legacy: Checkpoint | None = None
+    legacy: Legacy | None = None
+    siblings = False
     for commit in commits:
         mine = commit.txns.get(identity.app_id)
         if mine is not None:
@@ -83,8 +103,10 @@ def _scan(commits: Iterable[Commit], identity: Identity) -> _Found:
             states.extend(_states_of(commit, mine, identity))
             if states and states[0].sequence == version:
                 break
-        legacy = legacy or _legacy_of(commit, identity)
-    return _Found(version, tuple(states), legacy)
+        of_commit = ((app_id, commit.committed_ts) for app_id in commit.txns)
+        legacy = legacy or next(legacy_states(of_commit, identity), None)
+        siblings = siblings or any(is_siblings(app_id, identity) for app_id in commit.txns)
+    return _Found(version, tuple(states), legacy, siblings)
 
 
 def _states_of(commit: Commit, sequence: int, identity: Identity) -> list[Checkpoint]:
@@ -95,16 +117,20 @@ def _states_of(commit: Commit, sequence: int, identity: Identity) -> list[Checkp
     return [state] if state.sequence == sequence else []
 
 
-def _legacy_of(commit: Commit, identity: Identity) -> Checkpoint | None:
-    states = (decode_app_id(app_id, pipeline=identity.pipeline, source=identity.source) for app_id in commit.txns)
-    return next((state for state in states if state is not None), None)
-
-
 def _fresh(
-    table: Table, identity: Identity, legacy: Checkpoint | None, late_overlap_secs: float, log: Log
+    table: Table, identity: Identity, found: _Found, copy: Checkpoint | None, late_overlap_secs: float, log: Log
 ) -> Checkpoint:
-    if legacy is not None:
-        return _taken_over(legacy, identity, late_overlap_secs, log)
+    """The state to begin with: the first Blizzard's, or none."""
+    legacy, siblings = found.legacy, found.siblings
+    if legacy is None:
+        newest_first = sorted(table.txns(), key=lambda txn: txn[1] or 0.0, reverse=True)
+        legacy = next(legacy_states(newest_first, identity), None)
+        siblings = siblings or any(is_siblings(app_id, identity) for app_id, _ in newest_first)
+    taken_over = take_over(
+        table, legacy, copy, identity, siblings=siblings, late_overlap_secs=late_overlap_secs, log=log
+    )
+    if taken_over is not None:
+        return taken_over
     if table.holds_rows():
         if table.txn_version(identity.app_id) is not None:
             raise LostRace(f"the first commit of source {identity.source_id} came from another job just now")
@@ -115,20 +141,6 @@ def _fresh(
             "rows from the table first."
         )
     return Checkpoint(pipeline=identity.pipeline, source=identity.source)
-
-
-def _taken_over(legacy: Checkpoint, identity: Identity, late_overlap_secs: float, log: Log) -> Checkpoint:
-    """The first Blizzard's state. Its rows do not say which file they are of, so the table cannot be asked about files
-    below its watermarks: what is not newer than the state counts as seen. Version 2 has one watermark for all
-    partitions, which says nothing of the others."""
-    if legacy.delta_version >= 0:
-        raise RecoveryError(
-            f"the table holds a state of schema version 2 for source {identity.source_id}. Expected version 1 or 3: "
-            "one watermark for all partitions does not say which files of the others are in the table, and going on "
-            "would double their rows. Ingest into a new table, or keep the first Blizzard for this source."
-        )
-    log("state_taken_over", source=identity.source_id, watermark=legacy.watermark)
-    return replace(legacy, late_swept_ts=legacy.last_update_ts + late_overlap_secs)
 
 
 def _repair(

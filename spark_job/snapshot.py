@@ -2,9 +2,10 @@
 
 import json
 from typing import Any
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_job.layout import leaves
@@ -58,12 +59,32 @@ class Snapshot:
         state of all files."""
         known = self._checksum()
         if known is not None and known.setTransactions().isDefined():
-            jvm: Any = self._spark._jvm
-            mapper = jvm.org.apache.spark.sql.delta.util.JsonUtils.mapper()
-            txns = json.loads(str(mapper.writeValueAsString(known.setTransactions().get())))
+            txns = self._listed(known.setTransactions().get())
             return next((int(txn["version"]) for txn in txns if txn["appId"] == app_id), None)
         found = self._java.transactions().get(app_id)
         return int(found.get()) if found.isDefined() else None
+
+    def txns(self) -> list[tuple[str, float | None]]:
+        """All app ids, each with the time of its newest Txn (Unix seconds)."""
+        listed = self._listed(self._java.setTransactions())
+        times = (txn.get("lastUpdated") for txn in listed)
+        return [
+            (str(txn["appId"]), None if millis is None else millis / 1000)
+            for txn, millis in zip(listed, times, strict=True)
+        ]
+
+    def paths(self) -> set[str]:
+        """The table's files, and those that it held not long ago; relative to its folder."""
+        datasets = (self._java.allFiles(), self._java.tombstones())
+        frames = (DataFrame(dataset.toDF(), self._spark).select("path") for dataset in datasets)
+        return {unquote(row["path"]) for frame in frames for row in frame.collect()}
+
+    def _listed(self, txns: Any) -> list[dict[str, Any]]:
+        jvm: Any = self._spark._jvm
+        found: list[dict[str, Any]] = json.loads(
+            str(jvm.org.apache.spark.sql.delta.util.JsonUtils.mapper().writeValueAsString(txns))
+        )
+        return found
 
     def files(self) -> int | None:
         """How many files the table has, if that is known without rebuilding its state."""

@@ -1,7 +1,7 @@
 """Data files that Spark's writer shall read: below the table's `_blizzard/`, until the rows are in the table."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ from pyspark.sql.types import StructType
 
 from blizzard.errors import BlizzardError, BucketMissing
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.keys import folder_of
+from blizzard.storage.local import LocalStore
 from spark_job.data_files import DataFile
 
 LEFTOVER_SECS = 86_400.0
@@ -56,7 +58,7 @@ class Staging:
         """Nobody needs them any more, so what cannot be removed costs space and nothing else: `remove_leftovers` comes
         back."""
         with suppress(BlizzardError):
-            self._store.delete([file.path for file in files if file.path.startswith(self._prefix)])
+            self._delete([file.path for file in files if file.path.startswith(self._prefix)])
 
     def remove_leftovers(self) -> None:
         """Of attempts that ended without a commit; looks once in so long as they are let alone."""
@@ -65,8 +67,16 @@ class Staging:
             return
         with suppress(BucketMissing):
             listed = self._store.list(self._prefix)
-            self._store.delete([info.key for info in listed if info.modified_ts < now_ts - LEFTOVER_SECS])
+            self._delete([info.key for info in listed if info.modified_ts < now_ts - LEFTOVER_SECS])
         self._looked_ts = now_ts
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        """With the folders of attempts; that for lines that are left may be written to at any time, and stays."""
+        keys = [*keys]
+        self._store.delete(keys)
+        if isinstance(self._store, LocalStore):
+            for folder in sorted({folder_of(key) for key in keys} - {self.left_folder, self._prefix}):
+                self._store.remove_folder(folder)
 
 
 def _without_glob(path: str) -> str:

@@ -1,5 +1,6 @@
 """The Delta side: commit with a Txn, ask about suspects, and what recovery needs."""
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,20 +19,26 @@ from spark_job.columns import SOURCE_COLUMN, lacking, misfits, new_table_propert
 from spark_job.commit_errors import translated
 from spark_job.data_files import TableLayout
 from spark_job.engine import ENGINE_ERRORS, engine
-from spark_job.layout import Described, why_staged
+from spark_job.layout import DELTAS_CHECKPOINT_INTERVAL, Described, why_staged
 from spark_job.reader import columns_of
 from spark_job.snapshot import follow_size
 from spark_job.sql import literal, quoted, type_sql
 from spark_job.staging import Staging
+from spark_job.timing import Stopwatch
+from spark_job.trusted import HasFile, check_keeps_txns, check_name
 
 TARGET_FILE_BYTES = 128 << 20
 REPLACING = "rows that replace others"
+_HIDDEN = re.compile(r"(^|/)[_.]")
+"""Of names that no writer of a table gives to its files."""
 
 
 class DeltaSourceTable:
     """One Delta table as one source sees it. `schema` is DDL; `spark` gives the session and may start it.
 
     `state_prefix`: of the source's own files below the table. `clock` gives Unix seconds, `new_id` a short unique text.
+    `watch` times its Txn lookups. `siblings`: ids of the pipeline's other sources; `has_file`: of a path and
+    an etag, whether the source has it.
     """
 
     def __init__(
@@ -49,9 +56,13 @@ class DeltaSourceTable:
         target_file_bytes: int = TARGET_FILE_BYTES,
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
+        watch: Stopwatch | None = None,
+        siblings: frozenset[str] = frozenset(),
+        has_file: HasFile = lambda path, etag: False,
     ) -> None:
         self._session = spark
         self._uri = uri
+        self._store = store
         self._log_tail = DeltaLogTail(store)
         self._app_id = app_id
         self._source_id = source_id
@@ -59,6 +70,10 @@ class DeltaSourceTable:
         self._partition_columns = partition_columns
         self._partition_by = tuple(partition_by)
         self._target_file_bytes = target_file_bytes
+        self._watch = watch or Stopwatch(time.monotonic)
+        self._checkpoint_interval = DELTAS_CHECKPOINT_INTERVAL
+        self._siblings = siblings
+        self._has_file = has_file
         prefix = state_prefix or f"_blizzard/{source_id.replace(':', '_')}"
         self.staging = Staging(store, prefix, clock=clock, new_id=new_id)
         self.layout_reason: str | None = None
@@ -79,8 +94,14 @@ class DeltaSourceTable:
         return -1 if version is None else version
 
     def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
+        """Raises PermanentError when the newest that changed the table made it one that forgets Txns."""
+        looked = False
         try:
-            yield from self._log_tail.commits(limit, above=above)
+            for commit in self._log_tail.commits(limit, above=above):
+                if commit.properties is not None and not looked:
+                    check_keeps_txns(commit.properties, self._uri)
+                    looked = True
+                yield commit
         except BucketMissing:
             return
 
@@ -90,17 +111,40 @@ class DeltaSourceTable:
         except BucketMissing:
             return None
 
+    def checkpoints_at(self, version: int) -> bool:
+        return version > 0 and version % self._checkpoint_interval == 0
+
     def txn_version(self, app_id: str) -> int | None:
         if self.newest_version() < 0:
             return None
-        with engine("asking the table's snapshot for a Txn"):
+        with engine("asking the table's snapshot for a Txn"), self._watch.part("lookup"):
             snapshot = self._transactions().snapshot()
             follow_size(self._spark, snapshot)
             return snapshot.txn_version(app_id)
 
+    def txns(self) -> list[tuple[str, float | None]]:
+        if self.newest_version() < 0:
+            return []
+        with engine("asking the table's snapshot for all Txns"), self._watch.part("lookup"):
+            snapshot = self._transactions().snapshot()
+            follow_size(self._spark, snapshot)
+            return snapshot.txns()
+
+    def loose_files(self) -> list[str]:
+        with engine("asking the table's snapshot for its files"):
+            known = self._transactions().snapshot().paths()
+        names = (info.key for info in self._store.list() if info.key.endswith(".parquet"))
+        return [name for name in names if name not in known and not _HIDDEN.search(name)]
+
     def holds_rows(self) -> bool:
+        """Raises RecoveryError if there are none because they came under another name."""
         with engine("asking the table for rows of this source"):
-            return self.newest_version() >= 0 and self._has_source_column() and not self._rows().isEmpty()
+            if self.newest_version() < 0 or not self._has_source_column():
+                return False
+            found = not self._rows().isEmpty()
+            if not found:
+                check_name(self._table(), self._source_id, self._siblings, self._has_file)
+            return found
 
     def files_after(self, sequence: int) -> Mapping[str, int]:
         if self.newest_version() < 0 or not self._has_source_column():
@@ -204,8 +248,13 @@ class DeltaSourceTable:
         if transaction.snapshot.version < 0:
             properties = new_table_properties(self._wanted, self._partition_by)
             transaction.create_table(nullable(self._wanted), self._partition_by, properties)
-        elif self._fit(transaction.described()):
+            check_keeps_txns(transaction.described().properties, self._uri)
+            return transaction
+        described = transaction.described()
+        check_keeps_txns(described.properties, self._uri)
+        if self._fit(described):
             return self._begin()
+        self._checkpoint_interval = described.checkpoint_interval
         return transaction
 
     @cached_property
@@ -249,7 +298,8 @@ class DeltaSourceTable:
             transaction = self._begin()
             if rows is not None and files:
                 self._check_layout(transaction.described(), rows.layout)
-            seen = transaction.txn_version(self._app_id)
+            with self._watch.part("lookup"):
+                seen = transaction.txn_version(self._app_id)
         if seen is not None and seen >= sequence:
             raise LostRace(
                 f"the table has sequence {seen} of source {self._source_id}, this commit was to be {sequence}"

@@ -14,7 +14,8 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
-from spark_job.task import ReadSettings, Report, TaskReader
+from spark_job.report import Report
+from spark_job.task import ReadSettings, TaskReader
 from spark_job.write import Destination
 
 TARGET_TASK_BYTES = 64 << 20

@@ -1,4 +1,5 @@
-"""How long each part of a turn of the ingest loop takes: for the log and its metrics, never for a decision."""
+"""How long each part of a turn of the ingest loop takes, or of a task: for the log and its metrics, never for a
+decision."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +7,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 Part = Literal[
-    "recover", "plan", "prepare", "suspects", "read", "letters", "receipt", "commit", "landed", "copy", "trim"
+    "recover",
+    "plan",
+    "prepare",
+    "suspects",
+    "read",
+    "write",
+    "letters",
+    "receipt",
+    "lookup",
+    "commit",
+    "landed",
+    "copy",
+    "trim",
 ]
 
 
@@ -23,9 +36,13 @@ class TurnSecs:
     suspects: float = 0.0
     """Asking the table about files."""
     read: float = 0.0
-    """The tasks: fetch, parse, write data files."""
+    """The tasks, but for `write`: fetch, decompress, parse."""
+    write: float = 0.0
+    """Of the tasks' time what they say that writing data files took of it."""
     letters: float = 0.0
     receipt: float = 0.0
+    lookup: float = 0.0
+    """Asking the table for the Txn of its newest version, wherever that happens."""
     commit: float = 0.0
     landed: float = 0.0
     """Looking whether the commit in the log is this one."""
@@ -46,15 +63,25 @@ class Stopwatch:
         """A turn begins."""
         self._began = self._clock()
         self._parts: dict[str, float] = {}
+        self._inner_secs = 0.0
 
     @contextmanager
     def part(self, name: Part) -> Iterator[None]:
-        """Add the block's time to a part, also if it raises. Parts do not contain each other."""
+        """Add the block's time to a part, also if it raises; but for that of parts within it, which is theirs alone."""
+        before_secs, self._inner_secs = self._inner_secs, 0.0
         began = self._clock()
         try:
             yield
         finally:
-            self._parts[name] = self._parts.get(name, 0.0) + self._clock() - began
+            secs = self._clock() - began
+            self._parts[name] = self._parts.get(name, 0.0) + secs - self._inner_secs
+            self._inner_secs = before_secs + secs
+
+    def set_apart(self, name: Part, share: float, *, of: Part) -> None:
+        """Give a share (0 to 1) of what one part has so far to another."""
+        secs = share * self._parts.get(of, 0.0)
+        self._parts[of] = self._parts.get(of, 0.0) - secs
+        self._parts[name] = self._parts.get(name, 0.0) + secs
 
     def secs(self) -> TurnSecs:
         """The turn so far."""

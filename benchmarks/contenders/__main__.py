@@ -1,24 +1,33 @@
 """One contender's runs in a process of its own: `python -m benchmarks.contenders WORK.json ANSWER.json`."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Work, contender
+from benchmarks.watch import tree_cpu_secs
 
 
 def answers_of(work: Work) -> list[dict[str, Any]]:
-    """Do the runs. The first one counts from the start of the process, with all that has to be imported and started."""
+    """Do the runs. The first one counts from the start of the process, with all that has to be imported and started.
+    `cpu_secs`: what this process and all that it started worked during the run."""
     answers = []
     with contender(work.contender).opened(work) as run:
         for number in range(work.runs):
+            worked_before = tree_cpu_secs(os.getpid())
             began, began_ts = time.monotonic(), time.time()
             said = run(number)
             ended, ended_ts = time.monotonic(), time.time()
-            first_began = work.started if number == 0 else began
-            answers.append({"secs": ended - first_began, "began_ts": began_ts, "ended_ts": ended_ts, **said})
+            times = {
+                "secs": ended - (work.started if number == 0 else began),
+                "began_ts": began_ts,
+                "ended_ts": ended_ts,
+                "cpu_secs": tree_cpu_secs(os.getpid()) - worked_before,
+            }
+            answers.append({**times, **said})
     return answers
 
 

@@ -46,4 +46,9 @@ class Steady:
         self.job.ingest.drain()
         secs = time.monotonic() - began
         committed = [event for event in self._events if event["event"] == "batch_committed"]
-        return {"commit_secs": secs, "commits": len(committed), "parts": [event.get("secs") for event in committed]}
+        return {
+            "commit_secs": secs,
+            "commits": len(committed),
+            "parts": [event["secs"] for event in committed],
+            "delta_checkpoint": any(event["delta_checkpoint"] for event in committed),
+        }

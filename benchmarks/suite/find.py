@@ -1,7 +1,7 @@
 """`find`: 100 new files where 10,000, 100,000 and 1,000,000 are known already. Does it take longer?"""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from benchmarks.verify import Found, WrongResult, found_in
 
 SIZES = (10_000, 100_000, 1_000_000)
 STEADY = 9
-"""Batches of a running job; one of ten makes a Delta checkpoint, and the median is of those that do not."""
+"""Batches of a running job, in all rounds. One in ten commits makes a Delta checkpoint, of all sizes in the same turn,
+since their histories end at multiples of ten: the medians are of those that do not."""
 COLUMNS = (
     "known files",
     "Blizzard s",
@@ -27,30 +28,37 @@ COLUMNS = (
     "found by a sweep instead, s",
     "Structured Streaming s",
 )
-NOTE = (
-    "Of each history the first commit was made for real and the others were written beside it, as was the list of "
-    "files that Structured Streaming has seen; the rows of both tables are counted afterwards."
+NOTES = (
+    (
+        "The sizes take turns batch by batch in one process, each with a table of its own, so what else the machine "
+        "does weighs on all. A job's first batch finds a warm JVM, and reads the log and the state anew."
+    ),
+    "Structured Streaming has a process for each size, one after the other.",
+    (
+        "Of each history the first commit was made for real and the others were written beside it, as was the list of "
+        "files that Structured Streaming has seen; the rows of all tables are counted afterwards."
+    ),
 )
 
 
 def run(setting: Setting) -> Result:
-    found: dict[int, dict[str, list[float]]] = {}
-    for size in SIZES:
-        with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-            count = setting.count(size, 20)
-            found[count] = _measure(Path(folder), count, setting)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
+        histories = [*_made(Path(folder), setting)]
+        found = _blizzard(Path(folder), histories, setting)
+        for known in histories:
+            found[known.count]["streaming"] = _streaming(Path(folder), known, setting)
     rows = tuple((f"{count:,}", *(str(Spread.of(secs)) for secs in by.values())) for count, by in found.items())
     return Result(
         "find",
         f"{NEW} new files of one record, announced, until they are committed",
         (Table(COLUMNS, rows),),
         tuple(judge(goals_of("find"), measured([*found.values()]), {})),
-        notes=(NOTE,),
+        notes=NOTES,
         raw={"secs": {str(count): by for count, by in found.items()}},
     )
 
 
-def measured(found: Sequence[dict[str, list[float]]]) -> dict[str, Spread]:
+def measured(found: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Spread]:
     """The slowest size's median by that of the fastest."""
 
     def flat(kind: str) -> Spread:
@@ -60,33 +68,54 @@ def measured(found: Sequence[dict[str, list[float]]]) -> dict[str, Spread]:
     return {"flat": flat("steady"), "flat_first": flat("first")}
 
 
-def _measure(folder: Path, count: int, setting: Setting) -> dict[str, list[float]]:
-    per_batch = min(setting.count(1_000, 10), count)
-    known = Known(str(folder / "landing"), count, per_batch, setting.count(10_000, 20))
-    setting.say(f"find: making {count:,} files")
-    known.make()
-    turns = max(setting.rounds, setting.count(STEADY, 1)) + 2
-    blizzard = _process("find_blizzard", known, folder, 1 + turns, setting)
-    _check("Blizzard", folder / "find_blizzard", range(count + NEW * turns), blizzard)
-    streaming = _process("find_streaming", known, folder, 1 + setting.rounds, setting)
-    numbers = [0, *range(count, count + NEW * setting.rounds)]
-    _check("Structured Streaming", folder / "find_streaming", numbers, streaming)
-    secs = [answer["commit_secs"] for answer in blizzard]
-    return {
-        "steady": secs[2:-1],
-        "first": secs[1:2],
-        "swept": secs[-1:],
-        "streaming": [answer["commit_secs"] for answer in streaming[1:]],
-    }
+def turns_of(setting: Setting) -> list[str]:
+    """What happens to each size. Every round begins with a job that has to recover."""
+    each = -(-setting.count(STEADY, 1) // setting.rounds)
+    return ["history", *(["first", *["steady"] * each, "swept"] * setting.rounds)]
 
 
-def _process(who: str, known: Known, folder: Path, runs: int, setting: Setting) -> list[dict[str, Any]]:
-    setting.say(f"find: {known.count:,} files, {who.removeprefix('find_')}")
-    out = folder / who
+def _made(folder: Path, setting: Setting) -> Iterable[Known]:
+    for size in SIZES:
+        count = setting.count(size, 20)
+        setting.say(f"find: making {count:,} files")
+        known = Known(str(folder / f"{count}"), count, min(setting.count(1_000, 10), count), setting.count(10_000, 20))
+        known.make()
+        yield known
+
+
+def _blizzard(folder: Path, histories: Sequence[Known], setting: Setting) -> dict[int, dict[str, list[float]]]:
+    turns = turns_of(setting)
+    setting.say(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
+    options = {"histories": [asdict(known) for known in histories], "turns": turns}
+    out, answers = _process("find_blizzard", folder, "blizzard", len(turns) * len(histories), options, setting)
+    found = {}
+    for known in histories:
+        mine = [answer for answer in answers if answer["known"] == known.count]
+        _check("Blizzard", out / Path(known.folder).name, range(known.count + NEW * (len(turns) - 1)), mine)
+        found[known.count] = {
+            kind: [answer["commit_secs"] for answer in mine if answer["kind"] == kind]
+            for kind in ("steady", "first", "swept")
+        }
+    return found
+
+
+def _streaming(folder: Path, known: Known, setting: Setting) -> list[float]:
+    setting.say(f"find: {known.count:,} files, Structured Streaming")
+    runs = 1 + setting.rounds
+    out, answers = _process("find_streaming", folder, f"streaming-{known.count}", runs, asdict(known), setting)
+    _check("Structured Streaming", out, [0, *range(known.count, known.count + NEW * setting.rounds)], answers)
+    return [answer["commit_secs"] for answer in answers[1:]]
+
+
+def _process(
+    who: str, folder: Path, name: str, runs: int, options: dict[str, Any], setting: Setting
+) -> tuple[Path, list[dict[str, Any]]]:
+    """Where it wrote, and what it answered."""
+    out = folder / name
     out.mkdir()
-    data = Dataset("find", setting.scale, known.folder, EVENT_SCHEMA, 0, 0, 0, 0, 0, ())
-    work = Work(who, data, str(out), runs, setting.cores, options=asdict(known))
-    return setting.process(work, out, {})[0]
+    data = Dataset("find", setting.scale, options.get("folder", ""), EVENT_SCHEMA, 0, 0, 0, 0, 0, ())
+    work = Work(who, data, str(out), runs, setting.cores, options=options)
+    return out, setting.process(work, out, {})[0]
 
 
 def _check(who: str, out: Path, numbers: Sequence[int], answers: Sequence[dict[str, Any]]) -> None:

@@ -12,9 +12,11 @@ from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
-from benchmarks.verify import expect, found_in
+from benchmarks.verify import WrongResult, expect, found_in
 
 FILES_PER_COMMIT = 100
+LEAST_COMMITS = 20
+"""Of which two make a Delta checkpoint."""
 ENDS = 50
 SHOWN = (1, 10, 100, 500, 1_000)
 COLUMNS = ("after commit", "s, median of the 50 around it", "files in the log", "segments", "bytes of state")
@@ -22,8 +24,8 @@ COLUMNS = ("after commit", "s, median of the 50 around it", "files in the log", 
 
 def run(setting: Setting) -> Result:
     data = dataset("small", setting.scale, setting.say, cache=setting.cache)
-    each = min(FILES_PER_COMMIT, data.files // 10)
-    commits = data.files // each
+    each = max(1, min(FILES_PER_COMMIT, data.files // LEAST_COMMITS))
+    commits = -(-data.files // each)
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         settings = {"checkpoint": {"interval_files": each}}
         work = Work("history", data, folder, commits, setting.cores, settings=settings)
@@ -49,9 +51,14 @@ def run(setting: Setting) -> Result:
 
 
 def _check(data: Dataset, work: Work, answers: Sequence[dict[str, Any]]) -> None:
-    """Raises WrongResult. Nothing but the job's own commits may be in the log."""
+    """Raises WrongResult. Nothing but the job's own commits may be in the log, and its Delta checkpoints must be those
+    that the job speaks of."""
     if any(answer["commits"] != 1 for answer in answers):
         raise AssertionError("history: expected one commit for each of its segments")
+    told = [answer["version"] for answer in answers if answer["delta_checkpoint"]]
+    found = sorted({answer["checkpoint_version"] for answer in answers} - {-1})
+    if told != found:
+        raise WrongResult(f"history: the job told of Delta checkpoints at {told}, the log has them at {found}")
     expect("history", data, found_in(work.table(0)), answers[-1]["version"] + 1)
 
 
@@ -95,9 +102,8 @@ def _median(answers: Sequence[dict[str, Any]], name: str) -> str:
 
 def _kinds(answers: Sequence[dict[str, Any]]) -> Table:
     """Commits after which Delta writes a checkpoint of its own, and the others."""
-    before = [-1, *(answer["checkpoint_version"] for answer in answers)]
-    with_one = [a["commit_secs"] for a, b in zip(answers, before, strict=False) if a["checkpoint_version"] != b]
-    without = [a["commit_secs"] for a, b in zip(answers, before, strict=False) if a["checkpoint_version"] == b]
+    with_one = [answer["commit_secs"] for answer in answers if answer["delta_checkpoint"]]
+    without = [answer["commit_secs"] for answer in answers if not answer["delta_checkpoint"]]
     kinds = {"with a Delta checkpoint": with_one, "without": without}
     rows = tuple((kind, f"{len(secs):,}", str(Spread.of(secs)) if secs else "") for kind, secs in kinds.items())
     return Table(("commits", "how many", "s"), rows)

@@ -1,27 +1,35 @@
-"""`skew`: one file of 2 GB beside 10,000 small ones, in one batch. How long is a worker idle?"""
+"""`skew`: one file of 2 GB beside 10,000 small ones, in one batch. How long are cores idle, and what does it hold?"""
 
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.contenders import Work, contender
-from benchmarks.data import dataset
-from benchmarks.figures import Spread, judge
+from benchmarks.data import Dataset, dataset
+from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Series, measure
+from benchmarks.rounds import Measured, Series, measure
 from benchmarks.setting import Setting
 from benchmarks.suite.contest import raw
 
 WHO = ("blizzard", "spark_reader")
+ALONE = "blizzard alone"
+"""Blizzard again, with the small files alone."""
 ONE_BATCH = {"checkpoint": {"interval_files": 25_000, "interval_bytes": "4GiB"}}
-COLUMNS = ("contender", "warm s", "idle share of each worker", "peak MiB", "of it the JVM", "of it Python")
-NOTE = (
-    "A worker is one of Spark's slots, one for each core; it is idle while no task runs on it, and so while the "
-    "driver plans and commits."
+TASK_MEMORY_BYTES = 256 << 20
+"""What `limits.task_memory_bytes` is, unless somebody sets it."""
+COLUMNS = (
+    "contender",
+    "warm s",
+    "idle share of the cores",
+    "of Spark's slots",
+    "peak MiB",
+    "of it the JVM",
+    "of it Python",
 )
 
 
@@ -33,45 +41,111 @@ class Task:
     end_ts: float
 
 
+@dataclass(slots=True)
+class _Idle:
+    """Shares of the last run's time, round by round."""
+
+    cores: list[float] = field(default_factory=list)
+    slots: list[list[float]] = field(default_factory=list)
+    """For each slot."""
+
+
 def run(setting: Setting) -> Result:
     data = dataset("skew", setting.scale, setting.say, cache=setting.cache)
-    series = {name: Series(contender(name).TITLE) for name in WHO}
-    idle: dict[str, list[list[float]]] = {name: [] for name in WHO}
+    works = {name: Work(name, data, "", 2, setting.cores, settings=ONE_BATCH) for name in WHO}
+    works[ALONE] = replace(works["blizzard"], data=without_the_largest(data))
+    series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
+    series[ALONE].title += ", small files alone"
+    idle = {name: _Idle() for name in works}
     for turn in range(setting.rounds):
-        for name in WHO:
+        for name, work in works.items():
             setting.say(f"skew, round {turn + 1} of {setting.rounds}: {series[name].title}")
-            with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-                work = Work(name, data, folder, 2, setting.cores, settings=ONE_BATCH)
-                measured = measure(replace(work, spark_conf=_events_to(folder)), Path(folder), process=setting.process)
-                answer = measured.answers[-1]
-                tasks = tasks_of(Path(folder))
-            series[name].runs.append(measured)
-            idle[name].append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], setting.cores))
-    worst = Spread.of([max(shares) for shares in idle["blizzard"]])
+            _measure(work, series[name], idle[name], setting)
+    limit_bytes = TASK_MEMORY_BYTES * setting.cores
+    added = [mine - its for mine, its in zip(*(_peaks(series[name]) for name in ("blizzard", ALONE)), strict=True)]
+    found = {
+        "idle": Spread.of(idle["blizzard"].cores),
+        "memory": Spread.of([bytes_ / limit_bytes for bytes_ in added]),
+    }
     return Result(
         "skew",
         f"one file of {data.raw_bytes / 1e9:.2g} GB (decompressed) beside {data.files - 1:,} of 10 records",
-        (Table(COLUMNS, tuple(_row(series[name], idle[name]) for name in WHO)),),
-        tuple(judge(goals_of("skew"), {"idle": worst}, {})),
-        notes=(NOTE,),
-        raw=raw(data, series) | {"idle": idle},
+        (Table(COLUMNS, tuple(_row(series[name], idle[name]) for name in works)),),
+        tuple(judge(goals_of("skew"), found, {})),
+        notes=(*_notes(added, limit_bytes),),
+        raw=raw(data, series)
+        | {"idle": {name: {"cores": one.cores, "slots": one.slots} for name, one in idle.items()}},
     )
 
 
-def _row(series: Series, idle: Sequence[Sequence[float]]) -> tuple[str, ...]:
-    workers = (str(Spread.of(shares)) for shares in zip(*idle, strict=True))
-    java, python = (
-        Spread.of([getattr(run.taken, f"peak_{kind}_bytes") / 2**20 for run in series.runs])
-        for kind in ("java", "python")
+def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
+    mib = Spread.of([bytes_ / 2**20 for bytes_ in added])
+    return (
+        (
+            "Idle cores: one less what all processes of the job worked during the batch, by the time it took and the "
+            "number of cores. Waiting for a disk is idle; the JVM's compiler and garbage collector are not."
+        ),
+        (
+            "A slot is what runs one of Spark's tasks, one for each core; it is idle while no task runs on it, and so "
+            "while the driver plans and commits. A task parses a large file with several threads, so an idle slot is "
+            "no idle core."
+        ),
+        (
+            f"The large file adds {mib} MiB to the peak of the same job without it; held as a whole it would be some "
+            f"GB, and `limits.task_memory_bytes` for each core is {number(limit_bytes / 2**20)} MiB."
+        ),
     )
+
+
+def _measure(work: Work, series: Series, idle: _Idle, setting: Setting) -> None:
+    with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
+        asked = replace(work, out=folder, spark_conf=_events_to(folder))
+        measured = measure(asked, Path(folder), process=setting.process)
+        answer, tasks = measured.answers[-1], tasks_of(Path(folder))
+    series.runs.append(measured)
+    idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], setting.cores))
+    idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], setting.cores))
+
+
+def without_the_largest(data: Dataset) -> Dataset:
+    """The same files but for the first one, whose records are the first, too."""
+    rows = 10 * (data.files - 1)
+    large = data.rows - rows
+    size = Path(data.folder, data.paths[0]).stat().st_size
+    return replace(
+        data,
+        rows=rows,
+        checksum=data.checksum - large * (large - 1) // 2,
+        stored_bytes=data.stored_bytes - size,
+        raw_bytes=0,
+        paths=data.paths[1:],
+    )
+
+
+def _peaks(series: Series) -> list[int]:
+    return [run.taken.peak_bytes for run in series.runs]
+
+
+def _row(series: Series, idle: _Idle) -> tuple[str, ...]:
+    slots = (str(Spread.of(shares)) for shares in zip(*idle.slots, strict=True))
     return (
         series.title,
         str(Spread.of(series.warm())),
-        ", ".join(workers),
+        str(Spread.of(idle.cores)),
+        ", ".join(slots),
         str(series.peak_mib()),
-        str(java),
-        str(python),
+        *(_mib(series.runs, kind) for kind in ("java", "python")),
     )
+
+
+def _mib(runs: Sequence[Measured], kind: str) -> str:
+    return str(Spread.of([getattr(run.taken, f"peak_{kind}_bytes") / 2**20 for run in runs]))
+
+
+def idle_cores(cpu_secs: float, secs: float, cores: int) -> float:
+    """What share of the cores' time was not worked; the clocks of processes tick, so there may seem to be less than
+    nothing."""
+    return max(0.0, 1 - cpu_secs / (secs * cores))
 
 
 def _events_to(folder: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from blizzard.errors import BlizzardError, ConfigError
+from blizzard.log import one_line
 
 COMMANDS: Mapping[str, str] = {
     "run": "Sweep and ingest on this machine.",
@@ -71,5 +72,6 @@ def _not_called() -> None:
 
 
 def _complain(error: BlizzardError, code: int) -> int:
-    typer.echo(f"blizzard: {error}", err=True)
+    lines = map(one_line, str(error).split("\n"))
+    typer.echo("blizzard: " + "\n".join(lines), err=True)
     return code

@@ -5,8 +5,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.markup import escape
 from rich.status import Status
+from rich.text import Text
+
+from blizzard.log import one_line
 
 QUIET = {"batch_read", "recovered", "spark_started", "suspects_judged", "settled_by_listing"}
 """Events that only move the progress line."""
@@ -35,14 +37,14 @@ class Progress:
 
     def show(self, event: dict[str, Any]) -> None:
         name = str(event["event"])
-        text = _TEXTS.get(name, _plain)(event)
+        text = Text(one_line(_TEXTS.get(name, _plain)(event)))
         if self._status is not None:
-            self._status.update(escape(text))
+            self._status.update(text)
         if name in BAD:
             self.complained = True
-            Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text), style="red")
+            Console(stderr=True, highlight=False, soft_wrap=True).print(text, style="red")
         elif name not in QUIET and not _nothing(event):
-            self._console.print(escape(text))
+            self._console.print(text)
 
 
 def _nothing(event: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 MAX_VALUES = 20_000
 """Values once every alias is followed: a handful of aliases of aliases can stand for billions."""
+MAX_NODES = 2 * MAX_VALUES
+"""Keys and values as they are written; the parser takes 40 µs for each."""
+MAX_DIGITS = 40
+"""What is written longer is no number that a configuration could mean; Python prints none of thousands of digits."""
 MAX_DEPTH = 20
 """Levels within levels; a configuration has six."""
 _TOO_DEEP = f"the file is nested deeper than {MAX_DEPTH} levels; expected six at most"
@@ -71,8 +75,11 @@ def _compose(text: str) -> "Node | None":
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False
+    yaml.composer.compose_node = _counting(yaml.composer.compose_node)
     try:
         return yaml.compose(text)  # type: ignore[no-any-return]
+    except UnreadableError:
+        raise
     except MaxDepthExceededError as error:
         raise UnreadableError(_TOO_DEEP, error.problem_mark.line + 1) from error
     except MarkedYAMLError as error:
@@ -84,6 +91,20 @@ def _compose(text: str) -> "Node | None":
         raise _unreadable(None, str(error).splitlines()[0]) from error
     except (ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise _unreadable(None, type(error).__name__) from error  # bugs of the parser that odd texts bring out
+
+
+def _counting(compose_node: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives up long before the parser has read a large text to its end."""
+    composed = 0
+
+    def counted(*parent_and_index: Any) -> Any:
+        nonlocal composed
+        composed += 1
+        if composed > MAX_NODES:
+            raise UnreadableError(f"the file holds more than {MAX_NODES} keys and values; make it smaller", None)
+        return compose_node(*parent_and_index)
+
+    return counted
 
 
 def _unreadable(mark: Any, reason: str | None) -> UnreadableError:
@@ -150,8 +171,7 @@ def _plain_value(text: str) -> Any:
     """What YAML 1.2's core schema makes of a word without quotes: `yes`, `017` and a date are nothing special."""
     if text in _WORDS:
         return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text) if len(text) < 40 else text
-    if _RADIX.fullmatch(text):
-        return int(text, 0)
+    if _INTEGER.fullmatch(text) or _RADIX.fullmatch(text):
+        base = 0 if _RADIX.fullmatch(text) else 10
+        return int(text, base) if len(text) < MAX_DIGITS else text
     return float(text) if _FLOAT.fullmatch(text) else text

@@ -121,9 +121,10 @@ def _repair(value: Any, fault: ErrorDetails) -> None:
     *way, last = path_of(fault) or ("",)
     for part in way:
         value = _item(value, part)
-    if fault["type"] == "missing":
-        value[last] = _STAND_INS[str(last)]
-    elif isinstance(value, dict):
-        value.pop(last, None)
+    if isinstance(value, dict):  # what lay in it may be gone already, with its name
+        if fault["type"] == "missing":
+            value[last] = _STAND_INS[str(last)]
+        else:
+            value.pop(last, None)
     elif isinstance(value, list) and isinstance(last, int):
         value[last] = ""  # its place is kept, for the lines of those behind it

@@ -5,9 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from blizzard.log import one_line
+
 Path = tuple[str | int, ...]
 """The way to a value: keys, and indexes into lists."""
 
+MAX_CHARACTERS = 1000
+"""Of what is said about one problem; a name in the file may be longer."""
 _PLAIN = re.compile(r"[\w-]{1,80}")
 
 
@@ -21,7 +25,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return ": ".join(filter(None, (place, dotted(self.path), self.text)))
+        return one_line(": ".join(filter(None, (place, dotted(self.path), self.text))))
 
 
 def dotted(path: Path) -> str:
@@ -60,7 +64,8 @@ class Problems:
     def add(self, path: Path, text: str) -> None:
         self._spoiled.add(path)
         self._around.update(_prefixes(path))
-        self._found[path, text] = Problem(self._file, self.line_of(path), path, text)
+        shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+        self._found[path, text] = Problem(self._file, self.line_of(path), path, shown)
 
     def line_of(self, path: Path) -> int:
         """The line of the value, or of the nearest thing around it when it is not there."""

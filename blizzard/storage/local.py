@@ -174,6 +174,17 @@ class LocalStore:
             with _translated(self._what("delete", key)), suppress(*_ABSENT, IsADirectoryError):
                 path.unlink()
 
+    def remove_folder(self, folder: str) -> None:
+        """If it is empty, for buckets know no empty folders. Only for one in which nobody writes any more: a writer
+        makes the folder first, and then its file."""
+        path = self._path(folder.removesuffix("/"))
+        with _translated(self._what("remove", folder)), suppress(*_ABSENT):
+            try:
+                path.rmdir()
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+
     def _start(self, prefix: str) -> str:
         folder = folder_of(prefix)
         if folder:

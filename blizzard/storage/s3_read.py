@@ -208,5 +208,5 @@ def _bulk_errors() -> tuple[type[Exception], ...]:
 
 
 def _first_line(error: Exception) -> str:
-    """obstore appends pages of debug output."""
-    return str(error).partition("\n")[0]
+    """obstore appends the answer, which may repeat the request with its signature, and pages of debug output."""
+    return str(error).partition("\n")[0].partition("<")[0].rstrip(" :")

@@ -103,9 +103,16 @@ def judge(
 ) -> Verdict:
     """Compare the source with the table at `table_uri`, `columns` by value."""
     table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table(columns=[*columns, "_source"])
+    return compare(source, table.to_pylist(), dead_letters, columns)
+
+
+def compare(
+    source: Source, rows: Iterable[Mapping[str, Any]], dead_letters: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> Verdict:
+    """The source with rows that somebody else has read."""
     found: Counter[Record] = Counter()
     changed: list[Record] = []
-    for row in table.to_pylist():
+    for row in rows:
         record = (row["_source"]["file"], row["_source"]["row"])
         found[record] += 1
         wanted = source.records.get(record)

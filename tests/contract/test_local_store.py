@@ -198,3 +198,32 @@ def test_a_file_in_the_place_of_a_folder_is_an_error_on_writing(tmp_path: Path) 
             store.put(key, b"")
     with pytest.raises(StorageError, match="expected a folder, found a file"):
         list(LocalStore(tmp_path / "a").list())
+
+
+def test_a_folder_is_removed_if_it_is_empty_and_only_then(tmp_path: Path) -> None:
+    store = _fill(LocalStore(tmp_path), "a/b/file", "a/other", "file")
+    for folder in ("a/b/", "a/", "file/", "none/", "none/at/all/"):
+        store.remove_folder(folder)
+    assert _keys(store) == ["a/b/file", "a/other", "file"]
+    store.delete(["a/b/file"])
+    store.remove_folder("a/b/")
+    assert not (tmp_path / "a/b").exists()
+    assert (tmp_path / "a").exists()
+
+
+def test_a_folder_that_holds_a_half_written_file_stays(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    with store.writer("a/file") as writer:
+        writer.write(b"half")
+        store.remove_folder("a/")
+    assert store.get("a/file") == b"half"
+
+
+def test_a_folder_outside_is_never_removed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    store = _fill(LocalStore(tmp_path / "root"), "file")
+    (tmp_path / "root/link").symlink_to("../outside")
+    for folder in ("../outside/", "link/"):
+        with pytest.raises(StorageError):
+            store.remove_folder(folder)
+    assert (tmp_path / "outside").exists()

@@ -15,6 +15,7 @@ from blizzard.manifest import Entry, Manifest
 from blizzard.sweep import Sweeper
 from blizzard.watermark import Settling
 from spark_job.ingest import Ingest
+from spark_job.timing import Stopwatch
 from tests.proof.explore import Broken, Process
 from tests.unit import fakes
 from tests.unit.fakes import MemoryDelta, MemoryReader, MemoryTable, World
@@ -148,7 +149,7 @@ class SmallWorld:
             state=Shared(self.state, process),  # type: ignore[arg-type]
             source=self.world.source,
             clock=self.world.clock,
-            monotonic=lambda: 0.0,
+            watch=Stopwatch(lambda: 0.0),
             new_id=lambda: next(ids),
             sleep=lambda secs: None,
             log=lambda event, /, **fields: None,

@@ -1,5 +1,6 @@
 """Data files that are there already enter the table by one commit, or by Spark's writer where the table needs it."""
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from spark_job import adopt
 from spark_job.data_files import DataFile, TableLayout
 from spark_job.snapshot import PARTITIONS_SETTING
 from spark_job.table import DeltaSourceTable
+from spark_job.timing import Stopwatch
 
 pytestmark = pytest.mark.spark
 
@@ -267,6 +269,7 @@ def test_delta_writes_its_checkpoints_and_they_keep_the_txn(world: World) -> Non
         world.append(sequence, f"{sequence:02d}", table=source)
     pointer = json.loads((world.table / "_delta_log/_last_checkpoint").read_text())
     assert pointer["version"] == 10
+    assert [version for version in range(11) if source.checkpoints_at(version)] == [10]
     log = world.table / "_delta_log"
     for file in [*log.glob("*.crc"), *(log / f"{version:020d}.json" for version in range(10))]:
         file.unlink()
@@ -276,6 +279,25 @@ def test_delta_writes_its_checkpoints_and_they_keep_the_txn(world: World) -> Non
         world.append(10, "again")
     world.append(11, "11")
     assert world.ids() == [f"{n:02d}" for n in range(12)]
+
+
+def test_the_tables_own_interval_of_checkpoints_is_known(world: World) -> None:
+    world.make(**{"delta.checkpointInterval": "3"})
+    source = world.source()
+    for sequence in range(7):
+        world.append(sequence, f"{sequence:02d}", table=source)
+    made = {int(file.name.split(".")[0]) for file in (world.table / "_delta_log").glob("*.checkpoint*.parquet")}
+    assert made == {version for version in world.versions() if source.checkpoints_at(version)} == {3, 6}
+
+
+def test_the_txn_lookup_of_a_commit_is_timed_for_itself(world: World) -> None:
+    ticks = itertools.count()
+    watch = Stopwatch(lambda: float(next(ticks)))
+    source = world.source(watch=watch)
+    with watch.part("commit"):
+        world.append(0, "a", table=source)
+    took = watch.secs()
+    assert (took.lookup, took.commit) == (1.0, 2.0)
 
 
 # -- one winner

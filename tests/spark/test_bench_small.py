@@ -78,6 +78,7 @@ def test_broken_records_are_told_apart_by_those_who_can(setting: Setting) -> Non
     reported(result)
     by_title = {row[0]: row for row in result.tables[0].rows}
     assert by_title["Blizzard"][4] == f"{result.raw['broken']:,}"
+    assert int(by_title["Blizzard, with lines that Spark has to decide"][4]) > 0
     assert by_title["bare limit"][2].startswith("cannot: ")
 
 
@@ -86,10 +87,11 @@ def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
 ) -> None:
     monkeypatch.setattr(skew, "WHO", ("blizzard",))
     result = skew.run(setting)
-    assert reported(result) == ["Blizzard"]
-    ((shares,),) = result.raw["idle"].values()
-    assert len(shares) == 2
-    assert all(0 < share < 1 for share in shares)
+    assert reported(result) == ["Blizzard", "Blizzard, small files alone"]
+    for idle in result.raw["idle"].values():
+        (shares,), (cores,) = idle["slots"], idle["cores"]
+        assert len(shares) == 2
+        assert all(0 < share < 1 for share in (*shares, cores))
 
 
 def test_files_and_table_may_be_on_s3(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from blizzard.sweeping import SourceSweep
 from blizzard.watermark import no_folder
 from spark_job.ingest import Ingest, Settings, Totals
 from spark_job.ports import Outcome, Rows, Trouble
+from spark_job.timing import Stopwatch
 
 POISON = b"\x00poison"
 """A file that begins with this cannot be decompressed."""
@@ -174,6 +175,7 @@ class MemoryDelta:
     faults: list[str] = field(default_factory=list)
     ever_committed: list[str | None] = field(default_factory=list)
     before_commit: Callable[[], object] | None = None
+    loose_files: list[str] = field(default_factory=list)
 
     def last_txn(self, app_id: str) -> int | None:
         versions = [commit.txns[app_id] for commit in self.commits if app_id in commit.txns]
@@ -248,9 +250,20 @@ class MemoryTable:
         self._calls("commit_at")
         return next((commit for commit in self._delta.commits if commit.version == version), None)
 
+    def checkpoints_at(self, version: int) -> bool:
+        return version > 0 and version % 10 == 0
+
     def txn_version(self, app_id: str) -> int | None:
         self._calls("txn_version")
         return self._delta.last_txn(app_id)
+
+    def txns(self) -> list[tuple[str, float | None]]:
+        self._calls("txns")
+        return [(app_id, commit.committed_ts) for commit in self._delta.commits for app_id in commit.txns]
+
+    def loose_files(self) -> list[str]:
+        self._calls("loose_files")
+        return [*self._delta.loose_files]
 
     def holds_rows(self) -> bool:
         self._calls("holds_rows")
@@ -295,6 +308,7 @@ class MemoryRows:
     letters: Sequence[DeadLetter]
     dead_letters: DeadLetters
     clock: Clock
+    write_share: float = 0.0
     released: bool = False
 
     def put_dead_records(self) -> None:
@@ -305,7 +319,8 @@ class MemoryRows:
 
 
 class MemoryReader:
-    """Reads lines. `denied` paths are refused by storage; the first `passing` reads fail until storage recovers."""
+    """Reads lines. `denied` paths are refused by storage; the first `passing` reads fail until storage recovers.
+    `write_share`: what its rows say of the time that writing took."""
 
     def __init__(
         self, source: ObjectStore, dead_letters: DeadLetters, source_id: str, clock: Clock, calls: Calls
@@ -317,6 +332,7 @@ class MemoryReader:
         self._calls = calls
         self.denied: set[str] = set()
         self.passing = 0
+        self.write_share = 0.0
         self.given: list[MemoryRows] = []
         self.replacing: list[bool] = []
         """Of each read, whether its rows were to take the place of others."""
@@ -327,7 +343,7 @@ class MemoryReader:
         rows: list[Row] = []
         letters: list[DeadLetter] = []
         outcomes = [self._read_file(file, sequence, rows, letters) for file in files]
-        given = MemoryRows(outcomes, rows, letters, self._dead_letters, self._clock)
+        given = MemoryRows(outcomes, rows, letters, self._dead_letters, self._clock, self.write_share)
         self.given.append(given)
         return given
 
@@ -521,7 +537,7 @@ class World:
             state=self._watched_state(),
             source=WatchedStore(self.source, self.calls),
             clock=self.clock,
-            monotonic=self.stopwatch,
+            watch=Stopwatch(self.stopwatch),
             new_id=self.new_id,
             sleep=self._sleep,
             log=self._note,

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 import time
@@ -12,15 +14,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from benchmarks.contenders import Work
 from benchmarks.data import RECIPES, Dataset, dataset
-from benchmarks.process import ContenderFailed, run_process
-from benchmarks.records import WIDE_SCHEMA, broken
+from benchmarks.process import ContenderFailed, clear_scratch, run_process, scratch
+from benchmarks.records import WIDE_SCHEMA, broken, doubtful, event_lines
 from benchmarks.rounds import measure
+from benchmarks.suite.dirty import DATA
+from benchmarks.suite.skew import without_the_largest
 from benchmarks.verify import Found, WrongResult, expect, found_in
-from benchmarks.watch import Watch
+from benchmarks.watch import Watch, tree_cpu_secs
 from blizzard.ddl import parse
+from spark_job.parse import FastParser
+from spark_job.wrong_kind import wrong_kind
 
 SCALE = 0.0002
 
@@ -35,16 +42,17 @@ def test_a_data_set_holds_what_it_says(name: str, tmp_path: Path) -> None:
     found, rows, checksum = lines(data), 0, 0
     for line in found:
         try:
-            n = json.loads(line)["n"]
+            record = json.loads(line)
+            n = record["n"]
         except (ValueError, KeyError, TypeError):
             continue
-        if isinstance(n, int):
+        if isinstance(n, int) and not isinstance(record.get("value"), str):
             rows, checksum = rows + 1, checksum + n
     assert (rows, checksum) == (data.rows, data.checksum)
     assert len(found) == data.rows + data.broken
     assert sum(len(line) + 1 for line in found) == data.raw_bytes
     assert sum(Path(data.folder, path).stat().st_size for path in data.paths) == data.stored_bytes
-    assert bool(data.broken) == (name == "dirty")
+    assert bool(data.broken) == (name in ("dirty", "undecided"))
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -70,6 +78,7 @@ def test_the_sizes_are_those_of_the_goals(monkeypatch: pytest.MonkeyPatch) -> No
         "wide": 20,
         "clean": 101,
         "dirty": 101,
+        "undecided": 101,
         "skew": 10_001,
     }
     assert sum(spec.records for spec in whole["big"]) == 5_000_000
@@ -78,6 +87,13 @@ def test_the_sizes_are_those_of_the_goals(monkeypatch: pytest.MonkeyPatch) -> No
     assert len({Path(spec.path).parent for spec in whole["small"]}) == 10
     assert [spec.dirty for spec in whole["dirty"]].count(1.0) == 1
     assert whole["skew"][0].records * 135 > 2e9
+
+
+def test_without_its_largest_file_a_data_set_holds_what_it_says(tmp_path: Path) -> None:
+    data = without_the_largest(dataset("skew", SCALE, cache=tmp_path))
+    found = [json.loads(line)["n"] for line in lines(data)]
+    assert (len(found), sum(found)) == (data.rows, data.checksum)
+    assert sum(Path(data.folder, path).stat().st_size for path in data.paths) == data.stored_bytes
 
 
 def test_wide_records_have_200_columns() -> None:
@@ -92,6 +108,25 @@ def test_a_broken_line_is_no_record(kind: int) -> None:
     except ValueError:
         return
     assert not isinstance(record["n"], int)
+
+
+def test_of_a_doubtful_line_only_spark_can_tell() -> None:
+    schema = StructType().add("id", StringType(), False).add("n", LongType()).add("value", DoubleType())
+    (line,) = event_lines(random.Random(1), 7, 1)
+    assert wrong_kind(doubtful(line), schema) is None
+    assert FastParser(schema).parse(doubtful(line)).refused == [(0, None)]
+    assert wrong_kind(broken(line, 1), schema) is not None
+
+
+def test_broken_lines_are_the_same_ones_whether_or_not_some_are_doubtful(tmp_path: Path) -> None:
+    clean, dirty, undecided = (lines(dataset(name, 0.002, cache=tmp_path)) for name in DATA)
+    harmed, doubted = (
+        [number for number, (line, sound) in enumerate(zip(other, clean, strict=True)) if line != sound]
+        for other in (dirty, undecided)
+    )
+    assert harmed == doubted
+    differing = sum(one != other for one, other in zip(dirty, undecided, strict=True))
+    assert 0.02 < differing / len(harmed) < 0.3
 
 
 def test_a_table_with_a_row_too_few_or_too_many_is_noticed(tmp_path: Path) -> None:
@@ -127,6 +162,17 @@ def test_a_contender_that_leaves_out_a_record_has_no_time(tmp_path: Path) -> Non
         measure(Work("bare_limit", more, str(tmp_path), 1, 2), tmp_path)
 
 
+def test_what_runs_left_is_cleared_but_not_that_of_one_that_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path)
+    others, killed = tmp_path / str(os.getppid()), tmp_path / "killed"
+    for folder in (others, killed, scratch() / "run-1"):
+        folder.mkdir()
+    clear_scratch()
+    assert [*tmp_path.iterdir()] == [others]
+
+
 def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
     data = dataset("small", SCALE, cache=tmp_path / "data")
     Path(data.folder, data.paths[0]).unlink()
@@ -145,3 +191,41 @@ def test_what_a_process_and_its_children_take_is_seen() -> None:
     assert watch.taken().peak_python_bytes >= 90 << 20
     assert watch.taken().peak_java_bytes == 0
     assert os.getpid() != process.pid
+
+
+def test_memory_is_not_counted_twice_while_a_jvm_starts_a_process(tmp_path: Path) -> None:
+    java = shutil.copy(shutil.which("bash") or "", tmp_path / "java")
+    words = [java, "-c", "(echo started; read) <&0 & wait"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process, Watch(process.pid) as watch:
+        assert process.stdout is not None
+        process.stdout.readline()
+        deadline = time.monotonic() + 20
+        while watch.peak_bytes == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        process.kill()
+    highest_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    assert 0 < watch.taken().peak_java_bytes <= highest_kb * 1024
+    assert watch.taken().peak_bytes <= highest_kb * 1024
+
+
+def test_the_work_of_children_counts_while_they_run_and_after_they_have_ended() -> None:
+    # Of 0.3 seconds that a process burns, /proc counts whole ticks.
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        ended = tree_cpu_secs(process.pid)
+        process.communicate(b"\n")
+    assert ended >= 0.25
+    before = tree_cpu_secs(os.getpid())
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{burn}\nprint(flush=True); input()"], stdin=-1, stdout=-1
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert tree_cpu_secs(os.getpid()) - before >= 0.25
+        process.communicate(b"\n")
+    assert tree_cpu_secs(os.getpid()) - before >= 0.25

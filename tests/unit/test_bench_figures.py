@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from benchmarks.figures import Goal, Spread, judge, number, percentile, ratio
 from benchmarks.goals import GOALS
 from benchmarks.suite import BENCHMARKS
-from benchmarks.suite.skew import Task, idle_shares
+from benchmarks.suite.skew import Task, idle_cores, idle_shares
 
 VALUES = st.lists(st.floats(0.001, 1e6), min_size=1, max_size=20)
 
@@ -103,6 +103,7 @@ def test_the_goals_are_those_that_were_set() -> None:
     assert limits["wide", "spark_warm"] == ("at least", 1.0)
     assert limits["dirty", "clean"] == ("at most", 1.3)
     assert limits["skew", "idle"] == ("at most", 0.2)
+    assert limits["skew", "memory"] == ("at most", 1.0)
     assert limits["s3", "big"] == limits["s3", "small"] == ("at least", 0.8)
     assert (limits["latency", "p50"], limits["latency", "p99"]) == (("at most", 3.0), ("at most", 8.0))
     assert (limits["plan", "secs"], limits["plan", "mib"]) == (("at most", 1.0), ("at most", 200.0))
@@ -116,6 +117,11 @@ def test_idle_time_is_what_no_task_fills() -> None:
 
 def test_tasks_of_another_run_do_not_count_and_those_across_its_edge_in_part() -> None:
     assert idle_shares([Task(-5, -1), Task(-2, 5), Task(8, 20)], 0, 10, 1) == pytest.approx([0.3])
+
+
+def test_cores_are_idle_as_far_as_nothing_worked_on_them() -> None:
+    assert idle_cores(15.0, 10.0, 2) == pytest.approx(0.25)
+    assert idle_cores(20.02, 10.0, 2) == 0.0
 
 
 def test_a_run_without_tasks_is_all_idle() -> None:

@@ -79,6 +79,12 @@ def test_the_cost_is_told_where_it_can_be_known() -> None:
     assert "a million files" not in as_markdown(MACHINE, [PLAN])
 
 
+def test_what_a_core_does_is_told_by_files_records_and_bytes() -> None:
+    facts = {"files": 100, "records": 5_000_000, "stored_bytes": 250_000_000, "raw_bytes": 700_000_000}
+    told = as_markdown(MACHINE, [replace(BIG, raw={"data": facts})])
+    assert "| 2,500 kB, 50,000 records | 6.25 | 312,500 | 15.6 | 43.8 |" in told
+
+
 def test_the_picture_is_well_formed_and_draws_the_faster_longer() -> None:
     root = ET.fromstring(picture([BIG, PLAN]))
     bars = [float(bar.attrib["width"]) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]

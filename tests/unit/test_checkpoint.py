@@ -18,7 +18,7 @@ from tests.unit import strategies
 DAY = "date=2024-01-28"
 FILE = "1706450400-01926abc.ndjson.gz"
 
-# What the first Blizzard wrote, in the order of its life.
+# What the first Blizzard wrote, in the order of its life; the last two are Penguin's, which committed for it.
 WITH_READ_STATES = {
     "schema_version": 1,
     "source_state": {"files": {f"{DAY}/a.gz": "Finished", f"{DAY}/b.gz": {"RecordsRead": 5000}}},
@@ -36,6 +36,7 @@ WITH_ONE_WATERMARK = {
     "delta_version": 10,
     "watermark": {"state": "Idle", "value": f"{DAY}/{FILE}"},
 }
+EARLIER_WITH_ONE_WATERMARK = WITH_ONE_WATERMARK | {"watermark": f"{DAY}/{FILE}"}
 
 
 def read(document: Any) -> Checkpoint:
@@ -107,7 +108,7 @@ def test_the_json_of_the_design_decodes() -> None:
 def test_version_1_with_read_states_keeps_what_was_finished_and_how_far_the_rest_was_read() -> None:
     state = read(WITH_READ_STATES)
     assert dict(state.files) == {f"{DAY}/a.gz": FINISHED, f"{DAY}/b.gz": 5000}
-    assert (state.sequence, state.delta_version, state.state) == (-1, 7, WatermarkState.INITIAL)
+    assert (state.sequence, state.state, state.knows_files) == (-1, WatermarkState.INITIAL, True)
 
 
 def test_version_1_with_partition_watermarks_keeps_them() -> None:
@@ -117,14 +118,30 @@ def test_version_1_with_partition_watermarks_keeps_them() -> None:
     assert (state.files, state.last_update_ts) == ({}, 1706450500.0)
 
 
-def test_version_2_keeps_the_set_of_files_and_its_one_watermark_for_the_partition_that_it_names() -> None:
-    state = read(WITH_ONE_WATERMARK)
-    assert dict(state.files) == {f"{DAY}/a.parquet": FINISHED, f"{DAY}/b.parquet": FINISHED}
-    assert dict(state.partition_watermarks) == {DAY: FILE}
-    assert (state.delta_version, state.state) == (10, WatermarkState.IDLE)
+@pytest.mark.parametrize("document", [WITH_ONE_WATERMARK, EARLIER_WITH_ONE_WATERMARK], ids=["object", "text"])
+def test_version_2_speaks_of_the_table_s_files_and_says_nothing_of_the_source(document: dict[str, Any]) -> None:
+    assert read_app_id(app_id_of(document)) == Checkpoint("events", "landing")
+    with pytest.raises(UnreadableState, match="the table's files, not of the source's"):
+        read(document)
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("watermark", [f"{DAY}/{FILE}", {"state": "Idle", "value": f"{DAY}/{FILE}"}], ids=str)
+def test_one_watermark_alone_does_not_say_which_files_of_its_partition_are_in(watermark: object) -> None:
+    state = read({"schema_version": 1, "watermark": watermark, "last_update_ts": 5})
+    assert (state.watermark, state.knows_files) == (f"{DAY}/{FILE}", False)
+
+
+def test_a_watermark_that_was_null_is_none() -> None:
+    state = read({"schema_version": 1, "watermark": None, "last_update_ts": 0})
+    assert (state.state, state.watermark, state.knows_files) == (WatermarkState.INITIAL, None, False)
+
+
+@pytest.mark.parametrize("app_id", ["penguin-events", "penguin-events-backfill"])
+def test_an_app_id_of_the_committer_is_one_of_the_first_blizzard_that_knows_no_files(app_id: str) -> None:
+    assert read_app_id(app_id) == Checkpoint("events", "landing")
+
+
+@pytest.mark.parametrize("version", [0, 1])
 def test_a_watermark_without_folders_is_the_watermark_of_the_root(version: int) -> None:
     state = read(
         {"schema_version": version, "watermark": {"state": "Active", "value": FILE}, "partition_watermarks": {}}
@@ -137,7 +154,7 @@ def test_the_one_watermark_never_replaces_that_of_its_partition() -> None:
     assert read(document).partition_watermarks[DAY] == FILE
 
 
-@pytest.mark.parametrize("document", [WITH_READ_STATES, WITH_PARTITION_WATERMARKS, WITH_ONE_WATERMARK])
+@pytest.mark.parametrize("document", [WITH_READ_STATES, WITH_PARTITION_WATERMARKS])
 def test_a_state_in_an_app_id_is_the_same_state(document: dict[str, Any]) -> None:
     assert read_app_id(app_id_of(document)) == read(document)
 
@@ -157,6 +174,8 @@ def test_a_state_in_an_app_id_is_the_same_state(document: dict[str, Any]) -> Non
         app_id_of(WITH_ONE_WATERMARK).replace("blizzard:", "blizzard::"),
         app_id_of(WITH_ONE_WATERMARK).removeprefix("blizzard:"),
         "other:" + app_id_of(WITH_ONE_WATERMARK),
+        "penguin-other",
+        "penguin-eventsfeed",
         "",
     ],
 )
@@ -172,7 +191,7 @@ def test_no_app_id_at_all_is_an_error_unless_it_holds_a_state(app_id: str) -> No
 @pytest.mark.parametrize("change", [{"schema_version": 4}, {"source_state": {"files": {"a": "Started"}}}], ids=str)
 def test_an_app_id_with_a_state_that_cannot_be_read_is_an_error_not_a_fresh_start(change: dict[str, Any]) -> None:
     with pytest.raises(UnreadableState):
-        read_app_id(app_id_of(WITH_ONE_WATERMARK | change))
+        read_app_id(app_id_of(WITH_READ_STATES | change))
 
 
 # What is refused

@@ -24,8 +24,8 @@ from blizzard.storage.base import ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.data_files import DataFile, DataFileWriter, TableLayout
+from spark_job.report import Report
 from spark_job.table_partitions import folders
-from spark_job.task import Report
 
 PROVENANCE = pa.struct([("source", pa.string()), ("file", pa.string()), ("row", pa.int64())])
 SCHEMA = pa.schema(

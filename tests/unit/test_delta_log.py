@@ -55,6 +55,13 @@ def test_a_commit_tells_its_txns_its_metadata_and_its_time() -> None:
     assert parse_commit(117, data) == Commit(117, {APP_ID: 42, "other": 7}, "state", 1_706_450_400.25)
 
 
+def test_a_commit_that_changes_the_table_tells_its_properties() -> None:
+    changed = {"metaData": {"id": "x", "configuration": {"delta.appendOnly": "true"}}}
+    assert parse_commit(3, commit(changed)).properties == {"delta.appendOnly": "true"}
+    assert parse_commit(3, commit({"metaData": {"id": "x", "configuration": {}}})).properties == {}
+    assert parse_commit(3, commit(ADD)).properties is None
+
+
 def test_metadata_with_newlines_quotes_and_braces_is_kept_as_it_was() -> None:
     text = '{"a":\n"b\\"\r\n","add":{"txn":{}}}\u2028é😀'
     assert parse_commit(1, commit(info(userMetadata=text))).user_metadata == text

@@ -220,8 +220,26 @@ def test_a_batch_says_how_long_each_of_its_parts_took() -> None:
     world.job().step(draining=True)
     (committed,) = world.events_logged("batch_committed")
     segments = {"plan": 4 * 2.0, "trim": 3 * 1024.0}  # of two sweeps and two events; the newest stays
-    secs = dict(TAKES.values()) | segments
+    secs = {"lookup": 0.0, "write": 0.0} | dict(TAKES.values()) | segments
     assert committed["secs"] == {**secs, "total": sum(secs.values())}
+
+
+def test_what_tasks_spent_on_writing_is_told_apart_from_reading() -> None:
+    world = slow_world()
+    world.reader.write_share = 0.25
+    world.job().step(draining=True)
+    (committed,) = world.events_logged("batch_committed")
+    assert (committed["secs"]["read"], committed["secs"]["write"]) == (12.0, 4.0)
+
+
+def test_a_commit_says_whether_delta_made_a_checkpoint_of_its_own() -> None:
+    world = World()
+    for number in range(12):
+        world.arrive(f"{number:02d}.txt")
+        world.drain()
+    told = [committed["delta_checkpoint"] for committed in world.events_logged("batch_committed")]
+    versions = [commit.version for commit in world.delta.commits if commit.txns]
+    assert [version for version, made in zip(versions, told, strict=True) if made] == [10]
 
 
 def test_a_recovery_says_how_long_it_took() -> None:
@@ -229,7 +247,7 @@ def test_a_recovery_says_how_long_it_took() -> None:
     world.job().step(draining=True)
     (recovered,) = world.events_logged("recovered")
     assert recovered["secs"] == {
-        **dict.fromkeys((part for part, _ in TAKES.values()), 0.0),
+        **dict.fromkeys((*(part for part, _ in TAKES.values()), "lookup", "write"), 0.0),
         "recover": 1.0,
         "total": 1.0,
     }

@@ -118,6 +118,24 @@ def test_an_overwritten_file_whose_event_was_lost_is_found_by_the_late_sweep() -
     assert world.files() == {"a.txt": ["new"]}
 
 
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_file_that_was_gone_and_is_put_again_comes_in_though_nothing_else_does(announced: bool) -> None:
+    world = World()
+    world.arrive("c.txt", "old")
+    world.source.delete(["c.txt"])
+    world.drain()
+    event = world.put("c.txt", "new", "newer")
+    if announced:
+        world.deliver(event)
+    world.drain()
+    world.settle()
+    assert world.files() == {"c.txt": ["new", "newer"]}
+    sequence = world.state_now().sequence
+    world.settle()
+    world.settle()
+    assert world.state_now().sequence == sequence
+
+
 def test_a_replacement_that_cannot_be_read_leaves_the_old_rows() -> None:
     world = World(settings(on_overwrite=OnOverwrite.REPLACE))
     world.arrive("a.txt", "old")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from blizzard.checkpoint import FINISHED, Checkpoint, decode, encode
+from blizzard.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.delta_log import Commit
 from blizzard.errors import LostRace, RecoveryError
 from blizzard.identity import Identity, read_copy
@@ -222,25 +222,144 @@ def legacy_app_id(document: dict[str, object]) -> str:
     return "blizzard:" + base64.b64encode(json.dumps(document).encode()).decode()
 
 
-LEGACY = legacy_app_id(
-    {"schema_version": 1, "watermark": {"state": "Active", "value": "p/m.txt"}, "partition_watermarks": {"p": "m.txt"}}
+def put_file(world: World, **document: object) -> None:
+    """The first Blizzard's own file, where the copy is now."""
+    world.state.put(world.identity.copy_key, json.dumps({"schema_version": 1, **document}).encode())
+
+
+IN_APP_ID = legacy_app_id(
+    {"schema_version": 1, "source_state": {"files": {"p/m.txt": "Finished", "p/n.txt": {"RecordsRead": 5}}}}
+    | {"delta_version": 7}
 )
+PENGUINS = legacy_app_id(
+    {"schema_version": 2, "source_state": {"files": {}}, "delta_version": 9}
+    | {"watermark": {"state": "Active", "value": "p/01926abc.parquet"}}
+)
+FIRST_PARQUET = "01926abd-def0-7123-8567-89abcdef0123.parquet"
+MARKS: dict[str, object] = {
+    "watermark": {"state": "Active", "value": "p/m.txt"},
+    "partition_watermarks": {"p": "m.txt"},
+    "last_update_ts": 5000,
+}
 
 
-def test_a_table_of_the_first_blizzard_is_taken_over() -> None:
+def test_the_files_in_an_app_id_are_taken_over_and_what_is_older_than_its_commit_counts_as_seen() -> None:
     world = World()
-    world.delta.commits = [Commit(0, {legacy_app_id({"watermark": {"state": "Initial"}}): 1}, None, None)]
-    world.delta.commits += [Commit(1, {LEGACY: 1}, None, None), Commit(2, {}, None, None)]
+    older = legacy_app_id({"schema_version": 1, "source_state": {"files": {}}, "delta_version": 0})
+    world.delta.commits = [Commit(1, {older: 1}, None, 10.0)]
+    world.delta.commits += [Commit(2, {IN_APP_ID: 2}, None, 20.5), Commit(3, {}, None, 30.0)]
     state = recovered(world).checkpoint
-    assert (state.sequence, dict(state.partition_watermarks)) == (-1, {"p": "m.txt"})
+    assert (state.sequence, dict(state.files)) == (-1, {"p/m.txt": FINISHED, "p/n.txt": 5})
+    assert state.late_swept_ts == 21 + 86_400
+    assert world.events_logged("state_taken_over")[0]["tracked_files"] == 2
+
+
+@pytest.mark.parametrize("txn", [PENGUINS, "penguin-events", "penguin-events-backfill"])
+def test_where_penguin_committed_the_file_beside_the_table_is_taken_over(txn: str) -> None:
+    world = World()
+    world.delta.commits = [
+        Commit(0, {}, None, 1.0),
+        Commit(1, {IN_APP_ID: 1}, None, 2.0),
+        Commit(2, {txn: 1}, None, 9.0),
+    ]
+    put_file(world, **MARKS)
+    state = recovered(world).checkpoint
+    assert (state.sequence, dict(state.partition_watermarks), dict(state.files)) == (-1, {"p": "m.txt"}, {})
+    assert state.late_swept_ts == 5001 + 86_400
     assert world.events_logged("state_taken_over")[0]["watermark"] == "p/m.txt"
+
+
+@pytest.mark.parametrize("txn", [IN_APP_ID, PENGUINS])
+def test_a_txn_of_the_first_blizzard_is_found_however_old_it_is(txn: str) -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {txn: 1}, None, 2.0), *(Commit(n, {}, None, None) for n in range(1, 50))]
+    put_file(world, **MARKS)
+    assert recovered(world, scan_commits=10).checkpoint.knows_files
+
+
+def test_of_old_txns_the_newest_counts() -> None:
+    world = World()
+    older = legacy_app_id({"schema_version": 1, "source_state": {"files": {"p/a.txt": "Finished"}}, "delta_version": 0})
+    world.delta.commits = [Commit(0, {older: 1}, None, 2.0), Commit(1, {IN_APP_ID: 2}, None, 3.0)]
+    world.delta.commits += [Commit(2, {"somebody": 1}, None, 4.0)]
+    assert set(recovered(world, scan_commits=1).checkpoint.files) == {"p/m.txt", "p/n.txt"}
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        (None, "none that can be read"),
+        ({"watermark": "p/m.txt", "last_update_ts": 5}, "one for all, 'p/m.txt'"),
+        ({"schema_version": 7}, "none that can be read"),
+        ({"schema_version": 2, **MARKS}, "none that can be read"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("txn", [PENGUINS, "penguin-events"])
+def test_without_a_watermark_for_each_partition_it_is_refused(
+    txn: str, file: dict[str, object] | None, found: str
+) -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {txn: 1}, None, 2.0)]
+    if file is not None:
+        put_file(world, **file)
+    with pytest.raises(RecoveryError, match=f"landing_checkpoint.json, found {found}.*would double its rows"):
+        recovered(world)
+
+
+def test_the_first_blizzard_s_file_without_any_txn_of_it_is_refused() -> None:
+    world = World()
+    put_file(world, **MARKS)
+    with pytest.raises(RecoveryError, match=r"no Txn of it or of Penguin.*remove that file"):
+        recovered(world)
+
+
+def test_what_penguin_has_not_committed_yet_is_not_given_up() -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {PENGUINS: 1}, None, 2.0)]
+    world.delta.loose_files = [f"p/{FIRST_PARQUET}", FIRST_PARQUET, "p/part-01926abd.snappy.parquet"]
+    put_file(world, **MARKS)
+    with pytest.raises(RecoveryError, match=r"^2 Parquet files .* are in no commit, the first is 'p/01926abd-"):
+        recovered(world)
+
+
+@pytest.mark.parametrize("watermark", [None, {"state": "Initial"}], ids=str)
+def test_a_file_that_says_that_nothing_was_ingested_is_a_fresh_start(watermark: object) -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {PENGUINS: 1}, None, 2.0)]
+    put_file(world, watermark=watermark)
+    assert recovered(world) == Recovered(world.unknown())
+
+
+@pytest.mark.parametrize("scan_commits", [100, 1])
+@pytest.mark.parametrize("first", ["blizzard:events:first", "blizzard:others:landing"])
+def test_a_source_that_comes_later_to_a_table_of_the_one_program_is_new(first: str, scan_commits: int) -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {IN_APP_ID: 1}, None, 2.0), Commit(1, {first: 0}, None, 3.0)]
+    world.delta.commits.append(Commit(2, {"somebody": 1}, None, 3.0))
+    assert recovered(world, scan_commits=scan_commits) == Recovered(world.unknown())
+
+
+def test_a_source_without_its_file_is_refused_even_if_others_had_theirs() -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {PENGUINS: 1}, None, 2.0), Commit(1, {"blizzard:events:first": 0}, None, 3.0)]
+    with pytest.raises(RecoveryError, match=r'put \{"watermark": null\} into that file'):
+        recovered(world)
+
+
+def test_a_state_that_nothing_dates_is_refused() -> None:
+    world = World()
+    world.delta.commits = [Commit(0, {IN_APP_ID: 1}, None, None)]
+    with pytest.raises(RecoveryError, match="does not say of when it is"):
+        recovered(world)
 
 
 def test_a_state_of_the_first_blizzard_counts_no_more_once_there_is_one_of_ours() -> None:
     world = World()
-    world.delta.commits = [Commit(0, {LEGACY: 1}, None, None)]
+    world.delta.commits = [Commit(0, {IN_APP_ID: 1}, None, 2.0)]
     world.arrive("p/z.txt")
     world.drain()
-    world.delta.commits.append(Commit(2, {LEGACY + "x": 2}, None, None))
-    assert recovered(world).checkpoint.sequence == 0
-    assert decode(world.state.get(world.identity.copy_key), pipeline="events", source="landing").sequence == 0
+    world.delta.commits.append(Commit(len(world.delta.commits), {IN_APP_ID: 2}, None, None))
+    assert recovered(world).checkpoint == world.state_now()
+    assert world.state_now().sequence >= 0
+    assert read_copy(world.state, world.identity) == world.state_now()

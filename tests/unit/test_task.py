@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import random
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,7 +30,7 @@ from blizzard.errors import (
     StorageError,
     StorageUnavailable,
 )
-from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.data_files import DataFileWriter, TableLayout
@@ -38,7 +39,9 @@ from spark_job.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
 from spark_job.lane import CannotWriteError, Left, TextParser, left_type
 from spark_job.origin import Origin
 from spark_job.ports import Outcome, Trouble
-from spark_job.task import ReadSettings, Report, TaskReader
+from spark_job.report import Report
+from spark_job.task import ReadSettings, TaskReader
+from tests.unit.fakes import Clock
 
 NOW_TS = 1_706_450_400.0
 LEFT_FOLDER = "_blizzard/staging/a/"
@@ -85,6 +88,7 @@ class Task:
     partition_columns: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     remote: bool = True
+    monotonic: Callable[[], float] = time.monotonic
     table: ObjectStore = field(default_factory=lambda: MemoryStore(lambda: NOW_TS))
 
     @property
@@ -116,6 +120,7 @@ class Task:
             Left(left_schema, opener(LEFT_FOLDER, left_schema)),
             remote=self.remote,
             parsers=2,
+            monotonic=self.monotonic,
         ).read(files)
 
     def left_of(self, report: Report) -> list[dict[str, Any]]:
@@ -253,17 +258,60 @@ def test_text_that_is_no_utf8_is_refused_alone_with_its_bytes_kept() -> None:
     assert found.outcome.error is None
 
 
+# --- What took how long ---
+
+
+class SlowStore(MemoryStore):
+    """Opening an object takes a second, and writing one as long as `write_secs`."""
+
+    def __init__(self, clock: Clock, write_secs: float) -> None:
+        super().__init__(lambda: NOW_TS)
+        self._clock = clock
+        self._write_secs = write_secs
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[ObjectReader]:
+        self._clock.advance(1.0)
+        with super().open(key) as reader:
+            yield reader
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        self._clock.advance(self._write_secs)
+        with super().writer(key) as writer:
+            yield writer
+
+
+def test_a_report_says_how_long_the_task_took_and_how_much_of_it_went_into_data_files() -> None:
+    clock = Clock(0.0)
+    store = SlowStore(clock, 8.0)
+    for name in ("a", "b"):
+        store.put(f"{name}.ndjson", numbered(3))
+    found = Task(store, settings={"format": "text"}, remote=False, monotonic=clock, table=SlowStore(clock, 8.0))
+    report = found.read(files_of(store)).report
+    assert (report.secs, report.write_secs) == (10.0, 8.0)
+
+
 # --- Limits ---
 
 
+POOLS: list[pa.MemoryPool] = []
+"""What Arrow allocated from one is freed in it, so none may go."""
+
+
 def peak_bytes(store: ObjectStore, table: LocalStore, **settings: Any) -> tuple[int, Report]:
-    """Of Python's memory while every file is read."""
+    """Of Python's memory and Arrow's while every file is read; each at its worst, though not at the same time."""
+    usual = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(usual)
+    POOLS.append(pool)
+    pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
         report = Task(store, 0, settings, table=table).report(files_of(store))
-        return tracemalloc.get_traced_memory()[1], report
+        return tracemalloc.get_traced_memory()[1] + pool.max_memory(), report
     finally:
         tracemalloc.stop()
+        pa.set_memory_pool(usual)
 
 
 def test_a_line_of_100_mb_is_refused_by_the_limits_name_in_bounded_memory(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""A campaign in a process of its own, so that none can harm another one, and whoever watches it stays awake."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.campaigns import load
+from tests.proof.outcome import End, Outcome
+
+SAY_EVERY_SECS = 0.2
+OVERTIME_SECS = 900.0
+"""How long after its minutes a campaign may still be at its last round."""
+LAST_WORD_SECS = 15.0
+"""How long one that was interrupted may take to say what it has done; what it said before counts otherwise."""
+LOG_LINES = 15
+Said = Callable[[str, Mapping[str, int]], None]
+
+
+def run_apart(campaign: str, module: str, variant: str, seed: int, minutes: float, folder: Path, said: Said) -> Outcome:
+    """Run the module's campaign and wait for it, or for Ctrl-C, which ends it with what it has done so far. `said` is
+    told what it does, and called every second at least."""
+    ours, theirs = multiprocessing.Pipe()
+    log = folder / "log.txt"
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_work, args=(theirs, module, variant, seed, minutes, folder, log))
+    outcome = Outcome(campaign, variant, seed, minutes, End.BROKE, 0.0, {})
+    began = time.monotonic()
+    process.start()
+    theirs.close()
+    try:
+        outcome = _followed(ours, outcome, began + minutes * 60 + OVERTIME_SECS, said)
+    except KeyboardInterrupt:
+        os.kill(process.pid or 0, signal.SIGINT)
+        outcome = replace(_followed(ours, outcome, time.monotonic() + LAST_WORD_SECS, said), end=End.INTERRUPTED)
+    finally:
+        _ended(process)
+    outcome = replace(outcome, secs=time.monotonic() - began)
+    if outcome.end is End.BROKE:
+        return replace(outcome, why="\n".join([outcome.why, *_last_lines(log)]))
+    return outcome
+
+
+def _followed(ours: Connection, outcome: Outcome, until_ts: float, said: Said) -> Outcome:
+    """What it says, to its last word."""
+    now, counts = "starting", outcome.counts
+    while time.monotonic() < until_ts:
+        try:
+            if ours.poll(1.0):
+                end, now, counts, steps = ours.recv()
+                if end is not None:
+                    return replace(outcome, end=end, why=now, counts=counts, steps=steps)
+        except (EOFError, ConnectionError):
+            return replace(outcome, counts=counts, why=f"its process ended without a last word, while: {now}")
+        said(now, counts)
+    return replace(outcome, counts=counts, why=f"it did not end in time, while: {now}")
+
+
+def _ended(process: multiprocessing.process.BaseProcess) -> None:
+    """Nothing of its session is left: Spark's workers are in groups of their own."""
+    process.join(10.0)
+    for other in _of_session(process.pid or 0):
+        with suppress(ProcessLookupError):
+            os.kill(other, signal.SIGKILL)
+    process.join()
+
+
+def _of_session(number: int) -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            pid, _, rest = stat.read_text().partition(" (")
+            if int(rest.rpartition(") ")[2].split()[3]) == number:
+                yield int(pid)
+
+
+def _last_lines(log: Path) -> list[str]:
+    return log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.exists() else []
+
+
+def _work(theirs: Connection, module: str, variant: str, seed: int, minutes: float, folder: Path, log: Path) -> None:
+    """In the other process. Ctrl-C is meant for the one that watches, so this one is in a group of its own."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    counts: Counter[str] = Counter()
+    last_ts = 0.0
+
+    def say(now: str) -> None:
+        nonlocal last_ts
+        if time.monotonic() - last_ts >= SAY_EVERY_SECS:
+            last_ts = time.monotonic()
+            theirs.send((None, now, dict(counts), ()))
+
+    def ended(end: End, why: str = "", steps: tuple[str, ...] = ()) -> None:
+        theirs.send((end, why, dict(counts), steps))
+
+    try:
+        found = load(module)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            budget = Budget(time.monotonic, until_ts=time.monotonic() + minutes * 60)
+            found.run(Run(seed, budget, Path(scratch), variant, say, counts))
+    except Failed as failed:
+        ended(End.FAILED, failed.why, tuple(failed.steps))
+    except KeyboardInterrupt:
+        ended(End.INTERRUPTED)
+    except BaseException:  # noqa: BLE001 - whatever it is, it is told
+        ended(End.BROKE, traceback.format_exc())
+    else:
+        ended(End.PASSED)

@@ -1,0 +1,172 @@
+"""Bad input: hostile objects, keys, messages, segments, checkpoints and configurations, by name and by chance.
+
+Nothing crashes a batch, nothing is written or read outside of its place, no line of a log or a terminal is forged,
+memory stays bounded, and every loss is a dead letter with its reason: each record of each file is compared, through
+`_source`, with a plain reading of the same bytes.
+"""
+
+import io
+from collections.abc import Mapping
+
+from blizzard.storage.local import LocalStore
+from spark_job.fetch import TaskFile
+from tests.proof import bad_input_checks as checks
+from tests.proof import bad_input_configurations as configurations
+from tests.proof import bad_input_documents as documents
+from tests.proof.bad_input_chance import Chance
+from tests.proof.bad_input_compare import shown
+from tests.proof.bad_input_corpus import FILES, GOOD, KEYS, NO_KEYS, Hostile
+from tests.proof.bad_input_memory import check_memory
+from tests.proof.bad_input_places import tree
+from tests.proof.bad_input_reader import Found, counted, read_entries
+from tests.proof.bad_input_round import batch, place
+from tests.proof.bad_input_variants import VARIANTS, Surroundings
+from tests.proof.campaign import Failed, Run
+
+
+class BadInput:
+    name = "bad-input"
+    about = "hostile objects, keys, messages, segments, checkpoints and configurations, by name and by chance"
+    variants: Mapping[str, str] = {name: shows for name, (shows, _) in VARIANTS.items()}
+
+    def run(self, run: Run, *, by_name: bool = True) -> None:
+        """The corpus once, then by chance; `by_name=False`: by chance alone."""
+        around = VARIANTS[run.variant][1] if run.variant else Surroundings()
+        for number, rng in run.rounds():
+            try:
+                if number == 0 and by_name:
+                    _Corpus(run, around).check()
+                Chance(run, around, rng).check()
+            except Failed as failed:
+                what = f"seed {run.seed}, round {number}"
+                raise Failed(f"{failed.why} ({what})", failed.steps) from None
+
+
+CAMPAIGN = BadInput()
+
+
+class _Corpus:
+    """What is known to be hostile, by name."""
+
+    def __init__(self, run: Run, around: Surroundings) -> None:
+        self._run = run
+        self._around = around
+
+    def check(self) -> None:
+        for what, step in {
+            "hostile files by name": self._files,
+            "hostile keys": self._keys,
+            "a local store and hostile keys": self._local_store,
+            "a log and hostile texts": self._log,
+            "messages, segments and checkpoints by name": self._documents,
+            "configurations by name": self._configurations,
+            "bombs, in a process of their own": self._memory,
+        }.items():
+            self._run.say(what)
+            step()
+
+    def _files(self) -> None:
+        found = batch(self._run, self._around, "files", {hostile.name: hostile.body for hostile in FILES})
+        for hostile in FILES:
+            _check_fate(hostile, found)
+        self._run.counts["hostile files"] += len(FILES)
+        self._run.counts.update(counted(found))
+
+    def _keys(self) -> None:
+        """A key never matters for what becomes of the records."""
+        files = dict.fromkeys(KEYS, GOOD * 2 + b"broken\n")
+        found = batch(self._run, self._around, "keys", files)
+        if len(found.rows) != 2 * len(KEYS) or len(found.letters) != len(KEYS):
+            raise Failed(
+                f"of hostile keys {len(found.rows)} rows, {len(found.letters)} letters; expected two and one each"
+            )
+        dead = batch(self._run, self._around, "dead-keys", dict.fromkeys(KEYS, b"\xff"))
+        if len(dead.letters) != len(KEYS):
+            raise Failed(f"{len(dead.letters)} letters for {len(KEYS)} bad files with hostile keys")
+        for key in KEYS:
+            checks.check_view(key)
+        self._run.counts["hostile keys"] += len(KEYS)
+
+    def _local_store(self) -> None:
+        """As a source it reads nothing from outside, as a table it writes nothing there."""
+        folder = place(self._run, "store")
+        checks.linked(folder / "landing")
+        keys = (*KEYS, *NO_KEYS, "link/canary.ndjson", "link.ndjson", "self/a.ndjson", "landing", "../landing/a.ndjson")
+        before = tree(folder)
+        entries = [TaskFile(key, len(checks.CANARY)) for key in keys if key.isprintable() or key.isascii()]
+        found = read_entries(folder / "table", LocalStore(folder / "landing"), entries, self._around.parts)
+        if found.rows or found.undecided or not all(outcome.error for outcome in found.outcomes):
+            raise Failed(f"entries of hostile keys gave rows from outside of the source: {found.rows[:2]!a:.300}")
+        store = self._around.parts.store(folder / "landing")
+        for key in keys:
+            checks.check_store(store, key)
+        after = tree(folder)
+        if changed := [name for name in {*before, *after} if before.get(name) != after.get(name)]:
+            outside = sorted(name for name in changed if not name.startswith(("landing/", "table/")))
+            if outside:
+                raise Failed(f"a local store wrote or removed what lies outside of its root: {outside[:5]!a}")
+        self._run.counts["hostile keys of a local store"] += len(keys)
+
+    def _log(self) -> None:
+        said = io.StringIO()
+        texts = [*KEYS, *NO_KEYS, '"}\n{"event": "forged', "\\", "\x00", "x" * 100_000]
+        checks.check_events(self._around.parts.log(said), said, texts)
+        self._run.counts["hostile texts in the log"] += 2 * len(texts)
+
+    def _documents(self) -> None:
+        decoders, counts = self._around.decoders, self._run.counts
+        for message in documents.messages():
+            found = checks.check_message(decoders, message.body)
+            keys = None if isinstance(found, Exception) else [getattr(event, "key", None) for event in found]
+            if keys != ([message.key] if message.key is not None else [None] if message.ignored else None):
+                raise Failed(f"a message ({message.name}) gave {found!a:.300}; expected {message.key!a:.80}")
+            counts["hostile messages"] += 1
+        checks.check_queue(decoders, [message.body for message in documents.messages()])
+        for name, data in documents.segments():
+            if checks.check_segment(decoders, data) is not None:
+                raise Failed(f"a segment ({name}) was believed", [shown(data)])
+            counts["hostile segments"] += 1
+        for name, app_id in documents.app_ids():
+            if checks.check_app_id(app_id) is not None:
+                raise Failed(f"an app id ({name}) was taken for a state", [app_id[:100]])
+        for name, text in documents.checkpoints():
+            if checks.check_checkpoint(decoders, text) is not None:
+                raise Failed(f"a checkpoint ({name}) was believed", [f"{text!a:.300}"])
+            checks.check_status(place(self._run, "status"), name, text)
+            counts["hostile checkpoints"] += 1
+
+    def _configurations(self) -> None:
+        folder = place(self._run, "config")
+        decoders = self._around.decoders
+        if problems := checks.check_config(decoders, configurations.CONFIG).problems:
+            raise Failed(f"the good configuration is refused: {problems}")
+        self._run.counts["hostile configurations"] += checks.check_objects(decoders, folder)
+        for name, text in configurations.configurations():
+            if checks.check_config(decoders, text).config is not None:
+                raise Failed(f"a configuration with {name} was taken", [text[:300]])
+            if len(text) < 100_000:
+                checks.check_validate(folder, name, text)
+            self._run.counts["hostile configurations"] += 1
+
+    def _memory(self) -> None:
+        peak = check_memory(place(self._run, "memory"), self._around.parts.limits)
+        self._run.counts["MiB that a bomb took at most"] = max(1, peak >> 20)
+
+
+def _check_fate(hostile: Hostile, found: Found) -> None:
+    """As the corpus foretells it."""
+    outcome = next(outcome for outcome in found.outcomes if outcome.path == hostile.name)
+    rows = sum(row["_source"]["file"] == hostile.name for row in found.rows)
+    left = {line["row"] for line in found.undecided if line["file"] == hostile.name}
+    letters = {letter.get("row"): letter["error"] for letter in found.letters if letter["path"] == hostile.name}
+    if hostile.dead is not None:
+        stage, reason = hostile.dead
+        if outcome.stage != stage or reason not in letters.get(None, ""):
+            raise Failed(f"{hostile.name}: {outcome.stage} {outcome.error!a:.200}; expected {stage} and {reason!r}")
+        return
+    wrong = {
+        row for row, word in (hostile.lines or {}).items() if word is not None and word not in letters.get(row, "-")
+    }
+    if outcome.error is not None or rows + len(left) + len(letters) != hostile.rows + len(hostile.lines or {}) or wrong:
+        became = f"{outcome.error!a:.200}, {rows} rows, letters {letters!a:.300}, lines for Spark {left}"
+        raise Failed(f"{hostile.name}: {became}; expected {hostile.rows} rows and {hostile.lines!a:.200}")

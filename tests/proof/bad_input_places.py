@@ -1,0 +1,54 @@
+"""Where a batch may write, and what its log may look like."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from tests.proof.campaign import Failed
+
+_IN_THE_TABLE = re.compile(
+    r"((kind=[^/]+|_blizzard/staging/batch)/)?part-[0-9]+\.snappy\.parquet"
+    r"|_blizzard/events_landing/dead_letters/[A-Za-z0-9._=-]+/(file|records-[0-9]{12})\.ndjson"
+)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every file and folder below, with what a change would change."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        state = path.lstat()
+        digest = sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else "-"
+        found[str(path.relative_to(folder))] = f"{state.st_mode:o} {digest}"
+    return found
+
+
+def check_places(folder: Path, before: Mapping[str, str], table: str = "table") -> None:
+    """Below `folder` only the table may have changed, and there only what a batch writes. Raises Failed."""
+    after = tree(folder)
+    changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+    outside = sorted(path for path in changed if path != table and not path.startswith(f"{table}/"))
+    if outside:
+        raise Failed(f"written outside of the table: {outside[:5]!a}")
+    written = (path.removeprefix(f"{table}/") for path in changed if not after.get(path, "").endswith(" -"))
+    if strange := sorted(path for path in written if path != table and not _IN_THE_TABLE.fullmatch(path)):
+        raise Failed(f"in the table's folder, and nothing that a batch writes: {strange[:5]!a}")
+
+
+def check_log(lines: Sequence[str], events: Sequence[str]) -> None:
+    """Each event is one line of JSON, in plain ASCII without control characters, and nobody else wrote one."""
+    *whole, rest = lines
+    if rest or len(whole) != len(events):
+        raise Failed(
+            f"the log has {len(whole)} lines; expected {len(events)}", [f"line {line!a:.200}" for line in whole[:3]]
+        )
+    for line, event in zip(whole, events, strict=True):
+        if not (line.isascii() and line.isprintable()):
+            raise Failed(f"the log's line {line!a:.200} has control characters")
+        try:
+            document = json.loads(line)
+        except ValueError as error:
+            raise Failed(f"the log's line {line!a:.200} is not JSON: {error}") from None
+        if document["event"] != event:
+            raise Failed(f"the log says {document['event']!a:.100}; expected {event}")

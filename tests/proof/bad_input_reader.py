@@ -1,0 +1,149 @@
+"""One batch of files through the real reader, as a task runs it."""
+
+import io
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.log import JsonLog, Log
+from blizzard.storage.base import ObjectStore
+from blizzard.storage.local import LocalStore
+from blizzard.storage.memory import MemoryStore
+from spark_job.data_files import DataFileWriter, TableLayout
+from spark_job.decode import Limits
+from spark_job.fetch import TaskFile
+from spark_job.lane import Left, left_type
+from spark_job.left import RefusedByTasks, letters_of, refused_already
+from spark_job.origin import Origin
+from spark_job.parse import FastParser
+from spark_job.ports import Outcome
+from spark_job.task import ReadSettings, TaskReader
+from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
+
+NOW_TS = 1_706_450_400.0
+STATE = "_blizzard/events_landing"
+STAGING = "_blizzard/staging/batch/"
+SCHEMA = StructType(
+    [
+        StructField("id", StringType(), False),
+        StructField("n", LongType()),
+        StructField("kind", StringType()),
+        StructField("amount", DecimalType(38, 10)),
+        StructField("at", TimestampType()),
+        StructField("tags", ArrayType(StringType())),
+        StructField("attributes", MapType(StringType(), StringType())),
+    ]
+)
+LIMITS = Limits(MOST_RECORD_BYTES, MOST_FILE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a batch is made of; a variant has one of them broken."""
+
+    store: Callable[[Path], ObjectStore] = LocalStore
+    letters: Callable[..., DeadLetters] = DeadLetters
+    log: Callable[[io.StringIO], Log] = lambda stream: JsonLog(stream, lambda: NOW_TS)
+    limits: Limits = LIMITS
+
+
+@dataclass(slots=True)
+class Found:
+    """What became of the files."""
+
+    outcomes: Sequence[Outcome] = ()
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    undecided: list[dict[str, Any]] = field(default_factory=list)
+    """Lines that only Spark's own parser may decide; each must be a row or a letter in the end."""
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+
+def read_batch(table: Path, files: Mapping[str, bytes], parts: Parts) -> Found:
+    """All of them in one task, from a source that takes every key that S3 takes."""
+    source = MemoryStore(lambda: NOW_TS)
+    for path, body in files.items():
+        source.put(path, body)
+    return read_entries(table, source, [TaskFile(info.key, info.size) for info in source.list()], parts)
+
+
+def read_entries(table: Path, source: ObjectStore, files: Sequence[TaskFile], parts: Parts) -> Found:
+    store, names = parts.store(table), map(str, itertools.count())
+    settings = ReadSettings(limits=parts.limits, memory_bytes=64 << 20)
+    origin, left_schema = Origin("events:landing", 7, {}), pa.schema(to_arrow_type(left_type(0)))
+    schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in SCHEMA), *origin.fields])
+
+    def opener(layout: TableLayout, schema: pa.Schema) -> Callable[[], DataFileWriter]:
+        return lambda: DataFileWriter(
+            store,
+            layout,
+            schema,
+            buffer_bytes=settings.buffer_bytes,
+            new_name=lambda: next(names),
+            clock=lambda: NOW_TS,
+        )
+
+    report = TaskReader(
+        source,
+        settings,
+        FastParser(SCHEMA),
+        origin,
+        opener(TableLayout("", ("kind",), ("id", "n"), 32, 1 << 27), schema),
+        Left(left_schema, opener(TableLayout(STAGING, (), (), 0, 1 << 27), left_schema)),
+        remote=True,
+        parsers=2,
+    ).read(files)
+    report = type(report).from_json(report.to_json())
+    found, said = Found(report.outcomes), io.StringIO()
+    letters, log = parts.letters(store, STATE, "events:landing"), parts.log(said)
+    failed = [outcome for outcome in report.outcomes if outcome.error is not None]
+    for outcome in failed:
+        stage = outcome.stage or Stage.PARSE
+        letters.put_file(DeadLetter(outcome.path, outcome.etag, stage, outcome.error or ""), NOW_TS)
+        log("file_dead_lettered", source="events:landing", path=outcome.path, stage=stage, error=outcome.error)
+    left = pa.concat_tables([left_schema.empty_table(), *(_table(table / f.path) for f in report.left)])
+    refused = RefusedByTasks(refused_already(left, [outcome.path for outcome in failed]))
+    letters.put_records(letters_of([refused]), NOW_TS)
+    gone = {outcome.path for outcome in failed}
+    found.undecided = [r for r in left.to_pylist() if r["fault"] is None and r["file"] not in gone]
+    for data_file in report.data_files:
+        kind = data_file.partition_values["kind"]
+        found.rows += [{**row, "kind": kind} for row in _table(table / data_file.path).to_pylist()]
+    found.letters = [*_letters(table)]
+    found.log = said.getvalue().split("\n")
+    return found
+
+
+def _table(file: Path) -> pa.Table:
+    """Not by pyarrow's own opening of paths, which reads values out of the folders' names."""
+    return pq.read_table(io.BytesIO(file.read_bytes()))
+
+
+def _letters(table: Path) -> Iterator[dict[str, Any]]:
+    """By no code of the product."""
+    for file in sorted((table / STATE / "dead_letters").glob("*/*.ndjson")):
+        yield from map(json.loads, file.read_text().splitlines())
+
+
+def counted(found: Found) -> Counter[str]:
+    letters = Counter({"dead letters": len(found.letters), "rows": len(found.rows)})
+    return letters + Counter({"records left to Spark": len(found.undecided)})

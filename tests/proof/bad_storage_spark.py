@@ -1,0 +1,137 @@
+"""The real job over bad storage: Delta's log and its data through S3A, everything else through boto3 and obstore."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blizzard.dead_letters import DeadLetters
+from blizzard.environment import variables
+from blizzard.storage.s3 import S3Settings, S3Store
+from infra.local.verdict import Verdict, judge, read_source
+from tests.proof.bad_storage_proxy import BadStorage, Plan
+from tests.proof.bad_storage_world import LAKE, LANDING
+from tests.spark.lake import JARS
+
+ROOT = Path(__file__).parents[2]
+FILES_AT_ONCE = 6
+WITHOUT = frozenset({"timeout before", "timeout though done"})
+"""S3A waits at least 15 seconds for an answer, whatever it is told."""
+CONF = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "OFF",
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.retry.limit": "4",
+    "spark.hadoop.fs.s3a.retry.interval": "10ms",
+    "spark.hadoop.fs.s3a.retry.throttle.limit": "4",
+    "spark.hadoop.fs.s3a.retry.throttle.interval": "10ms",
+}
+SETTINGS = {
+    "schema": "id STRING NOT NULL, n BIGINT",
+    "settle_delay_secs": 0,
+    "checkpoint": {"interval_files": 4},
+    "retries": {"max_attempts": 4, "max_backoff_secs": 0.05},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one run of the job ended: its exit status and what it said of it."""
+
+    code: int
+    events: Sequence[Mapping[str, Any]]
+
+    @property
+    def failures(self) -> list[Mapping[str, Any]]:
+        return [event for event in self.events if event["event"] in ("source_failed", "job_failed", "died")]
+
+    @property
+    def unclear(self) -> str:
+        """What is wrong with how it ended; empty: nothing."""
+        odd = [event for event in self.failures if event["event"] != "source_failed"]
+        if odd:
+            return f"the job ended with an error that is none of its own: {odd}"
+        if bool(self.code) != bool(self.failures):
+            return f"exit status {self.code}, and in the log {self.failures or 'no failure'}"
+        return ""
+
+
+class SparkJobs:
+    """One process that runs the job again and again, over the proxy."""
+
+    def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> None:
+        self._proxy = proxy
+        self._files = 0
+        self._calm = S3Settings(environment["AWS_ENDPOINT_URL"], "us-east-1")
+        self._environment = environment
+        self._landing = S3Store(LANDING, "real/", self._calm)
+        self._config = folder / "pipelines.yaml"
+        source = {"uri": f"s3://{LANDING}/real/", **SETTINGS}
+        pipeline = {"table_uri": f"s3://{LAKE}/real", "sources": {"landing": source}}
+        self._config.write_text(json.dumps({"pipelines": {"events": pipeline}}))
+        self._log = (folder / "job.log").open("a")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.proof.bad_storage_daemon"],
+            cwd=ROOT,
+            env={**variables(), **environment, "AWS_ENDPOINT_URL": proxy.endpoint},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._log.close()
+
+    def arrive(self, rng: random.Random) -> None:
+        for _ in range(rng.randint(1, FILES_AT_ONCE)):
+            self._files += 1
+            records = ({"id": f"{self._files}-{row}", "n": row} for row in range(rng.randint(0, 50)))
+            body = "".join(json.dumps(record) + "\n" for record in records)
+            path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
+            self._landing.put(path, gzip.compress(body.encode()))
+
+    def run(self, plan: Plan) -> Ended:
+        """One run of the job while the proxy follows the plan."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._proxy.plan = plan
+        words = ["--config", str(self._config), "--jars", str(JARS), "--sweep", "--once"]
+        words += [word for key, value in CONF.items() for word in ("--spark-conf", f"{key}={value}")]
+        print(json.dumps(words), file=self._process.stdin, flush=True)
+        events: list[Mapping[str, Any]] = []
+        for line in self._process.stdout:
+            self._log.write(line)
+            if line.startswith("{"):
+                events.append(json.loads(line))
+                if events[-1]["event"] == "exit":
+                    return Ended(events[-1]["code"], events)
+        return Ended(-1, [*events, {"event": "died", "error": f"exit status {self._process.wait()}"}])
+
+    def verdict(self) -> Verdict:
+        lake = S3Store(LAKE, "real/", self._calm)
+        letters = [*DeadLetters(lake, "_blizzard/events_landing", "events:landing").letters()]
+        objects = ((info.key, self._landing.get(info.key)) for info in self._landing.list())
+        options = {**self._environment, "AWS_ALLOW_HTTP": "true"}
+        return judge(read_source(objects, "id"), f"s3://{LAKE}/real", options, letters, ["id", "n"])
+
+
+@contextmanager
+def spark_jobs(folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> Iterator[SparkJobs]:
+    jobs = SparkJobs(folder, proxy, environment)
+    try:
+        yield jobs
+    finally:
+        jobs.close()

@@ -1,0 +1,71 @@
+"""What every campaign of the proof has: rounds within a budget, counts of what it did, and variants that are broken on
+purpose, which it must find."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+class Failed(AssertionError):
+    """Something is lost, doubled or silent. `steps` are the smallest way there that is known."""
+
+    def __init__(self, why: str, steps: Sequence[str] = ()) -> None:
+        super().__init__("\n".join([why, *(f"{number:4}. {step}" for number, step in enumerate(steps, 1))]))
+        self.why = why
+        self.steps = steps
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """So many rounds at most, and none that begins after `until_ts` (as `clock` counts seconds); at least one."""
+
+    clock: Callable[[], float]
+    rounds: int | None = None
+    until_ts: float | None = None
+
+    def left(self, done: int) -> bool:
+        """Whether another round may begin after `done` of them."""
+        within = self.rounds is None or done < self.rounds
+        return done == 0 or (within and (self.until_ts is None or self.clock() < self.until_ts))
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of one campaign."""
+
+    seed: int
+    budget: Budget
+    folder: Path
+    """For whatever it writes; empty at first, removed by whoever made it."""
+    variant: str = ""
+    """What is broken on purpose; empty: nothing."""
+    say: Callable[[str], None] = lambda now: None
+    """What it does at this moment, for a person who watches."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What was done so far, in words: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
+
+    def rounds(self) -> Iterator[tuple[int, random.Random]]:
+        """The number of each round and its own source of randomness, so that any round can be repeated alone."""
+        done = 0
+        while self.budget.left(done):
+            yield done, random.Random(f"{self.seed}/{done}")
+            done += 1
+            self.counts["rounds"] += 1
+
+
+class Campaign(Protocol):
+    """Named in words of docs/proof.md."""
+
+    name: str
+    """One word or two with a hyphen, for the command line: `small-worlds`, `kill`."""
+    about: str
+    """One line for people."""
+    variants: Mapping[str, str]
+    """Those of `variants.VARIANTS` by name that this campaign must find, and how it shows there."""
+
+    def run(self, run: Run) -> None:
+        """Raises Failed; counts what it did in `run.counts`."""
+        ...

@@ -1,0 +1,118 @@
+"""A JVM with Spark for many Python drivers, one after the other or at once: a new one costs seconds, a driver none."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import pyspark
+from pyspark.serializers import UTF8Deserializer, read_int
+
+from blizzard.environment import variables
+from blizzard.spark_settings import settings
+from tests.proof.kill_lives import CHECKOUT
+
+START_TIMEOUT_SECS = 120.0
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""It warms up in half the time."""
+TRAP = "BLIZZARD_PROOF_TRAP"
+"""Names the file that asks Spark's Python workers to kill somebody in the midst of writing a data file."""
+
+
+def session_settings(
+    folder: Path, *, s3_endpoint: str | None = None, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The real job's, and workers that fall into traps; `more` over them."""
+    conf = settings(jars_dir=str(CHECKOUT / "jars"), s3_endpoint=s3_endpoint)
+    own = {
+        "spark.master": "local[2]",
+        "spark.app.name": "blizzard",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} {SHORT_LIFE}",
+        "spark.driver.memory": "1g",
+        "spark.pyspark.python": sys.executable,
+        "spark.python.daemon.module": "tests.proof.kill_daemon",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.log.level": "ERROR",
+    }
+    return {**conf, **own, **(more or {})}
+
+
+class Jvm:
+    """Leads a process group of its own; whoever joins it dies with it. As a context manager it never outlives its
+    block."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        s3_endpoint: str | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log = (folder / "jvm.log").open("a")
+        self.trap = folder / "trap"
+        with tempfile.TemporaryDirectory() as place:
+            told = Path(place) / "connection"
+            self._process = subprocess.Popen(
+                self._words(session_settings(folder, s3_endpoint=s3_endpoint, more=more)),
+                cwd=folder,
+                env={
+                    **variables(),
+                    **(environment or {}),
+                    "PYTHONPATH": str(CHECKOUT),
+                    "PYSPARK_PYTHON": sys.executable,
+                    "SPARK_CONNECT_MODE": "0",
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told),
+                    TRAP: str(self.trap),
+                },
+                stdin=subprocess.PIPE,
+                stdout=self._log,
+                stderr=self._log,
+                process_group=0,
+            )
+            self._environment = self._connection(told)
+
+    def _words(self, conf: Mapping[str, str]) -> list[str]:
+        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        return [str(submit), *options, "pyspark-shell"]
+
+    def _connection(self, told: Path) -> dict[str, str]:
+        """What a driver's environment needs."""
+        deadline = time.monotonic() + START_TIMEOUT_SECS
+        while not told.is_file():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"no JVM: {Path(self._log.name).read_text()[-2000:]}")
+            time.sleep(0.05)
+        with told.open("rb") as info:
+            port, secret = read_int(info), UTF8Deserializer().loads(info)
+        return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**self._environment, TRAP: str(self.trap), "PYSPARK_PYTHON": sys.executable}
+
+    @property
+    def group(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        """The whole group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

@@ -1,0 +1,183 @@
+"""Where a table and what feeds it lie: on this machine's disk, or on S3 as moto has it."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from deltalake import DeltaTable
+
+from blizzard.dead_letters import DeadLetters
+from blizzard.manifest import Entry, Manifest
+from blizzard.storage.base import ObjectStore
+from blizzard.storage.local import LocalStore
+from blizzard.storage.s3 import S3Store
+from blizzard.storage.s3_connection import S3Settings
+from infra.local.process import REGION, LocalAws
+from infra.local.verdict import Verdict, judge, read_source
+
+SCHEMA = "id STRING NOT NULL, n BIGINT"
+COLUMNS = ["id", "n"]
+
+
+class Place(Protocol):
+    """`name` says what it is, in a word; `endpoint` is that of S3's stand-in."""
+
+    name: str
+    table_uri: str
+    environment: Mapping[str, str]
+    options: Mapping[str, str]
+    """For deltalake."""
+    endpoint: str | None
+
+    def uri(self, source: str) -> str: ...
+
+    def landing(self, source: str) -> ObjectStore: ...
+
+    def table(self) -> ObjectStore: ...
+
+    def put(self, source: str, path: str, body: bytes) -> None: ...
+
+    def objects(self, source: str) -> Iterator[tuple[str, bytes]]: ...
+
+
+@dataclass
+class LocalPlace:
+    folder: Path
+    name: str = "local files"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    endpoint: str | None = None
+
+    @property
+    def table_uri(self) -> str:
+        return str(self.folder / "table")
+
+    def uri(self, source: str) -> str:
+        return str(self.folder / source)
+
+    def landing(self, source: str) -> ObjectStore:
+        return LocalStore(self.folder / source, may_be_missing=True)
+
+    def table(self) -> ObjectStore:
+        return LocalStore(self.table_uri, may_be_missing=True)
+
+    def put(self, source: str, path: str, body: bytes) -> None:
+        file = self.folder / source / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = self.folder / "unfinished"
+        unfinished.write_bytes(body)
+        unfinished.rename(file)
+
+    def objects(self, source: str) -> Iterator[tuple[str, bytes]]:
+        root = self.folder / source
+        return ((file.relative_to(root).as_posix(), file.read_bytes()) for file in root.rglob("*.gz"))
+
+
+class S3Place:
+    name = "S3"
+
+    def __init__(self, aws: LocalAws, bucket: str) -> None:
+        self._client, self._bucket = aws.client("s3"), bucket
+        self._client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+        self.environment = aws.environment()
+        self.options = {**aws.environment(), "AWS_ALLOW_HTTP": "true"}
+        self.endpoint: str | None = aws.endpoint
+        self.table_uri = f"s3://{bucket}/table"
+
+    def uri(self, source: str) -> str:
+        return f"s3://{self._bucket}/{source}/"
+
+    def landing(self, source: str) -> ObjectStore:
+        return S3Store(self._bucket, f"{source}/", S3Settings.from_environment(self.environment))
+
+    def table(self) -> ObjectStore:
+        return S3Store(self._bucket, "table/", S3Settings.from_environment(self.environment))
+
+    def put(self, source: str, path: str, body: bytes) -> None:
+        self._client.put_object(Bucket=self._bucket, Key=f"{source}/{path}", Body=body)
+
+    def objects(self, source: str) -> Iterator[tuple[str, bytes]]:
+        for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=f"{source}/"):
+            for found in page.get("Contents", []):
+                body = self._client.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read()
+                yield found["Key"].removeprefix(f"{source}/"), body
+
+
+def write_config(
+    place: Place, file: Path, sources: Mapping[str, Mapping[str, Any]], *, pipeline: str = "events"
+) -> list[str]:
+    """One pipeline, whose sources lie in folders of their names; returns the words that the job takes."""
+    described = {
+        name: {"uri": place.uri(name), "schema": SCHEMA, "settle_delay_secs": 0, **settings}
+        for name, settings in sources.items()
+    }
+    file.write_text(json.dumps({"pipelines": {pipeline: {"table_uri": place.table_uri, "sources": described}}}))
+    for name in sources:
+        if isinstance(place, LocalPlace):
+            (place.folder / name).mkdir(parents=True, exist_ok=True)
+    return ["--config", str(file), "--sweep", "--once"]
+
+
+def announce(place: Place, source_id: str, folder: str, paths: Iterable[str]) -> None:
+    """What the collector does with the events of these files."""
+    landing = place.landing(folder)
+    infos = [landing.head(path) for path in paths]
+    entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos if info is not None]
+    if entries:
+        manifest = Manifest(place.table(), prefix_of(source_id), source_id)
+        manifest.append(entries, writer_id="collector", now_ts=time.time())
+
+
+# -- what is there
+
+
+def prefix_of(source_id: str) -> str:
+    """Of the source's state, below the table."""
+    return f"_blizzard/{source_id.replace(':', '_')}"
+
+
+def letters(place: Place, source_id: str) -> list[dict[str, Any]]:
+    return list(DeadLetters(place.table(), prefix_of(source_id), source_id).letters())
+
+
+def verdict(place: Place, source_id: str, folder: str) -> Verdict:
+    """Every record of the source's objects, all gzipped NDJSON, against every row of the table; for a table of one
+    source."""
+    wanted = read_source(place.objects(folder), "id")
+    return judge(wanted, place.table_uri, place.options, letters(place, source_id), COLUMNS)
+
+
+def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]]:
+    """Of the table, by another engine; of its newest version, or of an older one."""
+    table = DeltaTable(place.table_uri, version=version, storage_options=dict(place.options))
+    found: list[Mapping[str, Any]] = table.to_pyarrow_table(columns=[*COLUMNS, "_source"]).to_pylist()
+    return found
+
+
+def log_of(place: Place, after: int = -1) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """The commits after a version, as they stand in the log."""
+    table = place.table()
+    for info in table.list("_delta_log/", recursive=False):
+        name = info.key.removeprefix("_delta_log/")
+        if name.endswith(".json") and name[:-5].isdigit() and int(name[:-5]) > after:
+            yield int(name[:-5]), [json.loads(line) for line in table.get(info.key).splitlines()]
+
+
+def broken_sequence(place: Place, source_id: str) -> str | None:
+    """Each commit of the source carries the next number, and the state of that number. What is wrong, if anything."""
+    expected = None
+    for version, actions in log_of(place):
+        for action in actions:
+            txn = action.get("txn")
+            if txn is None or txn["appId"] != f"blizzard:{source_id}":
+                continue
+            info = next(a["commitInfo"] for a in actions if "commitInfo" in a)
+            state = json.loads(info.get("userMetadata") or "{}")
+            found = (txn["version"], state.get("sequence"))
+            if found[0] != found[1] or expected not in (None, found[0]):
+                return f"version {version}: expected Txn and state {expected} of {source_id}, found {found}"
+            expected = txn["version"] + 1
+    return None

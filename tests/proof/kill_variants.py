@@ -1,0 +1,90 @@
+"""Jobs that are broken on purpose, to show that the campaign would find it. Each breaks the product's parts in one
+life, by what the harness puts around them; the product has no such switch."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import spark_job.ingest
+from blizzard.identity import Identity, read_copy
+from spark_job.adopt import Transaction
+from spark_job.data_files import DataFile
+from spark_job.ports import Table
+from spark_job.recovery import Recovered
+from spark_job.table import DeltaSourceTable
+
+
+def rows_without_txn() -> None:
+    """Rows in one commit, the Txn with its state in the next: who dies in between leaves rows that nobody claims."""
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+        if files:
+            named = json.loads(user_metadata)
+            whole(
+                self, files, app_id=f"{app_id}/rows", sequence=sequence, user_metadata=json.dumps({**named, "rows": 1})
+            )
+            self = _begun(self)
+        return whole(self, [], app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+
+    _with_tables(commit)
+
+
+def retry_without_a_look() -> None:
+    """After an error of the commit it writes the same rows again and commits them under the next number."""
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+        try:
+            return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+        except Exception:  # noqa: BLE001 - whatever it is
+            state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
+            transaction = _begun(self)
+            again = [_written_again(transaction, file) for file in files]
+            return whole(transaction, again, app_id=app_id, sequence=sequence + 1, user_metadata=state)
+
+    _with_tables(commit)
+
+
+def older_state_as_current() -> None:
+    """Goes on from the copy beside the table as if it were the state of the newest commit."""
+    whole = spark_job.ingest.recover
+
+    def recover(table: Table, store: Any, identity: Identity, **more: Any) -> Recovered:
+        found = whole(table, store, identity, **more)
+        copy = read_copy(store, identity)
+        return found if copy is None else replace(found, checkpoint=replace(copy, sequence=found.checkpoint.sequence))
+
+    spark_job.ingest.recover = recover
+
+
+def _with_tables(commit: Callable[..., int]) -> None:
+    """`commit` in place of Transaction's; it can begin another transaction of the same table."""
+    begin = DeltaSourceTable._begin
+
+    def begun(self: DeltaSourceTable, **more: Any) -> Transaction:
+        transaction = begin(self, **more)
+        transaction.of = self  # type: ignore[attr-defined]
+        return transaction
+
+    DeltaSourceTable._begin = begun  # type: ignore[method-assign]
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
+def _written_again(transaction: Any, file: DataFile) -> DataFile:
+    store, path = transaction.of.staging._store, f"again-{file.path}"
+    store.put(path, store.get(file.path))
+    return replace(file, path=path)
+
+
+def _begun(transaction: Any) -> Transaction:
+    table: DeltaSourceTable = transaction.of
+    return table._begin()
+
+
+VARIANTS: Mapping[str, Callable[[], None]] = {
+    "rows are committed without their Txn": rows_without_txn,
+    "a commit is tried again without a look at what became of it": retry_without_a_look,
+    "an older state is taken for the current one": older_state_as_current,
+}

@@ -1,0 +1,147 @@
+"""The log's own life: its checkpoints in every form, its clean-up, and what people do to a table and to its files.
+
+A round is one event in the life of one table: some files arrive and are ingested, perhaps not to the end; then it
+happens; then the job goes on, or refuses to with the reason until somebody has put it right. After each round every
+record of the source is compared with every row.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from unittest.mock import patch
+
+from pyspark.sql import SparkSession
+
+from blizzard.checkpoint import Checkpoint
+from blizzard.errors import BlizzardError
+from blizzard.identity import Identity
+from infra.local.verdict import Verdict
+from spark_job import recovery
+from spark_job.table import DeltaSourceTable
+from tests.proof.campaign import Failed, Run
+from tests.proof.engine import session
+from tests.proof.log_life_events import EVENTS, Event
+from tests.proof.log_life_table import BATCH, Life
+from tests.spark.lake import run
+
+EPOCH = 40
+"""Events in the life of one table; then another one begins, so that the log stays as short as it is in a month."""
+
+
+def older_state_as_current() -> AbstractContextManager[object]:
+    def unrepaired(table: object, identity: Identity, older: Checkpoint | None, version: int, *_: object) -> Checkpoint:
+        base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+        return replace(base, sequence=version)
+
+    return patch.object(recovery, "_repair", unrepaired)
+
+
+def missing_txn_as_fresh_start() -> AbstractContextManager[object]:
+    return patch.object(DeltaSourceTable, "holds_rows", lambda table: False)
+
+
+VARIANTS: Mapping[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
+    "an older state is taken for the current one": (
+        "what the log's clean-up took with it is ingested again",
+        older_state_as_current,
+    ),
+    "a missing Txn is taken for a fresh start": (
+        "a table that lost its log, or a wrong name, is not refused",
+        missing_txn_as_fresh_start,
+    ),
+}
+
+
+class LogLife:
+    """`events`: what may happen."""
+
+    name = "log-life"
+    about = "Delta's checkpoints and clean-up; the table restored, copied, renamed, made again; wrong names"
+    variants: Mapping[str, str] = {variant: shows for variant, (shows, _) in VARIANTS.items()}
+
+    def __init__(self, events: Sequence[Event] = EVENTS) -> None:
+        self._events = events
+
+    def run(self, run: Run) -> None:
+        broken = VARIANTS[run.variant][1]() if run.variant else nullcontext()
+        with broken:
+            lives = _lives(run, self._events, session(run.folder))
+            for (number, rng), (life, event) in zip(run.rounds(), lives, strict=False):
+                run.say(f"round {number}: {event.name}")
+                _Round(run, life, event, rng).go()
+
+
+def _lives(run: Run, events: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
+    """Each event once in an order of the seed's, then at random; another table from time to time."""
+    rng = random.Random(run.seed)
+    age = 0
+    while True:
+        life = Life(run.folder / f"life-{age}", spark, BATCH)
+        life.folder.mkdir()
+        for event in [*rng.sample(events, len(events)), *rng.choices(events, k=EPOCH - len(events))]:
+            yield life, event
+        age += 1
+
+
+class _Round:
+    def __init__(self, run: Run, life: Life, event: Event, rng: random.Random) -> None:
+        self._run = run
+        self._life = life
+        self._event = event
+        self._rng = rng
+
+    def go(self) -> None:
+        life, rng = self._life, self._rng
+        life.history.append(self._event.name)
+        life.arrive(rng)
+        life.begin(rng.randint(1, 2))
+        self._event.do(life, rng)
+        if self._event.refused:
+            self._is_refused()
+            self._event.cure(life)
+        if rng.random() < 0.5:
+            life.arrive(rng)
+        self._goes_on()
+        self._run.counts[self._event.name] += 1
+
+    def _is_refused(self) -> None:
+        before = self._life.rows_unsorted()
+        try:
+            run(self._event.job(self._life), late=True)
+        except BlizzardError as error:
+            if not re.search(self._event.refused, str(error), re.DOTALL):
+                self._fail(f"refused, but with another reason: {error}")
+        else:
+            self._fail("not refused")
+        if len(self._life.rows_unsorted()) != len(before):
+            self._fail("refused, and the table changed")
+        self._run.counts["refused with the reason"] += 1
+
+    def _goes_on(self) -> None:
+        """A sweep begins from the copy of the state, which may speak of another table until a job has recovered; then
+        the next one finds what it left out."""
+        verdict = self._after_a_run()
+        if verdict.missing and replace(verdict, missing=[]).good:
+            self._run.counts["found by the next sweep"] += 1
+            verdict = self._after_a_run()
+        self._run.counts["records"] = max(self._run.counts["records"], verdict.rows_in)
+        self._run.counts["states repaired"] += len(self._life.said("state_repaired"))
+        self._life.events.clear()
+        if not verdict.good:
+            self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))
+
+    def _after_a_run(self) -> Verdict:
+        try:
+            self._life.run(late=True)
+        except BlizzardError as error:
+            self._fail(f"the job does not go on: {type(error).__name__}: {error}")
+        return self._life.judged()
+
+    def _fail(self, why: str) -> None:
+        steps = [f"the table lives through: {name}" for name in self._life.history]
+        raise Failed(f"log-life, seed {self._run.seed}, after {self._event.name!r}: {why}", steps)
+
+
+CAMPAIGN = LogLife()

@@ -1,0 +1,306 @@
+"""What happens to a table's log and files, and to those who ingest into it."""
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spark_job.job import SourceJob
+from tests.proof.log_life_table import Life
+
+LONG_AGO_SECS = 40 * 86_400
+"""Longer than Delta keeps its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`refused`: what the job's error says, if it is to refuse; `cure` puts it right then. `job`: which job runs."""
+
+    do: Callable[[Life, random.Random], object]
+    refused: str = ""
+    cure: Callable[[Life], object] = lambda life: None
+    job: Callable[[Life], SourceJob] = lambda life: life.job()
+
+    @property
+    def name(self) -> str:
+        return self.do.__name__.replace("_", " ")
+
+
+def forms(life: Life, pattern: str) -> Sequence[str]:
+    """Names in the log that fit."""
+    return [file.name for file in life.log_folder.iterdir() if re.fullmatch(pattern, file.name)]
+
+
+# --- Checkpoints in each form -----------------------------------------------------------------------------------------
+
+
+def the_log_has_a_checkpoint_in_one_file(life: Life, rng: random.Random) -> None:
+    life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
+    life.insert_foreign_row()
+    life.make_checkpoint()
+    assert forms(life, rf"{life.versions()[-1]:020d}\.checkpoint\.parquet")
+
+
+def the_log_has_a_checkpoint_in_parts(life: Life, rng: random.Random) -> None:
+    life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
+    life.insert_foreign_row()
+    with life.conf(spark__databricks__delta__checkpoint__partSize="1"):
+        life.make_checkpoint()
+    found = forms(life, rf"{life.versions()[-1]:020d}\.checkpoint\..*")
+    assert len(found) > 1, found
+    assert all(re.search(r"\.\d{10}\.\d{10}\.parquet$", name) for name in found), found
+
+
+def _v2(life: Life, top_level: str) -> None:
+    life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')")
+    life.insert_foreign_row()
+    sizes = {"spark__databricks__delta__checkpoint__partSize": "2"}
+    with life.conf(spark__databricks__delta__checkpointV2__topLevelFileFormat=top_level, **sizes):
+        life.make_checkpoint()
+    assert forms(life, rf"{life.versions()[-1]:020d}\.checkpoint\.[0-9a-f-]+\.{top_level}")
+    assert [*(life.log_folder / "_sidecars").glob("*.parquet")]
+
+
+def the_log_has_a_v2_checkpoint_with_json_on_top(life: Life, rng: random.Random) -> None:
+    _v2(life, "json")
+
+
+def the_log_has_a_v2_checkpoint_with_parquet_on_top(life: Life, rng: random.Random) -> None:
+    _v2(life, "parquet")
+
+
+# --- Clean-up, and what is lost beside it -----------------------------------------------------------------------------
+
+
+def the_log_is_cleaned_up(life: Life, rng: random.Random) -> None:
+    """As Delta does it after 30 days: the Txn is in a checkpoint only, and no commit has the job's state any more."""
+    form = rng.choice(
+        [
+            the_log_has_a_checkpoint_in_one_file,
+            the_log_has_a_checkpoint_in_parts,
+            the_log_has_a_v2_checkpoint_with_json_on_top,
+            the_log_has_a_v2_checkpoint_with_parquet_on_top,
+        ]
+    )
+    form(life, rng)
+    newest = life.versions()[-1]
+    for file in life.log_folder.iterdir():
+        version = file.name.lstrip(".")[:20]
+        if version.isdigit() and int(version) < newest and file.is_file():
+            then = file.stat().st_mtime - LONG_AGO_SECS
+            os.utime(file, (then, then))
+    life.forget_in_memory()
+    log = life.delta_log()
+    none = life.java.scala.Option.empty()
+    log.doLogCleanup(log.update(False, none, none), none)
+    for crc in life.log_folder.glob("*.crc"):
+        if rng.random() < 0.5:
+            crc.unlink()
+    assert min(life.versions()) > newest - 2, life.versions()
+
+
+def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -> None:
+    the_log_is_cleaned_up(life, rng)
+    life.copy.unlink(missing_ok=True)
+
+
+def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) -> None:
+    old = life.copy.read_text() if life.copy.exists() else ""
+    life.arrive(rng)
+    life.begin(9)
+    the_log_is_cleaned_up(life, rng)
+    life.copy.write_text(old)
+
+
+def the_copy_is_lost(life: Life, rng: random.Random) -> None:
+    life.copy.unlink(missing_ok=True)
+
+
+def the_copy_is_torn(life: Life, rng: random.Random) -> None:
+    text = life.copy.read_text() if life.copy.exists() else "{}"
+    life.copy.write_text(text[: rng.randrange(len(text))])
+
+
+def the_pointer_to_the_last_checkpoint_is_lost(life: Life, rng: random.Random) -> None:
+    (life.log_folder / "_last_checkpoint").unlink(missing_ok=True)
+    life.forget_in_memory()
+
+
+def the_pointer_to_the_last_checkpoint_is_torn(life: Life, rng: random.Random) -> None:
+    if not (life.log_folder / "_last_checkpoint").exists():
+        the_log_has_a_checkpoint_in_one_file(life, rng)
+    pointer = life.log_folder / "_last_checkpoint"
+    body = pointer.read_bytes()
+    pointer.write_bytes(body[: rng.randrange(len(body))])
+    (life.log_folder / "._last_checkpoint.crc").unlink(missing_ok=True)
+    life.forget_in_memory()
+
+
+def the_checksums_of_the_versions_are_lost(life: Life, rng: random.Random) -> None:
+    for crc in life.log_folder.glob("*.crc"):
+        crc.unlink()
+    life.forget_in_memory()
+
+
+# --- What somebody sets -----------------------------------------------------------------------------------------------
+
+
+def somebody_lets_delta_forget_txns(life: Life, rng: random.Random) -> None:
+    days = rng.choice(["interval 1 day", "interval 0 seconds", "interval 52 weeks"])
+    life.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = '{days}')")
+
+
+def keep_txns(life: Life) -> None:
+    life.sql("ALTER TABLE {table} UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')")
+
+
+# --- The table is made again, restored, copied, renamed ---------------------------------------------------------------
+
+
+def the_table_is_dropped(life: Life, rng: random.Random) -> None:
+    shutil.rmtree(life.table)
+    life.forget_in_memory()
+    life.removed.clear()
+
+
+def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
+    for path in life.table.iterdir():
+        if path.name != "_blizzard":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    life.forget_in_memory()
+    life.removed.clear()
+
+
+def the_table_is_overwritten_with_nothing(life: Life, rng: random.Random) -> None:
+    before = life.records()
+    nothing = life.spark().read.format("delta").load(str(life.table)).limit(0)
+    nothing.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(life.table))
+    life.removed |= before
+
+
+def the_table_is_restored_to_an_older_version(life: Life, rng: random.Random) -> None:
+    before = life.records()
+    life.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {rng.choice(life.versions()[-4:])}")
+    after = life.records()
+    life.removed |= before - after
+    life.removed -= after
+
+
+def a_backup_of_the_whole_table_takes_its_place(life: Life, rng: random.Random) -> None:
+    _back_up_and_go_on(life, rng)
+    assert life.backup is not None
+    folder, removed = life.backup
+    shutil.rmtree(life.table)
+    shutil.copytree(folder, life.table)
+    life.removed = set(removed)
+    life.forget_in_memory()
+
+
+def a_backup_of_the_log_and_the_data_takes_their_place(life: Life, rng: random.Random) -> None:
+    """What Blizzard keeps beside the table is ahead of it then."""
+    newer = life.folder / "newer"
+    _back_up_and_go_on(life, rng)
+    assert life.backup is not None
+    folder, removed = life.backup
+    shutil.rmtree(newer, ignore_errors=True)
+    (life.table / "_blizzard").rename(newer)
+    shutil.rmtree(life.table)
+    shutil.copytree(folder, life.table)
+    shutil.rmtree(life.table / "_blizzard")
+    newer.rename(life.table / "_blizzard")
+    life.removed = set(removed)
+    life.forget_in_memory()
+
+
+def _back_up_and_go_on(life: Life, rng: random.Random) -> None:
+    if life.backup is None or rng.random() < 0.5:
+        folder = life.folder / "backup"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(life.table, folder)
+        life.backup = (folder, set(life.removed))
+        life.arrive(rng)
+        life.begin(9)
+
+
+def the_table_is_copied_to_another_place(life: Life, rng: random.Random) -> None:
+    here = life.table
+    life.move()
+    shutil.copytree(here, life.table)
+    shutil.rmtree(here)
+
+
+def the_table_is_copied_without_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
+    the_table_is_copied_to_another_place(life, rng)
+    shutil.rmtree(life.table / "_blizzard")
+
+
+def the_table_is_renamed(life: Life, rng: random.Random) -> None:
+    here = life.table
+    life.move()
+    here.rename(life.table)
+
+
+def the_rows_are_copied_without_the_log(life: Life, rng: random.Random) -> None:
+    life.aside = life.place
+    here = life.table
+    life.move()
+    life.spark().read.format("delta").load(str(here)).write.format("delta").save(str(life.table))
+
+
+def the_table_is_cloned(life: Life, rng: random.Random) -> None:
+    life.aside = life.place
+    here = life.table
+    life.move()
+    life.sql(f"CREATE TABLE {{table}} SHALLOW CLONE delta.`{here}`")
+
+
+def back_to_the_first(life: Life) -> None:
+    shutil.rmtree(life.table)
+    life.place = life.aside
+
+
+# --- Another name -----------------------------------------------------------------------------------------------------
+
+
+def the_pipeline_has_another_name(life: Life, rng: random.Random) -> None:
+    """Nothing is done to the table."""
+
+
+def the_source_has_another_name(life: Life, rng: random.Random) -> None:
+    """Nothing is done to the table."""
+
+
+NO_TXN = "holds rows of source events:landing but no Txn"
+OTHER_NAME = r"the same files under another name.*events:landing"
+
+EVENTS = [
+    Event(the_log_has_a_checkpoint_in_one_file),
+    Event(the_log_has_a_checkpoint_in_parts),
+    Event(the_log_has_a_v2_checkpoint_with_json_on_top),
+    Event(the_log_has_a_v2_checkpoint_with_parquet_on_top),
+    Event(the_log_is_cleaned_up),
+    Event(the_log_is_cleaned_up_and_the_copy_is_lost),
+    Event(the_log_is_cleaned_up_and_the_copy_is_old),
+    Event(the_copy_is_lost),
+    Event(the_copy_is_torn),
+    Event(the_pointer_to_the_last_checkpoint_is_lost),
+    Event(the_pointer_to_the_last_checkpoint_is_torn),
+    Event(the_checksums_of_the_versions_are_lost),
+    Event(somebody_lets_delta_forget_txns, r"setTransactionRetentionDuration.*UNSET TBLPROPERTIES", keep_txns),
+    Event(the_table_is_dropped),
+    Event(the_table_is_dropped_but_not_what_blizzard_put_beside_it),
+    Event(the_table_is_overwritten_with_nothing),
+    Event(the_table_is_restored_to_an_older_version),
+    Event(a_backup_of_the_whole_table_takes_its_place),
+    Event(a_backup_of_the_log_and_the_data_takes_their_place),
+    Event(the_table_is_copied_to_another_place),
+    Event(the_table_is_copied_without_what_blizzard_put_beside_it),
+    Event(the_table_is_renamed),
+    Event(the_rows_are_copied_without_the_log, NO_TXN, back_to_the_first),
+    Event(the_table_is_cloned, NO_TXN, back_to_the_first),
+    Event(the_pipeline_has_another_name, OTHER_NAME, job=lambda life: life.job_named("orders", "landing")),
+    Event(the_source_has_another_name, OTHER_NAME, job=lambda life: life.job_named("events", "orders")),
+]
+"""In no order."""

@@ -1,0 +1,156 @@
+"""One table through all that happens to its log and to its files."""
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from pyarrow import parquet
+
+from blizzard.config import parse_config
+from blizzard.storage.s3_connection import S3Settings
+from infra.local.verdict import Record, Verdict, compare, read_source
+from spark_job.ingest import Step
+from spark_job.job import SourceJob, source_job
+from tests.spark.lake import Lake
+
+BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}}
+LARGE_ROWS = 1_500
+"""Of a file that takes several batches."""
+
+
+@dataclass
+class Life(Lake):
+    """One table through all that happens to it. `removed`: records that somebody took out of it on purpose."""
+
+    place: str = "table"
+    removed: set[Record] = field(default_factory=set)
+    history: list[str] = field(default_factory=list)
+    backup: "tuple[Path, set[Record]] | None" = None
+    aside: str = ""
+    """The place of the table that a copy was made of."""
+    _files: int = 0
+    _records: int = 0
+    _foreign: int = 0
+    _moves: int = 0
+
+    @property
+    def table(self) -> Path:
+        return self.folder / self.place
+
+    def move(self) -> None:
+        """From now on the table is at a new place; the caller puts it there."""
+        self._moves += 1
+        self.place = f"table-{self._moves}"
+        self.forget_in_memory()
+
+    # -- what arrives
+
+    def arrive(self, rng: random.Random) -> None:
+        """A few files in any order of their names, some announced; now and then one larger than a batch."""
+        paths = []
+        for _ in range(rng.randint(1, 3)):
+            self._files += 1
+            path = f"day={rng.randint(1, 3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
+            large = rng.random() < 0.15
+            self.put(path, *self._made(rng, LARGE_ROWS if large else rng.randint(0, 5)))
+            paths.append(path)
+        if rng.random() < 0.5:
+            self.announce(*paths)
+
+    def _made(self, rng: random.Random, count: int) -> Iterator[dict[str, object]]:
+        for _ in range(count):
+            self._records += 1
+            yield {"id": f"{self._records}-{rng.randbytes(24).hex()}", "n": self._records}
+
+    # -- the job
+
+    def job_named(self, pipeline: str, source: str) -> SourceJob:
+        """The same files and table under other names."""
+        named = {source: {**self.settings, "uri": str(self.landing())}}
+        document = {"pipelines": {pipeline: self.document(named)["pipelines"]["events"]}}
+        ((found, its),) = parse_config(json.dumps(document), {}, folder=str(self.folder)).sources()
+        return source_job(found, its, spark=self.spark, s3=S3Settings(), log=self._note)
+
+    def begin(self, steps: int) -> None:
+        """A job that ends after a few batches, whatever is left."""
+        job = self.job()
+        job.sweep(late=False, announce=True)
+        for _ in range(steps):
+            if job.ingest.step(draining=True) is Step.IDLE:
+                break
+
+    # -- what others do
+
+    def sql(self, text: str) -> None:
+        self.spark().sql(text.format(table=f"delta.`{self.table}`"))
+
+    def insert_foreign_row(self) -> None:
+        """A commit that is not the job's."""
+        theirs = f"named_struct('source', 'them', 'file', 'theirs', 'row', {self._foreign}L, 'sequence', 7L)"
+        names = "source STRING, file STRING, row BIGINT, etag STRING, modified TIMESTAMP, sequence BIGINT"
+        self._foreign += 1
+        made = f"from_json(to_json({theirs}), '{names}')"
+        self.sql(f"INSERT INTO {{table}} (id, n, _source) SELECT 'foreign', -1, {made}")
+
+    @contextmanager
+    def conf(self, **changes: str) -> Iterator[None]:
+        """Settings of the session; dots are written as two underscores."""
+        spark, names = self.spark(), {name.replace("__", "."): value for name, value in changes.items()}
+        for name, value in names.items():
+            spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name in names:
+                spark.conf.unset(name)
+
+    def make_checkpoint(self) -> None:
+        """As Delta makes one each ten commits, in the form that table and session ask for."""
+        log = self.delta_log()
+        none = self.java.scala.Option.empty()
+        log.checkpoint(log.update(False, none, none), none)
+
+    def delta_log(self) -> Any:
+        """Delta's own object."""
+        delta = self.java.org.apache.spark.sql.delta
+        return delta.DeltaLog.forTable(self.spark()._jsparkSession, str(self.table))
+
+    @property
+    def java(self) -> Any:
+        return self.spark()._jvm
+
+    def forget_in_memory(self) -> None:
+        """As in a new process: what lies in the files is all that is known."""
+        self.java.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+    # -- what is there
+
+    def records(self) -> set[Record]:
+        """Of this source, in the table."""
+        rows = (row.get("_source") for row in self.rows_unsorted())
+        return {(row["file"], row["row"]) for row in rows if row and row["source"] == "events:landing"}
+
+    def rows_unsorted(self) -> list[dict[str, Any]]:
+        """Read from the data files: deltalake knows which there are, but leaves a table with V2 checkpoints alone."""
+        files = DeltaTable(str(self.table)).file_uris() if self.versions() else []
+        paths = [file.rpartition("file:")[2] for file in files]  # a clone names the files of another table in full
+        return [row for path in paths for row in parquet.read_table(path).to_pylist()]
+
+    def verdict(self) -> Verdict:
+        objects = ((f.relative_to(self.landing()).as_posix(), f.read_bytes()) for f in self.landing().rglob("*.gz"))
+        rows = [row for row in self.rows_unsorted() if row.get("_source")]
+        return compare(read_source(objects, "id"), rows, self.letters(), ["id", "n"])
+
+    def judged(self) -> Verdict:
+        """Without the rows of others and what was taken out on purpose."""
+        verdict = self.verdict()
+        return replace(
+            verdict,
+            unexpected=[record for record in verdict.unexpected if record[0] != "theirs"],
+            missing=[record for record in verdict.missing if record not in self.removed],
+        )

@@ -1,0 +1,55 @@
+"""What came of one campaign, or of one of its broken variants."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class End(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    """It found something that is lost, doubled or silent."""
+    BROKE = "broke"
+    """The campaign itself came to no end: an error that is no finding."""
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    campaign: str
+    variant: str
+    """Empty: of the program as it is."""
+    seed: int
+    minutes: float
+    """What it was given; `secs` is what it took."""
+    end: End
+    secs: float
+    counts: Mapping[str, int]
+    why: str = ""
+    steps: Sequence[str] = ()
+
+    @property
+    def good(self) -> bool:
+        """A variant is there to be found."""
+        return self.end is End.INTERRUPTED or self.end is (End.FAILED if self.variant else End.PASSED)
+
+    @property
+    def said(self) -> str:
+        if not self.variant or self.end not in (End.PASSED, End.FAILED):
+            return str(self.end)
+        return "found" if self.good else "NOT FOUND"
+
+    @property
+    def repeat(self) -> str:
+        """The command that does the same again."""
+        words = [self.campaign, "--minutes", f"{self.minutes:.4g}", "--seed", f"{self.seed}"]
+        return shlex.join(["python", "-m", "tests.proof", *words, *(["--variants"] if self.variant else [])])
+
+    @property
+    def counted(self) -> str:
+        return ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "steps": [*self.steps], "repeat": self.repeat}

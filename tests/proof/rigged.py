@@ -1,0 +1,29 @@
+"""A campaign that ends as it is told: what runs campaigns is tried on it."""
+
+import os
+import time
+from collections.abc import Mapping
+
+from tests.proof.campaign import Failed, Run
+
+
+class Rigged:
+    name = "rigged"
+    about = "ends as its variant says"
+    variants: Mapping[str, str] = {"fails": "a row is missing", "passes": "nothing", "breaks": "an error", "dies": ""}
+
+    def run(self, run: Run) -> None:
+        for number, rng in run.rounds():
+            run.counts["numbers"] += rng.randrange(10)
+            run.say(f"round {number}")
+            if run.variant == "fails":
+                raise Failed("a row is missing", ["somebody came", "and took it"])
+            if run.variant == "breaks":
+                raise ZeroDivisionError("no finding")
+            if run.variant == "dies":
+                print("its last words", flush=True)
+                os._exit(3)
+            time.sleep(0.01)
+
+
+CAMPAIGN = Rigged()

@@ -1,0 +1,265 @@
+"""Campaign 7: tables of the first Blizzard and Penguin go on under this one, with nothing lost and nothing doubled."""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql import SparkSession
+
+from blizzard.checkpoint import Checkpoint
+from blizzard.errors import BlizzardError, RecoveryError
+from blizzard.identity import read_copy
+from spark_job import ingest, recovery, takeover
+from tests.proof.campaign import Failed, Run
+from tests.proof.engine import session
+from tests.proof.takeover_past import Age, Form, Past
+from tests.spark.lake import Lake, run, until
+
+CASES = tuple(product(Age, Form))
+SHOWN = 5
+
+
+class Takeover:
+    name = "takeover"
+    about = "tables written by the first Blizzard and by Penguin go on under this one"
+    variants: Mapping[str, str] = {
+        "the first Blizzard's state is ignored": "what it ingested is in the table twice",
+        "a state that was an older commit's is taken over": "what its newest commit holds is in the table twice",
+        "files below its watermarks are asked of the table": "its rows do not say their files, so they are read again",
+        "a refused table is a fresh start": "what it ingested is in the table twice",
+    }
+
+    def __init__(self, cases: Sequence[tuple[Age, Form]] = CASES) -> None:
+        self._cases = cases
+
+    def run(self, run: Run) -> None:
+        spark = session(run.folder)
+        broken = _VARIANTS[run.variant]() if run.variant else _nothing()
+        with broken:
+            for number, rng in run.rounds():
+                folder = run.folder / f"{number}"
+                folder.mkdir()
+                age, form = self._cases[number % len(self._cases)]
+                _Round(run, f"round {number}", age, form, rng, folder, spark).go()
+                shutil.rmtree(folder)
+
+
+class _Round:
+    """One table: its past, whether it is refused if that is unclear, and its going on."""
+
+    def __init__(
+        self, run: Run, title: str, age: Age, form: Form, rng: Random, folder: Path, spark: Callable[[], SparkSession]
+    ) -> None:
+        self._run = run
+        self._rng = rng
+        self._age, self._form = age, form
+        dated = rng.random() < 0.7
+        self._lake = Lake(folder, spark, {"checkpoint": {"interval_files": rng.choice([2, 5, 100])}})
+        if dated:
+            self._lake.settings["partition_columns"] = {"date": "string"}
+            self._lake.table_settings["partition_by"] = ["date"]
+        self._past = Past(self._lake, form, rng, dated)
+        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {'dated' if dated else 'flat'}"]
+
+    def go(self) -> None:
+        self._run.say(self._steps[0])
+        self._have_a_past()
+        if self._form is not Form.ONE_PROGRAM:
+            self._is_refused_without_its_file()
+            self._is_refused_before_penguin_is_done()
+        self._goes_on()
+        self._run.counts["tables taken over"] += 1
+        self._run.counts["records"] += sum(len(content) for content in self._past.files.values())
+
+    def _have_a_past(self) -> None:
+        past, rng = self._past, self._rng
+        past.create()
+        for number in range(2, 2 + rng.randint(2, 4)):
+            batch = [past.land(f"{number}-{letter}", day=rng.randint(1, 3)) for letter in "ab"[: rng.randint(1, 2)]]
+            past.ingest(*batch)
+            self._step(f"the first Blizzard ingested {', '.join(batch)}")
+        if self._form is Form.ONE_PROGRAM and rng.random() < 0.7:
+            partly = past.land("6-partly", records=30)
+            past.ingest(partly, partly=partly)
+            self._step(f"and {past.ingested[partly]} records of {partly}")
+            past.land("1-not-yet", day=rng.randint(1, 3))
+        past.grow_old(self._age)
+        said_ts = time.time()
+        until(lambda: time.time() >= int(said_ts) + 1)
+        self._run.counts["commits of the first Blizzard"] += len(past.states) - 1
+
+    def _is_refused_without_its_file(self) -> None:
+        """What Penguin wrote does not say which files of the source are in the table."""
+        copy = self._lake.copy
+        kept = copy.read_text()
+        copy.unlink()
+        self._is_refused("without the file that says what was ingested", "would double its rows")
+        copy.write_text('{"schema_version": 1, "watermark": "date=2026-01-02/2-a.ndjson.gz", "last_update_ts": 1}')
+        self._is_refused("with a file of one watermark for all", "would double its rows")
+        copy.write_text(kept)
+
+    def _is_refused_before_penguin_is_done(self) -> None:
+        """What Blizzard wrote and Penguin has not committed is in the table's folder, and counts as ingested."""
+        past, lake = self._past, self._lake
+        path = past.land("7-uncommitted", day=self._rng.randint(1, 3))
+        past.ingest(path, committed=False)
+        self._is_refused("before Penguin has committed what is there", "are in no commit")
+        past.commit_rest()
+        said_ts = time.time()
+        until(lambda: time.time() >= int(said_ts) + 1)
+        shutil.rmtree(lake.copy.parent / "events_landing", ignore_errors=True)
+
+    def _is_refused(self, when: str, why: str) -> None:
+        self._step(f"a job runs {when}")
+        versions = self._lake.versions()
+        try:
+            self._lake.run()
+        except RecoveryError as error:
+            if why not in str(error):
+                self._fail(f"refused, but with another reason: {error}")
+        else:
+            self._fail("not refused")
+        if self._lake.versions() != versions:
+            self._fail("refused, but something was committed")
+        self._run.counts["refused with the reason"] += 1
+
+    def _goes_on(self) -> None:
+        past, rng, lake = self._past, self._rng, self._lake
+        self._arrive("8-new", "1-late")
+        past.announce(*rng.sample(sorted(past.files), min(3, len(past.files))))
+        if rng.random() < 0.5:
+            self._step("two jobs take it over at once")
+            lake.meanwhile["recovered"] = lambda: run(lake.job())
+        self._job("the takeover", late=rng.random() < 0.5)
+        self._arrive("9-next", "0-later")
+        if rng.random() < 0.3:
+            self._step("the job ends after its first step, and is started again")
+            job = lake.job()
+            job.sweep(late=False, announce=True)
+            job.ingest.step(draining=True)
+        self._job("the next run", late=True)
+        past.announce(*past.files)
+        self._job("each event once more", late=True)
+        if not lake.said("state_taken_over"):
+            self._fail("no job said that it took a state over")
+
+    def _arrive(self, *names: str) -> None:
+        """Above the watermarks, below them, and in a partition that is new."""
+        landed = [self._past.land(name, day=self._rng.randint(1, 3)) for name in names]
+        landed.append(self._past.land(f"{names[0]}-day", day=self._rng.randint(4, 9)))
+        self._step(f"{', '.join(landed)} land")
+
+    def _job(self, title: str, *, late: bool) -> None:
+        self._step(f"{title}, {'with' if late else 'without'} a late sweep")
+        try:
+            self._lake.run(late=late)
+        except BlizzardError as error:
+            self._fail(f"the job does not go on: {type(error).__name__}: {error}")
+        self._run.counts["runs"] += 1
+        self._compare(whole=late)
+
+    def _compare(self, *, whole: bool) -> None:
+        """Each record by its id, which names file and number. What lies below a watermark is in after a late sweep."""
+        rows = self._lake.rows_unsorted()
+        found, expected = Counter(row["id"] for row in rows), Counter(self._past.expected())
+        doubled, unknown = +(found - expected), [name for name in found if name not in expected]
+        missing = expected - found
+        if doubled or unknown:
+            self._fail(f"{len(doubled)} records doubled or unknown: {sorted(doubled)[:SHOWN]}")
+        if whole and missing:
+            self._fail(f"{len(missing)} records missing: {sorted(missing)[:SHOWN]}")
+        wrong = [row for row in rows if not _is_where_it_says(row)]
+        if wrong:
+            self._fail(f"{len(wrong)} rows say that they are of another file: {wrong[:SHOWN]}")
+        if self._lake.letters():
+            self._fail(f"dead letters for good files: {self._lake.letters()[:SHOWN]}")
+
+    def _step(self, text: str) -> None:
+        self._steps.append(text)
+
+    def _fail(self, why: str) -> None:
+        raise Failed(why, self._steps)
+
+
+def _is_where_it_says(row: Mapping[str, Any]) -> bool:
+    source = row.get("_source")
+    return source is None or row["id"] == f"{source['file']}#{source['row']}"
+
+
+# -- what is broken on purpose, around the product
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _ignored() -> Iterator[None]:
+    """Nobody sees that there was a first Blizzard."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(takeover, "decode_app_id", lambda app_id, **_: None))
+        stack.enter_context(patch.object(recovery, "read_copy", _own_copy))
+        yield
+
+
+def _own_copy(*args: Any) -> Checkpoint | None:
+    copy = read_copy(*args)
+    return copy if copy is not None and copy.sequence >= 0 else None
+
+
+@contextmanager
+def _older() -> Iterator[None]:
+    """The newest commit of the first Blizzard, and what it had then written beside the table, are not seen."""
+    known = recovery.legacy_states
+
+    def older(txns: Iterable[tuple[str, float | None]], identity: Any) -> Iterator[Any]:
+        return iter([*known(txns, identity)][1:])
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(recovery, "legacy_states", older))
+        yield
+
+
+@contextmanager
+def _asked() -> Iterator[None]:
+    """Nothing counts as seen because of its age."""
+    with patch.object(ingest, "recover", _dateless):
+        yield
+
+
+def _dateless(*args: Any, **named: Any) -> recovery.Recovered:
+    found = recovery.recover(*args, **named)
+    if found.checkpoint.sequence >= 0:
+        return found
+    return replace(found, checkpoint=replace(found.checkpoint, late_swept_ts=None))
+
+
+@contextmanager
+def _fresh_start() -> Iterator[None]:
+    with patch.object(ingest, "recover", _never_refused):
+        yield
+
+
+def _never_refused(table: Any, store: Any, identity: Any, **named: Any) -> recovery.Recovered:
+    try:
+        return recovery.recover(table, store, identity, **named)
+    except RecoveryError:
+        return recovery.Recovered(Checkpoint(identity.pipeline, identity.source))
+
+
+_VARIANTS = {
+    "the first Blizzard's state is ignored": _ignored,
+    "a state that was an older commit's is taken over": _older,
+    "files below its watermarks are asked of the table": _asked,
+    "a refused table is a fresh start": _fresh_start,
+}
+CAMPAIGN = Takeover()

@@ -1,0 +1,109 @@
+"""`python -m tests.proof`: what it runs, what it says, and how it ends."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.proof import __main__ as command
+from tests.proof.campaigns import MODULES, known, load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def rigged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.proof.campaigns.MODULES", {"rigged": "tests.proof.rigged"})
+    monkeypatch.setattr(command, "MODULES", {"rigged": "tests.proof.rigged"})
+
+
+def test_each_campaign_has_its_name_a_line_about_it_and_variants() -> None:
+    for name in known():
+        campaign = load(MODULES[name])
+        assert campaign.name == name
+        assert "\n" not in campaign.about
+        assert len(campaign.variants) >= 2
+        assert all(campaign.variants.values())
+
+
+@pytest.mark.usefixtures("rigged")
+def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = ["--json", str(tmp_path / "all.json"), "--report", str(tmp_path / "report.md")]
+    assert command.main(["--minutes", "0.001", "--seed", "5", *files]) == 0
+    said = capsys.readouterr()
+    assert "Nothing lost, nothing doubled" in said.out
+    assert (tmp_path / "report.md").read_text() == said.out
+    assert "rigged: passed" in said.err
+    document = json.loads((tmp_path / "all.json").read_text())
+    (one,) = document["campaigns"]
+    assert (document["good"], one["end"], one["seed"]) == (True, "passed", 5)
+    assert one["counts"]["rounds"] > 0
+
+
+@pytest.mark.usefixtures("rigged")
+def test_variants_that_are_not_found_or_end_otherwise_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["rigged", "--variants", "--minutes", "0.001", "--seed", "5"]) == 1
+    said = capsys.readouterr().out
+    rows = [line.strip("| ").split(" | ") for line in said.splitlines() if " | rigged | " in line]
+    assert {variant: end for variant, _, end, *_ in rows} == {
+        "fails": "found",
+        "passes": "NOT FOUND",
+        "breaks": "broke",
+        "dies": "broke",
+    }
+    assert "ZeroDivisionError: no finding" in said
+    assert "its last words" in said
+    assert "python -m tests.proof rigged --minutes" in said
+
+
+@pytest.mark.usefixtures("rigged")
+def test_a_failure_says_how_to_get_there_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_variants", lambda name, wanted: ["fails"])
+    assert command.main(["rigged", "--variants", "--minutes", "0.001"]) == 0
+    monkeypatch.setattr("tests.proof.outcome.Outcome.good", property(lambda self: False))
+    assert command.main(["rigged", "--minutes", "0.001", "--seed", "7"]) == 1
+    said = capsys.readouterr().out
+    assert "a row is missing\n   1. somebody came\n   2. and took it\n" in said
+    assert "--seed 7" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["nonsense"], "no campaign nonsense: expected some of small-worlds"),
+        (["--minutes", "0"], "expected a number above 0"),
+        (["--minutes", "nan"], "expected a number above 0"),
+        (["--report", "nowhere/at/all.md"], "expected a file in a folder that is there"),
+    ],
+    ids=str,
+)
+def test_wrong_input_is_refused_and_says_what_is_expected(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_ctrl_c_ends_it_with_what_was_done_so_far(number: signal.Signals, tmp_path: Path) -> None:
+    report = tmp_path / "report.md"
+    words = [sys.executable, "-m", "tests.proof", "small-worlds", "--minutes", "5", "--report", str(report)]
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "states" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "| small-worlds | interrupted |" in said
+    assert report.read_text() == said
+    assert "states" in said

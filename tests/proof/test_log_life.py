@@ -1,0 +1,56 @@
+"""The job goes on exactly, or refuses with the reason, whatever becomes of the log; what is broken is found."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.proof import log_life_events as events
+from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.log_life import VARIANTS, LogLife
+from tests.spark.conftest import spark  # noqa: F401 - a fixture
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+SHORT = {
+    events.the_log_is_cleaned_up_and_the_copy_is_lost,
+    events.the_pointer_to_the_last_checkpoint_is_torn,
+    events.somebody_lets_delta_forget_txns,
+    events.the_table_is_dropped_but_not_what_blizzard_put_beside_it,
+    events.a_backup_of_the_log_and_the_data_takes_their_place,
+    events.the_pipeline_has_another_name,
+}
+FINDING = {
+    "an older state is taken for the current one": {events.the_log_is_cleaned_up_and_the_copy_is_old},
+    "a missing Txn is taken for a fresh start": {events.the_rows_are_copied_without_the_log},
+}
+
+
+def campaign(chosen: set[Callable[..., object]]) -> LogLife:
+    return LogLife([event for event in events.EVENTS if event.do in chosen])
+
+
+def short(folder: Path, rounds: int, variant: str = "") -> Run:
+    return Run(1, Budget(time.monotonic, rounds=rounds), folder, variant)
+
+
+def test_a_table_lives_through_what_happens_to_its_log(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:  # noqa: F811
+    spark()
+    run = short(tmp_path, len(SHORT))
+    campaign(SHORT).run(run)
+    assert run.counts["refused with the reason"] == 2
+    assert run.counts["states repaired"] >= 1
+    assert all(run.counts[event.__name__.replace("_", " ")] == 1 for event in SHORT)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_broken_on_purpose_is_found(
+    tmp_path: Path,
+    variant: str,
+    spark: Callable[[], SparkSession],  # noqa: F811
+) -> None:
+    spark()
+    with pytest.raises(Failed, match=r"doubled|not refused"):
+        campaign(FINDING[variant]).run(short(tmp_path, 3, variant))

@@ -1,0 +1,57 @@
+"""Tables of the first Blizzard are taken over exactly, and a takeover that is broken on purpose is found out."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from blizzard.checkpoint import decode_app_id
+from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.takeover import CAMPAIGN, CASES, Takeover
+from tests.proof.takeover_past import Age, Form, Past
+from tests.spark.lake import Lake
+
+ONE_PROGRAM, PENGUIN = (Age.JUST_NOW, Form.ONE_PROGRAM), (Age.JUST_NOW, Form.PENGUIN)
+FOUND_AT = {"a refused table is a fresh start": PENGUIN}
+"""What a variant shows at; the others at a table of the one program."""
+
+
+def go(folder: Path, *cases: tuple[Age, Form], variant: str = "") -> Run:
+    run = Run(7, Budget(time.monotonic, rounds=len(cases)), folder, variant)
+    Takeover(cases).run(run)
+    return run
+
+
+@pytest.mark.spark
+def test_tables_of_the_first_blizzard_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
+    run = go(tmp_path, ONE_PROGRAM, PENGUIN)
+    assert run.counts["rounds"] == 2
+    assert run.counts["refused with the reason"] == 3
+    assert run.counts["records"] > 50
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("variant", CAMPAIGN.variants)
+def test_a_takeover_that_is_broken_on_purpose_is_found(variant: str, tmp_path: Path) -> None:
+    with pytest.raises(Failed) as found:
+        go(tmp_path, FOUND_AT.get(variant, ONE_PROGRAM), variant=variant)
+    assert len(found.value.steps) > 2
+
+
+def test_each_form_comes_at_each_age() -> None:
+    assert set(CASES) == {(age, form) for age in Age for form in Form}
+
+
+@pytest.mark.parametrize("form", Form)
+def test_what_a_past_writes_is_what_the_first_blizzard_wrote(form: Form, tmp_path: Path) -> None:
+    past = Past(Lake(tmp_path, lambda: pytest.fail("no engine is needed")), form, random.Random(1))
+    past.create()
+    first, second = past.land("1", day=1), past.land("2", day=2, records=9)
+    past.ingest(first)
+    past.ingest(second, partly=second if form is Form.ONE_PROGRAM else None)
+    state = decode_app_id(past.states[-1][0], pipeline="events", source="landing")
+    assert state is not None
+    assert dict(state.files) == ({first: -1, second: past.ingested[second]} if form is Form.ONE_PROGRAM else {})
+    assert (past.lake.copy.exists(), state.partition_watermarks) == (form is not Form.ONE_PROGRAM, {})
+    assert len(past.lake.rows_unsorted()) == sum(past.ingested.values())
