@@ -25,7 +25,8 @@ from benchmarks.verify import WrongResult
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: all ran, whether or not goals were met; 1: one of those measured did wrong work, or none."""
+    """0: all ran, whether or not goals were met; 1: one of those measured did wrong work, or none; 2: wrong input. What
+    was measured before is in `--json` by then."""
     options = _options(arguments)
     try:
         where, results = _known(options.read) if options.read else _measured(options)
@@ -33,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     if options.json and not options.read:
-        where, results = _merged(options.json, where, results)
-        options.json.write_text(json.dumps(_document(where, results), indent=1) + "\n")
+        where, results = _known(options.json)
     if options.svg:
         options.svg.write_text(picture(results))
     print((as_markdown if options.markdown else as_text)(where, results), end="")
@@ -65,8 +65,17 @@ def _measured(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     with Progress() as progress:
         setting = Setting(options.scale, options.rounds, options.cores, progress.say)
+        where, results = machine(), []
+        if options.json and options.json.exists() and _known(options.json)[0] != where:
+            sys.exit(
+                f"{options.json} is of another machine, other versions or another number of cores: name another file"
+            )
         try:
-            return machine(), [run(name, setting) for name in options.names or BENCHMARKS]
+            for name in options.names or BENCHMARKS:
+                results.append(run(name, setting))
+                if options.json:
+                    _add(options.json, where, results[-1])
+            return where, results
         finally:
             clear_scratch()
 
@@ -80,13 +89,12 @@ def _known(file: Path) -> tuple[dict[str, Any], list[Result]]:
     return document["machine"], [Result.from_json(one) for one in document["benchmarks"]]
 
 
-def _merged(file: Path, where: dict[str, Any], results: Sequence[Result]) -> tuple[dict[str, Any], list[Result]]:
-    """A run of some benchmarks replaces these in the file; from another machine or versions it begins anew."""
-    if not file.exists():
-        return where, [*results]
-    before, known = _known(file)
-    by_name = {result.name: result for result in ([*known, *results] if before == where else results)}
-    return where, [by_name[name] for name in BENCHMARKS if name in by_name]
+def _add(file: Path, where: dict[str, Any], result: Result) -> None:
+    """In place of an earlier result of the same benchmark."""
+    known = _known(file)[1] if file.exists() else []
+    by_name = {one.name: one for one in [*known, result]}
+    document = _document(where, [by_name[name] for name in BENCHMARKS if name in by_name])
+    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

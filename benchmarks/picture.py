@@ -32,7 +32,8 @@ def _charts(results: Sequence[Result]) -> tuple[list[str], int]:
     """What to draw, and how high it is."""
     parts, top = [], GAP
     for result in results:
-        parts.append(_text(12, top, result.what, "title"))
+        scaled = "" if result.scale == 1 else f" ({result.scale:g} of the full size)"
+        parts.append(_text(12, top, result.what + scaled, "title"))
         goals = wrap("Throughput, warm. " + "; ".join(map(_goal, result.judged)), LINE_CHARS)
         parts += [_text(12, top + LINE * (row + 1), line, "soft") for row, line in enumerate(goals)]
         top += LINE * (len(goals) + 1) + LINE // 2

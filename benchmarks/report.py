@@ -19,7 +19,7 @@ def _text(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str
     for result in results:
         yield ""
         yield f"{result.name}: {result.what}{_scaled(result)}"
-        for table in [*result.tables, *_goals(result.judged)]:
+        for table in [*result.tables, *_goals(result)]:
             yield ""
             yield from _columns(table)
         yield from (f"  {note}" for note in result.notes)
@@ -75,19 +75,21 @@ def _pipes(table: Table) -> Iterator[str]:
 
 
 def _all_goals(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
-    return ((result.name, *_goal(judged)) for result in results for judged in result.judged)
+    return ((result.name, *_goal(judged, result.scale)) for result in results for judged in result.judged)
 
 
-def _goals(judged: Sequence[Judged]) -> list[Table]:
-    return [Table(GOAL_COLUMNS, tuple(_goal(one) for one in judged))] if judged else []
+def _goals(result: Result) -> list[Table]:
+    return [Table(GOAL_COLUMNS, tuple(_goal(one, result.scale) for one in result.judged))] if result.judged else []
 
 
-def _goal(judged: Judged) -> tuple[str, ...]:
+def _goal(judged: Judged, scale: float) -> tuple[str, ...]:
+    """The goals are those of the full size."""
     goal = judged.goal
     limit = ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
     if judged.measured is None:
         return goal.text, limit, "", f"{judged.verdict}: {judged.why_not}"
-    return goal.text, limit, f"{judged.measured}{goal.unit}", judged.verdict
+    verdict = judged.verdict if scale == 1 else f"{judged.verdict} at {scale:g} of the size"
+    return goal.text, limit, f"{judged.measured}{goal.unit}", verdict
 
 
 def _scaled(result: Result) -> str:

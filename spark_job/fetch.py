@@ -47,6 +47,11 @@ class Opening:
     _store: ObjectStore
     _fetched: "Future[_Whole | None] | None" = field(default=None)
 
+    @property
+    def ahead_bytes(self) -> int:
+        """What waits of it before its turn: nothing of a file that is streamed then."""
+        return self.file.size if self._fetched is not None else 0
+
     def enter(self, stack: ExitStack) -> ObjectReader:
         """Raises what storage raises."""
         whole = self._fetched.result() if self._fetched is not None else None
@@ -78,9 +83,9 @@ def _ahead(
     try:
         for file in files:
             waiting.append(Opening(file, store, _begun(store, file, ahead, pool.submit)))
-            waiting_bytes += file.size
+            waiting_bytes += waiting[-1].ahead_bytes
             while waiting and (waiting_bytes > ahead.bytes or len(waiting) > MOST_FILES_AHEAD):
-                waiting_bytes -= waiting[0].file.size
+                waiting_bytes -= waiting[0].ahead_bytes
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
@@ -91,8 +96,8 @@ def _ahead(
 def _begun(
     store: ObjectStore, file: TaskFile, ahead: FetchAhead, submit: Callable[..., "Future[_Whole | None]"]
 ) -> "Future[_Whole | None] | None":
-    most = min(WHOLE_BYTES, ahead.bytes)
-    return submit(_fetch, store, file.path, most) if file.size <= most and file.slice_bytes is None else None
+    whole = file.size <= min(WHOLE_BYTES, ahead.bytes) and file.slice_bytes is None
+    return submit(_fetch, store, file.path, file.size) if whole else None
 
 
 def _fetch(store: ObjectStore, path: str, most: int) -> _Whole | None:

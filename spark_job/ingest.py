@@ -318,7 +318,7 @@ class Ingest:
             rows = self._reader.read(files, sequence=sequence, replacing=replacing)
         self._watch.set_apart("write", rows.write_share, of="read")
         try:
-            check_complete(files, rows.outcomes)
+            check_complete(files, rows.outcomes, rows.held)
             refuse_if_everybodys(
                 rows.outcomes, self._identity.source_id, everybodys_from=self._settings.everybodys_from
             )

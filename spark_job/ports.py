@@ -48,6 +48,11 @@ class Rows(Protocol):
     def outcomes(self) -> Sequence[Outcome]: ...
 
     @property
+    def held(self) -> int:
+        """How many rows wait for the commit, counted where they were written."""
+        ...
+
+    @property
     def write_share(self) -> float:
         """What part, 0 to 1, of the tasks' time went into writing."""
         ...

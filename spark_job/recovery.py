@@ -70,9 +70,9 @@ def recover(
 def _forget_the_future(
     table: Table, store: ObjectStore, identity: Identity, copy: Checkpoint, version: int | None, log: Log
 ) -> None:
-    """The copy speaks of commits that the table does not have: it was restored from a backup, or dropped and made again.
-    Sweeps that began from that copy are in the manifest and prove nothing of this table; without both the next one
-    lists anew. The copy goes last, so that after a death on the way the next run does it again."""
+    """The copy speaks of commits that the table does not have: that was restored from a backup, or made again. Sweeps
+    that began from the copy are in the manifest and prove nothing of this table; without both the next one lists anew.
+    The copy goes last, so that after a death on the way the next run does it again."""
     if table.txn_version(identity.app_id) != version:
         raise LostRace(f"another job of source {identity.source_id} committed just now")
     log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy.sequence)

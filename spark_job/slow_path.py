@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.data_files import DataFileWriter
 from spark_job.fit import does_not_fit, misfits, nullable_type, parsing_type
 from spark_job.write import Destination
 
@@ -90,7 +91,21 @@ class SlowPath:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_writer = self.destination.opener(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
-        writer, refused, schema = open_writer(), Counter[str](), self.destination.arrow_schema()
+        writer, refused = open_writer(), Counter[str]()
+        try:
+            yield from self._letters(batches, writer, refused)
+            data_files = [asdict(data_file) for data_file in writer.close()]
+        except BaseException:
+            writer.discard()
+            raise
+        report = json.dumps({"refused": refused, "data_files": data_files})
+        yield pa.RecordBatch.from_pylist([{"report": report}], schema=_LETTERS)
+
+    def _letters(
+        self, batches: Iterator[pa.RecordBatch], writer: DataFileWriter, refused: Counter[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """What is refused, counted by file; the rest goes to `writer`."""
+        schema = self.destination.arrow_schema()
         for batch in batches:
             good = pc.is_null(batch["fault"])
             letters = batch.filter(pc.invert(good))
@@ -100,9 +115,6 @@ class SlowPath:
                 yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
             if letters.num_rows < batch.num_rows:
                 writer.write(self._rows(batch.filter(good), schema))
-        data_files = [asdict(data_file) for data_file in writer.close()]
-        report = json.dumps({"refused": refused, "data_files": data_files})
-        yield pa.RecordBatch.from_pylist([{"report": report}], schema=_LETTERS)
 
     def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
         origin = self.destination.origin

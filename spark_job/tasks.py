@@ -23,6 +23,8 @@ TARGET_TASK_BYTES = 64 << 20
 LEFT_SHARE = 8
 """What lines that are left get of the memory for rows that wait."""
 TASKS_PER_CORE = 2
+LEAST_TASK_BYTES = 4 << 20
+"""Below it another task would only be another data file, and another executor to wait for."""
 FILE_COSTS_BYTES = 16 << 10
 """A small file costs its request, not its bytes."""
 
@@ -75,20 +77,30 @@ class ReadTasks:
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
-    """Spread the files over tasks of about equal bytes, as many for each core, files of one folder together where that
-    costs no balance; the largest task comes first, since it ends last."""
-    total = sum(_cost(file) for file in files)
+    """Spread the files over tasks of about equal bytes, as many for each core, fewer where they would be too small;
+    files of one folder together where that costs no balance. The largest task comes first, since it ends last."""
+    total = sum(map(_cost, files))
     each = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores)))
-    count = max(1, min(len(files), each * cores))
-    share = total / count
+    share = total / max(1, min(each * cores, total // LEAST_TASK_BYTES))
+    tasks = [[file] for file in files if _cost(file) >= share]
+    tasks += _filled([file for file in files if _cost(file) < share], share)
+    return sorted(tasks, key=lambda task: -sum(map(_cost, task)))
+
+
+def _filled(files: Sequence[TaskFile], share: float) -> list[list[TaskFile]]:
+    """In the order of their paths, in tasks of about `share`."""
+    if not files:
+        return []
+    total = sum(map(_cost, files))
+    count = max(1, round(total / share))
     tasks: list[list[TaskFile]] = [[]]
     filled = 0
     for file in sorted(files, key=lambda file: file.path):
-        if filled >= share * len(tasks) and len(tasks) < count:
+        if filled >= total / count * len(tasks):
             tasks.append([])
         tasks[-1].append(file)
         filled += _cost(file)
-    return sorted(tasks, key=lambda task: -sum(map(_cost, task)))
+    return tasks
 
 
 def _cost(file: TaskFile) -> int:

@@ -23,7 +23,7 @@ def session_of_the_running_jvm() -> SparkSession:
     return SparkSession(context).newSession()
 
 
-def _attached(
+def attached(
     conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
 ) -> Callable[[], SparkSession]:
     @lru_cache(maxsize=1)
@@ -38,7 +38,7 @@ def _attached(
 def live(words: Sequence[str], step: str, nth: int, together: bool, seed: str, variant: str) -> int:
     """`step`: of kill_steps, or empty to live on. `together`: the JVM dies with it."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        spark_job.main.lazy_session = _attached
+        spark_job.main.lazy_session = attached
     fate = kill_steps.Fate(nth=nth, group=os.getpgid(0) if together else 0, trap=os.environ.get(TRAP, ""), seed=seed)
     kill_steps.prepare(step, fate)
     if variant:  # around the steps: what is one step to the product may be two to what is broken

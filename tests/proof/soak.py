@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blizzard.manifest import Entry, Manifest
 from tests.proof import kill_place
 from tests.proof.campaign import Failed, Run
 from tests.proof.growth import growth
@@ -19,7 +18,7 @@ from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
 from tests.proof.kill_place import LocalPlace
 
-SOURCE = "landing"
+FOLDER, SOURCE = "landing", "events:landing"
 SWEEP_SECS = 2.0
 SETTINGS = {
     "checkpoint": {"interval_files": 50, "interval_secs": 0},
@@ -45,11 +44,7 @@ class _Traffic:
         paths = [self._file(rng, run) for _ in range(rng.randint(1, 4))]
         told = [path for path in paths if rng.random() < 0.9]
         run.counts["events withheld"] += len(paths) - len(told)
-        infos = [info for info in map(self.place.landing(SOURCE).head, told) if info is not None]
-        manifest = Manifest(self.place.table(), f"_blizzard/events_{SOURCE}", f"events:{SOURCE}")
-        entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos]
-        if entries:
-            manifest.append(entries, writer_id="collector", now_ts=time.time())
+        kill_place.announce(self.place, SOURCE, FOLDER, told)
         return told
 
     def _file(self, rng: random.Random, run: Run) -> str:
@@ -63,7 +58,7 @@ class _Traffic:
         if rng.random() < 0.02:
             body = body[: len(body) // 2]
             run.counts["broken files"] += 1
-        self.place.put(SOURCE, path, body)
+        self.place.put(FOLDER, path, body)
         run.counts["files"] += 1
         return path
 
@@ -91,7 +86,7 @@ class _Soak:
         self._place = LocalPlace(folder / "lake")
         self._traffic = _Traffic(self._place)
         # The job goes on, and sweeps: no `--once`.
-        words = kill_place.write_config(self._place, folder / "pipelines.yaml", {SOURCE: SETTINGS})
+        words = kill_place.write_config(self._place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
         self._words = [word for word in words if word != "--once"]
         self._once = words
         self._lives = stack.enter_context(Lives(folder / "lives", ["tests.proof.soak_job"]))
@@ -120,7 +115,7 @@ class _Soak:
         )
         if (ended := last.wait()) != 0:
             raise Failed(f"the last job ended with {ended}: {last.log.read_text()[-1000:]}")
-        verdict = kill_place.verdict(self._place, SOURCE)
+        verdict = kill_place.verdict(self._place, SOURCE, FOLDER)
         self._run.counts["rows compared"] = verdict.rows_out
         if not verdict.good:
             raise Failed("\n".join(verdict.lines()))
@@ -164,12 +159,12 @@ class _Soak:
         return [path for path in paths if path > settled and path not in files]
 
     def _state_text(self) -> str:
-        copy = Path(self._place.table_uri, "_blizzard", f"events_{SOURCE}_checkpoint.json")
+        copy = Path(self._place.table_uri, f"{kill_place.prefix_of(SOURCE)}_checkpoint.json")
         return copy.read_text() if copy.exists() else ""
 
     def _measure(self) -> None:
         life, samples = self._now.life, self._now.samples
-        segments = Path(self._place.table_uri, "_blizzard", f"events_{SOURCE}", "pending")
+        segments = Path(self._place.table_uri, kill_place.prefix_of(SOURCE), "pending")
         secs = self._now.commit_secs()
         self._run.counts["commits"] += len(secs)
         samples["time of a commit"] += secs

@@ -8,7 +8,7 @@ import spark_job.main
 from blizzard.manifest import Manifest
 from spark_job.ingest import Ingest
 from spark_job.job import SourceJob
-from tests.proof.kill_job import _attached as attached
+from tests.proof.kill_job import attached
 
 LEAK_BYTES = 6 << 20
 IDLE_SECS = 0.1

@@ -311,6 +311,10 @@ class MemoryRows:
     write_share: float = 0.0
     released: bool = False
 
+    @property
+    def held(self) -> int:
+        return len(self.rows)
+
     def put_dead_records(self) -> None:
         self.dead_letters.put_records(self.letters, self.clock())
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from blizzard.batch import PlannedFile
 from blizzard.errors import PermanentError, StorageUnavailable
-from spark_job.outcomes import refuse_if_everybodys
+from blizzard.manifest import FoundBy
+from spark_job.outcomes import check_complete, refuse_if_everybodys
 from spark_job.ports import Outcome, Trouble
 
 
@@ -33,3 +35,32 @@ def test_denied_files_stop_the_run_when_they_are_most_of_a_batch(
         return
     with pytest.raises(PermanentError, match=f"{denied} of {of} files"):
         refuse_if_everybodys(found, "events:landing", everybodys_from=everybodys_from)
+
+
+PLANNED = [PlannedFile(name, 1, 0.0, FoundBy.EVENT) for name in ("a", "b", "c")]
+READ = [
+    Outcome("a", "e", 1, rows=2, dead_records=1, records_read=3),
+    Outcome("b", "e", 1, rows=9, error="truncated"),
+    Outcome("c", "e", 1, rows=0),
+]
+
+
+def test_rows_that_are_held_are_those_of_the_files_that_could_be_read() -> None:
+    check_complete(PLANNED, READ, 2)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "held"),
+    [(READ, 1), (READ, 3), (READ, 11), ([*READ, READ[0]], 4), ([*READ, READ[2]], 2), (READ[:2], 2)],
+    ids=[
+        "a row lost",
+        "a row doubled",
+        "those of a bad file too",
+        "a file twice",
+        "an empty file twice",
+        "a file lost",
+    ],
+)
+def test_a_reader_that_loses_or_doubles_is_not_believed(outcomes: list[Outcome], held: int) -> None:
+    with pytest.raises(PermanentError, match="fault of the reader"):
+        check_complete(PLANNED, outcomes, held)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_job.fetch import TaskFile
-from spark_job.tasks import FILE_COSTS_BYTES, TARGET_TASK_BYTES, TASKS_PER_CORE, pack
+from spark_job.tasks import FILE_COSTS_BYTES, LEAST_TASK_BYTES, TARGET_TASK_BYTES, TASKS_PER_CORE, pack
 
 MIB = 1 << 20
 
@@ -32,16 +32,34 @@ def test_each_file_is_in_one_task_none_is_empty_and_the_largest_comes_first(size
 def test_no_task_has_more_than_its_share_but_for_one_file(sizes: list[int], cores: int) -> None:
     tasks = pack(files_of(sizes), cores)
     total = sum(map(cost, tasks))
-    wanted = min(len(sizes), max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores))) * cores)
-    assert len(tasks) <= wanted
-    assert all(cost(task) <= total / wanted + max(sizes) + FILE_COSTS_BYTES for task in tasks)
+    wanted = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores))) * cores
+    share = total / max(1, min(wanted, total // LEAST_TASK_BYTES))
+    assert len(tasks) <= wanted + 1
+    assert all(cost(task) <= 2.5 * share or len(task) == 1 for task in tasks)
+
+
+@given(sizes, st.integers(1, 100))
+def test_tasks_are_not_so_small_that_each_is_another_data_file_for_nothing(sizes: list[int], cores: int) -> None:
+    tasks = pack(files_of(sizes), cores)
+    small = [task for task in tasks if cost(task) < LEAST_TASK_BYTES / 4]
+    assert len(small) <= 1 + len(tasks) // 8
+
+
+def test_a_hundred_small_files_are_one_task_on_any_number_of_cores() -> None:
+    assert len(pack(files_of([1_000] * 100), cores=64)) == 1
+
+
+def test_beside_a_large_file_small_ones_share_tasks() -> None:
+    tasks = pack([TaskFile("day=0/0", 600 * MIB), *files_of([600] * 10_000)], cores=2)
+    assert len(tasks) < 8
+    assert min(map(cost, tasks)) > LEAST_TASK_BYTES
 
 
 def test_files_of_one_size_keep_every_core_busy_to_the_end() -> None:
     for cores in (1, 2, 3, 4, 16):
         for count in (100, 1_000, 10_000):
             tasks = pack(files_of([2 * MIB] * count), cores)
-            assert len(tasks) % cores == 0 or len(tasks) == count
+            assert len(tasks) % cores == 0 or len(tasks) == count or cost(tasks[0]) < 2 * LEAST_TASK_BYTES
             assert max(map(cost, tasks)) - min(map(cost, tasks)) <= 2 * (2 * MIB + FILE_COSTS_BYTES)
 
 
