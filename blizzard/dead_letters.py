@@ -20,6 +20,8 @@ from blizzard.storage.base import ObjectStore
 RECORDS_PER_OBJECT = 10_000
 BYTES_PER_OBJECT = 8 << 20
 _READABLE = 60
+_SMALL_FOR_ONE = 4
+"""As many objects of one letter may be on their way in place of one of records."""
 
 
 class Stage(StrEnum):
@@ -74,6 +76,13 @@ class DeadLetters:
 
     def put_file(self, letter: DeadLetter, now_ts: float) -> None:
         self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
+
+    def put_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
+        """Raises what storage has against one of them, once none is on its way any more."""
+        at_once = self._at_once if self._at_once == 1 else _SMALL_FOR_ONE * self._at_once
+        with Several(at_once, name="dead-letters") as puts:
+            for letter in letters:
+                puts.run(partial(self.put_file, letter, now_ts))
 
     def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
         """Write letters that are sorted by file, then row; return how many. Bounded memory, whatever their number.

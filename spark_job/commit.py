@@ -71,22 +71,25 @@ class CommitPath:
     def put_letters(self, rows: Rows | None, outcomes: Sequence[Outcome]) -> None:
         """Of the files that are not ingested, and (if `rows` are) of the records that were refused."""
         with self._watch.part("letters"):
-            for outcome in outcomes:
-                if outcome.error is not None:
-                    self._put_letter(outcome, outcome.error)
+            self._put_file_letters(outcomes)
             if rows is not None and any(outcome.dead_records for outcome in outcomes):
                 rows.put_dead_records()
 
-    def _put_letter(self, outcome: Outcome, error: str) -> None:
-        letter = DeadLetter(outcome.path, outcome.etag, outcome.stage or Stage.PARSE, error)
-        self._dead_letters.put_file(letter, self._clock())
-        self._log(
-            "file_dead_lettered",
-            source=self._identity.source_id,
-            path=outcome.path,
-            stage=letter.stage,
-            error=error,
-        )
+    def _put_file_letters(self, outcomes: Sequence[Outcome]) -> None:
+        letters = [
+            DeadLetter(outcome.path, outcome.etag, outcome.stage or Stage.PARSE, outcome.error)
+            for outcome in outcomes
+            if outcome.error is not None
+        ]
+        self._dead_letters.put_files(letters, self._clock())
+        for letter in letters:
+            self._log(
+                "file_dead_lettered",
+                source=self._identity.source_id,
+                path=letter.path,
+                stage=letter.stage,
+                error=letter.error,
+            )
 
     def put_receipt(
         self, plan: BatchPlan, files: Sequence[PlannedFile], outcomes: Sequence[Outcome], now_ts: float

@@ -52,6 +52,8 @@ def test_the_report_has_each_goal_with_what_was_measured() -> None:
 def test_a_small_form_says_that_it_is_one() -> None:
     assert "scale 0.01: too small" in as_text(MACHINE, [replace(BIG, scale=0.01)])
     assert "too small" not in as_text(MACHINE, [BIG])
+    assert "not met at 0.01 of the size" in as_text(MACHINE, [replace(BIG, scale=0.01)])
+    assert "(0.01 of the full size)" in picture([replace(BIG, scale=0.01)])
 
 
 def test_markdown_tables_have_as_many_cells_in_each_row() -> None:
@@ -139,13 +141,33 @@ def test_a_run_of_some_adds_to_what_the_file_has(measured: list[str], tmp_path: 
     assert "A &amp; B" in svg.read_text()
 
 
-def test_a_file_of_another_machine_begins_anew(
-    measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_of_another_machine_is_left_alone(
+    measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "bench.json"
     command.main(["plan", "--json", str(file)])
+    before = file.read_bytes()
     monkeypatch.setattr(command, "machine", lambda: {**MACHINE, "cores": 1})
-    command.main(["big", "--json", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        command.main(["big", "--json", str(file)])
+    assert ended.value.code == 2
+    assert "expected results of this machine" in capsys.readouterr().err
+    assert file.read_bytes() == before
+    assert measured == ["plan"]
+
+
+def test_what_was_measured_before_one_that_fails_is_kept(
+    measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, whole = tmp_path / "bench.json", command.run
+
+    def run(name: str, setting: Setting) -> Result:
+        if name == "plan":
+            raise WrongResult("expected 5 rows, found 4")
+        return whole(name, setting)
+
+    monkeypatch.setattr(command, "run", run)
+    assert command.main(["big", "plan", "--json", str(file)]) == 1
     assert [one["name"] for one in json.loads(file.read_text())["benchmarks"]] == ["big"]
 
 

@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blizzard.dead_letters import BYTES_PER_OBJECT, RECORDS_PER_OBJECT, DeadLetter, DeadLetters, Stage
+from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.keys import is_plain
 from blizzard.storage.memory import MemoryStore
@@ -210,3 +211,23 @@ def test_letters_that_are_written_at_the_same_time_are_the_same() -> None:
     written = [dead_letters(one).put_records(letters, NOW), dead_letters(several, at_once=8).put_records(letters, NOW)]
     assert written == [150, 150]
     assert objects(several) == objects(one)
+    files = [of_file(f"{n:03}.gz") for n in range(50)]
+    dead_letters(one).put_files(files, NOW)
+    dead_letters(several, at_once=2).put_files(files, NOW)
+    assert objects(several) == objects(one)
+    assert len(objects(one)) == 100
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_letter_of_a_file_that_cannot_be_put_is_an_error(at_once: int) -> None:
+    store = memory_store()
+    whole = store.put
+
+    def put(key: str, data: bytes) -> ObjectInfo:
+        if "007" in key:
+            raise StorageUnavailable("503")
+        return whole(key, data)
+
+    store.put = put  # type: ignore[method-assign]
+    with pytest.raises(StorageUnavailable, match="503"):
+        dead_letters(store, at_once=at_once).put_files([of_file(f"{n:03}.gz") for n in range(9)], NOW)
