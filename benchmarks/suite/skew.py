@@ -53,7 +53,9 @@ class _Idle:
 def run(setting: Setting) -> Result:
     data = dataset("skew", setting.scale, setting.say, cache=setting.cache)
     works = {name: Work(name, data, "", 2, setting.cores, settings=ONE_BATCH) for name in WHO}
-    works[ALONE] = replace(works["blizzard"], data=without_the_largest(data))
+    # The large file lies beside them still: a job that lists the folder, to keep its state small, would find it.
+    unlisted = {**ONE_BATCH, "limits": {"max_tracked_files": data.files}}
+    works[ALONE] = replace(works["blizzard"], data=without_the_largest(data), settings=unlisted)
     series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
     series[ALONE].title += ", small files alone"
     idle = {name: _Idle() for name in works}
