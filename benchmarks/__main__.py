@@ -67,9 +67,8 @@ def _measured(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]
         setting = Setting(options.scale, options.rounds, options.cores, progress.say)
         where, results = machine(), []
         if options.json and options.json.exists() and _known(options.json)[0] != where:
-            sys.exit(
-                f"{options.json} is of another machine, other versions or another number of cores: name another file"
-            )
+            print(f"{options.json}: expected results of this machine, these versions, as many cores", file=sys.stderr)
+            sys.exit(2)
         try:
             for name in options.names or BENCHMARKS:
                 results.append(run(name, setting))

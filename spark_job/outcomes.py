@@ -12,12 +12,6 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
     """A file without an outcome would count as ingested, and a slice without progress would be read for ever. What the
     outcomes say of rows is what the receipt will say: `rows_held` of them wait for the commit."""
     by_path = {outcome.path: outcome for outcome in outcomes}
-    expected = sum(outcome.rows for outcome in outcomes if outcome.error is None)
-    if len(by_path) != len(outcomes) or expected != rows_held:
-        raise PermanentError(
-            f"the reader says of {len(by_path)} files, in {len(outcomes)} outcomes, that they have {expected} rows, "
-            f"and holds {rows_held}. Nothing was committed; this is a fault of the reader, please report it."
-        )
     for file in files:
         outcome = by_path.get(file.path)
         if outcome is None or not (outcome.finished or outcome.error or outcome.records_read > file.skip_records):
@@ -25,6 +19,12 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
                 f"the reader says of {file.path} {outcome or 'nothing'}; expected an outcome that goes beyond record "
                 f"{file.skip_records}. Nothing was committed; this is a fault of the reader, please report it."
             )
+    expected = sum(outcome.rows for outcome in outcomes if outcome.error is None)
+    if len(by_path) != len(outcomes) or expected != rows_held:
+        raise PermanentError(
+            f"the reader says of {len(by_path)} files, in {len(outcomes)} outcomes, that they have {expected} rows, "
+            f"and holds {rows_held}. Nothing was committed; this is a fault of the reader, please report it."
+        )
 
 
 def refuse_if_everybodys(outcomes: Sequence[Outcome], source_id: str, *, everybodys_from: int) -> None:

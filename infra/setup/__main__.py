@@ -54,7 +54,7 @@ def set_up(root: Path, *, this_python: bool) -> None:
             with _step(f"log store, compiled with Java {java.major}"):
                 log_store.make(java, venv.pyspark_home)
         if not archive.is_current(java, log_store.file):
-            with _step("classes of Spark and Delta into one archive, for quicker starts (half a minute)"):
+            with _step("classes of Spark and Delta into one archive, for quicker starts (a minute or more)"):
                 _make(archive, java, log_store.file, venv.python)
 
 

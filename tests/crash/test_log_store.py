@@ -241,6 +241,22 @@ def test_what_a_killed_writer_left_is_neither_listed_nor_in_the_way(server: Serv
     assert server.ask("list", LOCAL_STORE, tmp_path.as_uri(), 0) == [commit_name(7)]
 
 
+def test_a_log_is_listed_as_deltas_own_log_store_lists_it(server: Server, tmp_path: Path) -> None:
+    log = tmp_path / "a log+%41 é"
+    for name in ("_sidecars", "_staged_commits"):
+        (log / name).mkdir(parents=True)
+    names = [commit_name(version) for version in range(12)]
+    names += [f"{10:020d}.checkpoint.parquet", f"{3:020d}.crc", "_last_checkpoint", f".{commit_name(3)}.crc"]
+    for name in names:
+        (log / name).write_text("{}")
+    for version in (0, 3, 10, 11, 12):
+        listed = [server.ask("list", store, f"file:{log}", version) for store in (LOCAL_STORE, DELTAS_LOCAL_STORE)]
+        assert listed[0] == listed[1]
+        assert [name for name in listed[0] if name.endswith(".json")] == [commit_name(n) for n in range(version, 12)]
+    missing = [server.ask("list", store, f"file:{log}x", 0) for store in (LOCAL_STORE, DELTAS_LOCAL_STORE)]
+    assert all("FileNotFound" in answer[0] or "No such" in answer[0] for answer in missing)
+
+
 def test_a_file_system_without_hard_links_is_named_and_nothing_is_written(server: Server, tmp_path: Path) -> None:
     (answer,) = server.ask("write", WITHOUT_HARD_LINKS, tmp_path.as_uri(), "me", 7, "false")
     assert f"if the file system of {tmp_path} has none" in answer

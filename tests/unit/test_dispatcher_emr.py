@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ParamValid
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blizzard.config.model import Limits
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
 from blizzard.errors import ConfigError
@@ -19,6 +20,7 @@ from functions.dispatcher.emr import ACTIVE, MAX_PAGES, EmrServerless
 from functions.dispatcher.job_request import JobSettings, job_name, pipeline_of, start_job_run
 from tests.unit.emr_client import ENVIRONMENT, FakeEmrClient, client_error, complaints, service_model
 
+MIB = 1 << 20
 SETTINGS = JobSettings.from_environment(ENVIRONMENT)
 RECORD = RunRecord(0, "events", "0123456789abcdef", 1, Phase.STARTING, "f")
 
@@ -126,11 +128,18 @@ def test_sizes_and_limits_are_always_said_for_the_defaults_cost_money() -> None:
         "2",
         "4G",
         "4",
-        "14G",
+        f"{14 * 1024 * 3 // 4}m",
     ]
     assert conf["spark.emr-serverless.executor.disk"] == "20G"
     assert conf["spark.dynamicAllocation.maxExecutors"] == "4"
     assert conf["spark.dynamicAllocation.initialExecutors"] == conf["spark.executor.instances"] == "1"
+
+
+def test_an_executor_has_memory_for_the_python_of_each_core_and_is_no_larger_for_it() -> None:
+    conf = spark_conf()
+    heap, beside = (int(conf[f"spark.executor.{key}"].removesuffix("m")) * MIB for key in ("memory", "memoryOverhead"))
+    assert beside >= int(conf["spark.executor.cores"]) * (Limits().task_memory_bytes + 200 * MIB)
+    assert heap + beside <= 1.1 * 14 * 1024 * MIB
 
 
 def test_the_drivers_output_goes_to_the_log_group_of_the_stack() -> None:
