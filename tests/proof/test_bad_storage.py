@@ -47,5 +47,6 @@ def test_the_real_job_ends_well_or_with_a_clear_error_and_goes_on(tmp_path: Path
         proxy = stack.enter_context(bad_storage(s3.environment["AWS_ENDPOINT_URL"]))
         jobs: Callable[[], SparkJobs] = partial(stack.enter_context, spark_jobs(tmp_path, proxy, s3.environment))
         SparkBadStorage(run, jobs, runs=1).round(0, random.Random(1))
-    assert run.counts["faults"] > 10
+    # Of the requests of one run; three made three times as many.
+    assert run.counts["faults"] > 2
     assert run.counts["records of the real job"] > 0
