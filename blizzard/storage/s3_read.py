@@ -49,7 +49,7 @@ class BulkBody:
     def __init__(self, info: ObjectInfo, result: Any, chunk_bytes: int) -> None:
         self.info = info
         whole = info.size <= chunk_bytes
-        self._chunks = (get() for get in (result.bytes,)) if whole else iter(result.stream(min_chunk_size=chunk_bytes))
+        self._chunks = _in_one_piece(result) if whole else iter(result.stream(min_chunk_size=chunk_bytes))
 
     def chunk(self) -> bytes:
         try:
@@ -59,6 +59,11 @@ class BulkBody:
 
     def close(self) -> None:
         self._chunks = iter(())
+
+
+def _in_one_piece(result: Any) -> Iterator[Any]:
+    """Fetched when it is asked for, so that a failure is one of the reading."""
+    yield result.bytes()
 
 
 class Downloads:

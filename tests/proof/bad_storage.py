@@ -17,8 +17,9 @@ from blizzard.errors import AlreadyExists, BlizzardError
 from blizzard.storage.s3 import S3Store
 from tests.proof.bad_storage_proxy import BadStorage, Plan, bad_storage
 from tests.proof.bad_storage_spark import WITHOUT, Ended, SparkJobs, spark_jobs
-from tests.proof.bad_storage_world import LAKE, LANDING, RetryingDelta, StoredWorld, Unclear, segments_gone_wrong
+from tests.proof.bad_storage_world import LAKE, LANDING, StoredWorld, Unclear, segments_gone_wrong
 from tests.proof.campaign import Failed, Run
+from tests.proof.variants import RetryingDelta
 from tests.unit.fakes import MemoryDelta
 
 RATES = (0.01, 0.05, 0.1, 0.2, 0.3)

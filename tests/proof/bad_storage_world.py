@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from blizzard.dead_letters import DeadLetters
-from blizzard.errors import BlizzardError, CommitOutcomeUnknown, RetryableError
+from blizzard.errors import BlizzardError, RetryableError
 from blizzard.manifest import Entry, Manifest
 from blizzard.storage.s3 import S3Settings, S3Store
 from tests.proof.bad_storage_proxy import BadStorage
-from tests.unit.fakes import Clock, MemoryDelta, MemoryReader, Row, World, settings
+from tests.unit.fakes import Clock, MemoryDelta, MemoryReader, World, settings
 
 LANDING, LAKE = "landing", "lake"
 FILES_AT_ONCE = 12
@@ -32,26 +32,6 @@ class _Now(Clock):
 
     def __call__(self) -> float:
         return time.time() + self.now_ts
-
-
-class RetryingDelta(MemoryDelta):
-    """Tries a commit without an answer again under the next number, without a look at what became of the first."""
-
-    def commit(
-        self,
-        added: Iterable[Row],
-        app_id: str,
-        sequence: int,
-        user_metadata: str | None,
-        *,
-        without: Iterable[str] = (),
-    ) -> None:
-        rows = [*added]
-        try:
-            super().commit(rows, app_id, sequence, user_metadata, without=without)
-        except CommitOutcomeUnknown:
-            self.faults.clear()
-            super().commit(rows, app_id, sequence + 1, user_metadata, without=without)
 
 
 def impatient(endpoint: str) -> S3Settings:

@@ -1,15 +1,13 @@
 """The Spark session of a campaign that runs the job in its own process."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from blizzard.log import silent
-from blizzard.spark_settings import settings
 from spark_job.session import lazy_session
-from tests.spark.lake import JARS
+from tests.spark.lake import session_settings
 
 
 def session(folder: Path) -> Callable[[], SparkSession]:
@@ -17,15 +15,4 @@ def session(folder: Path) -> Callable[[], SparkSession]:
     running = SparkSession.getActiveSession()
     if running is not None:
         return lambda: running
-    conf = settings(jars_dir=str(JARS))
-    jvm = f"{conf['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    own = {
-        "spark.master": "local[2]",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": jvm,
-        "spark.driver.memory": "1g",
-        "spark.pyspark.python": sys.executable,
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.log.level": "ERROR",
-    }
-    return lazy_session({**conf, **own}, silent)
+    return lazy_session(session_settings(folder / "warehouse"), silent)

@@ -14,10 +14,11 @@ from unittest.mock import patch
 from infra.local.process import local_aws
 from tests.proof import kill_place
 from tests.proof.campaign import Failed, Run
-from tests.proof.kill_jvm import SHORT_LIFE, Jvm
+from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import CHECKOUT, KILLED, Life, Lives
 from tests.proof.kill_names import LOST_ANSWER, RANDOM_MOMENT, STEPS, VARIANTS
 from tests.proof.kill_place import LocalPlace, Place, S3Place
+from tests.spark.lake import SHORT_LIFE
 
 FOLDER, SOURCE = "landing", "events:landing"
 SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}

@@ -15,33 +15,18 @@ import pyspark
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from blizzard.environment import variables
-from blizzard.spark_settings import settings
 from tests.proof.kill_lives import CHECKOUT
+from tests.spark.lake import session_settings
 
 START_TIMEOUT_SECS = 120.0
-SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""It warms up in half the time."""
 TRAP = "BLIZZARD_PROOF_TRAP"
 """Names the file that asks Spark's Python workers to kill somebody in the midst of writing a data file."""
 
 
-def session_settings(
-    folder: Path, *, s3_endpoint: str | None = None, more: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The real job's, and workers that fall into traps; `more` over them."""
-    conf = settings(jars_dir=str(CHECKOUT / "jars"), s3_endpoint=s3_endpoint)
-    own = {
-        "spark.master": "local[2]",
-        "spark.app.name": "blizzard",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} {SHORT_LIFE}",
-        "spark.driver.memory": "1g",
-        "spark.pyspark.python": sys.executable,
-        "spark.python.daemon.module": "tests.proof.kill_daemon",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.log.level": "ERROR",
-    }
-    return {**conf, **own, **(more or {})}
+def _settings(folder: Path, s3_endpoint: str | None) -> dict[str, str]:
+    """Of a session whose workers fall into traps."""
+    own = {"spark.app.name": "blizzard", "spark.python.daemon.module": "tests.proof.kill_daemon"}
+    return {**session_settings(folder / "warehouse", s3_endpoint=s3_endpoint), **own}
 
 
 class Jvm:
@@ -62,7 +47,7 @@ class Jvm:
         with tempfile.TemporaryDirectory() as place:
             told = Path(place) / "connection"
             self._process = subprocess.Popen(
-                self._words(session_settings(folder, s3_endpoint=s3_endpoint, more=more)),
+                self._words({**_settings(folder, s3_endpoint), **(more or {})}),
                 cwd=folder,
                 env={
                     **variables(),

@@ -45,8 +45,8 @@ class _Uncompared(MemoryDelta):
         return False
 
 
-class _Retrying(MemoryDelta):
-    """Loses one answer, and tries again under the next number without a look at what has become of the first try."""
+class RetryingDelta(MemoryDelta):
+    """Tries a commit without an answer again under the next number, without a look at what became of the first."""
 
     def commit(
         self,
@@ -61,6 +61,7 @@ class _Retrying(MemoryDelta):
         try:
             super().commit(rows, app_id, sequence, user_metadata, without=without)
         except CommitOutcomeUnknown:
+            self.faults.clear()
             super().commit(rows, app_id, sequence + 1, user_metadata, without=without)
 
 
@@ -84,7 +85,7 @@ def txn_not_compared(world: SmallWorld) -> None:
 
 
 def retry_without_a_look(world: SmallWorld) -> None:
-    _replace(world, _Retrying(faults=["answer lost"]))
+    _replace(world, RetryingDelta(faults=["answer lost"]))
 
 
 def older_state_as_current(world: SmallWorld) -> None:

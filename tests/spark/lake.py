@@ -3,6 +3,7 @@
 import gzip
 import json
 import queue
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from blizzard.checkpoint import Checkpoint, decode
 from blizzard.config import Config, parse_config
 from blizzard.dead_letters import DeadLetters
 from blizzard.manifest import Entry, Manifest
+from blizzard.spark_settings import settings
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.parts import Part
@@ -26,6 +28,8 @@ from spark_job.job import SourceJob, source_job
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
 SCHEMA = "id STRING NOT NULL, n BIGINT"
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that warms up in half the time."""
 
 
 @dataclass
@@ -108,7 +112,7 @@ class Lake:
     @contextmanager
     def process(self, *words: str) -> Iterator[Part]:
         """The job in a process of its own, as people start it; gone at the end of the block."""
-        conf = "spark.driver.extraJavaOptions=-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        conf = f"spark.driver.extraJavaOptions=-Duser.timezone=UTC {SHORT_LIFE}"
         options = ["--config", str(self.folder / "pipelines.yaml"), "--jars", str(JARS), "--sweep", "--once"]
         more = ["--spark-conf", conf, "--spark-conf", "spark.sql.shuffle.partitions=2", *words]
         with Part(["spark_job.main", *options, *more], {}, self.folder / "job.log") as part:
@@ -176,6 +180,21 @@ class Lake:
         """The checkpoint that the commit carries; of the newest one by default."""
         text = self.user_metadata(self.versions()[version])
         return decode(text, pipeline="events", source="landing")
+
+
+def session_settings(warehouse: Path, *, s3_endpoint: str | None = None) -> dict[str, str]:
+    """Those of the real job, for a session that lives for some tests."""
+    conf = settings(jars_dir=str(JARS), s3_endpoint=s3_endpoint)
+    own = {
+        "spark.master": "local[2]",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} {SHORT_LIFE}",
+        "spark.driver.memory": "1g",
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.warehouse.dir": str(warehouse),
+        "spark.log.level": "ERROR",
+    }
+    return {**conf, **own}
 
 
 def _line(record: Mapping[str, Any] | str | bytes) -> bytes:
