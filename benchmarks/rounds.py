@@ -77,10 +77,18 @@ def measure(
     answers, taken = process(work, folder, environment or {})
     for number, answer in enumerate(answers):
         table, commits = on_disk(work.table(number)), kind.commits(work, answer)
-        expect(kind.TITLE, work.data, found_in_parquet(table) if commits is None else found_in(table), commits)
+        found = (found_in_parquet if commits is None else found_in)(table, work.data.checksums)
+        expect(kind.TITLE, work.data, found, commits)
         look(work, number)
     secs = [answer["secs"] for answer in answers]
     return Measured(work.contender, before, secs[0], tuple(secs[1:]), taken, tuple(answers))
+
+
+def in_turn(works: Mapping[str, Work], turn: int) -> list[tuple[str, Work]]:
+    """Each in its place of this round: what the machine does to the first ones, it does to all."""
+    whole = [*works.items()]
+    start = turn % len(whole)
+    return whole[start:] + whole[:start]
 
 
 def interleaved(
@@ -90,11 +98,11 @@ def interleaved(
     slow_secs: float = 90.0,
     look: Callable[[Work, int], None] = lambda work, number: None,
 ) -> dict[str, Series]:
-    """Each work once a round, in their order. One whose first run took longer than `slow_secs` has two rounds, and in
-    the second one only a first run."""
+    """Each work once a round; who is first, changes from round to round. One whose first run took longer than
+    `slow_secs` has two rounds, and in the second one only a first run."""
     series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
     for turn in range(setting.rounds):
-        for name, work in works.items():
+        for name, work in in_turn(works, turn):
             mine = series[name]
             slow = bool(mine.runs) and mine.runs[0].cold_secs > slow_secs
             if slow and turn > 1:

@@ -1,12 +1,13 @@
 """Whether a contender did the work: what lies in its table, read by another engine than wrote it."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from benchmarks import checksum
 from benchmarks.data import Dataset
 
 
@@ -16,34 +17,34 @@ class WrongResult(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """`checksums` by column (`benchmarks.checksum`)."""
+
     rows: int
-    checksum: int
+    checksums: Mapping[str, int]
     commits: int | None
 
 
-def found_in(table: str) -> Found:
+def found_in(table: str, columns: Iterable[str] = ("n",)) -> Found:
     """Of a Delta table."""
     delta = DeltaTable(table)
-    rows, checksum = _counted(delta.to_pyarrow_dataset())
-    return Found(rows, checksum, delta.version() + 1)
+    return Found(*_counted(delta.to_pyarrow_dataset(), columns), delta.version() + 1)
 
 
-def found_in_parquet(folder: str) -> Found:
+def found_in_parquet(folder: str, columns: Iterable[str] = ("n",)) -> Found:
     """Of plain files, whatever engine they are of."""
-    rows, checksum = _counted(ds.dataset(folder, format="parquet"))
-    return Found(rows, checksum, None)
+    return Found(*_counted(ds.dataset(folder, format="parquet"), columns), None)
 
 
-def _counted(dataset: Any) -> tuple[int, int]:
-    rows = checksum = 0
-    for batch in dataset.to_batches(columns=["n"]):
+def _counted(dataset: Any, columns: Iterable[str]) -> tuple[int, Mapping[str, int]]:
+    rows, sums = 0, dict.fromkeys(columns, 0)
+    for batch in dataset.to_batches(columns=[*sums]):
         rows += batch.num_rows
-        checksum += pc.sum(batch.column("n")).as_py() or 0
-    return rows, checksum
+        sums = checksum.plus(sums, {name: checksum.of_array(batch.column(name)) for name in sums})
+    return rows, sums
 
 
 def expect(who: str, data: Dataset, found: Found, commits: int | None) -> None:
     """Raises WrongResult."""
-    wanted = Found(data.rows, data.checksum, commits)
+    wanted = Found(data.rows, data.checksums, commits)
     if found != wanted:
         raise WrongResult(f"{who} on {data.name}: expected {wanted}, found {found}")

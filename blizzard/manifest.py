@@ -6,9 +6,12 @@ complete it does not believe, and the next sweep lists it anew.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import chain as chained
 from itertools import islice
 from typing import Any
@@ -249,12 +252,16 @@ def _decode_sweep(document: dict[str, Any]) -> Sweep:
 
 
 class Manifest:
-    """One source's pending manifest below `{state_prefix}/pending/` of the table's store."""
+    """One source's pending manifest below `{state_prefix}/pending/` of the table's store.
 
-    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str) -> None:
+    `ahead`: who reads many segments fetches so many of them before their turn, where a request takes its time.
+    """
+
+    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, ahead: int = 0) -> None:
         self._store = store
         self._folder = f"{state_prefix}/pending/"
         self._source_id = source_id
+        self._ahead = ahead
         self._last_known = 0
         self._read: dict[tuple[int, str], Segment] = {}
 
@@ -298,9 +305,15 @@ class Manifest:
 
         A segment never changes, so the last ones read are kept: a job that waits for a full batch looks every second.
         """
+        return self._decoded(ref, self._get(ref))
+
+    def _get(self, ref: SegmentRef) -> Callable[[], bytes]:
+        return partial(self._store.get, self._key(ref.number))
+
+    def _decoded(self, ref: SegmentRef, get: Callable[[], bytes]) -> Segment:
         known = self._read.get((ref.number, ref.etag))
         if known is None:
-            known = decode_segment(self._store.get(self._key(ref.number)), self._source_id, ref)
+            known = decode_segment(get(), self._source_id, ref)
             self._read[ref.number, ref.etag] = known
             if len(self._read) > SEGMENTS_KEPT:
                 del self._read[next(iter(self._read))]
@@ -343,13 +356,30 @@ class Manifest:
         return False, self._readable(self.refs(at_most=at_most), unreadable)
 
     def _readable(self, refs: Iterable[SegmentRef], unreadable: list[UnreadableState]) -> Iterator[Segment]:
-        for ref in refs:
+        for ref, get in self._gets(refs):
             try:
-                yield self.read(ref)
+                yield self._decoded(ref, get)
             except NotFound:
                 continue
             except UnreadableState as error:
                 unreadable.append(error)
+
+    def _gets(self, refs: Iterable[SegmentRef]) -> Iterator[tuple[SegmentRef, Callable[[], bytes]]]:
+        """Each with what gets its bytes, which is under way already if it is to be fetched ahead."""
+        if not self._ahead:
+            yield from ((ref, self._get(ref)) for ref in refs)
+            return
+        waiting: deque[tuple[SegmentRef, Callable[[], bytes]]] = deque()
+        with ThreadPoolExecutor(self._ahead, thread_name_prefix="segment") as pool:
+            try:
+                for ref in refs:
+                    known = (ref.number, ref.etag) in self._read
+                    waiting.append((ref, self._get(ref) if known else pool.submit(self._get(ref)).result))
+                    if len(waiting) > self._ahead:
+                        yield waiting.popleft()
+                yield from waiting
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def trim(self, position: Position) -> int:
         """Delete what was consumed, except the newest segment, and say how many that were.

@@ -5,8 +5,11 @@ function is initialized: until the first event it has a whole processor, from th
 contacted before that event.
 """
 
+import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import botocore.session  # type: ignore[import-untyped]  # noqa: F401 - see above
@@ -30,22 +33,36 @@ READ_TIMEOUT_SECS = 5.0
 METRICS_NAMESPACE = "Blizzard"
 MAX_WINDOW_SECS = 900.0
 """SQS delays no message for longer."""
+_CALLER = 3
+"""Frames up from Powertools' logger."""
+_TAKEN = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
+
+
+def function_logger(service: str, handler: logging.Handler | None = None) -> Logger:
+    """Lines of ASCII. By itself Powertools writes every character as it is, and loses the line of one that has no bytes,
+    such as half of a surrogate pair in an event's key."""
+    return Logger(service=service, logger_handler=handler, json_serializer=partial(json.dumps, default=str))
 
 
 class FunctionLog:
-    """Powertools' logger as three of Blizzard's logs, by level."""
+    """Powertools' logger as three of Blizzard's logs, by level. A line's location is that of who called."""
 
     def __init__(self, logger: Logger) -> None:
         self._logger = logger
 
     def info(self, event: str, /, **fields: object) -> None:
-        self._logger.info(event, extra=fields)
+        self._logger.info(event, extra=_named(fields), stacklevel=_CALLER)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        self._logger.warning(event, extra=fields)
+        self._logger.warning(event, extra=_named(fields), stacklevel=_CALLER)
 
     def error(self, event: str, /, **fields: object) -> None:
-        self._logger.error(event, extra=fields)
+        self._logger.error(event, extra=_named(fields), stacklevel=_CALLER)
+
+
+def _named(fields: Mapping[str, object]) -> dict[str, object]:
+    """Names that logging has for something else get an underscore: it raises KeyError for them."""
+    return {f"{name}_" if name in _TAKEN else name: value for name, value in fields.items()}
 
 
 class Configured(Generic[T]):

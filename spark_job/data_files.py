@@ -1,6 +1,7 @@
 """The table's Parquet files, written by tasks before any commit names them."""
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -68,7 +69,8 @@ class DataFileWriter:
 
     `schema` has all columns in the table's order, those of `partition_by` too. Memory: rows that wait, at most
     `buffer_bytes` and one table, and what open uploads hold, of which there are 2 to 16, one for each 8 MiB of
-    `buffer_bytes`. With more partitions than that under way, the file that was written to least recently ends early.
+    `buffer_bytes`; up to 8 more that are being ended keep their last part until it is there. With more partitions than
+    that under way, the file that was written to least recently ends early.
     Raises the store's errors; whoever gives up calls `discard`. Not for several threads at once.
     """
 
@@ -128,12 +130,17 @@ class DataFileWriter:
 
     def discard(self) -> None:
         """Nothing of this writer stays on storage, whatever has happened before."""
-        for file in self._open.values():
-            file.upload.abort()
-        self._commits.settle()
-        self._open.clear()
-        self._waiting.clear()
-        self._files.clear()
+        # From the last to the first; one that fails does not keep the others from being done.
+        with ExitStack() as stack:
+            stack.callback(self._remove)
+            stack.callback(self._commits.settle)
+            for file in self._open.values():
+                stack.callback(file.upload.abort)
+            self._open.clear()
+            self._waiting.clear()
+            self._files.clear()
+
+    def _remove(self) -> None:
         self._store.delete(self._keys)
         self._keys.clear()
 

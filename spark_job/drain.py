@@ -56,7 +56,7 @@ class _Turn:
         self.served = False
         """Whether it got on, or was found to have nothing to do. Duplicates that were passed over are neither."""
         self._to_be_swept = sweep
-        self._sweep_failed = False
+        self._unswept: BlizzardError | None = None
         self._log = log
         self._clock = clock
         self._next_ts = 0.0
@@ -68,7 +68,7 @@ class _Turn:
             return False
         if self._to_be_swept:
             self._to_be_swept = False
-            self._sweep_failed = not guarded(self.job.source_id, self._log, self.job.sweep_all)
+            self._sweep()
         if not guarded(self.job.source_id, self._log, self._step):
             self.ended = self.failed = True
         return not (self.ended or self.idle)
@@ -80,10 +80,18 @@ class _Turn:
             self._log("time_is_up", **said)
         else:
             self._log("stopped" if stopped else "drained", **said)
-        if self._sweep_failed:
+        if self._unswept is not None:
             self.failed = True
+            kind = RetryableError if isinstance(self._unswept, RetryableError) else PermanentError
             missing = "the source could not be swept; files that no event announced may be missing"
-            _say_failed(self.job.source_id, self._log, PermanentError(missing))
+            _say_failed(self.job.source_id, self._log, kind(missing))
+
+    def _sweep(self) -> None:
+        try:
+            self.job.sweep_all()
+        except BlizzardError as error:
+            _say_failed(self.job.source_id, self._log, error)
+            self._unswept = error
 
     def _step(self) -> None:
         try:

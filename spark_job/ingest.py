@@ -61,6 +61,8 @@ class Settings:
     everybodys_from: int = 1
     """Files that must be denied before it can be everybody's trouble. 2 where one file may well have an owner of its
     own, as on a local disk."""
+    segments_ahead: int = 0
+    """Fetched before their turn, when a batch takes many."""
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ class Ingest:
         self._new_id = new_id
         self._sleep = sleep
         self._log = log
-        self._manifest = Manifest(state, identity.state_prefix, identity.source_id)
+        self._manifest = Manifest(state, identity.state_prefix, identity.source_id, ahead=settings.segments_ahead)
         receipts = Receipts(state, identity.state_prefix)
         dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._checkpoint: Checkpoint | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LOCAL_OVERLAP_SECS = 5.0
 """A local file's change time cannot be older than its appearance, so a late sweep need not look back a day."""
 
-
+SEGMENTS_AHEAD = 4
 LETTERS_AT_ONCE = 4
 """Objects of dead letters: there is one for each file with refused records, and each is a request to S3."""
 
@@ -83,7 +83,7 @@ def source_job(
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
-    settings = _settings(source, files)
+    settings = _settings(source, files, state)
     watch = Stopwatch(time.monotonic)
     table, reader = _engine(pipeline, source, identity, state, _has_file(files, settings), spark, s3, watch, log)
     ingest = Ingest(
@@ -162,7 +162,7 @@ def _has_file(files: ObjectStore, settings: Settings) -> Callable[[str, str], bo
     return found
 
 
-def _settings(source: Source, files: ObjectStore) -> Settings:
+def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> Settings:
     dated = source.partition_filter
     overlap_secs = LOCAL_OVERLAP_SECS if isinstance(files, LocalStore) else source.sweep.late_overlap_secs
     rules = sweep_rules(
@@ -185,4 +185,5 @@ def _settings(source: Source, files: ObjectStore) -> Settings:
         max_tracked_files=source.limits.max_tracked_files,
         max_attempts=source.retries.max_attempts,
         everybodys_from=2 if isinstance(files, LocalStore) else 1,
+        segments_ahead=0 if isinstance(state, LocalStore) else SEGMENTS_AHEAD,
     )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from blizzard.storage.keys import folder_of
 from blizzard.storage.local import LocalStore
 from spark_job.data_files import DataFile
 
+READS_AT_ONCE = 16
+"""There is a file for each task that left lines, and on S3 each is a request of its own."""
 LEFTOVER_SECS = 86_400.0
 """What is older belongs to no batch that is still at work."""
 
@@ -52,7 +55,9 @@ class Staging:
 
     def table(self, files: Sequence[DataFile]) -> pa.Table:
         """Their rows, in memory. Raises NotFound, or what storage has against it."""
-        return pa.concat_tables(pq.read_table(pa.BufferReader(self._store.get(file.path))) for file in files)
+        with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="left") as pool:
+            bodies = pool.map(self._store.get, [file.path for file in files])
+            return pa.concat_tables(pq.read_table(pa.BufferReader(body)) for body in bodies)
 
     def remove(self, files: Sequence[DataFile]) -> None:
         """Nobody needs them any more, so what cannot be removed costs space and nothing else: `remove_leftovers` comes

@@ -17,7 +17,9 @@ COLUMNS = (
     "warm",
     "records/s warm",
     "peak MiB",
+    "CPU s",
     "load before",
+    "others' share of the cores",
 )
 BULK: dict[str, Any] = {"checkpoint": {"interval_files": 25_000, "interval_bytes": "1GiB"}}
 """What one sets to load a backlog: few large commits."""
@@ -33,7 +35,14 @@ def _row(data: Dataset, series: Mapping[str, Series], name: str) -> tuple[str, .
         return (kind.TITLE, f"cannot: {kind.CANNOT[data.name]}", *[""] * (len(COLUMNS) - 2))
     mine, ours = series[name], series["blizzard"]
     warm = mine.warm()
-    loads = Spread.of([run.load_before for run in mine.runs])
+    loads, worked, others = (
+        str(Spread.of(values))
+        for values in (
+            [run.load_before for run in mine.runs],
+            [run.taken.cpu_secs for run in mine.runs],
+            [run.taken.others_share for run in mine.runs],
+        )
+    )
     return (
         mine.title,
         str(Spread.of(mine.cold())),
@@ -42,7 +51,9 @@ def _row(data: Dataset, series: Mapping[str, Series], name: str) -> tuple[str, .
         "1" if mine is ours else str(ratio(warm, ours.warm())) if warm else "",
         number(data.rows / Spread.of(warm or mine.cold()).median),
         str(mine.peak_mib()),
-        str(loads),
+        worked,
+        loads,
+        others,
     )
 
 

@@ -123,7 +123,7 @@ def _sequences(table: Path, files: int) -> dict[str, int]:
     """Which commit each file's records are of. Raises WrongResult when a record is missing or doubled."""
     numbers = range(RECORDS * files)
     found = found_in(str(table))
-    expected = Found(len(numbers), sum(numbers), found.commits)
+    expected = Found(len(numbers), {"n": sum(numbers)}, found.commits)
     if found != expected:
         raise WrongResult(f"latency: expected {expected}, found {found}")
     rows = DeltaTable(str(table)).to_pyarrow_table(columns=["_source"]).column("_source").to_pylist()

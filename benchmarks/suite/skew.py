@@ -12,9 +12,10 @@ from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Measured, Series, measure
+from benchmarks.rounds import Measured, Series, in_turn, measure
 from benchmarks.setting import Setting
 from benchmarks.suite.contest import raw
+from benchmarks.verify import WrongResult
 
 WHO = ("blizzard", "spark_reader")
 ALONE = "blizzard alone"
@@ -60,7 +61,7 @@ def run(setting: Setting) -> Result:
     series[ALONE].title += ", small files alone"
     idle = {name: _Idle() for name in works}
     for turn in range(setting.rounds):
-        for name, work in works.items():
+        for name, work in in_turn(works, turn):
             setting.say(f"skew, round {turn + 1} of {setting.rounds}: {series[name].title}")
             _measure(work, series[name], idle[name], setting)
     limit_bytes = TASK_MEMORY_BYTES * setting.cores
@@ -104,6 +105,8 @@ def _measure(work: Work, series: Series, idle: _Idle, setting: Setting) -> None:
         asked = replace(work, out=folder, spark_conf=_events_to(folder))
         measured = measure(asked, Path(folder), process=setting.process)
         answer, tasks = measured.answers[-1], tasks_of(Path(folder))
+    if answer.get("totals", {"commits": 1})["commits"] != 1:
+        raise WrongResult(f"skew: expected all files in one commit, found {answer['totals']}")
     series.runs.append(measured)
     idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], setting.cores))
     idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], setting.cores))
@@ -117,7 +120,7 @@ def without_the_largest(data: Dataset) -> Dataset:
     return replace(
         data,
         rows=rows,
-        checksum=data.checksum - large * (large - 1) // 2,
+        checksums={"n": data.checksums["n"] - large * (large - 1) // 2},
         stored_bytes=data.stored_bytes - size,
         raw_bytes=0,
         paths=data.paths[1:],

@@ -5,18 +5,17 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 from blizzard.collect import CollectResult, Message
 from blizzard.environment import variables
 from functions.collector.composition import Collected, Collector, make_collector
-from functions.runtime import FunctionLog, make_runtime, metrics_namespace, warm_up
+from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-logger = Logger(service="collector")
+logger = function_logger("collector")
 metrics = Metrics(namespace=metrics_namespace(variables()), service="collector")
 log = FunctionLog(logger)
 warm_up(variables())

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
@@ -15,7 +14,7 @@ from blizzard.environment import variables
 from blizzard.errors import RetryableError
 from functions.dispatcher.composition import Dispatch, make_dispatch
 from functions.dispatcher.triggers import JobStateChanged, UnknownEvent, UnnamedRunChanged, Wakes, read_trigger
-from functions.runtime import FunctionLog, make_runtime, metrics_namespace, warm_up
+from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -24,7 +23,7 @@ RESERVE_SECS = 20.0
 """Of the function's own time: with less than that no further pipeline is begun. Most take a second; one whose calls
 are throttled or time out may take that long."""
 
-logger = Logger(service="dispatcher")
+logger = function_logger("dispatcher")
 log = FunctionLog(logger)
 _log_error = log.error
 warm_up(variables())

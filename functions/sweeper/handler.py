@@ -4,11 +4,10 @@ import functools
 import time
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
 from blizzard.environment import variables
-from functions.runtime import FunctionLog, make_runtime, metrics_namespace, warm_up
+from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up
 from functions.sweeper.composition import Round, SweepRound, check_event, make_sweep_round
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 MARGIN_SECS = 10.0
 """Of the function's own time, kept for appending what was listed and writing the reports."""
 
-logger = Logger(service="sweeper")
+logger = function_logger("sweeper")
 metrics = Metrics(namespace=metrics_namespace(variables()), service="sweeper")
 log = FunctionLog(logger)
 warm_up(variables())

@@ -9,18 +9,23 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
+from benchmarks import checksum
 from benchmarks.contenders import Work
 from benchmarks.data import RECIPES, Dataset, dataset
 from benchmarks.process import ContenderFailed, clear_scratch, run_process, scratch
 from benchmarks.records import WIDE_SCHEMA, broken, doubtful, event_lines
-from benchmarks.rounds import measure
+from benchmarks.rounds import in_turn, measure
 from benchmarks.suite.dirty import DATA
 from benchmarks.suite.skew import without_the_largest
 from benchmarks.verify import Found, WrongResult, expect, found_in
@@ -36,10 +41,17 @@ def lines(data: Dataset) -> list[bytes]:
     return [line for path in data.paths for line in gzip.decompress(Path(data.folder, path).read_bytes()).splitlines()]
 
 
+def value_of(value: object) -> int:
+    """As the module on checksums says it."""
+    if isinstance(value, str):
+        return sum(byte for character in value for byte in character.encode())
+    return int(Decimal(repr(value)) * 1_000_000) if isinstance(value, float) else int(str(value))
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_data_set_holds_what_it_says(name: str, tmp_path: Path) -> None:
     data = dataset(name, SCALE, cache=tmp_path)
-    found, rows, checksum = lines(data), 0, 0
+    found, rows, sums = lines(data), 0, dict.fromkeys(data.checksums, 0)
     for line in found:
         try:
             record = json.loads(line)
@@ -47,8 +59,9 @@ def test_a_data_set_holds_what_it_says(name: str, tmp_path: Path) -> None:
         except (ValueError, KeyError, TypeError):
             continue
         if isinstance(n, int) and not isinstance(record.get("value"), str):
-            rows, checksum = rows + 1, checksum + n
-    assert (rows, checksum) == (data.rows, data.checksum)
+            rows += 1
+            sums = {name: sums[name] + value_of(record[name]) for name in sums}
+    assert (rows, sums) == (data.rows, data.checksums)
     assert len(found) == data.rows + data.broken
     assert sum(len(line) + 1 for line in found) == data.raw_bytes
     assert sum(Path(data.folder, path).stat().st_size for path in data.paths) == data.stored_bytes
@@ -92,7 +105,7 @@ def test_the_sizes_are_those_of_the_goals(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_its_largest_file_a_data_set_holds_what_it_says(tmp_path: Path) -> None:
     data = without_the_largest(dataset("skew", SCALE, cache=tmp_path))
     found = [json.loads(line)["n"] for line in lines(data)]
-    assert (len(found), sum(found)) == (data.rows, data.checksum)
+    assert (len(found), {"n": sum(found)}) == (data.rows, data.checksums)
     assert sum(Path(data.folder, path).stat().st_size for path in data.paths) == data.stored_bytes
 
 
@@ -129,14 +142,13 @@ def test_broken_lines_are_the_same_ones_whether_or_not_some_are_doubtful(tmp_pat
     assert 0.02 < differing / len(harmed) < 0.3
 
 
-def test_a_table_with_a_row_too_few_or_too_many_is_noticed(tmp_path: Path) -> None:
+def test_a_table_with_a_row_too_few_or_too_many_or_another_value_is_noticed(tmp_path: Path) -> None:
     data = dataset("small", SCALE, cache=tmp_path)
-    expect("x", data, Found(data.rows, data.checksum, 2), 2)
-    for wrong in (
-        Found(data.rows - 1, data.checksum, 2),
-        Found(data.rows, data.checksum + 1, 2),
-        Found(data.rows, data.checksum, 3),
-    ):
+    good = Found(data.rows, data.checksums, 2)
+    expect("x", data, good, 2)
+    others = [replace(good, checksums={**data.checksums, name: total + 1}) for name, total in data.checksums.items()]
+    assert len(others) == 5
+    for wrong in (replace(good, rows=data.rows - 1), replace(good, commits=3), *others):
         with pytest.raises(WrongResult, match="x on small: expected"):
             expect("x", data, wrong, 2)
 
@@ -144,7 +156,28 @@ def test_a_table_with_a_row_too_few_or_too_many_is_noticed(tmp_path: Path) -> No
 def test_what_is_in_a_table_is_read_from_it(tmp_path: Path) -> None:
     for start in (0, 3):
         write_deltalake(tmp_path / "table", pa.table({"n": [start, start + 1, start + 2]}), mode="append")
-    assert found_in(str(tmp_path / "table")) == Found(6, 15, 2)
+    assert found_in(str(tmp_path / "table")) == Found(6, {"n": 15}, 2)
+
+
+@given(
+    st.one_of(
+        st.tuples(st.just(pa.string()), st.lists(st.none() | st.text())),
+        st.tuples(st.just(pa.large_string()), st.lists(st.none() | st.text())),
+        st.tuples(st.just(pa.string_view()), st.lists(st.none() | st.text())),
+        st.tuples(st.just(pa.int64()), st.lists(st.none() | st.integers(-(2**40), 2**40))),
+        st.tuples(st.just(pa.float64()), st.lists(st.none() | st.floats(-1e6, 1e6))),
+    ),
+    st.data(),
+)
+def test_a_column_has_the_checksum_of_its_values(column: tuple[pa.DataType, list[object]], data: st.DataObject) -> None:
+    kind, values = column
+    first, count = (data.draw(st.integers(0, len(values))) for _ in range(2))
+    array = pa.array(values, kind).slice(first, count)
+    assert checksum.of_array(array) == sum(checksum.of_value(value) for value in values[first : first + count])
+
+
+def test_texts_that_are_dictionary_encoded_have_the_checksum_of_their_values() -> None:
+    assert checksum.of_array(pa.array(["é", "b", "é", None]).dictionary_encode()) == 2 * sum("é".encode()) + ord("b")
 
 
 def test_a_contender_runs_in_a_process_of_its_own_and_is_checked(tmp_path: Path) -> None:
@@ -160,6 +193,13 @@ def test_a_contender_that_leaves_out_a_record_has_no_time(tmp_path: Path) -> Non
     more = replace(data, rows=data.rows + 1)
     with pytest.raises(WrongResult, match="bare limit on small: expected"):
         measure(Work("bare_limit", more, str(tmp_path), 1, 2), tmp_path)
+
+
+def test_each_contender_is_once_the_first() -> None:
+    works: dict[str, Any] = {"a": 1, "b": 2, "c": 3}
+    rounds = [in_turn(works, turn) for turn in range(3)]
+    assert {whole[0] for whole in rounds} == {*works.items()}
+    assert all(dict(whole) == works and len(whole) == 3 for whole in rounds)
 
 
 def test_what_runs_left_is_cleared_but_not_that_of_one_that_still_runs(

@@ -24,6 +24,7 @@ from blizzard.storage.base import ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.data_files import DataFile, DataFileWriter, TableLayout
+from spark_job.parquet_upload import ParquetUpload
 from spark_job.report import Report
 from spark_job.table_partitions import folders
 
@@ -444,6 +445,26 @@ def test_nothing_stays_after_discard(
     writer.discard()
     writer.discard()
     assert [info.key for info in store.list()] == ["day=2024-01-28/kind=a/part-of-somebody-else.snappy.parquet"]
+
+
+def test_an_upload_that_cannot_be_given_up_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CountingStore()
+    writer = writer_into(store, buffer_bytes=1)
+    for day in (1, 2):
+        writer.write(noise(60, day=day))
+    assert store.open == 2
+    real, failed = ParquetUpload.abort, list[str]()
+
+    def abort(upload: ParquetUpload) -> None:
+        real(upload)
+        if not failed:
+            failed.append(upload.key)
+            raise StorageUnavailable("as injected")
+
+    monkeypatch.setattr(ParquetUpload, "abort", abort)
+    with pytest.raises(StorageUnavailable, match="as injected"):
+        writer.discard()
+    assert (store.open, [*store.list()]) == (0, [])
 
 
 def test_nothing_is_written_behind_a_discard() -> None:

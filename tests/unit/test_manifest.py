@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 from hypothesis import given
@@ -219,6 +220,55 @@ def test_reading_is_lazy() -> None:
     for _ in range(2):
         next(iter(again.unconsumed(Position(2, 0, manifest.refs()[1].etag))))
         assert Counting.reads == 1
+
+
+class Together(MemoryStore):
+    """Answers once so many are asked for at the same time, and counts."""
+
+    def __init__(self, parties: int) -> None:
+        super().__init__(lambda: 0.0)
+        self.asked: list[str] = []
+        self._barrier = Barrier(parties)
+
+    def get(self, key: str) -> bytes:
+        self.asked.append(key)
+        self._barrier.wait(timeout=30)
+        return super().get(key)
+
+
+def test_segments_are_fetched_ahead_at_the_same_time() -> None:
+    store = Together(4)
+    for path in "abcdefgh":
+        append(Manifest(store, STATE_PREFIX, SOURCE_ID), path)
+    assert paths(walk(Manifest(store, STATE_PREFIX, SOURCE_ID, ahead=4))) == "abcdefgh"
+
+
+def test_no_more_is_fetched_ahead_than_was_said() -> None:
+    store = Together(1)
+    for path in "abcdefgh":
+        append(Manifest(store, STATE_PREFIX, SOURCE_ID), path)
+    ahead = Manifest(store, STATE_PREFIX, SOURCE_ID, ahead=2)
+    items = ahead.unconsumed(Position())
+    assert left(next(items)) == "a"
+    items.close()
+    assert {*store.asked} <= {key(number) for number in range(3)}
+    store.asked.clear()
+    assert left(next(ahead.unconsumed(Position()))) == "a"
+    assert key(0) not in store.asked  # it was read before
+
+
+@given(words, st.data())
+def test_who_fetches_ahead_reads_the_same(sizes: list[int], data: st.DataObject) -> None:
+    store, manifest = filled(*lettered(sizes))
+    ahead = Manifest(store, STATE_PREFIX, SOURCE_ID, ahead=data.draw(st.integers(1, 4)))
+    position = consumed(manifest, data.draw(st.integers(0, sum(sizes))))
+    torn = data.draw(st.sets(st.integers(0, len(sizes))))
+    for number in {*range(len(sizes))} & torn:
+        store.put(key(number), b"torn") if number % 2 else wipe(store, number)
+    read = [(list[UnreadableState](), one) for one in (manifest_on(store), ahead)]
+    expected, found = ([*one.unconsumed(position, errors)] for errors, one in read)
+    assert found == expected
+    assert [*map(str, read[0][0])] == [*map(str, read[1][0])]
 
 
 def test_nothing_is_read_when_nothing_is_new() -> None:

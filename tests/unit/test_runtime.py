@@ -4,7 +4,7 @@ import json
 import socket
 import subprocess
 import sys
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from logging import StreamHandler
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from aws_lambda_powertools.logging import Logger
 from benchmarks import cold_start
 from blizzard.errors import ConfigError
 from blizzard.storage.s3_connection import S3Settings, connection
-from functions.runtime import FunctionLog, Runtime, make_runtime, warm_up
+from functions.runtime import FunctionLog, Runtime, function_logger, make_runtime, warm_up
 
 ROOT = Path(__file__).parents[2]
 REGION = {"AWS_REGION": "eu-west-1"}
@@ -101,6 +101,25 @@ def test_a_queue_that_cannot_be_reached_is_a_failed_wake_and_no_error(monkeypatc
     assert waker.wake(["events"], now_ts=0.0) == 1
     assert '"wake_failed"' in output.getvalue()
     assert "EndpointConnectionError" in output.getvalue()
+
+
+def test_a_line_is_never_lost_for_what_is_in_it() -> None:
+    output = TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True)
+    log = FunctionLog(function_logger("test-lines", StreamHandler(output)))
+    log.info("event_ignored", detail="a\ud800\n{}", name="a name", message="a message", error=ValueError("é"))
+    output.seek(0)
+    (line,) = output.read().splitlines()
+    said = json.loads(line)
+    assert said["message"] == "event_ignored"
+    assert said["detail"] == "a\ud800\n{}"
+    assert (said["name_"], said["message_"], said["error"]) == ("a name", "a message", "é")
+
+
+@pytest.mark.parametrize("level", ["info", "warning", "error"])
+def test_a_lines_location_is_that_of_who_called(level: str) -> None:
+    output = StringIO()
+    getattr(FunctionLog(function_logger(f"test-location-{level}", StreamHandler(output))), level)("event")
+    assert json.loads(output.getvalue())["location"].startswith("test_a_lines_location_is_that_of_who_called:")
 
 
 def test_the_first_client_is_made_during_lambdas_initialization_only() -> None:
