@@ -7,7 +7,7 @@ complete it does not believe, and the next sweep lists it anew.
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -350,12 +350,17 @@ class Manifest:
         if head is not None and head.number == position.last_touched and head.etag == position.etag:
             return True, self._readable((ref for ref in refs if ref.number >= position.segment), unreadable)
         if head is not None and head.number == position.segment and not position.entry:
-            first = next(self._readable([head], []), None)
-            if first is not None and first.previous == position.etag:
-                return True, chained([first], self._readable(refs[1:], unreadable))
+            before, segments = len(unreadable), self._readable(refs, unreadable)
+            first = next(segments, None)
+            if first is not None and first.number == head.number and first.previous == position.etag:
+                return True, chained([first], segments)
+            segments.close()
+            del unreadable[before:]
         return False, self._readable(self.refs(at_most=at_most), unreadable)
 
-    def _readable(self, refs: Iterable[SegmentRef], unreadable: list[UnreadableState]) -> Iterator[Segment]:
+    def _readable(
+        self, refs: Iterable[SegmentRef], unreadable: list[UnreadableState]
+    ) -> Generator[Segment, None, None]:
         for ref, get in self._gets(refs):
             try:
                 yield self._decoded(ref, get)

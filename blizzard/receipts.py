@@ -4,7 +4,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from blizzard import fields
@@ -23,6 +23,9 @@ class ReceiptLine:
     dead_records: int
     event_ts: float
     error: str | None = None
+
+
+_LINE = ReceiptLine.__slots__
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Receipts:
             "sequence": sequence,
             "previous": previous,
             "written_ts": now_ts,
-            "files": [asdict(line) for line in lines],
+            "files": [{name: getattr(line, name) for name in _LINE} for line in lines],
         }
         data = json.dumps(document, separators=(",", ":")).encode()
         self._store.put(self._folder + name, gzip.compress(data, compresslevel=1, mtime=0))

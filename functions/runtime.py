@@ -39,7 +39,7 @@ _TAKEN = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
 
 
 def function_logger(service: str, handler: logging.Handler | None = None) -> Logger:
-    """Lines of ASCII. By itself Powertools writes every character as it is, and loses the line of one that has no bytes,
+    """Lines of ASCII. By itself Powertools writes each character as it is, and loses the line of one that has no bytes,
     such as half of a surrogate pair in an event's key."""
     return Logger(service=service, logger_handler=handler, json_serializer=partial(json.dumps, default=str))
 
@@ -197,6 +197,8 @@ def _sender(runtime: Runtime, queue_url: str) -> SendWake:
                 MessageDeduplicationId=wake.deduplication_id,
             )
         except (BotoCoreError, ClientError) as error:
-            raise WakeNotSent(f"wake {wake.pipeline}: {type(error).__name__}: {error}") from error
+            # Of a wrong signature the lines below the first repeat the request, with the token of the session.
+            said = str(error).partition("\n")[0]
+            raise WakeNotSent(f"wake {wake.pipeline}: {type(error).__name__}: {said}") from error
 
     return send

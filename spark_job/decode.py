@@ -1,6 +1,7 @@
 """From the bytes of one object to its records: decompression, lines, JSON's outer form. Bounded memory, no Spark."""
 
 import gzip
+import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ from spark_job.json_bounds import matches
 CHUNK_BYTES = 4 << 20
 SLICE_CHUNK_BYTES = 1 << 20
 """Where a file is cut into slices, whose ends lie between two chunks."""
+
+SMALL_BYTES = 256 << 10
+"""Of an object that is decompressed in one go."""
+_GZIP_MEMBER = 31
+"""zlib's name for gzip's header and checksum."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -51,10 +57,17 @@ def compression_of(path: str, configured: str) -> str:
     return "zstd" if lowered.endswith((".zst", ".zstd")) else "none"
 
 
-def decompressed(raw: Readable, compression: str) -> Callable[[int], bytes]:
-    """A function that reads up to n decompressed bytes, b"" at the end. Raises FileFault."""
+def decompressed(raw: Readable, compression: str, *, size: int | None = None) -> Callable[[int], bytes]:
+    """A function that reads up to n decompressed bytes, b"" at the end. Raises FileFault. `size`: of the object, in
+    bytes, if it may be held as a whole."""
     if compression == "none":
         return raw.read
+    if compression == "gzip" and size is not None and size <= SMALL_BYTES:
+        body = _up_to(size, raw)
+        content = _at_once(body) if len(body) == size else None
+        if content is not None:
+            return io.BytesIO(content).read
+        raw = _After(io.BytesIO(body), raw)
     stream = _gzip(raw) if compression == "gzip" else _zstd(raw)
 
     def read(size: int) -> bytes:
@@ -73,6 +86,37 @@ def decompressed(raw: Readable, compression: str) -> Callable[[int], bytes]:
             raise FileFault(Stage.DECOMPRESS, f"not valid {compression}, or truncated: {error}") from error
 
     return read
+
+
+def _up_to(size: int, raw: Readable) -> bytes:
+    """What is there, and one byte more if there is more."""
+    body = part = raw.read(size + 1)
+    while part and len(body) < size:
+        part = raw.read(size + 1 - len(body))
+        body += part
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    """What was read already, and then the rest."""
+
+    begin: io.BytesIO
+    rest: Readable
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self.begin.read(size) or self.rest.read(size)
+
+
+def _at_once(body: bytes) -> bytes | None:
+    """The content of one sound member that is not large; None for whatever else it may be. For a file of some hundred
+    bytes a stream takes several times as long."""
+    member = isal_zlib.decompressobj(_GZIP_MEMBER)
+    try:
+        content = member.decompress(body, CHUNK_BYTES)
+    except isal_zlib.error:  # type: ignore[misc]
+        return None
+    return content if member.eof and not member.unused_data else None
 
 
 def _gzip(raw: Readable) -> Readable:

@@ -12,7 +12,7 @@ from blizzard.batch import PlannedFile
 from blizzard.dead_letters import DeadLetters
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.log import Log
-from blizzard.partition import BadPartition, partition_values
+from blizzard.partition import BadPartition, partition_of, partition_values
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.data_files import DataFile, TableLayout
 from spark_job.engine import engine
@@ -86,14 +86,12 @@ class SparkReader:
         destination = Destination(self._table_uri, layout, self._staging.left_folder, schema.json(), origin)
         task = Task(self._uri, self._s3, self._settings, destination)
         with engine(f"reading a batch of {len(files)} files"):
-            reports = run_tasks(self._spark.sparkContext, task, [self._task_file(file) for file in files])
+            reports = run_tasks(self._spark.sparkContext, task, self._task_files(files))
             left = [data_file for report in reports for data_file in report.left]
             decided = self._decided(task, schema, reports, left) if left else []
-        outcomes = [
-            _with_refused(outcome, sum(part.refused.get(outcome.path, 0) for part in decided))
-            for report in reports
-            for outcome in report.outcomes
-        ]
+        outcomes = [outcome for report in reports for outcome in report.outcomes]
+        if decided:
+            outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
         remove_left = partial(self._staging.remove, left)
@@ -131,13 +129,21 @@ class SparkReader:
         stage = SlowPath(task.destination, task.s3, task.settings.buffer_bytes)
         return DecidedBySpark.of(map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS))
 
-    def _task_file(self, file: PlannedFile) -> TaskFile:
-        task_file = TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag)
-        try:
-            values = partition_values(file.path, self._partition_columns)
-        except BadPartition as error:
-            return replace(task_file, partitions=(None,) * len(self._partition_columns), refusal=str(error))
-        return replace(task_file, partitions=tuple(values[column] for column in self._partition_columns))
+    def _task_files(self, files: Sequence[PlannedFile]) -> list[TaskFile]:
+        known: dict[str, tuple[str | None, ...]] = {}
+        return [self._task_file(file, known) for file in files]
+
+    def _task_file(self, file: PlannedFile, known: dict[str, tuple[str | None, ...]]) -> TaskFile:
+        """`known`: the values of folders in which a file was before; they are added to."""
+        partition, refusal = partition_of(file.path), None
+        values = known.get(partition)
+        if values is None:
+            try:
+                found = partition_values(file.path, self._partition_columns)
+                values = known[partition] = tuple(found[column] for column in self._partition_columns)
+            except BadPartition as error:
+                values, refusal = (None,) * len(self._partition_columns), str(error)
+        return TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag, values, refusal)
 
 
 def _write_share(reports: Sequence[Report]) -> float:

@@ -137,7 +137,8 @@ class TaskReader:
         """Blocks of the file's records, each with the number of its first."""
         task_file, settings = progress.task_file, self._settings
         counted = _Counted(reader)
-        read = decompressed(counted, compression_of(task_file.path, settings.compression))
+        size = progress.info.size if task_file.slice_bytes is None else None
+        read = decompressed(counted, compression_of(task_file.path, settings.compression), size=size)
         is_text = settings.format == "text"
         chunk_bytes = CHUNK_BYTES if task_file.slice_bytes is None else SLICE_CHUNK_BYTES
         for whole in blocks(read, settings.limits, blank_lines=is_text, chunk_bytes=chunk_bytes):

@@ -29,6 +29,8 @@ from blizzard.storage.keys import check_key, folder_of, is_relative_path, may_ho
 TEMPORARY = ".blizzard-tmp-"
 """What files begin with while they are written. A killed process leaves them; no listing shows them."""
 
+FOLDERS_KNOWN = 1024
+
 _PASSING = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _ABSENT = (FileNotFoundError, NotADirectoryError)
@@ -93,6 +95,8 @@ class LocalStore:
         self._may_be_missing = may_be_missing
         self._log = log
         self._skipped: set[str] = set()
+        self._folders: dict[str, tuple[int, int]] = {}
+        """Device and inode of those that no link leads to."""
 
     @property
     def uri(self) -> str:
@@ -259,12 +263,7 @@ class LocalStore:
 
     def _path(self, key: str) -> Path:
         """The file of `key`, which is certain to be below the root."""
-        check_key(key, self._uri)
-        if not is_relative_path(key.removesuffix("/")):
-            raise StorageError(
-                f"{self._what('use', key)!a}: expected a relative path without empty, `.` or `..` parts; "
-                "a local directory cannot hold this key"
-            )
+        self._check_key(key)
         path = self._root / key
         with _translated(self._what("use", key)):
             real = os.path.realpath(path)
@@ -274,6 +273,32 @@ class LocalStore:
                 "followed; point the URI at the folder itself."
             )
         return path
+
+    def _check_key(self, key: str) -> None:
+        check_key(key, self._uri)
+        if not is_relative_path(key.removesuffix("/")):
+            raise StorageError(
+                f"{self._what('use', key)!a}: expected a relative path without empty, `.` or `..` parts; "
+                "a local directory cannot hold this key"
+            )
+
+    def _path_to_open(self, key: str) -> str:
+        """As `_path` has it, but for the last part, which may be a link. Every part of a path is looked at for the first
+        file of a folder; after that, whether it is still the same folder."""
+        self._check_key(key)
+        folder = folder_of(key)
+        place = f"{self._root}/{folder}"
+        try:
+            found = os.stat(place)  # noqa: PTH116 - making a Path takes longer than the call
+        except OSError:
+            return str(self._path(key))
+        if self._folders.get(folder) != (found.st_dev, found.st_ino):
+            path = self._path(key)
+            if len(self._folders) >= FOLDERS_KNOWN:
+                self._folders.clear()
+            self._folders[folder] = (found.st_dev, found.st_ino)
+            return str(path)
+        return place + key[len(folder) :]
 
     def _writable(self, key: str) -> Path:
         path = self._path(key)
@@ -286,13 +311,17 @@ class LocalStore:
 
     def _opened(self, key: str, what: str) -> BinaryIO:
         # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
-        path = self._path(key)
+        path = self._path_to_open(key)
         with _translated(what):
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             except _ABSENT as error:
                 self._check_root()
                 raise NotFound(f"{what}: there is no such file") from error
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    self._path(key)  # says that it is a link
+                raise
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise NotFound(f"{what}: it is not a regular file")

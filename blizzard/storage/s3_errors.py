@@ -100,7 +100,7 @@ def _not_reached(url: str) -> str:
 
 def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Exception:
     """`details` has S3's Code and Message; a HEAD has no body, so its Code is only the status."""
-    code, message = str(details.get("Code", status)), str(details.get("Message", ""))
+    code, message = str(details.get("Code", status)), str(details.get("Message", "")).partition("\n")[0]
     numbered = f"{status} {code}" if status and code != str(status) else code
     said = f"S3 answered {numbered}: {message}"
     if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS:

@@ -135,7 +135,9 @@ def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
 def _from_answer(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    message = f"{call}: {code}: {error.response.get('Error', {}).get('Message', ''):.{MAX_MESSAGE}}"
+    # Of a wrong signature the lines below the first repeat the request, with the token of the session.
+    said = error.response.get("Error", {}).get("Message", "").partition("\n")[0]
+    message = f"{call}: {code}: {said:.{MAX_MESSAGE}}"
     if call == "GetJobRun" and code == "ResourceNotFoundException":
         return _UnknownRun(message)
     if call == "StartJobRun" and code == "ConflictException":

@@ -113,7 +113,7 @@ class JobRunner:
         folder.mkdir(parents=True)
         command, variables = self._prepare(request, folder)
         if self._take_failure():
-            command = ["/bin/sh", "-c", "echo 'Error: this run was made to fail' >&2; exit 1"]
+            command = [sys.executable, "-c", "raise SystemExit('Error: this run was made to fail')"]
         out, err = folder / "stdout.log", folder / "stderr.log"
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SUPERVISOR), str(out), str(err), *command],

@@ -64,6 +64,47 @@ def test_symbolic_links_are_skipped_in_a_listing_and_refused_by_name(tmp_path: P
     assert list((tmp_path / "outside").iterdir()) == [tmp_path / "outside/secret"]
 
 
+def test_a_folder_that_becomes_a_symbolic_link_is_noticed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder in (root / "real/deep", outside / "deep"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(folder.parent.name.encode())
+    store = LocalStore(root)
+    assert store.get("real/deep/file") == b"real"
+    assert store.get("real/deep/file") == b"real"
+    (root / "real/deep").rename(root / "real/away")
+    (root / "real/deep").symlink_to(outside / "deep")
+    with pytest.raises(StorageError, match="symbolic link"):
+        store.get("real/deep/file")
+    (root / "real").rename(root / "other")
+    (root / "real").symlink_to(outside)
+    with pytest.raises(StorageError, match="symbolic link"):
+        store.get("real/deep/file")
+
+
+def test_a_file_that_becomes_a_symbolic_link_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "secret").write_bytes(b"secret")
+    for name in ("a", "b"):
+        (tmp_path / "root" / name).write_bytes(b"content")
+    store = LocalStore(tmp_path / "root")
+    assert store.get("a") == store.get("b") == b"content"
+    (tmp_path / "root/b").unlink()
+    (tmp_path / "root/b").symlink_to(tmp_path / "secret")
+    with pytest.raises(StorageError, match="symbolic link"):
+        store.get("b")
+
+
+def test_a_source_may_have_more_folders_than_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blizzard.storage.local.FOLDERS_KNOWN", 3)
+    store = LocalStore(tmp_path)
+    for _ in range(2):
+        for number in range(8):
+            store.put(f"{number}/file", b"%d" % number)
+            assert store.get(f"{number}/file") == b"%d" % number
+    assert len(store._folders) <= 3
+
+
 def test_a_root_that_is_a_symbolic_link_is_fine(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

@@ -27,7 +27,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: all is well; 1: a campaign failed, or did not find what is broken on purpose; 130: ended by Ctrl-C."""
     options = _options(arguments)
-    planned = [(name, variant) for name in options.names for variant in _variants(name, options.variants)]
+    planned = [(name, variant) for name in options.names for variant in _variants(name, options)]
     outcomes = _run(planned, options.minutes, options.seed)
     where = {**machine(), "seed": options.seed, "minutes": options.minutes}
     report = as_markdown(where, outcomes)
@@ -48,6 +48,7 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--minutes", type=float, default=MINUTES, help="for all together, shared equally (%(default)g)")
     parser.add_argument("--seed", type=int, help="repeats a run; without, another one each time")
     parser.add_argument("--variants", action="store_true", help="run each against what is broken on purpose instead")
+    parser.add_argument("--variant", metavar="NAME", help="run against this one alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every outcome with its counts")
     parser.add_argument("--report", type=Path, metavar="FILE", help="the report that is printed, as Markdown")
     options = parser.parse_args(arguments)
@@ -60,12 +61,18 @@ def _options(arguments: Sequence[str] | None) -> Any:
         if not file.absolute().parent.is_dir():
             parser.error(f"{file}: expected a file in a folder that is there")
     options.names = list(dict.fromkeys(options.names)) or known()
+    if options.variant is not None:
+        options.names = [name for name in options.names if options.variant in load(MODULES[name]).variants]
+        if not options.names:
+            parser.error(f"--variant {options.variant!r}: expected one of docs/proof.md that these campaigns find")
     options.seed = int(time.time()) if options.seed is None else options.seed
     return options
 
 
-def _variants(name: str, wanted: bool) -> list[str]:
-    return [*load(MODULES[name]).variants] if wanted else [""]
+def _variants(name: str, options: Any) -> list[str]:
+    if options.variant is not None:
+        return [options.variant]
+    return [*load(MODULES[name]).variants] if options.variants else [""]
 
 
 def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int) -> list[Outcome]:

@@ -112,7 +112,8 @@ def _work(theirs: Connection, module: str, variant: str, seed: int, minutes: flo
             budget = Budget(time.monotonic, until_ts=time.monotonic() + minutes * 60)
             found.run(Run(seed, budget, Path(scratch), variant, say, counts))
     except Failed as failed:
-        ended(End.FAILED, failed.why, tuple(failed.steps))
+        as_meant = not variant or found.variants[variant].finds(failed.why)
+        ended(End.FAILED if as_meant else End.OTHERWISE, failed.why, tuple(failed.steps))
     except KeyboardInterrupt:
         ended(End.INTERRUPTED)
     except BaseException:  # noqa: BLE001 - whatever it is, it is told

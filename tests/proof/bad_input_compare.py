@@ -1,112 +1,21 @@
-"""What a plain reading of the same bytes says of a batch: each record is in one place, as it was."""
+"""A batch against a plain reading of the same bytes: each record is in one place, as it was, and is counted there."""
 
-import json
-import zlib
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from blizzard.dead_letters import Stage
 from spark_job.ports import Outcome
-from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
+from tests.proof.bad_input_plain import Plain, is_utf8, plainly
 from tests.proof.bad_input_reader import Found
+from tests.proof.bad_input_values import Fate, record_of
 from tests.proof.campaign import Failed
 
 ERROR_CHARS = 3_000
 
-# --- The plain reading ---
 
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """`faults`: at which stages the whole file may end; none: each of `lines` is a row or a letter."""
-
-    faults: frozenset[Stage]
-    lines: Sequence[bytes]
-
-
-def plainly(path: str, body: bytes) -> Plain:
-    faults: set[Stage] = set()
-    if path.endswith((".gz", ".zst")):
-        body, sound = _inflated(body) if path.endswith(".gz") else _unpacked(body)
-        faults |= set() if sound else {Stage.DECOMPRESS}
-    if len(body) > MOST_FILE_BYTES:
-        faults.add(Stage.DECOMPRESS)
-    lines = [line.removesuffix(b"\r") for line in body.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
-    lines = [line for line in lines if line.strip(b" \t\r\v\f")]
-    if any(len(line) > MOST_RECORD_BYTES for line in lines) or not _is_utf8(b"\n".join(lines)):
-        faults.add(Stage.PARSE)
-    return Plain(frozenset(faults), lines)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _inflated(body: bytes) -> tuple[bytes, bool]:
-    """By zlib, a little more than the limit at most; and whether it is gzip to its end."""
-    out, rest = b"", body
-    while rest and len(out) <= MOST_FILE_BYTES:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            out += member.decompress(rest, MOST_FILE_BYTES + 1)
-            while member.unconsumed_tail and len(out) <= MOST_FILE_BYTES:
-                out += member.decompress(member.unconsumed_tail, MOST_FILE_BYTES + 1)
-        except zlib.error:
-            return out, False
-        if len(out) > MOST_FILE_BYTES:
-            return out, True
-        if not member.eof:
-            return out, False
-        rest = member.unused_data.lstrip(b"\0")
-    return out, True
-
-
-def _unpacked(body: bytes) -> tuple[bytes, bool]:
-    try:
-        return pa.CompressedInputStream(pa.BufferReader(body), "zstd").read(MOST_FILE_BYTES + 1), True
-    except OSError:
-        return b"", False
-
-
-def _record(line: bytes) -> tuple[str, dict[str, Any]]:
-    """What a line is: `good` (a row for sure), `object` (may be one), `dead` (never one)."""
-    doubled = False
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal doubled
-        doubled = doubled or len(dict(found)) < len(found)
-        return dict(found)
-
-    try:
-        value = json.loads(line.decode(), object_pairs_hook=pairs)
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return "dead", {}
-    except RecursionError:
-        return "object", {"deep": True}
-    except ValueError as error:
-        return ("object", {}) if "limit" in str(error) and "digits" in str(error) else ("dead", {})
-    if not isinstance(value, dict):
-        return "dead", {}
-    n = value.get("n", 0)
-    texts = (value.get("id"), value.get("kind", ""))
-    plain = set(value) <= {"id", "n", "kind"} and all(isinstance(text, str) and "\0" not in text for text in texts)
-    if plain and not doubled and type(n) is int and -(2**63) <= n < 2**63:
-        return "good", value
-    return "object", {"doubled": doubled, **value} if doubled else value
-
-
-# --- The comparison ---
-
-
-def compare(files: Mapping[str, bytes], found: Found) -> None:
+def compare(files: Mapping[str, bytes], found: Found, *, is_text: bool = False) -> None:
     """Each record of each file is in exactly one place, as it was, and nothing else is anywhere. Raises Failed."""
     by_path = _grouped(found)
     outcomes = {outcome.path: outcome for outcome in found.outcomes}
@@ -116,7 +25,8 @@ def compare(files: Mapping[str, bytes], found: Found) -> None:
         raise Failed(f"rows or letters of files that are not there: {sorted(strangers)[:3]!a}")
     for path, body in files.items():
         try:
-            _compare_file(plainly(path, body), outcomes[path], by_path.get(path, _Places()))
+            plain = plainly(path, body, is_text=is_text)
+            _compare_file(plain, outcomes[path], by_path.get(path, _Places()), is_text=is_text)
         except Failed as failed:
             raise Failed(f"{path!a}: {failed.why}", [f"a file {path!a} of {shown(body)}"]) from None
 
@@ -144,7 +54,7 @@ def _grouped(found: Found) -> dict[str, _Places]:
     return by_path
 
 
-def _compare_file(plain: Plain, outcome: Outcome, places: _Places) -> None:
+def _compare_file(plain: Plain, outcome: Outcome, places: _Places, *, is_text: bool) -> None:
     if outcome.error is not None:
         if outcome.stage not in plain.faults:
             raise Failed(f"dead at {outcome.stage} ({outcome.error:.200}); a plain reading ends at {[*plain.faults]}")
@@ -160,29 +70,52 @@ def _compare_file(plain: Plain, outcome: Outcome, places: _Places) -> None:
     if not numbers <= set(range(len(plain.lines))):
         raise Failed(f"records {sorted(numbers - set(range(len(plain.lines))))[:5]} of {len(plain.lines)}")
     for number, line in enumerate(plain.lines):
-        _compare_line(number, line, places)
+        what = f"record {number} ({shown(line)})"
+        _check_one_place(what, number, places)
+        (_compare_text if is_text else _compare_json)(what, number, line, places)
+    alive = len(places.rows) + len(places.undecided)
+    if (outcome.rows, outcome.dead_records) != (alive, len(places.letters)):
+        raise Failed(
+            f"counted as {outcome.rows} rows and {outcome.dead_records} dead records; expected {alive} and "
+            f"{len(places.letters)}"
+        )
 
 
-def _compare_line(number: int, line: bytes, places: _Places) -> None:
-    rows, left = places.rows.get(number, []), places.undecided.get(number, [])
+def _check_one_place(what: str, number: int, places: _Places) -> None:
+    rows, left, letters = (len(of.get(number, [])) for of in (places.rows, places.undecided, places.letters))
+    if rows + left + letters != 1:
+        raise Failed(f"{what} is in {rows} rows, {letters} letters, {left} lines for Spark; expected 1")
+
+
+def _compare_json(what: str, number: int, line: bytes, places: _Places) -> None:
+    record = record_of(line)
     letters = places.letters.get(number, [])
-    what = f"record {number} ({shown(line)})"
-    if len(rows) + len(left) + len(letters) != 1:
-        raise Failed(f"{what} is in {len(rows)} rows, {len(letters)} letters, {len(left)} lines for Spark; expected 1")
-    kind, values = _record(line)
-    if kind == "dead" and not letters:
+    if not record.is_object and not letters:
         raise Failed(f"{what} is no JSON object and is no dead letter")
-    if kind == "good" and letters:
+    if record.fate is Fate.ROW and letters:
         raise Failed(f"{what} is good and dead: {letters[0]['error']:.200}")
     if letters:
         _check_letter(letters, Stage.PARSE)
         if letters[0].get("raw", "").encode() != line:
             raise Failed(f"{what}: its letter holds {letters[0].get('raw')!r:.200}")
-    if left and left[0]["line"].encode() != line:
-        raise Failed(f"{what}: Spark would get {left[0]['line']!r:.200}")
-    expected = {"id": values.get("id"), "n": values.get("n"), "kind": values.get("kind") or None}
-    if rows and kind == "good" and {name: rows[0][name] for name in expected} != expected:
-        raise Failed(f"{what} became the row {rows[0]!r:.300}")
+    for left in places.undecided.get(number, []):
+        if left["line"].encode() != line:
+            raise Failed(f"{what}: Spark would get {left['line']!r:.200}")
+    for row in places.rows.get(number, []):
+        if why := record.differs(row):
+            raise Failed(f"{what}: {why}")
+
+
+def _compare_text(what: str, number: int, line: bytes, places: _Places) -> None:
+    for row in places.rows.get(number, []):
+        if row["value"] is None or row["value"].encode() != line:
+            raise Failed(f"{what}: value became {row['value']!r:.200}")
+    if letters := places.letters.get(number, []):
+        if is_utf8(line):
+            raise Failed(f"{what} is good and dead: {letters[0]['error']:.200}")
+        _check_letter(letters, Stage.PARSE)
+        if base64.b64decode(letters[0].get("raw_base64", "")) != line:
+            raise Failed(f"{what}: its letter holds {letters[0].get('raw_base64')!r:.200}")
 
 
 def _check_letter(letters: Sequence[Mapping[str, Any]], stage: Stage | None) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from tests.fixtures_bad_day import BadDay, Fault, Handler, losing_the_answer, refusing, resetting
 
 STALL_SECS, DELAY_SECS = 20.0, 0.02
+WRITE_ID = "x-amz-meta-blizzard-write-id"
+"""By which the log store tells its own commit from another's."""
 Recorded = tuple[str, bytes]
 """The path of a conditional PUT that S3 has carried out, and what it wrote."""
 
@@ -23,12 +25,14 @@ def cut_off(handler: "PlannedHandler") -> None:
     handler.reset()
 
 
-def stalling(handler: Handler) -> None:
-    handler.server.over.wait(timeout=STALL_SECS)
+def stalling(handler: "PlannedHandler") -> None:
+    """In an outage until it is over, as a network does that is gone."""
+    server = handler.server
+    server.over.wait(timeout=server.plan.outage_left_secs() or server.stall_secs)
     handler.reset()
 
 
-def stalling_after_it_was_done(handler: Handler) -> None:
+def stalling_after_it_was_done(handler: "PlannedHandler") -> None:
     handler.ask()
     stalling(handler)
 
@@ -48,7 +52,7 @@ ALWAYS: Mapping[str, Fault] = {
     "503 before": refusing(503, "SlowDown"),
     "500 before": refusing(500, "InternalError"),
     "reset before": resetting,
-    "timeout before": stalling,
+    "timeout before": stalling,  # type: ignore[dict-item]
     "delayed": delaying,
 }
 READS: Mapping[str, Fault] = {**ALWAYS, "cut off": cut_off}  # type: ignore[dict-item]
@@ -56,7 +60,7 @@ WRITES: Mapping[str, Fault] = {
     **ALWAYS,
     "answer lost": losing_the_answer,
     "500 though done": failing_after_it_was_done,
-    "timeout though done": stalling_after_it_was_done,
+    "timeout though done": stalling_after_it_was_done,  # type: ignore[dict-item]
 }
 CONDITIONAL: Mapping[str, Fault] = {**WRITES, "409": refusing(409, "ConditionalRequestConflict")}
 LOST = ("answer lost", "500 though done", "timeout though done")
@@ -64,42 +68,105 @@ LOST = ("answer lost", "500 though done", "timeout though done")
 MOST_CONDITIONAL = 0.5
 """Conditional writes fail three times as often as others, up to this rate."""
 BY_KIND: Mapping[str, Mapping[str, Fault]] = {"read": READS, "write": WRITES, "conditional write": CONDITIONAL}
+OUTAGES = ("503 before", "500 before", "reset before", "timeout before")
+"""What all requests of an outage end with, one like the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """From one request on all fail alike, for so long."""
+
+    after_requests: int
+    secs: float
+    fault: str
 
 
 @dataclass(slots=True)
 class Plan:
     """Each request fails with probability `rate`, by what the seed, the request and how often it came so far say; and
-    all requests fail, one like the other, for a stretch that begins with probability `stretches` at any of them."""
+    with probability `stretches` a short outage begins at it."""
 
     seed: object
     rate: float = 0.0
     stretches: float = 0.0
-    stretch_requests: int = 0
-    without: frozenset[str] = frozenset()
-    """Faults that are left out."""
+    stretch_secs: tuple[float, float] = (0.0, 0.0)
+    """The shortest and the longest of these outages."""
+    outage: Outage | None = None
+    """One that comes for sure."""
+    lose_delta_commits: int = 0
+    """So many commits of Delta are done, the first ones, and their answers are lost; whatever `rate` says."""
     counts: Counter[str] = field(default_factory=Counter)
+    lost_delta_commits: list[str] = field(default_factory=list)
+    """Paths of the commits whose answers were lost, in their order."""
     _times: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _stretch_left: int = 0
+    _now: str = ""
+    """The fault of the outage that lasts; empty: none does."""
+    _began_secs: float = 0.0
+    _until_secs: float = 0.0
+    _outage_secs: float = 0.0
 
     def due(self, method: str, path: str, kind: str) -> tuple[str, float]:
         """The name of the fault, empty for none, and a number below 1 that belongs to this request."""
         self.counts["requests"] += 1
         self._times[method, path] += 1
         rng = random.Random(f"{self.seed}/{method}/{path}/{self._times[method, path]}")
-        if self._stretch_left > 0:
-            self._stretch_left -= 1
-            return self._counted("503 before", when="in a stretch: "), 0.0
-        if self.stretches and rng.random() < self.stretches:
-            self._stretch_left = self.stretch_requests
+        self._begin_outage(rng)
+        if self._in_outage():
+            return self._counted(self._now, when="in an outage: "), 0.0
+        delta_commit = kind == "conditional write" and "/_delta_log/" in path
+        if delta_commit and len(self.lost_delta_commits) < self.lose_delta_commits:
+            return self._lost("answer lost", path, kind), 0.0
         often = max(self.rate, min(self.rate * 3, MOST_CONDITIONAL)) if kind == "conditional write" else self.rate
         if rng.random() >= often:
             return "", 0.0
-        names = [name for name in BY_KIND[kind] if name not in self.without]
-        weights = [3 if name in LOST else 1 for name in names]
-        name = rng.choices(names, weights)[0]
+        names = [*BY_KIND[kind]]
+        name = rng.choices(names, [3 if name in LOST else 1 for name in names])[0]
+        return self._lost(name, path, kind), rng.random()
+
+    def outage_left_secs(self) -> float:
+        """Of the outage that lasts; 0: none does."""
+        return max(0.0, self._until_secs - time.monotonic()) if self._now else 0.0
+
+    @property
+    def outage_is_over(self) -> bool:
+        """Whether the one that was sure to come has come and gone."""
+        return self.outage is None and not self._in_outage()
+
+    def end(self) -> None:
+        """Storage is well again: no request comes to this plan any more."""
+        self._end_outage()
+        self.counts["seconds of outage"] += round(self._outage_secs)
+        self._outage_secs = 0.0
+
+    def _begin_outage(self, rng: random.Random) -> None:
+        if self._in_outage():
+            return
+        if self.outage is not None and self.counts["requests"] > self.outage.after_requests:
+            self._now, secs, self.outage = self.outage.fault, self.outage.secs, None
+        elif self.stretches and rng.random() < self.stretches:
+            self._now, secs = rng.choice(OUTAGES), rng.uniform(*self.stretch_secs)
+        else:
+            return
+        self._began_secs = time.monotonic()
+        self._until_secs = self._began_secs + secs
+        self.counts[f"outages: {self._now}"] += 1
+
+    def _in_outage(self) -> bool:
+        if self._now and time.monotonic() >= self._until_secs:
+            self._end_outage()
+        return bool(self._now)
+
+    def _end_outage(self) -> None:
+        if self._now:
+            self._outage_secs += min(time.monotonic(), self._until_secs) - self._began_secs
+        self._now = ""
+
+    def _lost(self, name: str, path: str, kind: str) -> str:
         if name in LOST and kind == "conditional write":
-            self.counts[f"answers lost of a {'Delta commit' if '/_delta_log/' in path else 'segment'}"] += 1
-        return self._counted(name), rng.random()
+            of_delta = "/_delta_log/" in path
+            self.counts[f"answers lost of a {'Delta commit' if of_delta else 'segment'}"] += 1
+            self.lost_delta_commits += [path] if of_delta else []
+        return self._counted(name)
 
     def _counted(self, name: str, when: str = "") -> str:
         self.counts["faults"] += 1
@@ -134,23 +201,27 @@ class PlannedHandler(Handler):
         conditional = self.kind == "conditional write"
         if conditional and not self.server.conditions:
             del self.headers["If-None-Match"]
-        answer = super().ask()
-        if conditional and answer[0] == 200:
+        status, headers, body = super().ask()
+        if conditional and status == 200:
             self.server.created.append((self.path, self.body))
-        return answer
+        if not self.server.keeps_write_ids:
+            headers = [(name, value) for name, value in headers if name.lower() != WRITE_ID]
+        return status, headers, body
 
     def remember(self, status: int | None) -> None:
         """Too many to keep."""
 
 
 class BadStorage(BadDay):
-    """`conditions`: whether S3 gets to see them; without, every conditional PUT overwrites."""
+    """`conditions`: whether S3 gets to see them; without, every conditional PUT overwrites. `keeps_write_ids`: whether
+    S3 says who wrote an object of Delta's log. `stall_secs`: how long a request hangs that ends in no outage."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__(endpoint)
         self.RequestHandlerClass: Callable[..., Any] = PlannedHandler
         self.plan = Plan(0)
-        self.conditions = True
+        self.conditions = self.keeps_write_ids = True
+        self.stall_secs = STALL_SECS
         self.created: list[Recorded] = []
         self._planning = threading.Lock()
 

@@ -2,6 +2,7 @@
 purpose, which it must find."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,20 @@ class Failed(AssertionError):
         super().__init__("\n".join([why, *(f"{number:4}. {step}" for number, step in enumerate(steps, 1))]))
         self.why = why
         self.steps = steps
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is broken on purpose, and what a campaign must say when it meets it: that a life crashes finds nothing."""
+
+    shows: str
+    """How it shows in this campaign, in words for docs/proof.md."""
+    found_as: str
+    """A regular expression that is in the reason of the failure (`Failed.why`)."""
+
+    def finds(self, why: str) -> bool:
+        """Whether a campaign that failed for this reason has found it."""
+        return re.search(self.found_as, why) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +63,8 @@ class Run:
     """What was done so far, in words: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
 
     def rounds(self) -> Iterator[tuple[int, random.Random]]:
-        """The number of each round and its own source of randomness, so that any round can be repeated alone."""
+        """The number of each round and its own source of randomness, so that it does the same however much of it those
+        before it have used."""
         done = 0
         while self.budget.left(done):
             yield done, random.Random(f"{self.seed}/{done}")
@@ -63,8 +79,8 @@ class Campaign(Protocol):
     """One word or two with a hyphen, for the command line: `small-worlds`, `kill`."""
     about: str
     """One line for people."""
-    variants: Mapping[str, str]
-    """Those of `variants.VARIANTS` by name that this campaign must find, and how it shows there."""
+    variants: Mapping[str, Fault]
+    """What is broken on purpose, by name, and must be found here."""
 
     def run(self, run: Run) -> None:
         """Raises Failed; counts what it did in `run.counts`."""

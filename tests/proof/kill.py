@@ -1,214 +1,140 @@
-"""Campaign `kill`: the real job over real Delta, killed at every named step and at random moments, over one table."""
+"""Campaign `kill`: the real job over real Delta, killed at every named step and at random moments, over one table on
+local files and one on S3."""
 
-import gzip
-import json
-import os
 import random
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from unittest.mock import patch
 
-from infra.local.process import local_aws
 from tests.proof import kill_place
 from tests.proof.campaign import Failed, Run
-from tests.proof.kill_jvm import Jvm
-from tests.proof.kill_lives import CHECKOUT, KILLED, Life, Lives
-from tests.proof.kill_names import LOST_ANSWER, RANDOM_MOMENT, STEPS, VARIANTS
-from tests.proof.kill_place import LocalPlace, Place, S3Place
+from tests.proof.kill_jvm import DAEMON, TRAP
+from tests.proof.kill_landing import Landing
+from tests.proof.kill_lives import CHECKOUT, KILLED, Life
+from tests.proof.kill_names import BETWEEN_CALLS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
+from tests.proof.kill_place import Place
+from tests.proof.kill_stage import Stage, stage
 from tests.spark.lake import SHORT_LIFE
 
 FOLDER, SOURCE = "landing", "events:landing"
 SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
-LARGE_RECORDS = 500
-"""Of some 60 bytes that do not compress: three batches."""
 SHORT = (
-    "in the write of a data file",
-    "before the commit",
-    "after the commit and before its answer",
-    "before the copy",
-    LOST_ANSWER,
-    RANDOM_MOMENT,
+    ("in the write of a data file", "before the commit", "before the copy", "in recovery", LOST_ANSWER, RANDOM_MOMENT),
+    ("after the read", "after the commit and before its answer", "before the trim"),
 )
-"""The steps of a run with a limit of rounds."""
-LIFE_SECS = 1.5
-"""About what a life takes that is not killed; random moments lie within."""
+"""The steps of a run with a limit of rounds, on local files and on S3."""
+TRIES = 4
+"""Of a step that nobody has died of: what it stops at may not have come, such as a letter without a broken record."""
+MOST_CALLS = 60
+"""Of storage, in a life."""
+LIFE_SECS, OWN_LIFE_SECS = 1.5, 12.0
+"""About what a life takes that is not killed, to begin with, and one with a JVM of its own: random moments lie within."""
+LIVES_AT_THE_END = 3
+ROUNDS_FOR_ALL = 3
+"""After which every step has killed somebody, or the campaign says so."""
 
 
-@dataclass
-class _Landing:
-    """What comes between two lives. Each record says in its id which it is."""
+class Whom(StrEnum):
+    """Who dies."""
 
-    place: Place
-    small: list[str] = field(default_factory=list)
-    count: int = 0
-    records: int = 0
-
-    def land(self, rng: random.Random, run: Run) -> Iterator[str]:
-        """New files, of which some are announced; says what it did. What has to be asked of the table is rare: it takes
-        Spark seconds."""
-        paths = [self._new(rng, run) for _ in range(rng.randint(2, 4))]
-        if self.small and rng.random() < 0.1:
-            paths.append(self._overwritten(rng, run))
-        told = [path for path in paths if rng.random() < 0.7]
-        again = [rng.choice(self.small)] if self.small and rng.random() < 0.1 else []
-        kill_place.announce(self.place, SOURCE, FOLDER, [*told, *again])
-        run.counts["events withheld"] += len(paths) - len(told)
-        run.counts["events repeated"] += len(again)
-        yield f"landed {', '.join(paths)}; announced {', '.join([*told, *again]) or 'none'}"
-
-    def _new(self, rng: random.Random, run: Run) -> str:
-        self.count += 1
-        late = rng.random() < 0.04
-        path = f"{'a' if late else 'b'}-{self.count:06d}.ndjson.gz"
-        large = rng.random() < 0.1
-        self._put(path, LARGE_RECORDS if large else rng.randint(0, 40), rng, run)
-        run.counts["files"] += 1
-        run.counts["files larger than a batch"] += large
-        run.counts["files that come late"] += late
-        if not large:
-            self.small.append(path)
-        return path
-
-    def _overwritten(self, rng: random.Random, run: Run) -> str:
-        path = rng.choice(self.small)
-        self._put(path, rng.randint(1, 40), rng, run)
-        run.counts["files overwritten"] += 1
-        return path
-
-    def _put(self, path: str, records: int, rng: random.Random, run: Run) -> None:
-        lines = [self._line(rng, run) for _ in range(records)]
-        self.place.put(FOLDER, path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-
-    def _line(self, rng: random.Random, run: Run) -> str:
-        self.records += 1
-        broken = rng.random() < 0.02
-        run.counts["records broken" if broken else "records"] += 1
-        text = json.dumps({"id": f"{self.records}-{rng.randbytes(20).hex()}", "n": self.records})
-        return text[:-1] if broken else text
+    JOB = "the job"
+    BOTH = "job and JVM"
+    OWN = "a job with a JVM of its own"
 
 
 class _Table:
     """One table, and the jobs that come to it one after the other."""
 
-    def __init__(self, run: Run, place: Place, folder: Path, lives: Lives, *, mixed: bool) -> None:
+    def __init__(self, run: Run, stage: Stage, place: Place, folder: Path) -> None:
         self.place = place
         self._run = run
-        self._folder = folder
-        self._lives = lives
-        self._mixed = mixed
-        self._jvm: Jvm | None = None
-        self._landing = _Landing(place)
+        self._stage = stage
+        self._landing = Landing(place, FOLDER, SOURCE)
+        self._life_secs = LIFE_SECS
         self._done: list[str] = []
         """Since everything was last found to be in order."""
+        folder.mkdir()
         self._words = kill_place.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
-
-    def round(self, rng: random.Random) -> None:
-        """Each step once in an order of its own (in a short run a few of them), then a life that lives, and the
-        comparison."""
-        steps = [*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT] if self._mixed else [*SHORT]
-        rng.shuffle(steps)
-        jvm_dies = rng.randrange(len(steps))
-        for number, step in enumerate(steps):
-            self._done += self._landing.land(rng, self._run)
-            together = rng.random() < 0.3 if self._mixed else number == jvm_dies
-            self._die(step, rng, together=together, own=self._mixed and rng.random() < 0.1)
-        self._live_on()
-        self._compare()
-
-    def close(self) -> None:
-        """Of the JVM, at the latest now."""
-        if self._jvm is not None:
-            self._jvm.kill()
-            self._jvm = None
 
     # -- lives
 
-    def _die(self, step: str, rng: random.Random, *, together: bool, own: bool) -> None:
-        nth = rng.choice([1, 1, 1, 2, 3]) if self._mixed else 1
-        if step == "between two calls of storage":
-            nth = rng.randint(1, 60)
-        whom = "a job with a JVM of its own" if own else "job and JVM" if together else "the job"
-        self._run.say(f"kills {whom} {step} on {self.place.name}")
-        life = self._start(step, nth, rng, together=together, own=own)
+    def die(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
+        """Whether somebody did. New files land first. Without a step: a life that lives."""
+        self._done += self._landing.land(rng, self._run)
+        self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
+        life = self._start(step, nth, rng, whom)
         if step == RANDOM_MOMENT:
-            time.sleep(rng.uniform(0, LIFE_SECS * (4 if own else 1)))
-            self._kill(life, together=together, own=own)
+            time.sleep(rng.uniform(0, OWN_LIFE_SECS if whom is Whom.OWN else self._life_secs))
+            self._kill(life, whom)
         ended = life.wait()
+        self._stage.trap.unlink(missing_ok=True)  # one that was set for a batch without rows is no other life's
         if step == LOST_ANSWER:
             self._run.counts["answers of commits lost"] += any(e["event"] == "commit_unclear" for e in life.events())
         if ended == KILLED:
-            if together and not own:
-                self.close()
-            self._run.counts["kills"] += 1
-            self._run.counts[f"kills {step}"] += 1
-            self._run.counts["kills with the JVM"] += together or own
-        else:
-            self._run.counts["lives that ended before their kill"] += step != LOST_ANSWER
-        self._done.append(f"{whom} {step} (time {nth}): ended with {ended}")
+            if whom is Whom.BOTH:
+                self._stage.kill_jvm()
+            self._count_kill(step, whom)
+        self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
         if ended not in (KILLED, 0):
             self._fail(f"a job ended with {ended}: {_last_words(life)}")
+        return ended == KILLED
 
-    def _start(self, step: str, nth: int, rng: random.Random, *, together: bool, own: bool) -> Life:
+    def _count_kill(self, step: str, whom: Whom) -> None:
+        self._run.counts["kills"] += 1
+        self._run.counts[f"kills {step}"] += 1
+        self._run.counts[f"kills on {self.place.name}"] += 1
+        self._run.counts["kills with the JVM"] += whom is not Whom.JOB
+
+    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> Life:
         words, environment, group = self._words, dict(self.place.environment), 0
-        if own:
-            words = [*words, "--jars", str(CHECKOUT / "jars"), *self._own_conf()]
-            environment |= {"PYTHONPATH": str(CHECKOUT)}
+        if whom is Whom.OWN:
+            words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
+            environment |= {"PYTHONPATH": str(CHECKOUT), TRAP: str(self._stage.trap)}
         else:
-            jvm = self._running_jvm()
+            jvm = self._stage.jvm()
             environment |= jvm.environment
-            group = jvm.group if together else 0
-        return self._lives.start(
+            group = jvm.group if whom is Whom.BOTH else 0
+        return self._stage.lives.start(
             "tests.proof.kill_job:live",
             environment=environment,
             group=group,
             words=words,
             step=step,
             nth=nth,
-            together=together or own,
+            together=whom is not Whom.JOB,
             seed=str(rng.random()),
             variant=self._run.variant,
         )
 
-    def _own_conf(self) -> list[str]:
-        options = {
-            "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIFE}",
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "2",
-        }
-        return [word for key, value in options.items() for word in ("--spark-conf", f"{key}={value}")]
-
-    def _running_jvm(self) -> Jvm:
-        if self._jvm is None:
-            self._jvm = Jvm(self._folder / "jvm", environment=self.place.environment, s3_endpoint=self.place.endpoint)
-            self._run.counts["JVMs"] += 1
-        return self._jvm
-
-    def _kill(self, life: Life, *, together: bool, own: bool) -> None:
-        if together and not own and self._jvm is not None:
-            self._jvm.kill()
-        elif own:
+    def _kill(self, life: Life, whom: Whom) -> None:
+        if whom is Whom.BOTH:
+            self._stage.kill_jvm()
+        elif whom is Whom.OWN:
             life.kill_group()
         life.kill()
 
-    def _live_on(self) -> None:
+    def live_on(self) -> None:
         """Until a run has nothing left to do."""
-        for _ in range(3):
-            life = self._start("", 1, random.Random(0), together=False, own=False)
+        longest_secs = 0.0
+        for _ in range(LIVES_AT_THE_END):
+            began = time.monotonic()
+            life = self._start("", 1, random.Random(0), Whom.JOB)
             ended = life.wait()
+            longest_secs = max(longest_secs, time.monotonic() - began)
             self._done.append(f"a job that lives: ended with {ended}")
             if ended != 0:
                 self._fail(f"a job that was not killed ended with {ended}: {_last_words(life)}")
             drained = [event for event in life.events() if event["event"] == "drained"]
             if drained and not drained[-1]["commits"]:
+                self._life_secs = longest_secs
                 return
-        self._fail("the third job in a row still finds something to commit")
+        self._fail(f"the job after {LIVES_AT_THE_END - 1} that nobody killed still finds something to commit")
 
     # -- the comparison
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
         verdict = kill_place.verdict(self.place, SOURCE, FOLDER)
         self._run.counts["rows compared"] += verdict.rows_out
         if not verdict.good:
@@ -218,15 +144,89 @@ class _Table:
         segments = [*self.place.table().list(f"{kill_place.prefix_of(SOURCE)}/pending/")]
         if len(segments) > 12:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
-        self._run.counts["comparisons"] += 1
+        self._run.counts[f"comparisons on {self.place.name}"] += 1
         self._done.clear()
 
     def _fail(self, why: str) -> None:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
 
 
+def _own_conf() -> Iterator[str]:
+    options = {
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIFE}",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        **DAEMON,
+    }
+    return (word for key, value in options.items() for word in ("--spark-conf", f"{key}={value}"))
+
+
 def _last_words(life: Life) -> str:
     return life.log.read_text()[-1500:] if life.log.exists() else ""
+
+
+# -- rounds
+
+
+def _long_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
+    """Each step once, on one table or the other."""
+    steps = [*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT]
+    rng.shuffle(steps)
+    for number, step in enumerate(steps):
+        whom = rng.choices([*Whom], [75, 20, 5])[0]
+        nth = rng.randint(1, MOST_CALLS) if step == BETWEEN_CALLS else rng.choice([1, 1, 1, 2, 3])
+        _die(tables[number % len(tables)], step, nth, rng, run, whom)
+
+
+def _die(table: _Table, step: str, nth: int, rng: random.Random, run: Run, whom: Whom) -> None:
+    """Tried again, at an earlier time, while nobody does."""
+    for _ in range(TRIES):
+        if table.die(step, nth, rng, whom) or step in (LOST_ANSWER, RANDOM_MOMENT):
+            return
+        run.counts["lives that ended before their kill"] += 1
+        nth = max(1, nth // 4)
+
+
+def _short_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
+    """A few steps on each table; one takes the JVM with it."""
+    for number, (table, some) in enumerate(zip(tables, SHORT, strict=True)):
+        steps = rng.sample(some, len(some))
+        for place, step in enumerate(steps):
+            last = number == 0 and place == len(steps) - 1
+            _die(table, step, 1, rng, run, Whom.BOTH if last else Whom.JOB)
+
+
+def _variant_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
+    for step, nth in SHORTEST[run.variant]:
+        tables[0].die(step, nth, rng)
+
+
+def kill(run: Run, stage: Stage) -> None:
+    """On a stage that may have seen others."""
+    places = [stage.local(run.folder / "local"), *([] if run.variant else [stage.s3()])]
+    tables = [_Table(run, stage, place, run.folder / f"table-{number}") for number, place in enumerate(places)]
+    mixed = run.budget.rounds is None
+    one_round = _variant_round if run.variant else _long_round if mixed else _short_round
+    before = stage.jvms
+    for _, rng in run.rounds():
+        one_round(tables, rng, run)
+        for table in tables:
+            table.live_on()
+            table.compare()
+        run.counts["JVMs"] = stage.jvms - before
+    if not run.variant and run.counts["rounds"] >= (ROUNDS_FOR_ALL if mixed else 1):
+        _check_shown(run, [*STEPS, RANDOM_MOMENT] if mixed else [s for some in SHORT for s in some if s in STEPS])
+
+
+def _check_shown(run: Run, steps: Sequence[str]) -> None:
+    """Raises Failed: what killed nobody has shown nothing."""
+    idle = [step for step in steps if not run.counts[f"kills {step}"]]
+    if not run.counts["answers of commits lost"]:
+        idle.append(LOST_ANSWER)
+    if idle:
+        raise Failed(
+            f"nothing is shown of these steps, as nobody died of them: {', '.join(idle)}", [f"seed {run.seed}"]
+        )
 
 
 @dataclass(frozen=True)
@@ -236,29 +236,10 @@ class Kill:
     variants = VARIANTS
 
     def run(self, run: Run) -> None:
-        """Rounds on local files and on S3 in turn; one round alone is on local files. With a limit of rounds the JVM
-        dies once in each, else as often as a machine's."""
-        with ExitStack() as stack:
-            lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.kill_job"]))
-            mixed = run.budget.rounds is None
-            tables: list[_Table] = []
-            for number, rng in run.rounds():
-                turn = number % 2
-                if turn == len(tables):
-                    if turn == 0:
-                        (run.folder / "local").mkdir()
-                        place: Place = LocalPlace(run.folder / "local")
-                    else:
-                        aws = stack.enter_context(local_aws())
-                        stack.enter_context(patch.dict(os.environ, aws.environment()))
-                        place = S3Place(aws, "kill")
-                    folder = run.folder / f"table-{turn}"
-                    folder.mkdir()
-                    tables.append(_Table(run, place, folder, lives, mixed=mixed))
-                    stack.callback(tables[-1].close)
-                tables[turn].round(rng)
-                if mixed and len(tables) > 1:
-                    tables[turn].close()  # two JVMs at once would only take memory
+        """One table on local files and one on S3. Without a limit of rounds each step has its turn in each; with one
+        a few have, and the JVM dies once."""
+        with stage(run.folder / "stage") as common:
+            kill(run, common)
 
 
 CAMPAIGN = Kill()

@@ -21,12 +21,13 @@ from tests.spark.lake import session_settings
 START_TIMEOUT_SECS = 120.0
 TRAP = "BLIZZARD_PROOF_TRAP"
 """Names the file that asks Spark's Python workers to kill somebody in the midst of writing a data file."""
+DAEMON = {"spark.python.daemon.module": "tests.proof.kill_daemon"}
+"""What lets the workers of a JVM fall into it."""
 
 
 def _settings(folder: Path, s3_endpoint: str | None) -> dict[str, str]:
     """Of a session whose workers fall into traps."""
-    own = {"spark.app.name": "blizzard", "spark.python.daemon.module": "tests.proof.kill_daemon"}
-    return {**session_settings(folder / "warehouse", s3_endpoint=s3_endpoint), **own}
+    return {**session_settings(folder / "warehouse", s3_endpoint=s3_endpoint), "spark.app.name": "blizzard", **DAEMON}
 
 
 class Jvm:
@@ -40,10 +41,11 @@ class Jvm:
         environment: Mapping[str, str] | None = None,
         s3_endpoint: str | None = None,
         more: Mapping[str, str] | None = None,
+        trap: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._log = (folder / "jvm.log").open("a")
-        self.trap = folder / "trap"
+        self.trap = trap or folder / "trap"
         with tempfile.TemporaryDirectory() as place:
             told = Path(place) / "connection"
             self._process = subprocess.Popen(

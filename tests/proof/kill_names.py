@@ -1,5 +1,8 @@
 """What the kill campaign can do, in words; the parts of the product that it means are known to its lives alone."""
 
+from tests.proof.campaign import Fault
+
+BETWEEN_CALLS = "between two calls of storage"
 STEPS = (
     "before the read",
     "in the write of a data file",
@@ -14,14 +17,26 @@ STEPS = (
     "after the trim",
     "in recovery",
     "in the sweep",
-    "between two calls of storage",
+    BETWEEN_CALLS,
 )
 LOST_ANSWER = "when the answer of a commit is lost"
 """It does not die: it is told that nobody knows, though the commit has landed."""
 RANDOM_MOMENT = "at a random moment"
 """Nothing in the life knows of it: the campaign kills."""
+
+WITHOUT_TXN = "rows are committed without their Txn"
+WITHOUT_A_LOOK = "a commit is tried again without a look at what became of it"
+OLDER_STATE = "an older state is taken for the current one"
+DOUBLED = r"\bdoubled +[1-9]"
+"""As the verdict has it."""
 VARIANTS = {
-    "rows are committed without their Txn": "a kill between rows and Txn leaves rows that the next job adds again",
-    "a commit is tried again without a look at what became of it": "a lost answer doubles the batch",
-    "an older state is taken for the current one": "a kill between commit and copy doubles the batch",
+    WITHOUT_TXN: Fault("a kill between rows and Txn leaves rows that the next job adds again", DOUBLED),
+    WITHOUT_A_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
+    OLDER_STATE: Fault("a kill between commit and copy doubles the batch", DOUBLED),
 }
+SHORTEST = {
+    WITHOUT_TXN: (("before the commit", 2),),
+    WITHOUT_A_LOOK: ((LOST_ANSWER, 1),),
+    OLDER_STATE: (("", 1), ("before the copy", 1)),
+}
+"""For each variant the steps that show it, and at which time each is reached; the empty one is a life that lives."""

@@ -4,8 +4,9 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from deltalake import DeltaTable
 
@@ -23,14 +24,27 @@ COLUMNS = ["id", "n"]
 
 
 class Place(Protocol):
-    """`name` says what it is, in a word; `endpoint` is that of S3's stand-in."""
+    """`name` says what it is, in a word."""
 
     name: str
-    table_uri: str
-    environment: Mapping[str, str]
-    options: Mapping[str, str]
-    """For deltalake."""
-    endpoint: str | None
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """For `place_of`."""
+        ...
+
+    @property
+    def table_uri(self) -> str: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Of a process that works there."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """For deltalake."""
+        ...
 
     def uri(self, source: str) -> str: ...
 
@@ -49,7 +63,10 @@ class LocalPlace:
     name: str = "local files"
     environment: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    endpoint: str | None = None
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        return {"folder": str(self.folder)}
 
     @property
     def table_uri(self) -> str:
@@ -76,34 +93,63 @@ class LocalPlace:
         return ((file.relative_to(root).as_posix(), file.read_bytes()) for file in root.rglob("*.gz"))
 
 
+@dataclass
 class S3Place:
-    name = "S3"
+    aws: LocalAws
+    bucket: str
+    name: str = "S3"
 
-    def __init__(self, aws: LocalAws, bucket: str) -> None:
-        self._client, self._bucket = aws.client("s3"), bucket
-        self._client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
-        self.environment = aws.environment()
-        self.options = {**aws.environment(), "AWS_ALLOW_HTTP": "true"}
-        self.endpoint: str | None = aws.endpoint
-        self.table_uri = f"s3://{bucket}/table"
+    @classmethod
+    def made(cls, aws: LocalAws, bucket: str) -> Self:
+        """With its bucket."""
+        place = cls(aws, bucket)
+        place._client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+        return place
+
+    @cached_property
+    def _client(self) -> Any:
+        return self.aws.client("s3")
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        return {"endpoint": self.aws.endpoint, "bucket": self.bucket}
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self.aws.environment()
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return {**self.environment, "AWS_ALLOW_HTTP": "true"}
+
+    @property
+    def table_uri(self) -> str:
+        return f"s3://{self.bucket}/table"
 
     def uri(self, source: str) -> str:
-        return f"s3://{self._bucket}/{source}/"
+        return f"s3://{self.bucket}/{source}/"
 
     def landing(self, source: str) -> ObjectStore:
-        return S3Store(self._bucket, f"{source}/", S3Settings.from_environment(self.environment))
+        return S3Store(self.bucket, f"{source}/", S3Settings.from_environment(self.environment))
 
     def table(self) -> ObjectStore:
-        return S3Store(self._bucket, "table/", S3Settings.from_environment(self.environment))
+        return S3Store(self.bucket, "table/", S3Settings.from_environment(self.environment))
 
     def put(self, source: str, path: str, body: bytes) -> None:
-        self._client.put_object(Bucket=self._bucket, Key=f"{source}/{path}", Body=body)
+        self._client.put_object(Bucket=self.bucket, Key=f"{source}/{path}", Body=body)
 
     def objects(self, source: str) -> Iterator[tuple[str, bytes]]:
-        for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=f"{source}/"):
+        for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=f"{source}/"):
             for found in page.get("Contents", []):
-                body = self._client.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read()
+                body = self._client.get_object(Bucket=self.bucket, Key=found["Key"])["Body"].read()
                 yield found["Key"].removeprefix(f"{source}/"), body
+
+
+def place_of(told: Mapping[str, str]) -> Place:
+    """In another process, whose environment names S3's stand-in."""
+    if "folder" in told:
+        return LocalPlace(Path(told["folder"]))
+    return S3Place(LocalAws(told["endpoint"], pid=0), told["bucket"])
 
 
 def write_config(

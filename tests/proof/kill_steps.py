@@ -194,7 +194,7 @@ def when_the_answer_of_a_commit_is_lost(fate: Fate) -> None:
 
 
 Step = Callable[[Fate], None]
-_STEPS = {
+STEPS = {
     step.__name__.replace("_", " "): step
     for step in (
         before_the_read,
@@ -219,4 +219,4 @@ _STEPS = {
 def prepare(step: str, fate: Fate) -> None:
     """Nothing, for a life that lives on or that somebody else kills."""
     if step and step != RANDOM_MOMENT:
-        _STEPS[step](fate)
+        STEPS[step](fate)

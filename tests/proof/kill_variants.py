@@ -13,6 +13,7 @@ from spark_job.data_files import DataFile
 from spark_job.ports import Table
 from spark_job.recovery import Recovered
 from spark_job.table import DeltaSourceTable
+from tests.proof.kill_names import OLDER_STATE, WITHOUT_A_LOOK, WITHOUT_TXN
 
 
 def rows_without_txn() -> None:
@@ -84,7 +85,7 @@ def _begun(transaction: Any) -> Transaction:
 
 
 VARIANTS: Mapping[str, Callable[[], None]] = {
-    "rows are committed without their Txn": rows_without_txn,
-    "a commit is tried again without a look at what became of it": retry_without_a_look,
-    "an older state is taken for the current one": older_state_as_current,
+    WITHOUT_TXN: rows_without_txn,
+    WITHOUT_A_LOOK: retry_without_a_look,
+    OLDER_STATE: older_state_as_current,
 }

@@ -10,17 +10,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from blizzard.checkpoint import Checkpoint
-from blizzard.errors import BlizzardError
+from blizzard.checkpoint import Checkpoint, encode
+from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.identity import Identity
+from blizzard.storage.base import ObjectStore
 from infra.local.verdict import Verdict
-from spark_job import recovery
+from spark_job import ingest, recovery
+from spark_job.ports import Table
 from spark_job.table import DeltaSourceTable
-from tests.proof.campaign import Failed, Run
+from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.engine import session
 from tests.proof.log_life_events import EVENTS, Event
 from tests.proof.log_life_table import BATCH, Life
@@ -42,14 +45,33 @@ def missing_txn_as_fresh_start() -> AbstractContextManager[object]:
     return patch.object(DeltaSourceTable, "holds_rows", lambda table: False)
 
 
-VARIANTS: Mapping[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
+def commit_before_refusal() -> AbstractContextManager[object]:
+    def committing(table: Table, store: ObjectStore, identity: Identity, **named: Any) -> recovery.Recovered:
+        try:
+            return recovery.recover(table, store, identity, **named)
+        except RecoveryError:
+            begun = Checkpoint(pipeline=identity.pipeline, source=identity.source, sequence=0)
+            table.append(None, sequence=0, user_metadata=encode(begun))
+            raise
+
+    return patch.object(ingest, "recover", committing)
+
+
+VARIANTS: Mapping[str, tuple[Fault, Callable[[], AbstractContextManager[object]]]] = {
     "an older state is taken for the current one": (
-        "what the log's clean-up took with it is ingested again",
+        Fault("what the log's clean-up took with it is ingested again", r"\bdoubled +[1-9]"),
         older_state_as_current,
     ),
     "a missing Txn is taken for a fresh start": (
-        "a table that lost its log, or a wrong name, is not refused",
+        Fault("a table that lost its log, or a wrong name, is not refused", r"': not refused$"),
         missing_txn_as_fresh_start,
+    ),
+    "a job commits its Txn before it is refused": (
+        Fault(
+            "no row is added, but a version; the next job would take it for a start of its own",
+            r"': refused, and something was committed: version",
+        ),
+        commit_before_refusal,
     ),
 }
 
@@ -59,7 +81,7 @@ class LogLife:
 
     name = "log-life"
     about = "Delta's checkpoints and clean-up; the table restored, copied, renamed, made again; wrong names"
-    variants: Mapping[str, str] = {variant: shows for variant, (shows, _) in VARIANTS.items()}
+    variants: Mapping[str, Fault] = {variant: fault for variant, (fault, _) in VARIANTS.items()}
 
     def __init__(self, events: Sequence[Event] = EVENTS) -> None:
         self._events = events
@@ -105,9 +127,12 @@ class _Round:
             life.arrive(rng)
         self._goes_on()
         self._run.counts[self._event.name] += 1
+        for form in life.cleaned_behind:
+            self._run.counts[f"clean-ups behind {form}"] += 1
+        life.cleaned_behind.clear()
 
     def _is_refused(self) -> None:
-        before = self._life.rows_unsorted()
+        versions, copies = self._life.committed()
         try:
             run(self._event.job(self._life), late=True)
         except BlizzardError as error:
@@ -115,8 +140,11 @@ class _Round:
                 self._fail(f"refused, but with another reason: {error}")
         else:
             self._fail("not refused")
-        if len(self._life.rows_unsorted()) != len(before):
-            self._fail("refused, and the table changed")
+        versions_now, copies_now = self._life.committed()
+        if versions_now != versions:
+            self._fail(f"refused, and something was committed: versions {versions[-3:]} became {versions_now[-3:]}")
+        if copies_now != copies:
+            self._fail(f"refused, and a state was published: {sorted(copies_now.items() ^ copies.items())}")
         self._run.counts["refused with the reason"] += 1
 
     def _goes_on(self) -> None:

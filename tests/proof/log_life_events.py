@@ -1,17 +1,13 @@
 """What happens to a table's log and files, and to those who ingest into it."""
 
-import os
 import random
-import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_job.job import SourceJob
+from tests.proof import log_life_checkpoints as checkpoints
 from tests.proof.log_life_table import Life
-
-LONG_AGO_SECS = 40 * 86_400
-"""Longer than Delta keeps its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,122 +22,6 @@ class Event:
     @property
     def name(self) -> str:
         return self.do.__name__.replace("_", " ")
-
-
-def forms(life: Life, pattern: str) -> Sequence[str]:
-    """Names in the log that fit."""
-    return [file.name for file in life.log_folder.iterdir() if re.fullmatch(pattern, file.name)]
-
-
-# --- Checkpoints in each form -----------------------------------------------------------------------------------------
-
-
-def the_log_has_a_checkpoint_in_one_file(life: Life, rng: random.Random) -> None:
-    life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
-    life.insert_foreign_row()
-    life.make_checkpoint()
-    assert forms(life, rf"{life.versions()[-1]:020d}\.checkpoint\.parquet")
-
-
-def the_log_has_a_checkpoint_in_parts(life: Life, rng: random.Random) -> None:
-    life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
-    life.insert_foreign_row()
-    with life.conf(spark__databricks__delta__checkpoint__partSize="1"):
-        life.make_checkpoint()
-    found = forms(life, rf"{life.versions()[-1]:020d}\.checkpoint\..*")
-    assert len(found) > 1, found
-    assert all(re.search(r"\.\d{10}\.\d{10}\.parquet$", name) for name in found), found
-
-
-def _v2(life: Life, top_level: str) -> None:
-    life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')")
-    life.insert_foreign_row()
-    sizes = {"spark__databricks__delta__checkpoint__partSize": "2"}
-    with life.conf(spark__databricks__delta__checkpointV2__topLevelFileFormat=top_level, **sizes):
-        life.make_checkpoint()
-    assert forms(life, rf"{life.versions()[-1]:020d}\.checkpoint\.[0-9a-f-]+\.{top_level}")
-    assert [*(life.log_folder / "_sidecars").glob("*.parquet")]
-
-
-def the_log_has_a_v2_checkpoint_with_json_on_top(life: Life, rng: random.Random) -> None:
-    _v2(life, "json")
-
-
-def the_log_has_a_v2_checkpoint_with_parquet_on_top(life: Life, rng: random.Random) -> None:
-    _v2(life, "parquet")
-
-
-# --- Clean-up, and what is lost beside it -----------------------------------------------------------------------------
-
-
-def the_log_is_cleaned_up(life: Life, rng: random.Random) -> None:
-    """As Delta does it after 30 days: the Txn is in a checkpoint only, and no commit has the job's state any more."""
-    form = rng.choice(
-        [
-            the_log_has_a_checkpoint_in_one_file,
-            the_log_has_a_checkpoint_in_parts,
-            the_log_has_a_v2_checkpoint_with_json_on_top,
-            the_log_has_a_v2_checkpoint_with_parquet_on_top,
-        ]
-    )
-    form(life, rng)
-    newest = life.versions()[-1]
-    for file in life.log_folder.iterdir():
-        version = file.name.lstrip(".")[:20]
-        if version.isdigit() and int(version) < newest and file.is_file():
-            then = file.stat().st_mtime - LONG_AGO_SECS
-            os.utime(file, (then, then))
-    life.forget_in_memory()
-    log = life.delta_log()
-    none = life.java.scala.Option.empty()
-    log.doLogCleanup(log.update(False, none, none), none)
-    for crc in life.log_folder.glob("*.crc"):
-        if rng.random() < 0.5:
-            crc.unlink()
-    assert min(life.versions()) > newest - 2, life.versions()
-
-
-def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -> None:
-    the_log_is_cleaned_up(life, rng)
-    life.copy.unlink(missing_ok=True)
-
-
-def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) -> None:
-    old = life.copy.read_text() if life.copy.exists() else ""
-    life.arrive(rng)
-    life.begin(9)
-    the_log_is_cleaned_up(life, rng)
-    life.copy.write_text(old)
-
-
-def the_copy_is_lost(life: Life, rng: random.Random) -> None:
-    life.copy.unlink(missing_ok=True)
-
-
-def the_copy_is_torn(life: Life, rng: random.Random) -> None:
-    text = life.copy.read_text() if life.copy.exists() else "{}"
-    life.copy.write_text(text[: rng.randrange(len(text))])
-
-
-def the_pointer_to_the_last_checkpoint_is_lost(life: Life, rng: random.Random) -> None:
-    (life.log_folder / "_last_checkpoint").unlink(missing_ok=True)
-    life.forget_in_memory()
-
-
-def the_pointer_to_the_last_checkpoint_is_torn(life: Life, rng: random.Random) -> None:
-    if not (life.log_folder / "_last_checkpoint").exists():
-        the_log_has_a_checkpoint_in_one_file(life, rng)
-    pointer = life.log_folder / "_last_checkpoint"
-    body = pointer.read_bytes()
-    pointer.write_bytes(body[: rng.randrange(len(body))])
-    (life.log_folder / "._last_checkpoint.crc").unlink(missing_ok=True)
-    life.forget_in_memory()
-
-
-def the_checksums_of_the_versions_are_lost(life: Life, rng: random.Random) -> None:
-    for crc in life.log_folder.glob("*.crc"):
-        crc.unlink()
-    life.forget_in_memory()
 
 
 # --- What somebody sets -----------------------------------------------------------------------------------------------
@@ -276,18 +156,18 @@ NO_TXN = "holds rows of source events:landing but no Txn"
 OTHER_NAME = r"the same files under another name.*events:landing"
 
 EVENTS = [
-    Event(the_log_has_a_checkpoint_in_one_file),
-    Event(the_log_has_a_checkpoint_in_parts),
-    Event(the_log_has_a_v2_checkpoint_with_json_on_top),
-    Event(the_log_has_a_v2_checkpoint_with_parquet_on_top),
-    Event(the_log_is_cleaned_up),
-    Event(the_log_is_cleaned_up_and_the_copy_is_lost),
-    Event(the_log_is_cleaned_up_and_the_copy_is_old),
-    Event(the_copy_is_lost),
-    Event(the_copy_is_torn),
-    Event(the_pointer_to_the_last_checkpoint_is_lost),
-    Event(the_pointer_to_the_last_checkpoint_is_torn),
-    Event(the_checksums_of_the_versions_are_lost),
+    Event(checkpoints.the_log_has_a_checkpoint_in_one_file),
+    Event(checkpoints.the_log_has_a_checkpoint_in_parts),
+    Event(checkpoints.the_log_has_a_v2_checkpoint_with_json_on_top),
+    Event(checkpoints.the_log_has_a_v2_checkpoint_with_parquet_on_top),
+    Event(checkpoints.the_log_is_cleaned_up),
+    Event(checkpoints.the_log_is_cleaned_up_and_the_copy_is_lost),
+    Event(checkpoints.the_log_is_cleaned_up_and_the_copy_is_old),
+    Event(checkpoints.the_copy_is_lost),
+    Event(checkpoints.the_copy_is_torn),
+    Event(checkpoints.the_pointer_to_the_last_checkpoint_is_lost),
+    Event(checkpoints.the_pointer_to_the_last_checkpoint_is_torn),
+    Event(checkpoints.the_checksums_of_the_versions_are_lost),
     Event(somebody_lets_delta_forget_txns, r"setTransactionRetentionDuration.*UNSET TBLPROPERTIES", keep_txns),
     Event(the_table_is_dropped),
     Event(the_table_is_dropped_but_not_what_blizzard_put_beside_it),

@@ -33,6 +33,10 @@ class Life(Lake):
     backup: "tuple[Path, set[Record]] | None" = None
     aside: str = ""
     """The place of the table that a copy was made of."""
+    cleanups: int | None = None
+    """The last clean-up's number, which decides its form; None: there was none."""
+    cleaned_behind: list[str] = field(default_factory=list)
+    """The checkpoints behind which the log was cleaned up."""
     _files: int = 0
     _records: int = 0
     _foreign: int = 0
@@ -134,6 +138,11 @@ class Life(Lake):
         """Of this source, in the table."""
         rows = (row.get("_source") for row in self.rows_unsorted())
         return {(row["file"], row["row"]) for row in rows if row and row["source"] == "events:landing"}
+
+    def committed(self) -> tuple[list[int], dict[str, bytes]]:
+        """What a job that is refused leaves as it was: the log's versions, and the copy of each source's state."""
+        copies = (self.table / "_blizzard").glob("*_checkpoint.json")
+        return self.versions(), {file.name: file.read_bytes() for file in copies}
 
     def rows_unsorted(self) -> list[dict[str, Any]]:
         """Read from the data files: deltalake knows which there are, but leaves a table with V2 checkpoints alone."""

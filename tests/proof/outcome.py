@@ -10,7 +10,9 @@ from typing import Any
 class End(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
-    """It found something that is lost, doubled or silent."""
+    """It found something that is lost, doubled or silent; of a variant, what is broken there."""
+    OTHERWISE = "failed for another reason"
+    """Of a variant: what it found is not what is broken there."""
     BROKE = "broke"
     """The campaign itself came to no end: an error that is no finding."""
     INTERRUPTED = "interrupted"
@@ -45,7 +47,8 @@ class Outcome:
     def repeat(self) -> str:
         """The command that does the same again."""
         words = [self.campaign, "--minutes", f"{self.minutes:.4g}", "--seed", f"{self.seed}"]
-        return shlex.join(["python", "-m", "tests.proof", *words, *(["--variants"] if self.variant else [])])
+        words += ["--variant", self.variant] if self.variant else []
+        return shlex.join(["python", "-m", "tests.proof", *words])
 
     @property
     def counted(self) -> str:

@@ -4,19 +4,25 @@ import os
 import time
 from collections.abc import Mapping
 
-from tests.proof.campaign import Failed, Run
+from tests.proof.campaign import Failed, Fault, Run
 
 
 class Rigged:
     name = "rigged"
     about = "ends as its variant says"
-    variants: Mapping[str, str] = {"fails": "a row is missing", "passes": "nothing", "breaks": "an error", "dies": ""}
+    variants: Mapping[str, Fault] = {
+        "fails": Fault("a row is missing", "a row is missing"),
+        "otherwise": Fault("a row is doubled", "a row is doubled"),
+        "passes": Fault("nothing", "nothing"),
+        "breaks": Fault("an error", "no finding"),
+        "dies": Fault("no last word", "last word"),
+    }
 
     def run(self, run: Run) -> None:
         for number, rng in run.rounds():
             run.counts["numbers"] += rng.randrange(10)
             run.say(f"round {number}")
-            if run.variant == "fails":
+            if run.variant in ("fails", "otherwise"):
                 raise Failed("a row is missing", ["somebody came", "and took it"])
             if run.variant == "breaks":
                 raise ZeroDivisionError("no finding")

@@ -2,28 +2,37 @@
 writes it anew."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
+from tests.proof.campaign import Fault
 from tests.proof.campaigns import MODULES, known, load
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "proof.md"
-HEADER = "| what is broken on purpose | is found by | there it shows as |\n|---|---|---|\n"
+HEADER = "| what is broken on purpose | is found by | in `make test` | there it shows as |\n|---|---|---|---|\n"
 
 
-def variants() -> dict[str, dict[str, str]]:
-    """Each variant with the campaigns that have to find it, and how it shows there."""
-    found: dict[str, dict[str, str]] = {}
+def variants() -> dict[str, dict[str, Fault]]:
+    """Each variant with the campaigns that have to find it."""
+    found: dict[str, dict[str, Fault]] = {}
     for name in known():
-        for variant, shows in load(MODULES[name]).variants.items():
-            found.setdefault(variant, {})[name] = shows
+        for variant, fault in load(MODULES[name]).variants.items():
+            found.setdefault(variant, {})[name] = fault
     return found
 
 
+def long_only() -> dict[str, frozenset[str]]:
+    """By campaign, the variants for which a short form is too short."""
+    modules = {name: import_module(MODULES[name]) for name in known()}
+    return {name: getattr(module, "LONG_ONLY", frozenset()) for name, module in modules.items()}
+
+
 def as_markdown() -> str:
+    long = long_only()
     rows = (
-        f"| {variant} | `{campaign}` | {shows} |\n"
+        f"| {variant} | `{campaign}` | {'long form' if variant in long[campaign] else 'yes'} | {fault.shows} |\n"
         for variant, campaigns in variants().items()
-        for campaign, shows in campaigns.items()
+        for campaign, fault in campaigns.items()
     )
     return HEADER + "".join(rows)
 

@@ -26,7 +26,9 @@ def test_each_campaign_has_its_name_a_line_about_it_and_variants() -> None:
         assert campaign.name == name
         assert "\n" not in campaign.about
         assert len(campaign.variants) >= 2
-        assert all(campaign.variants.values())
+        for fault in campaign.variants.values():
+            assert fault.shows
+            assert not any(map(fault.finds, ("", "a job ended with 70", "not read after 120 s")))
 
 
 @pytest.mark.usefixtures("rigged")
@@ -52,6 +54,7 @@ def test_variants_that_are_not_found_or_end_otherwise_are_a_failure(capsys: pyte
     rows = [line.strip("| ").split(" | ") for line in said.splitlines() if " | rigged | " in line]
     assert {variant: end for variant, _, end, *_ in rows} == {
         "fails": "found",
+        "otherwise": "failed for another reason",
         "passes": "NOT FOUND",
         "breaks": "broke",
         "dies": "broke",
@@ -59,14 +62,21 @@ def test_variants_that_are_not_found_or_end_otherwise_are_a_failure(capsys: pyte
     assert "ZeroDivisionError: no finding" in said
     assert "its last words" in said
     assert "python -m tests.proof rigged --minutes" in said
+    assert "--seed 5 --variant passes`" in said
+
+
+@pytest.mark.usefixtures("rigged")
+def test_a_variant_can_be_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--variant", "fails", "--minutes", "0.001"]) == 0
+    assert "| fails | rigged | found |" in capsys.readouterr().out
+    assert command.main(["--variant", "otherwise", "--minutes", "0.001"]) == 1
 
 
 @pytest.mark.usefixtures("rigged")
 def test_a_failure_says_how_to_get_there_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_variants", lambda name, wanted: ["fails"])
-    assert command.main(["rigged", "--variants", "--minutes", "0.001"]) == 0
+    monkeypatch.setattr(command, "_variants", lambda name, options: ["fails"])
     monkeypatch.setattr("tests.proof.outcome.Outcome.good", property(lambda self: False))
     assert command.main(["rigged", "--minutes", "0.001", "--seed", "7"]) == 1
     said = capsys.readouterr().out
@@ -79,6 +89,7 @@ def test_a_failure_says_how_to_get_there_again(
     [
         (["nonsense"], "no campaign nonsense: expected some of small-worlds"),
         (["--minutes", "0"], "expected a number above 0"),
+        (["kill", "--variant", "nonsense"], "expected one of docs/proof.md that these campaigns find"),
         (["--minutes", "nan"], "expected a number above 0"),
         (["--report", "nowhere/at/all.md"], "expected a file in a folder that is there"),
     ],

@@ -2,13 +2,14 @@
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tests.proof.campaigns import known, load
+from tests.proof.campaigns import MODULES, known, load
 from tests.proof.every_way import CAMPAIGN as SMALL_WORLDS
-from tests.proof.table import DOCUMENT, HEADER, replaced, variants
+from tests.proof.table import DOCUMENT, HEADER, long_only, replaced
 from tests.proof.variants import VARIANTS
 
 TEXT = DOCUMENT.read_text()
@@ -16,11 +17,19 @@ TEXT = DOCUMENT.read_text()
 
 def test_the_table_of_variants_is_that_of_the_campaigns() -> None:
     assert replaced(TEXT) == TEXT, "`python -m tests.proof.table` writes it anew"
-    assert len(variants()) >= 2 * len(known()) - 2
+
+
+def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() -> None:
+    modules = [import_module(f"tests.proof.{file.stem}") for file in Path(__file__).parent.glob("test_*.py")]
+    tried = {name: frozenset[str]() for name in known()}
+    for module in modules:
+        for name, some in getattr(module, "TRIED", {}).items():
+            tried[name] |= some
+    assert {name: {*load(MODULES[name]).variants} - long_only()[name] for name in known()} == tried
 
 
 def test_the_table_is_replaced_and_nothing_else() -> None:
-    rows = HEADER + "| old | `kill` | here |\n"
+    rows = HEADER + "| old | `kill` | yes | here |\n"
     assert replaced(f"before\n{rows}\nafter\n") == replaced(f"before\n{HEADER}\nafter\n")
     assert replaced(f"before\n{rows}\nafter\n").startswith("before\n")
     assert replaced(f"before\n{rows}\nafter\n").endswith("|\n\nafter\n")

@@ -5,7 +5,7 @@ import io
 import itertools
 import tracemalloc
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from blizzard.dead_letters import Stage
 from spark_job.decode import (
     CHUNK_BYTES,
+    SMALL_BYTES,
     Block,
     FileFault,
     Limits,
@@ -188,6 +189,66 @@ def test_what_is_not_of_its_codec_is_refused_in_decompression(stored: bytes, cod
     with pytest.raises(FileFault, match=f"not valid {codec}|truncated {codec}: .* or other bytes follow it") as caught:
         lines_of(stored, codec)
     assert caught.value.stage is Stage.DECOMPRESS
+
+
+class InParts:
+    """A reader that gives a few bytes at a time, as a connection may."""
+
+    def __init__(self, stored: bytes, most: int) -> None:
+        self._body = io.BytesIO(stored)
+        self._most = most
+        self.reads = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        self.reads += 1
+        return self._body.read(min(size, self._most) if size >= 0 else self._most)
+
+
+def content_or_fault(stored: bytes, size: int | None, most: int = 1 << 30) -> bytes | tuple[Stage, str]:
+    try:
+        read = decompressed(InParts(stored, most), "gzip", size=size)
+        return b"".join(iter(lambda: read(CHUNK_BYTES), b""))
+    except FileFault as fault:
+        return fault.stage, fault.reason
+
+
+def member(text: bytes) -> bytes:
+    return gzip.compress(text, mtime=0)
+
+
+damage = st.one_of(
+    st.just(lambda stored: stored),
+    st.integers(0, 80).map(lambda cut: lambda stored: stored[: max(0, len(stored) - cut)]),
+    st.binary(max_size=20).map(lambda more: lambda stored: stored + more),
+    st.tuples(st.integers(0, 300), st.integers(1, 255)).map(
+        lambda at: lambda stored: bytes(b ^ at[1] if n == at[0] else b for n, b in enumerate(stored))
+    ),
+)
+
+
+@given(st.lists(st.binary(max_size=200), max_size=3), damage, st.integers(-3, 3), st.integers(1, 400))
+@example([b"a\n" * 10], lambda stored: stored, 0, 400)
+@example([b"a", b"b"], lambda stored: stored, 0, 7)
+@example([b"a"], lambda stored: stored + bytes(9), 0, 7)
+def test_a_small_object_has_the_content_or_the_fault_of_a_stream(
+    texts: list[bytes], harm: Callable[[bytes], bytes], lie: int, most: int
+) -> None:
+    """Whatever its size is said to be, and in whatever parts it comes."""
+    stored = harm(b"".join(map(member, texts)))
+    assert content_or_fault(stored, max(0, len(stored) + lie), most) == content_or_fault(stored, None)
+
+
+def test_a_small_object_of_much_content_is_read_as_a_stream() -> None:
+    stored = member(bytes(3 * CHUNK_BYTES))
+    assert len(stored) < SMALL_BYTES
+    read = decompressed(InParts(stored, 1 << 30), "gzip", size=len(stored))
+    assert [len(read(CHUNK_BYTES)) for _ in range(4)] == [CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 0]
+
+
+def test_a_small_object_is_read_at_once() -> None:
+    reader = InParts(member(b"a\nb\n"), 1 << 30)
+    assert decompressed(reader, "gzip", size=len(member(b"a\nb\n")))(CHUNK_BYTES) == b"a\nb\n"
+    assert reader.reads == 1
 
 
 def test_an_error_of_storage_is_not_taken_for_a_broken_file() -> None:

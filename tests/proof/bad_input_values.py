@@ -1,0 +1,360 @@
+"""What a line of JSON becomes as a row, by what docs/formats.md says of values and by no code of the product."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from enum import Enum
+from typing import Any, NamedTuple
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+SCHEMA = StructType(
+    [
+        StructField("id", StringType(), False),
+        StructField("n", LongType()),
+        StructField("kind", StringType()),
+        StructField("amount", DecimalType(38, 10)),
+        StructField("ratio", DoubleType()),
+        StructField("flag", BooleanType()),
+        StructField("day", DateType()),
+        StructField("at", TimestampType()),
+        StructField("tags", ArrayType(StringType())),
+        StructField("attributes", MapType(StringType(), StringType())),
+        StructField("place", StructType([StructField("name", StringType()), StructField("x", LongType())])),
+    ]
+)
+PARTITION = "kind"
+DDL = ", ".join(f"{f.name} {f.dataType.simpleString()}{'' if f.nullable else ' NOT NULL'}" for f in SCHEMA)
+
+_SHORT_LINE = 900
+"""Below it no limit of a parser can be met: 1,000 levels, or a number of 1,000 digits."""
+_WHOLE = re.compile(r"-?[0-9]+")
+_PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,28}(\.[0-9]{1,10})?")
+_LARGE_EXPONENT = re.compile(r"[eE][-+]?0*[1-9][0-9]{4}")
+_DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})([T ].*)?)?)?", re.ASCII)
+_MOMENT = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
+)
+_USUAL_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-](0\d|1[0-7]):[0-5]\d)?", re.ASCII)
+_HAS_YEAR = re.compile(r"\s*[-+]?\d{4}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+_NOT_FINITE = {"NaN": math.nan} | {
+    f"{sign}{word}": float(f"{sign}inf") for sign in ("", "+", "-") for word in ("INF", "Infinity") if sign + word != "INF"
+}
+
+
+class Number(str):
+    """As it is written. NaN and Infinity are numbers, too."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object, also with a key that is there twice."""
+
+
+class Expected(NamedTuple):
+    """`fits`: whether the value can be a row's; None: it may. `holds`: whether a row's value is what it must become."""
+
+    fits: bool | None
+    holds: Callable[[Any], bool]
+
+
+class Fate(Enum):
+    ROW = "a row"
+    DEAD = "a dead letter"
+    EITHER = "a row or a dead letter"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`is_object`: whether the line is one JSON object that UTF-8 can hold; `values`: what was given for each column."""
+
+    fate: Fate
+    is_object: bool
+    values: Mapping[str, Sequence[Any]]
+
+    def differs(self, row: Mapping[str, Any]) -> str:
+        """What is wrong with a row that this record became; empty: nothing."""
+        if self.fate is Fate.DEAD and not self.values:
+            return "it is a row, and cannot be one"
+        for field in SCHEMA:
+            given, found = self.values.get(field.name, ()), row[field.name]
+            expected = _column(field, given)
+            if found is None and given and given[-1] is not None and not expected.holds(None):
+                return f"{field.name} is null in its row, and {given[-1]!a:.100} in the record"
+            if expected.fits is False:
+                return f"{field.name} does not fit, as {list(given)!a:.100}, and is {found!a:.100} in a row"
+            if not expected.holds(found):
+                return f"{field.name} became {found!a:.100}, and is {given[-1:]!a:.100} in the record"
+        return ""
+
+
+def record_of(line: bytes) -> Record:
+    try:
+        value = _read(line.decode())
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        return Record(Fate.DEAD, True, {})
+    except ValueError:
+        return Record(Fate.DEAD, False, {})
+    if not isinstance(value, Pairs):
+        return Record(Fate.DEAD, False, {})
+    values = _by_name(value)
+    fits = [_column(field, values.get(field.name, ())).fits for field in SCHEMA]
+    if False in fits:
+        return Record(Fate.DEAD, True, values)
+    sure = None not in fits and len(values) == len(value) and len(line) < _SHORT_LINE
+    return Record(Fate.ROW if sure else Fate.EITHER, True, values)
+
+
+def _read(text: str) -> Any:
+    return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=Pairs)
+
+
+def _by_name(pairs: Pairs) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+# --- One value ---
+
+
+def _is_there(found: Any) -> bool:
+    return found is not None
+
+
+_NEVER = Expected(False, lambda found: False)
+_SOMETHING = Expected(None, _is_there)
+_NULL = Expected(True, lambda found: found is None)
+
+
+def _exactly(value: Any, fits: bool | None = True) -> Expected:  # noqa: FBT001 - as in Expected
+    return Expected(fits, lambda found: bool(found == value))
+
+
+def _column(field: StructField, given: Sequence[Any]) -> Expected:
+    """Of a key that is there twice the last value counts, and the others must fit, too."""
+    all_of_them = [_value(value, field.dataType) for value in given]
+    last = all_of_them[-1] if all_of_them else _NULL
+    if any(expected.fits is False for expected in all_of_them) or (last is _NULL and not field.nullable):
+        return _NEVER
+    if field.name == PARTITION and given and given[-1] == "" and not isinstance(given[-1], list):
+        # Delta has one text for both as a partition's value.
+        last = _NULL
+    return last if len(given) < 2 else Expected(None, last.holds)
+
+
+def _value(value: Any, data_type: DataType) -> Expected:
+    return _NULL if value is None else _RULES[type(data_type)](value, data_type)
+
+
+def _text(value: Any, _: DataType) -> Expected:
+    """What is no text becomes its JSON text."""
+    if type(value) is str:
+        return _exactly(value, None if "\0" in value else True)
+    if isinstance(value, bool):
+        return _exactly("true" if value else "false", None)
+    return Expected(None, lambda found: isinstance(found, str) and _is_text_of(found, value))
+
+
+def _is_text_of(found: str, value: Any) -> bool:
+    if isinstance(value, Number):
+        return _same(Number(found.strip('"')), value)
+    try:
+        return _same(_read(found), value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _same(found: Any, value: Any) -> bool:
+    """Numbers with a point may have lost what a double does not hold, and those that are none may be texts now."""
+    if isinstance(value, Number):
+        whole = _WHOLE.fullmatch(value) and _WHOLE.fullmatch(found) if isinstance(found, str) else None
+        return isinstance(found, str) and (_plain(found) == _plain(value) if whole else _same_double(found, value))
+    if isinstance(value, Pairs):
+        return isinstance(found, Pairs) and _same([[*pair] for pair in found], [[*pair] for pair in value])
+    if isinstance(value, list):
+        return type(found) is list and len(found) == len(value) and all(map(_same, found, value))
+    return type(found) is type(value) and bool(found == value)
+
+
+def _plain(whole: str) -> str:
+    return "0" if whole == "-0" else whole
+
+
+def _same_double(found: str, value: str) -> bool:
+    try:
+        return _equal_doubles(float(found), float(value))
+    except ValueError:
+        return False
+
+
+def _equal_doubles(found: float, value: float) -> bool:
+    return found == value or (math.isnan(found) and math.isnan(value))
+
+
+def _long(value: Any, _: DataType) -> Expected:
+    whole = _whole(value, -(2**63), 2**63 - 1)
+    return _NEVER if whole is None else _exactly(whole)
+
+
+def _whole(value: Any, first: int, last: int) -> int | None:
+    if not isinstance(value, Number) or not _WHOLE.fullmatch(value) or len(value) > 20:
+        return None
+    return int(value) if first <= int(value) <= last else None
+
+
+def _boolean(value: Any, _: DataType) -> Expected:
+    return _exactly(value) if isinstance(value, bool) else _NEVER
+
+
+def _double(value: Any, _: DataType) -> Expected:
+    if isinstance(value, Number):
+        number = float(value)
+    elif type(value) is str and value in _NOT_FINITE:
+        number = _NOT_FINITE[value]
+    else:
+        return _NEVER
+    fits = True if math.isfinite(number) else None
+    return Expected(fits, lambda found: isinstance(found, float) and _equal_doubles(found, number))
+
+
+def _decimal(value: Any, data_type: DataType) -> Expected:
+    """Rounded half up; of texts commas are left out."""
+    assert isinstance(data_type, DecimalType)
+    if not isinstance(value, str):
+        return _NEVER
+    try:
+        number = Decimal(str(value) if isinstance(value, Number) else value.replace(",", ""))
+    except (InvalidOperation, ValueError):
+        return _NEVER
+    most = data_type.precision - data_type.scale
+    if not number.is_finite() or (number and number.adjusted() >= most):
+        return _NEVER
+    smallest, exact = Decimal(1).scaleb(-data_type.scale), Context(prec=100)
+    tiny = not number or number.adjusted() < -data_type.scale - 1
+    rounded = Decimal(0) if tiny else number.quantize(smallest, ROUND_HALF_UP, exact)
+    if abs(rounded) >= Decimal(10) ** most:
+        return _NEVER
+    plain = _PLAIN_DECIMAL.fullmatch(value) or (isinstance(value, Number) and not _LARGE_EXPONENT.search(value))
+    return _exactly(rounded, True if plain else None)
+
+
+def _date(value: Any, _: DataType) -> Expected:
+    if type(value) is not str or not _HAS_YEAR.match(value):
+        return _NEVER
+    found = _DAY.fullmatch(value)
+    if found is None:
+        return _SOMETHING
+    year, month, day, more = found.groups()
+    try:
+        expected = date(int(year), int(month or 1), int(day or 1))
+    except ValueError:
+        return _NEVER
+    return _exactly(expected, True if len(value) == 10 and not more else None)
+
+
+def _timestamp(value: Any, _: DataType) -> Expected:
+    """Texts, UTC where they name no zone, cut behind the microseconds; and whole numbers of seconds since 1970."""
+    if isinstance(value, Number):
+        seconds = _whole(value, _FIRST_SECOND, _LAST_SECOND)
+        return _NEVER if seconds is None else _exactly(_EPOCH + timedelta(seconds=seconds))
+    if type(value) is not str or not _HAS_YEAR.match(value):
+        return _NEVER
+    found = _MOMENT.fullmatch(value)
+    if found is None:
+        return _SOMETHING
+    *parts, fraction, zone = found.groups()
+    try:
+        moment = datetime(*(int(part or 0) for part in parts), tzinfo=UTC)  # type: ignore[arg-type, misc]
+        moment += timedelta(microseconds=int((fraction or "").ljust(6, "0")[:6])) - _offset(zone or "Z")
+    except (ValueError, OverflowError):
+        return _NEVER
+    return _exactly(moment, True if _USUAL_MOMENT.fullmatch(value) else None)
+
+
+def _offset(zone: str) -> timedelta:
+    if zone == "Z":
+        return timedelta()
+    offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:]))
+    return -offset if zone[0] == "-" else offset
+
+
+def _array(value: Any, data_type: DataType) -> Expected:
+    assert isinstance(data_type, ArrayType)
+    if type(value) is not list:
+        return _NEVER
+    each = [_value(element, data_type.elementType) for element in value]
+    return Expected(_all_fit(each), lambda found: type(found) is list and _hold(each, found))
+
+
+def _map(value: Any, data_type: DataType) -> Expected:
+    """A key that is there twice stays so."""
+    assert isinstance(data_type, MapType)
+    if not isinstance(value, Pairs):
+        return _NEVER
+    keys, each = [key for key, _ in value], [_value(inner, data_type.valueType) for _, inner in value]
+    fits = _all_fit(each) if len({*keys}) == len(keys) else _all_fit([*each, _SOMETHING])
+
+    def holds(found: Any) -> bool:
+        pairs = [*found.items()] if isinstance(found, dict) else found
+        return type(pairs) is list and [key for key, _ in pairs] == keys and _hold(each, [inner for _, inner in pairs])
+
+    return Expected(fits, holds)
+
+
+def _struct(value: Any, data_type: DataType) -> Expected:
+    assert isinstance(data_type, StructType)
+    if not isinstance(value, Pairs):
+        return _NEVER
+    values = _by_name(value)
+    each = [_column(field, values.get(field.name, ())) for field in data_type]
+
+    def holds(found: Any) -> bool:
+        return isinstance(found, dict) and _hold(each, [found[field.name] for field in data_type])
+
+    return Expected(_all_fit(each) if len(values) == len(value) else _all_fit([*each, _SOMETHING]), holds)
+
+
+def _all_fit(each: Sequence[Expected]) -> bool | None:
+    fits = [expected.fits for expected in each]
+    return False if False in fits else None if None in fits else True
+
+
+def _hold(each: Sequence[Expected], found: Sequence[Any]) -> bool:
+    return len(each) == len(found) and all(expected.holds(value) for expected, value in zip(each, found, strict=True))
+
+
+_RULES: Mapping[type[DataType], Callable[[Any, DataType], Expected]] = {
+    StringType: _text,
+    LongType: _long,
+    BooleanType: _boolean,
+    DoubleType: _double,
+    DecimalType: _decimal,
+    DateType: _date,
+    TimestampType: _timestamp,
+    ArrayType: _array,
+    MapType: _map,
+    StructType: _struct,
+}
