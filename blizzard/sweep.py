@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Protocol
 
 from blizzard.checkpoint import FINISHED, Checkpoint
@@ -389,36 +390,41 @@ def settle_by_listing(
     far as there is room, over the files that are returned: they have to be in the same commit. It stops before any
     other. There is no settle delay: what turns up below it later is a suspect.
     """
-    tracked: dict[str, list[str]] = {}
-    for path in arriving.union(path for path, read in settling.files.items() if read == FINISHED):
-        if not settling.covers(path):
-            tracked.setdefault(split(path)[0], []).append(path)
+    by_partition: dict[str, set[str]] = {}
+    for path in chain(arriving, (path for path, read in settling.files.items() if read == FINISHED)):
+        partition, name = split(path)
+        by_partition.setdefault(partition, set()).add(name)
+    left = ((partition, set(settling.not_covered(partition, names))) for partition, names in by_partition.items())
+    tracked = {partition: names for partition, names in left if names}
     remaining = sum(map(len, tracked.values()))
     room = room or Room()
     found: list[Entry] = []
-    for partition, paths in sorted(tracked.items(), key=lambda item: (-len(item[1]), item[0])):
+    for partition, names in sorted(tracked.items(), key=lambda item: (-len(item[1]), item[0])):
         if remaining <= limit:
             break
-        found += _settle_partition(settling, partition, set(paths), source, rules, room)
-        remaining -= sum(settling.covers(path) for path in paths)
+        found += _settle_partition(settling, partition, names, source, rules, room)
+        remaining -= len(names) - len(settling.not_covered(partition, names))
     return found
 
 
 def _settle_partition(
     settling: Settling, partition: str, known: set[str], source: ObjectStore, rules: SweepRules, room: Room
 ) -> list[Entry]:
+    """`known`: names of files in the partition."""
     base = through = settling.watermarks.get(partition)
+    prefix = prefix_of(partition)
     found: list[Entry] = []
-    for info in source.list(prefix_of(partition), start_after=join(partition, base or ""), recursive=False):
-        if rules.matches(info.key) and info.key not in known:
+    for info in source.list(prefix, start_after=join(partition, base or ""), recursive=False):
+        name = info.key[len(prefix) :]
+        if name not in known and rules.matches(info.key):
             if not room.take(info.size):
                 found += [_entry(info, FoundBy.SWEEP)] if room.take_alone() else []
                 break
             found.append(_entry(info, FoundBy.SWEEP))
-        through = split(info.key)[1]
+        through = name
     else:
         # All of it was listed, so nothing is left of what is tracked behind its last file: it was deleted since.
-        through = max(through or "", *(split(path)[1] for path in known))
+        through = max(through or "", *known)
     if through is not None and through != base:
         settling.settle(SettleMark(partition, base, through))
     return found

@@ -82,6 +82,13 @@ class Settling:
         watermark = self.watermarks.get(partition)
         return (watermark is not None and name <= watermark) or self.closed(partition)
 
+    def not_covered(self, partition: str, names: Iterable[str]) -> list[str]:
+        """Those names of one partition that `covers` does not hold for."""
+        if self.closed(partition):
+            return []
+        watermark = self.watermarks.get(partition)
+        return [*names] if watermark is None else [name for name in names if name > watermark]
+
     def apply(self, sweep: Sweep) -> None:
         """Take over what a sweep settled. Marks that start above our watermark prove nothing to us and are left out."""
         for mark in sweep.marks:

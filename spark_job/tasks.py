@@ -16,6 +16,7 @@ from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
 from spark_job.report import Report
 from spark_job.task import ReadSettings, TaskReader
+from spark_job.worker import forget_archives
 from spark_job.write import Destination
 
 TARGET_TASK_BYTES = 64 << 20
@@ -73,7 +74,9 @@ class ReadTasks:
             remote=task.uri.startswith("s3"),
             parsers=os.cpu_count() or 1,
         )
-        return reader.read([_task_file(values) for values in json.loads(files)]).to_json()
+        report = reader.read([_task_file(values) for values in json.loads(files)]).to_json()
+        forget_archives()
+        return report
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:

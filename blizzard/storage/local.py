@@ -283,7 +283,7 @@ class LocalStore:
             )
 
     def _path_to_open(self, key: str) -> str:
-        """As `_path` has it, but for the last part, which may be a link. Every part of a path is looked at for the first
+        """As `_path` has it, but for the last part, which may be a link. All parts of a path are looked at for the first
         file of a folder; after that, whether it is still the same folder."""
         self._check_key(key)
         folder = folder_of(key)
