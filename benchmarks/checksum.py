@@ -1,5 +1,6 @@
-"""What tells whether all values of a column are there, in whatever order: a sum, the same of Python's values and of
-Arrow's. Of texts it is that of their bytes in UTF-8, of floating point that of millionths; a null adds nothing."""
+"""A sum over a column, in whatever order its values are, the same of Python's values and of Arrow's: of texts that of
+their bytes in UTF-8, of floating point that of millionths; a null adds nothing. It tells of values that are missing,
+doubled or of a wrong column or unit, not of two rows that have changed values."""
 
 from collections.abc import Mapping
 from typing import Any

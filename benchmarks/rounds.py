@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.contenders import Work, contender
 from benchmarks.figures import Spread
@@ -14,6 +14,8 @@ from benchmarks.process import Runner, run_process, scratch
 from benchmarks.setting import Setting
 from benchmarks.verify import expect, found_in, found_in_parquet
 from benchmarks.watch import Taken
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ def measure(
     return Measured(work.contender, before, secs[0], tuple(secs[1:]), taken, tuple(answers))
 
 
-def in_turn(works: Mapping[str, Work], turn: int) -> list[tuple[str, Work]]:
-    """Each in its place of this round: what the machine does to the first ones, it does to all."""
+def in_turn(works: Mapping[str, T], turn: int) -> list[tuple[str, T]]:
+    """Each in its place of this round: another one is the first in the next."""
     whole = [*works.items()]
     start = turn % len(whole)
     return whole[start:] + whole[:start]

@@ -1,6 +1,7 @@
 """What a process and everything it started take of memory and processors, from /proc."""
 
 import os
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 @dataclass(frozen=True, slots=True)
 class Taken:
     """`peak_bytes`: resident memory of all processes at the worst sample, pages that they share counted for each.
-    `cpu_secs`: of all of them; `others_share`: what part of the machine's cores somebody else had meanwhile."""
+    `cpu_secs`: of all of them, as sampled, or as their parents counted if that is more: a process that ends between two
+    samples takes its last part along. `others_share`: what part of the machine's cores somebody else had meanwhile."""
 
     peak_bytes: int
     peak_java_bytes: int
@@ -51,7 +53,7 @@ class Watch:
         self._family = {pid}
 
     def __enter__(self) -> Self:
-        self._started, self._busy_secs = time.monotonic(), busy_secs()
+        self._started, self._busy_secs, self._children_secs = time.monotonic(), busy_secs(), _children_secs()
         self._thread.start()
         return self
 
@@ -61,6 +63,7 @@ class Watch:
         self._ending.set()
         self._thread.join()
         self._secs, self._all_secs = time.monotonic() - self._started, busy_secs() - self._busy_secs
+        self._waited_secs = _children_secs() - self._children_secs
 
     @property
     def peak_bytes(self) -> int:
@@ -69,7 +72,7 @@ class Watch:
 
     def taken(self) -> Taken:
         """After the block."""
-        own_secs = sum(self._cpu.values())
+        own_secs = max(sum(self._cpu.values()), self._waited_secs)
         cores = len(os.sched_getaffinity(0))
         others = max(0.0, self._all_secs - own_secs) / max(self._secs * cores, 1e-9)
         return Taken(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)
@@ -100,6 +103,12 @@ def _is_still_java(process: _Process) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{process.pid}/exe").readlink().name == "java"
     return True  # it is gone
+
+
+def _children_secs() -> float:
+    """Of all processes that were waited for so far, and of those that they waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def cpu_secs(pid: int) -> float:

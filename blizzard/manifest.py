@@ -375,16 +375,16 @@ class Manifest:
             yield from ((ref, self._get(ref)) for ref in refs)
             return
         waiting: deque[tuple[SegmentRef, Callable[[], bytes]]] = deque()
-        with ThreadPoolExecutor(self._ahead, thread_name_prefix="segment") as pool:
-            try:
-                for ref in refs:
-                    known = (ref.number, ref.etag) in self._read
-                    waiting.append((ref, self._get(ref) if known else pool.submit(self._get(ref)).result))
-                    if len(waiting) > self._ahead:
-                        yield waiting.popleft()
-                yield from waiting
-            finally:
-                pool.shutdown(cancel_futures=True)
+        pool = ThreadPoolExecutor(self._ahead, thread_name_prefix="segment")
+        try:
+            for ref in refs:
+                known = (ref.number, ref.etag) in self._read
+                waiting.append((ref, self._get(ref) if known else pool.submit(self._get(ref)).result))
+                if len(waiting) > self._ahead:
+                    yield waiting.popleft()
+            yield from waiting
+        finally:  # who needs no more does not wait for what is under way; it is fetched again with the next batch
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def trim(self, position: Position) -> int:
         """Delete what was consumed, except the newest segment, and say how many that were.

@@ -35,13 +35,14 @@ MAX_WINDOW_SECS = 900.0
 """SQS delays no message for longer."""
 _CALLER = 3
 """Frames up from Powertools' logger."""
-_TAKEN = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
+_TAKEN = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "level", "location", "timestamp", "service"}
 
 
 def function_logger(service: str, handler: logging.Handler | None = None) -> Logger:
     """Lines of ASCII. By itself Powertools writes each character as it is, and loses the line of one that has no bytes,
     such as half of a surrogate pair in an event's key."""
-    return Logger(service=service, logger_handler=handler, json_serializer=partial(json.dumps, default=str))
+    as_json = partial(json.dumps, default=str, separators=(",", ":"))
+    return Logger(service=service, logger_handler=handler, json_serializer=as_json)
 
 
 class FunctionLog:
@@ -61,7 +62,7 @@ class FunctionLog:
 
 
 def _named(fields: Mapping[str, object]) -> dict[str, object]:
-    """Names that logging has for something else get an underscore: it raises KeyError for them."""
+    """Names that logging or Powertools has for something else get an underscore, so that nothing is lost."""
     return {f"{name}_" if name in _TAKEN else name: value for name, value in fields.items()}
 
 

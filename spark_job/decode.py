@@ -18,7 +18,7 @@ SLICE_CHUNK_BYTES = 1 << 20
 """Where a file is cut into slices, whose ends lie between two chunks."""
 
 SMALL_BYTES = 256 << 10
-"""Of an object that is decompressed in one go."""
+"""At most, of an object that is decompressed in one go."""
 _GZIP_MEMBER = 31
 """zlib's name for gzip's header and checksum."""
 
@@ -91,7 +91,7 @@ def decompressed(raw: Readable, compression: str, *, size: int | None = None) ->
 def _up_to(size: int, raw: Readable) -> bytes:
     """What is there, and one byte more if there is more."""
     body = part = raw.read(size + 1)
-    while part and len(body) < size:
+    while part and len(body) <= size:
         part = raw.read(size + 1 - len(body))
         body += part
     return body
@@ -105,7 +105,7 @@ class _After:
     rest: Readable
 
     def read(self, size: int = -1, /) -> bytes:
-        return self.begin.read(size) or self.rest.read(size)
+        return self.begin.read(size) + self.rest.read() if size < 0 else self.begin.read(size) or self.rest.read(size)
 
 
 def _at_once(body: bytes) -> bytes | None:
@@ -270,13 +270,22 @@ def refusal(line: str) -> str | None:
 def _second_opinion(line: str, error: ValueError) -> str | None:
     """NaN and Infinity are no JSON, but many programs write them and Spark reads them as DOUBLE."""
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_object)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "not JSON: a lone surrogate, which no UTF-8 text can hold"
     except (ValueError, RecursionError):
         return f"not JSON: {error}"
     return None if isinstance(value, dict) else f"expected a JSON object, found {_kind(value)}"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises UnicodeEncodeError for what UTF-8 cannot hold in the first values of keys that are there twice: in a MAP
+    Spark keeps them."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        json.dumps(pairs, ensure_ascii=False).encode()
+    return found
 
 
 def _kind(value: Any) -> str:

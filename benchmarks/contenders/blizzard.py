@@ -84,6 +84,6 @@ def commits(work: Work, answer: dict[str, Any]) -> int:
     full = int(work.settings.get("checkpoint", {}).get("interval_files", 1_000))
     wanted = -(-work.data.files // full)
     said: int = answer["totals"]["commits"]
-    if said > wanted and "interval_bytes" not in work.settings.get("checkpoint", {}):
+    if said > wanted:
         raise AssertionError(f"expected {wanted} commits of {full} files each, found {said}")
     return said

@@ -17,7 +17,7 @@ COLUMNS = (
     "warm",
     "records/s warm",
     "peak MiB",
-    "CPU s",
+    "CPU s, all runs",
     "load before",
     "others' share of the cores",
 )

@@ -15,7 +15,7 @@ from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Series, measure
+from benchmarks.rounds import Series, in_turn, measure
 from benchmarks.s3_stand_in import stand_in
 from benchmarks.s3_stand_in.__main__ import gets_per_sec
 from benchmarks.setting import Setting
@@ -62,7 +62,7 @@ def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], Spread]:
     both = {"local": Series("local disk"), "s3": Series("S3")}
     server_secs = []
     for turn in range(setting.rounds):
-        for kind, series in both.items():
+        for kind, series in in_turn(both, turn):
             setting.say(f"s3: {data.name}, round {turn + 1} of {setting.rounds}: {series.title}")
             with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
                 work = Work("blizzard", data, folder, 2, setting.cores, settings=BULK)

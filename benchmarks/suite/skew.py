@@ -95,7 +95,7 @@ def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
         ),
         (
             f"The large file adds {mib} MiB to the peak of the same job without it; held as a whole it would be some "
-            f"GB, and `limits.task_memory_bytes` for each core is {number(limit_bytes / 2**20)} MiB."
+            f"GB, and `limits.task_memory_bytes` of all cores is {number(limit_bytes / 2**20)} MiB together."
         ),
     )
 

@@ -95,14 +95,28 @@ def test_a_file_that_becomes_a_symbolic_link_is_noticed(tmp_path: Path) -> None:
         store.get("b")
 
 
-def test_a_source_may_have_more_folders_than_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blizzard.storage.local.FOLDERS_KNOWN", 3)
-    store = LocalStore(tmp_path)
-    for _ in range(2):
-        for number in range(8):
-            store.put(f"{number}/file", b"%d" % number)
-            assert store.get(f"{number}/file") == b"%d" % number
-    assert len(store._folders) <= 3
+def test_a_folder_has_no_second_name(tmp_path: Path) -> None:
+    store = _fill(LocalStore(tmp_path), "year/day/file")
+    assert store.get("year/day/file") == b"year/day/file"
+    (tmp_path / "year/day").rename(tmp_path / "year/moved")
+    (tmp_path / "year/day").symlink_to("moved")
+    assert store.get("year/moved/file") == b"year/day/file"
+    with pytest.raises(StorageError, match="symbolic link"):
+        store.get("year/day/file")
+
+
+def test_a_link_to_a_new_folder_in_place_of_one_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    """The new one may have the very number that the file system gave to the other one."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    store = _fill(LocalStore(root), "year/file")
+    assert store.get("year/file") == b"year/file"
+    (root / "year/file").unlink()
+    (root / "year").rmdir()
+    outside.mkdir()
+    (outside / "file").write_bytes(b"secret")
+    (root / "year").symlink_to(outside)
+    with pytest.raises(StorageError, match="symbolic link"):
+        store.get("year/file")
 
 
 def test_a_root_that_is_a_symbolic_link_is_fine(tmp_path: Path) -> None:

@@ -164,6 +164,15 @@ class TestDraining:
         assert run.events() == [("source_failed", "p:a"), ("drained", "p:a"), ("source_failed", "p:a")]
         assert "could not be swept" in str(run.log[-1][1]["error"])
 
+    @pytest.mark.parametrize("error", [PermanentError("denied"), StorageUnavailable("slow"), RetryableError("later")])
+    def test_what_is_said_at_its_end_is_of_the_kind_of_the_sweeps_error(self, run: Run, error: BlizzardError) -> None:
+        source = run.source([Step.COMMITTED])
+        source.sweep_error = error
+        run.drain(source, sweep=True)
+        kinds = [fields["kind"] for event, fields in run.log if event == "source_failed"]
+        assert kinds[0] == type(error).__name__
+        assert kinds[1] == ("RetryableError" if isinstance(error, RetryableError) else "PermanentError")
+
     def test_a_signal_ends_it_before_the_backlog_is_gone(self, run: Run) -> None:
         run.stop_at = 0.0
         assert run.drain(run.source([Step.COMMITTED])) == (False, True)

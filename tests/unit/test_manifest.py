@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Barrier
+from threading import Barrier, Event
 
 import pytest
 from hypothesis import given
@@ -255,6 +255,27 @@ def test_no_more_is_fetched_ahead_than_was_said() -> None:
     store.asked.clear()
     assert left(next(ahead.unconsumed(Position()))) == "a"
     assert key(0) not in store.asked  # it was read before
+
+
+def test_who_needs_no_more_does_not_wait_for_what_is_under_way() -> None:
+    asked, answer = Event(), Event()
+
+    class Slow(MemoryStore):
+        def get(self, name: str) -> bytes:
+            if name != key(0):
+                asked.set()
+                assert answer.wait(timeout=60)
+            return super().get(name)
+
+    store = Slow(lambda: 0.0)
+    for path in "abc":
+        append(Manifest(store, STATE_PREFIX, SOURCE_ID), path)
+    items = Manifest(store, STATE_PREFIX, SOURCE_ID, ahead=2).unconsumed(Position())
+    assert left(next(items)) == "a"
+    assert asked.wait(timeout=60)
+    items.close()
+    assert not answer.is_set()
+    answer.set()
 
 
 @given(words, st.data())

@@ -106,13 +106,15 @@ def test_a_queue_that_cannot_be_reached_is_a_failed_wake_and_no_error(monkeypatc
 def test_a_line_is_never_lost_for_what_is_in_it() -> None:
     output = TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True)
     log = FunctionLog(function_logger("test-lines", StreamHandler(output)))
-    log.info("event_ignored", detail="a\ud800\n{}", name="a name", message="a message", error=ValueError("é"))
+    taken = {"name": "a name", "message": "a message", "level": "a level", "service": "a service"}
+    log.info("event_ignored", detail="a\ud800\n{}", error=ValueError("é"), **taken)
     output.seek(0)
     (line,) = output.read().splitlines()
     said = json.loads(line)
     assert said["message"] == "event_ignored"
     assert said["detail"] == "a\ud800\n{}"
-    assert (said["name_"], said["message_"], said["error"]) == ("a name", "a message", "é")
+    assert {name: said[f"{name}_"] for name in taken} == taken
+    assert (said["level"], said["service"], said["error"]) == ("INFO", "test-lines", "é")
 
 
 @pytest.mark.parametrize("level", ["info", "warning", "error"])

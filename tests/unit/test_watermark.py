@@ -300,3 +300,12 @@ def test_the_highest_watermark_stays_known_when_its_partition_closes() -> None:
     state = settling({"date=1": "z"})
     state.apply(closing(None, "date=1"))
     assert state.onto(Checkpoint("events", "landing", watermark="date=1/z"), active=True).watermark == "date=1/z"
+
+
+@given(states, partitions, st.sets(names))
+def test_names_that_are_not_covered_are_those_whose_paths_are_not(
+    state: Checkpoint, partition: str, some: set[str]
+) -> None:
+    found = Settling.of(state, dated_folder)
+    expected = {name for name in some if not found.covers(join(partition, name))}
+    assert {*found.not_covered(partition, some)} == expected
