@@ -6,7 +6,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup demo local-aws test check check-stack format bench prove package publish rollback lock clean
+.PHONY: help setup demo local-aws test check check-stack format bench prove package publish rollback lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
@@ -21,6 +21,7 @@ help:
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: uploads them with the configuration"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: makes ready to deploy what was published before"
 	@echo "make lock     requirements.lock from pyproject.toml and requirements.in (needs uv)"
+	@echo "make advisories  whether a known advisory names a package of our locks (needs PyPI itself, not a mirror)"
 	@echo "make clean    remove everything that set-up and tests made"
 
 setup:
@@ -73,9 +74,15 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		--no-emit-index-url --extra dev pyproject.toml requirements.in --output-file requirements.lock
 	$(BIN)/python -m infra.package.requirements
-	for tool in sam checkov uv; do \
+	for tool in sam checkov pip-audit uv; do \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--no-emit-index-url infra/tools/$$tool.in --output-file infra/tools/$$tool.lock || exit 1; done
+
+# --strict: of a package that the index says nothing of, nobody knows whether it is sound.
+advisories: setup
+	@ended=0; for lock in requirements.lock functions/requirements.txt infra/tools/*.lock; do echo "$$lock:"; \
+		$(BIN)/python -m infra.tools pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+			-r $$lock || ended=1; done; exit $$ended
 
 clean:
 	rm -rf .venv .cache jars build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

@@ -18,6 +18,7 @@ from spark_job.json_bounds import Bounds
 from spark_job.json_maps import MapColumns, stand_in
 from spark_job.json_objects import holds_map, styled, styles_of
 from spark_job.json_read import JsonReader, ReadFailed
+from spark_job.strange_times import holds_timestamp, strange_time
 from spark_job.wrong_kind import wrong_kind
 
 # Enough to see how times and decimals are written, though some lines have null.
@@ -64,7 +65,7 @@ class FastParser:
         # How the last block wrote what may come as number or text; replaced as a whole, since threads share it.
         self._styles: Mapping[str, str] = dict.fromkeys(self._by_digits, DIGITS)
         self._styled = frozenset(path for f in schema for path in styled(f.dataType, f.name)) - self._by_digits
-        self._holds_decimal = holds_decimal(schema)
+        self._holds_decimal, self._holds_timestamp = holds_decimal(schema), holds_timestamp(schema)
         # The last block was read to its end before it failed: the next one is not tried as it is.
         self._fails_late = False
 
@@ -81,7 +82,9 @@ class FastParser:
 
     def _why(self, line: bytes) -> str | None:
         """Why Spark shall not be asked about a JSON object; None if it shall."""
-        return (endless(line, self._columns) if self._holds_decimal else None) or wrong_kind(line, self._columns)
+        why = endless(line, self._columns) if self._holds_decimal else None
+        why = why or (strange_time(line, self._columns) if self._holds_timestamp else None)
+        return why or wrong_kind(line, self._columns)
 
     def _parsed(self, block: bytes, braced: int | None) -> Parsed:
         if not block:

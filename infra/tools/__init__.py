@@ -1,1 +1,1 @@
-"""Programs that only check, each in an environment of its own: their packages disagree with ours."""
+"""Programs that only check, each in an environment of its own: their packages disagree with ours, or are many."""

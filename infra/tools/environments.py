@@ -13,7 +13,7 @@ from infra.setup.errors import SetupError
 from infra.setup.stamps import digest, is_stamped, put_stamp
 
 LOCKS = Path(__file__).parent
-NAMES = ("sam", "checkov")
+NAMES = ("sam", "checkov", "pip-audit")
 INSTALLER = "uv"
 """Installs a hundred packages in two seconds, where pip takes a minute; pip installs it."""
 LAST_LINES = 15

@@ -6,37 +6,47 @@ memory stays bounded, and every loss is a dead letter with its reason: each reco
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from blizzard.storage.local import LocalStore
 from spark_job.fetch import TaskFile
-from tests.proof import bad_input_checks as checks
+from tests.proof import bad_input_commands as commands
 from tests.proof import bad_input_configurations as configurations
+from tests.proof import bad_input_decoders as decoded
 from tests.proof import bad_input_documents as documents
+from tests.proof import bad_input_variants as variants
 from tests.proof.bad_input_chance import Chance
 from tests.proof.bad_input_compare import shown
-from tests.proof.bad_input_corpus import FILES, GOOD, KEYS, NO_KEYS, Hostile
-from tests.proof.bad_input_memory import check_memory
-from tests.proof.bad_input_places import tree
-from tests.proof.bad_input_reader import Found, counted, read_entries
+from tests.proof.bad_input_corpus import CONTAINERS, GOOD, KEYS, LINES, NO_KEYS, TEXTS, VALUES, Hostile
+from tests.proof.bad_input_memory import check_documents, check_memory
+from tests.proof.bad_input_places import check_events, tree
+from tests.proof.bad_input_reader import Found, read_entries
 from tests.proof.bad_input_round import batch, place
+from tests.proof.bad_input_spark import Undecided
+from tests.proof.bad_input_stores import CANARY, check_store, linked
 from tests.proof.bad_input_variants import VARIANTS, Surroundings
-from tests.proof.campaign import Failed, Run
+from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.engine import session
 
 
 class BadInput:
     name = "bad-input"
     about = "hostile objects, keys, messages, segments, checkpoints and configurations, by name and by chance"
-    variants: Mapping[str, str] = {name: shows for name, (shows, _) in VARIANTS.items()}
+    variants: Mapping[str, Fault] = {name: broken.fault for name, broken in VARIANTS.items()}
 
     def run(self, run: Run, *, by_name: bool = True) -> None:
-        """The corpus once, then by chance; `by_name=False`: by chance alone."""
-        around = VARIANTS[run.variant][1] if run.variant else Surroundings()
+        """The corpus once, then by chance; `by_name=False`: by chance alone. A run that is bounded by its time also
+        asks Spark about the lines that only it may decide."""
+        broken = VARIANTS.get(run.variant)
+        around = broken.around if broken else Surroundings()
+        undecided = Undecided(run, session(run.folder) if run.budget.rounds is None else None)
         for number, rng in run.rounds():
             try:
                 if number == 0 and by_name:
-                    _Corpus(run, around).check()
-                Chance(run, around, rng).check()
+                    _Corpus(run, around, undecided).check(broken.shows_at if broken else "")
+                Chance(run, around, undecided, rng).check()
+                if not run.budget.left(number + 1):
+                    undecided.decide()
             except Failed as failed:
                 what = f"seed {run.seed}, round {number}"
                 raise Failed(f"{failed.why} ({what})", failed.steps) from None
@@ -48,29 +58,36 @@ CAMPAIGN = BadInput()
 class _Corpus:
     """What is known to be hostile, by name."""
 
-    def __init__(self, run: Run, around: Surroundings) -> None:
+    def __init__(self, run: Run, around: Surroundings, undecided: Undecided) -> None:
         self._run = run
         self._around = around
+        self._undecided = undecided
 
-    def check(self) -> None:
-        for what, step in {
-            "hostile files by name": self._files,
-            "hostile keys": self._keys,
-            "a local store and hostile keys": self._local_store,
-            "a log and hostile texts": self._log,
-            "messages, segments and checkpoints by name": self._documents,
-            "configurations by name": self._configurations,
-            "bombs, in a process of their own": self._memory,
-        }.items():
+    def check(self, first: str) -> None:
+        """All of it, `first` of all the part that has this name."""
+        parts = {
+            variants.CONTAINERS: lambda: self._files("containers", CONTAINERS),
+            variants.LINES: lambda: self._files("lines", LINES),
+            variants.VALUES: lambda: self._files("values", VALUES),
+            variants.TEXTS: lambda: self._files("texts", TEXTS, is_text=True),
+            variants.KEYS: self._keys,
+            variants.STORE: self._local_store,
+            variants.LOG: self._log,
+            variants.DOCUMENTS: self._documents,
+            variants.CONFIGURATIONS: self._configurations,
+            variants.MEMORY: self._memory,
+        }
+        for what in sorted(parts, key=lambda part: part != first):
             self._run.say(what)
-            step()
+            parts[what]()
 
-    def _files(self) -> None:
-        found = batch(self._run, self._around, "files", {hostile.name: hostile.body for hostile in FILES})
-        for hostile in FILES:
+    def _files(self, name: str, files: Sequence[Hostile], *, is_text: bool = False) -> None:
+        bodies = {hostile.name: hostile.body for hostile in files}
+        found = batch(self._run, self._around, name, bodies, is_text=is_text)
+        for hostile in files:
             _check_fate(hostile, found)
-        self._run.counts["hostile files"] += len(FILES)
-        self._run.counts.update(counted(found))
+        self._undecided.add(found)
+        self._run.counts["hostile files"] += len(files)
 
     def _keys(self) -> None:
         """A key never matters for what becomes of the records."""
@@ -84,22 +101,22 @@ class _Corpus:
         if len(dead.letters) != len(KEYS):
             raise Failed(f"{len(dead.letters)} letters for {len(KEYS)} bad files with hostile keys")
         for key in KEYS:
-            checks.check_view(key)
+            commands.check_view(key)
         self._run.counts["hostile keys"] += len(KEYS)
 
     def _local_store(self) -> None:
         """As a source it reads nothing from outside, as a table it writes nothing there."""
         folder = place(self._run, "store")
-        checks.linked(folder / "landing")
+        linked(folder / "landing")
         keys = (*KEYS, *NO_KEYS, "link/canary.ndjson", "link.ndjson", "self/a.ndjson", "landing", "../landing/a.ndjson")
         before = tree(folder)
-        entries = [TaskFile(key, len(checks.CANARY)) for key in keys if key.isprintable() or key.isascii()]
+        entries = [TaskFile(key, len(CANARY)) for key in keys if key.isprintable() or key.isascii()]
         found = read_entries(folder / "table", LocalStore(folder / "landing"), entries, self._around.parts)
         if found.rows or found.undecided or not all(outcome.error for outcome in found.outcomes):
             raise Failed(f"entries of hostile keys gave rows from outside of the source: {found.rows[:2]!a:.300}")
         store = self._around.parts.store(folder / "landing")
         for key in keys:
-            checks.check_store(store, key)
+            check_store(store, key)
         after = tree(folder)
         if changed := [name for name in {*before, *after} if before.get(name) != after.get(name)]:
             outside = sorted(name for name in changed if not name.startswith(("landing/", "table/")))
@@ -110,47 +127,51 @@ class _Corpus:
     def _log(self) -> None:
         said = io.StringIO()
         texts = [*KEYS, *NO_KEYS, '"}\n{"event": "forged', "\\", "\x00", "x" * 100_000]
-        checks.check_events(self._around.parts.log(said), said, texts)
+        check_events(self._around.parts.log(said), said, texts)
         self._run.counts["hostile texts in the log"] += 2 * len(texts)
 
     def _documents(self) -> None:
         decoders, counts = self._around.decoders, self._run.counts
         for message in documents.messages():
-            found = checks.check_message(decoders, message.body)
+            found = decoded.check_message(decoders, message.body)
             keys = None if isinstance(found, Exception) else [getattr(event, "key", None) for event in found]
             if keys != ([message.key] if message.key is not None else [None] if message.ignored else None):
                 raise Failed(f"a message ({message.name}) gave {found!a:.300}; expected {message.key!a:.80}")
             counts["hostile messages"] += 1
-        checks.check_queue(decoders, [message.body for message in documents.messages()])
+        decoded.check_queue(decoders, [message.body for message in documents.messages()])
         for name, data in documents.segments():
-            if checks.check_segment(decoders, data) is not None:
+            if decoded.check_segment(decoders, data) is not None:
                 raise Failed(f"a segment ({name}) was believed", [shown(data)])
             counts["hostile segments"] += 1
         for name, app_id in documents.app_ids():
-            if checks.check_app_id(app_id) is not None:
+            if decoded.check_app_id(app_id) is not None:
                 raise Failed(f"an app id ({name}) was taken for a state", [app_id[:100]])
         for name, text in documents.checkpoints():
-            if checks.check_checkpoint(decoders, text) is not None:
+            if decoded.check_checkpoint(decoders, text) is not None:
                 raise Failed(f"a checkpoint ({name}) was believed", [f"{text!a:.300}"])
-            checks.check_status(place(self._run, "status"), name, text)
+            commands.check_status(place(self._run, "status"), name, text)
             counts["hostile checkpoints"] += 1
 
     def _configurations(self) -> None:
         folder = place(self._run, "config")
         decoders = self._around.decoders
-        if problems := checks.check_config(decoders, configurations.CONFIG).problems:
+        if problems := decoded.check_config(decoders, configurations.CONFIG).problems:
             raise Failed(f"the good configuration is refused: {problems}")
-        self._run.counts["hostile configurations"] += checks.check_objects(decoders, folder)
+        self._run.counts["hostile configurations"] += decoded.check_objects(decoders, folder)
         for name, text in configurations.configurations():
-            if checks.check_config(decoders, text).config is not None:
+            if decoded.check_config(decoders, text).config is not None:
                 raise Failed(f"a configuration with {name} was taken", [text[:300]])
             if len(text) < 100_000:
-                checks.check_validate(folder, name, text)
+                commands.check_validate(folder, name, text)
             self._run.counts["hostile configurations"] += 1
 
     def _memory(self) -> None:
-        peak = check_memory(place(self._run, "memory"), self._around.parts.limits)
-        self._run.counts["MiB that a bomb took at most"] = max(1, peak >> 20)
+        folder = place(self._run, "memory")
+        for what, peak in {
+            "a bomb": check_memory(folder, self._around.parts.limits),
+            "a document": check_documents(),
+        }.items():
+            self._run.counts[f"MiB that {what} took at most"] = max(1, peak >> 20)
 
 
 def _check_fate(hostile: Hostile, found: Found) -> None:

@@ -4,64 +4,89 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.proof import bad_input_checks as checks
+from tests.proof import bad_input_decoders as checks
 from tests.proof import bad_input_documents as documents
 from tests.proof.bad_input_compare import shown
 from tests.proof.bad_input_configurations import CONFIG
 from tests.proof.bad_input_corpus import GOOD
-from tests.proof.bad_input_mutants import changed_bytes, changed_document, changed_file, smallest, text_of
-from tests.proof.bad_input_reader import counted
+from tests.proof.bad_input_mutants import changed_bytes, changed_document, changed_file, packed, smallest, text_of
 from tests.proof.bad_input_round import batch
+from tests.proof.bad_input_spark import Undecided
 from tests.proof.bad_input_variants import Surroundings
 from tests.proof.campaign import Failed, Run
 
-FILES_A_ROUND, DOCUMENTS_A_ROUND, CONFIGS_A_ROUND = 60, 150, 40
+FILES_A_ROUND, TEXTS_A_ROUND, DOCUMENTS_A_ROUND, CONFIGS_A_ROUND = 60, 20, 150, 40
 _RECORDS = (
     {"id": "a", "n": 1, "kind": "x"},
     {"id": "b", "n": -(2**63), "kind": None, "amount": 12.5, "at": "2024-01-28T14:00:00Z"},
     {"id": "\u00e9\U0001f608", "tags": ["a", None], "attributes": {"a": "b"}, "other": {"deep": [1]}},
+    {"id": "c", "ratio": 0.5, "flag": True, "day": "2024-01-28", "at": 1706450400, "place": {"name": "x", "x": 7}},
     {"id": ""},
     {"n": 9},
 )
+_TEXT = "\ufeffa\n\n {[\r\n\u00e9\U0001f608\0\u2028\nlast".encode()
+
+
+def files_by_chance(rng: random.Random) -> dict[str, bytes]:
+    files = {"999.ndjson": GOOD}
+    for number in range(FILES_A_ROUND):
+        records = rng.choices(_RECORDS, k=rng.choice((1, 3, 10, 50)))
+        extension, body = changed_file(records, rng)
+        files[f"{number:03d}.ndjson{extension}"] = body
+    return files
+
+
+def texts_by_chance(rng: random.Random) -> dict[str, bytes]:
+    files = {"999.txt": GOOD}
+    for number in range(TEXTS_A_ROUND):
+        extension, body = packed(changed_bytes(_TEXT, rng), rng)
+        files[f"{number:03d}.txt{extension}"] = body
+    return files
 
 
 class Chance:
-    def __init__(self, run: Run, around: Surroundings, rng: random.Random) -> None:
+    def __init__(self, run: Run, around: Surroundings, undecided: Undecided, rng: random.Random) -> None:
         self._run = run
         self._around = around
+        self._undecided = undecided
         self._rng = rng
 
     def check(self) -> None:
-        for what, step in {"files by chance": self._files, "documents by chance": self._documents}.items():
+        for what, step in {
+            "files by chance": self._files,
+            "texts by chance": self._texts,
+            "documents by chance": self._documents,
+        }.items():
             self._run.say(what)
             step()
 
     def _files(self) -> None:
-        files = {}
-        for number in range(FILES_A_ROUND):
-            records = self._rng.choices(_RECORDS, k=self._rng.choice((1, 3, 10, 50)))
-            extension, body = changed_file(records, self._rng)
-            files[f"{number:03d}{extension}"] = body
-        files["999.ndjson"] = GOOD
-        try:
-            found = batch(self._run, self._around, "chance", files)
-        except Failed as failed:
-            raise self._smallest_file(files) or failed from None
-        self._run.counts["files by chance"] += len(files)
-        self._run.counts.update(counted(found))
+        self._batch("files by chance", files_by_chance(self._rng), is_text=False)
 
-    def _smallest_file(self, files: Mapping[str, bytes]) -> Failed | None:
+    def _texts(self) -> None:
+        self._batch("texts by chance", texts_by_chance(self._rng), is_text=True)
+
+    def _batch(self, counted_as: str, files: Mapping[str, bytes], *, is_text: bool) -> None:
+        try:
+            found = batch(self._run, self._around, "chance", files, is_text=is_text)
+        except Failed as failed:
+            raise self._smallest_file(files, is_text=is_text) or failed from None
+        self._undecided.add(found)
+        self._run.counts[counted_as] += len(files)
+
+    def _smallest_file(self, files: Mapping[str, bytes], *, is_text: bool) -> Failed | None:
         for path, body in files.items():
-            failed = self._alone(path, body)
-            if failed is not None:
-                body = smallest(body, lambda shorter, path=path: self._alone(path, shorter) is not None)
-                failed = self._alone(path, body) or failed
-                return Failed(failed.why, [f"a file {path} of {shown(body)}"])
+            if self._alone(path, body, is_text=is_text) is not None:
+                least = smallest(
+                    body, lambda shorter, path=path: self._alone(path, shorter, is_text=is_text) is not None
+                )
+                if failed := self._alone(path, least, is_text=is_text):
+                    return Failed(failed.why, [f"a file {path} of {shown(least)}"])
         return None
 
-    def _alone(self, path: str, body: bytes) -> Failed | None:
+    def _alone(self, path: str, body: bytes, *, is_text: bool) -> Failed | None:
         try:
-            batch(self._run, self._around, "alone", {path: body, "good.ndjson": GOOD})
+            batch(self._run, self._around, "alone", {path: body, "good.ndjson": GOOD}, is_text=is_text)
         except Failed as failed:
             return failed
         return None

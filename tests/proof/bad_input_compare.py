@@ -9,7 +9,7 @@ from blizzard.dead_letters import Stage
 from spark_job.ports import Outcome
 from tests.proof.bad_input_plain import Plain, is_utf8, plainly
 from tests.proof.bad_input_reader import Found
-from tests.proof.bad_input_values import Fate, record_of
+from tests.proof.bad_input_records import Fate, record_of
 from tests.proof.campaign import Failed
 
 ERROR_CHARS = 3_000

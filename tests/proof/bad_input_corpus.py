@@ -4,7 +4,7 @@ import gzip
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -48,17 +48,23 @@ def _line(value: str, name: str = "n") -> bytes:
     return GOOD + f'{{"id": "b", "{name}": {value}}}\n'.encode() + GOOD
 
 
+def _each(name: str, column: str, values: Sequence[str], word: str | None = None) -> Hostile:
+    """A good line, and one for each value."""
+    lines = "".join(f'{{"id": "b", "{column}": {value}}}\n' for value in values)
+    return Hostile(name, GOOD + lines.encode(), rows=1, lines=dict.fromkeys(range(1, len(values) + 1), word))
+
+
 def _header(flags: int) -> bytes:
     return b"\x1f\x8b\x08" + bytes([flags]) + b"\0\0\0\0\0\xff"
 
 
 def memory_bombs() -> Iterator[tuple[str, bytes]]:
-    """128 MiB each, in less than one; for a process of its own, whose memory is measured."""
-    yield "line-without-end.ndjson.gz", _bomb(b"x" * 1024, 128)
-    yield "short-lines.ndjson.gz", _bomb(b"{}\n" * 341 + b"\n", 128)
+    """48 MiB each, in less than one; for a process of its own, whose memory is measured."""
+    yield "line-without-end.ndjson.gz", _bomb(b"x" * 1024, 48)
+    yield "short-lines.ndjson.gz", _bomb(b"{}\n" * 341 + b"\n", 48)
     packed = pa.BufferOutputStream()
     with pa.CompressedOutputStream(packed, "zstd") as stream:
-        for _ in range(128):
+        for _ in range(48):
             stream.write(bytes(MIB))
     yield "zeros.ndjson.zst", packed.getvalue().to_pybytes()
 
@@ -117,6 +123,40 @@ def _lines() -> Iterator[Hostile]:
     yield Hostile("line-separators.ndjson", '{"id": "a\u2028b\u2029c\x85"}\n'.encode(), rows=1)
 
 
+_NUMBERS = ("9" * 19, "9" * 39, "-" + "9" * 400, "9" * 4_999, "1e400", "1e-2147483648", "1" + "0" * 100_000)
+_MOMENTS = (
+    '"0000-00-00"',
+    '"99999-12-31"',
+    '"19750"',
+    '"-5000"',
+    '"20240128"',
+    '"2024-1-2"',
+    '"2024"',
+    '"2024-02-30T25:61:61Z"',
+    '"2024-01-28T14:00"',
+    '"2024-01-28T24:00:00Z"',
+    '"2024-01-28T23:59:60Z"',
+    '"2024-01-28T14:00:00.123456789+17:59"',
+    '"2024-01-28T14:00:00+18:01"',
+    '"0001-01-01T00:00:00+00:01"',
+    '"2024-01-28 14:00:00 Europe/Berlin"',
+    '"T12:30"',
+    '"12:30:45"',
+    '" 12:30"',
+    '"now"',
+    '"epoch"',
+    "1706450400",
+    "1706450400.5",
+    "1706450400000",
+    "1706450400000000",
+    "18446744073710",
+    "-18446744073710",
+    "9223372036854775807",
+    "253402300800",
+)
+_OF_EACH_KIND = ("7", "0.5", "-0", "1e3", '"7"', '"a"', '""', "true", "[]", "[7, null]", "{}", '{"x": []}', '{"x": 7}')
+
+
 def _values() -> Iterator[Hostile]:
     yield Hostile("lone-surrogate.ndjson", _line('"\\ud800"', "kind"), rows=2, lines={1: "surrogate"})
     yield Hostile("surrogate-in-a-name.ndjson", _line("1", "\\udfff"), rows=2, lines={1: "surrogate"})
@@ -127,21 +167,17 @@ def _values() -> Iterator[Hostile]:
         yield Hostile(f"{levels}-objects.ndjson", _line(objects, "other"), rows=2, lines={1: None})
         yield Hostile(f"{levels}-openers.ndjson", _line("[" * levels, "other"), rows=2, lines={1: "not JSON"})
     yield Hostile("duplicate-keys.ndjson", GOOD + b'{"id": "a", "id": "b"}\n', rows=1, lines={1: None})
-    for number in ("9" * 19, "9" * 39, "-" + "9" * 400, "9" * 4_999, "1e400", "1e-2147483648", "1" + "0" * 100_000):
-        for column in ("n", "amount"):
-            yield Hostile(
-                f"{column}-{number[:14]}-{len(number)}.ndjson", _line(number, column), rows=2, lines={1: None}
-            )
-    for word in ("NaN", "Infinity", "-Infinity", "-NaN", "Inf", "nan", "+1", "01", "1.", ".5", "0x10", "1_000"):
-        lines = {1: None if word in ("NaN", "Infinity", "-Infinity") else "not JSON"}
-        yield Hostile(f"number-{word}.ndjson", _line(word, "n"), rows=2, lines=lines)
-    for number, moment in enumerate(("0000-00-00", "99999-12-31", "2024-02-30T25:61:61Z", "-5000", "2024-01-28T14:00")):
-        yield Hostile(f"moment-{number}.ndjson", _line(json.dumps(moment), "at"), rows=2, lines={1: None})
+    for column in ("n", "amount"):
+        yield _each(f"numbers-{column}.ndjson", column, _NUMBERS)
+    yield _each("words.ndjson", "n", ("NaN", "Infinity", "-Infinity"))
+    no_numbers = ("-NaN", "Inf", "nan", "+1", "01", "1.", ".5", "0x10", "1_000")
+    yield _each("no-numbers.ndjson", "n", no_numbers, "not JSON")
+    for column in ("at", "day"):
+        yield _each(f"moments-{column}.ndjson", column, _MOMENTS)
     for kind in ("[1]", "[]", '"text"', "17", "true", "null"):
         yield Hostile(f"no-object-{ord(kind[0])}{len(kind)}.ndjson", GOOD + f"{kind}\n".encode(), rows=1, lines={1: ""})
-    for column, value in (("n", "[1]"), ("n", "{}"), ("tags", "{}"), ("tags", "7"), ("attributes", "[]"), ("id", "[]")):
-        name = f"wrong-kind-{column}-{ord(value[0])}.ndjson"
-        yield Hostile(name, GOOD + f'{{"id": "b", "{column}": {value}}}\n'.encode(), rows=1, lines={1: None})
+    for column in ("id", "n", "kind", "amount", "ratio", "flag", "day", "at", "tags", "attributes", "place"):
+        yield _each(f"kinds-{column}.ndjson", column, _OF_EACH_KIND)
     yield Hostile("no-id.ndjson", GOOD + b'{"n": 1}\n{"id": null}\n', rows=1, lines={1: None, 2: None})
     yield Hostile("two-in-a-line.ndjson", GOOD[:-1] + GOOD * 2, rows=1, lines={0: "not JSON"})
     yield Hostile("templates.ndjson", b'{"id": "${HOME} {0.__class__} %s%n {{7*7}} $(id)"}\n', lines={0: None})
@@ -162,7 +198,29 @@ def _values() -> Iterator[Hostile]:
     yield Hostile("folders.ndjson", kinds.encode(), rows=len(folders) - 1, lines={6: None})
 
 
-FILES: tuple[Hostile, ...] = (*_containers(), *_lines(), *_values())
+def _texts() -> Iterator[Hostile]:
+    """For the format in which each line is a record as it is."""
+    yield Hostile("lines.txt", b"{\n[1]\n\xef\xbb\xbfbom\n\0\x1b[2J\n" + "\u2028\x85\u202e\n".encode(), rows=5)
+    yield Hostile("blanks.txt", b"\n \r\n\t\v\f\n\n", rows=4)
+    yield Hostile("bom-alone.txt", b"\xef\xbb\xbf", rows=1)
+    yield Hostile("empty.txt", b"")
+    yield Hostile("ends.txt", b"a\rb\r\r\nc\r", rows=2)
+    no_utf_8 = b"good\n\xff\n\xed\xa0\x80\n\xc0\xaf\ngood"
+    yield Hostile("no-utf-8.txt", no_utf_8, rows=2, lines=dict.fromkeys((1, 2, 3), "not UTF-8 at byte 0"))
+    yield Hostile("utf-16.txt", "ab\n".encode("utf-16-le"), rows=2)
+    yield Hostile("gzip-by-a-wrong-name.txt", _header(0), lines={0: "not UTF-8"})
+    yield Hostile("no-utf-8.txt.zst", _zst(no_utf_8), rows=2, lines=dict.fromkeys((1, 2, 3), "not UTF-8"))
+    yield Hostile("truncated.txt.gz", _WHOLE[:-20], (_DECOMPRESS, "truncated"))
+    yield Hostile("line-too-long.txt", b"a\n" + b"\xff" * (MIB + 1) + b"\n", (_PARSE, "limit max_record_bytes"))
+    yield Hostile("line-bomb.txt.gz", _bomb(b"x", 4), (_PARSE, "limit max_record_bytes"))
+    yield Hostile("bomb.txt.gz", _bomb(b"x" * 1023 + b"\n", 10), (_DECOMPRESS, "limit max_file_bytes"))
+
+
+CONTAINERS: tuple[Hostile, ...] = tuple(_containers())
+LINES: tuple[Hostile, ...] = tuple(_lines())
+VALUES: tuple[Hostile, ...] = tuple(_values())
+FILES: tuple[Hostile, ...] = (*CONTAINERS, *LINES, *VALUES)
+TEXTS: tuple[Hostile, ...] = tuple(_texts())
 
 KEYS: tuple[str, ...] = (
     'a\n{"event": "forged"}.ndjson',

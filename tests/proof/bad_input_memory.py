@@ -1,21 +1,31 @@
-"""Reads one hostile file in a process of its own, and says what became of it and how much memory that took."""
+"""Reads one hostile file, or hostile documents, in a process of its own, and says how much memory that took."""
 
+import gzip
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from blizzard import checkpoint, events, manifest
+from blizzard.errors import BlizzardError
+from blizzard.receipts import Receipts
+from blizzard.storage.memory import MemoryStore
 from spark_job.decode import Limits
+from tests.proof import bad_input_documents as documents
 from tests.proof.bad_input_corpus import GOOD, memory_bombs
-from tests.proof.bad_input_reader import LIMITS, Parts, read_batch
+from tests.proof.bad_input_reader import Parts, read_batch
 from tests.proof.campaign import Failed
 
-MOST_BYTES = 192 << 20
-"""More than what the same process takes for a small file. Without a bound the first bomb takes twice its 128 MiB."""
+MOST_BYTES = 256 << 20
+"""More than what the same process takes for a small file. Without a bound the first bomb takes ten times its size."""
 SECS = 120
+DOCUMENT_MIB = 4
+"""Four times what a queue takes. What the lake holds is trusted, and may be larger."""
 
 
 def check_memory(folder: Path, limits: Limits) -> int:
@@ -23,22 +33,37 @@ def check_memory(folder: Path, limits: Limits) -> int:
     worst = 0
     for name, body in memory_bombs():
         (folder / name).write_bytes(body)
-        command = [sys.executable, "-m", __spec__.name, str(folder), name, json.dumps(_values(limits))]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECS, check=False)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"{name}: not read after {SECS} s") from None
-        if done.returncode:
-            raise Failed(f"{name}: the process that reads it ended with {done.returncode}: {done.stderr[-500:]}")
-        said = json.loads(done.stdout)
+        said = _apart(name, [str(folder), name, json.dumps(_values(limits))])
         worst = max(worst, said["bytes"])
-        if said["bytes"] > MOST_BYTES:
-            raise Failed(
-                f"{name} of {len(body)} bytes takes {said['bytes'] >> 20} MiB; expected {MOST_BYTES >> 20} at most"
-            )
+        _check_bytes(f"{name} of {len(body)} bytes", said["bytes"])
         if not said["error"] or "limit max_" not in said["error"]:
             raise Failed(f"{name}: {said['error']}; expected a limit's name")
     return worst
+
+
+def check_documents(mib: int = DOCUMENT_MIB) -> int:
+    """The peak in bytes of a message, a segment, a checkpoint and a receipt of `mib` MiB each. Raises Failed."""
+    said = _apart("documents", [str(mib)])
+    _check_bytes(f"a document of {mib} MiB", said["bytes"])
+    return int(said["bytes"])
+
+
+def _apart(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """What this module says in a process of its own."""
+    command = [sys.executable, "-m", __spec__.name, *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECS, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name}: not read after {SECS} s") from None
+    if done.returncode:
+        raise Failed(f"{name}: the process that reads it ended with {done.returncode}: {done.stderr[-500:]}")
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def _check_bytes(what: str, taken: int) -> None:
+    if taken > MOST_BYTES:
+        raise Failed(f"{what} takes {taken >> 20} MiB; expected {MOST_BYTES >> 20} at most")
 
 
 def _values(limits: Limits) -> Mapping[str, int]:
@@ -58,6 +83,33 @@ def _read(folder: Path, name: str, limits: Limits) -> Mapping[str, object]:
     return {"bytes": _peak_bytes() - before, "error": found.outcomes[0].error}
 
 
+def _decode(mib: int) -> Mapping[str, object]:
+    """A field that nobody knows, full of what takes the most memory for its bytes, in one of each kind."""
+    filled = '{"x": [' + "{}," * (mib * (1 << 20) // 3) + "{}], "
+    store = MemoryStore(lambda: 0.0)
+    receipts = Receipts(store, "state")
+    name = receipts.put(sequence=1, attempt="a", previous=None, now_ts=0.0, lines=[])
+    (stored,) = store.list("state/")
+    receipt = gzip.decompress(store.get(stored.key)).decode()
+    store.put(stored.key, gzip.compress((filled + receipt[1:]).encode(), 1))
+    message = filled + documents.put("a.ndjson")[1:]
+    segment = (filled + json.dumps(documents.segment_document())[1:]).encode()
+    state = filled + json.dumps(documents.checkpoint_document())[1:]
+    decoders: Mapping[str, Callable[[], object]] = {
+        "message": lambda: events.parse_message(message),
+        "segment": lambda: manifest.decode_segment(segment, documents.SOURCE_ID, documents.REF),
+        "checkpoint": lambda: checkpoint.decode(state, pipeline="events", source="landing"),
+        "receipt": lambda: receipts.get(name),
+    }
+    before = _peak_bytes()
+    for decode in decoders.values():
+        with suppress(BlizzardError):
+            decode()
+    return {"bytes": _peak_bytes() - before}
+
+
 if __name__ == "__main__":
-    given = Limits(**json.loads(sys.argv[3])) if len(sys.argv) > 3 else LIMITS
-    print(json.dumps(_read(Path(sys.argv[1]), sys.argv[2], given)))
+    if len(sys.argv) == 2:
+        print(json.dumps(_decode(int(sys.argv[1]))))
+    else:
+        print(json.dumps(_read(Path(sys.argv[1]), sys.argv[2], Limits(**json.loads(sys.argv[3])))))

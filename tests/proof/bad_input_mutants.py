@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pyarrow as pa
+
 SHRINK_SECS = 20.0
 
 _DEEP = {"<100 levels>": 100, "<2000 levels>": 2_000}
@@ -202,19 +204,33 @@ def changed_bytes(body: bytes, rng: random.Random) -> bytes:
 
 
 def changed_file(records: Iterable[Any], rng: random.Random) -> tuple[str, bytes]:
-    """A file's extension and its bytes: lines with changed values, changed bytes, and what compresses them changed."""
+    """What its compression adds to a file's name, and its bytes: lines with changed values, changed bytes, and what
+    compresses them changed."""
     lines = []
     for record in records:
         line = changed_document(record, rng) if rng.random() < 0.5 else json.dumps(record)
         lines.append(line.encode(errors="surrogatepass"))
     body = rng.choice((b"\n", b"\n", b"\n", b"\r\n", b"\n\n")).join(lines) + rng.choice((b"", b"\n"))
-    if rng.random() < 0.5:
-        body = changed_bytes(body, rng)
-    if rng.random() < 0.5:
-        return ".ndjson", body
+    return packed(changed_bytes(body, rng) if rng.random() < 0.5 else body, rng)
+
+
+def packed(body: bytes, rng: random.Random) -> tuple[str, bytes]:
+    """Compressed or not, in one or two members or frames, and at times changed then."""
+    extension = rng.choice(("", "", ".gz", ".gz", ".zst"))
+    if not extension:
+        return extension, body
     cut = rng.randrange(len(body) + 1)
-    packed = b"".join(gzip.compress(part, mtime=0) for part in rng.choice(((body,), (body[:cut], body[cut:]))))
-    return ".ndjson.gz", changed_bytes(packed, rng) if rng.random() < 0.4 else packed
+    compress = _gzip if extension == ".gz" else _zstd
+    whole = b"".join(compress(part) for part in rng.choice(((body,), (body[:cut], body[cut:]))))
+    return extension, changed_bytes(whole, rng) if rng.random() < 0.4 else whole
+
+
+def _gzip(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+def _zstd(body: bytes) -> bytes:
+    return bytes(pa.compress(body, codec="zstd", asbytes=True))
 
 
 def smallest(body: bytes, is_bad: Callable[[bytes], bool], secs: float = SHRINK_SECS) -> bytes:

@@ -1,11 +1,13 @@
 """Where a batch may write, and what its log may look like."""
 
+import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from blizzard.errors import BlizzardError
 from tests.proof.campaign import Failed
 
 _IN_THE_TABLE = re.compile(
@@ -52,3 +54,11 @@ def check_log(lines: Sequence[str], events: Sequence[str]) -> None:
             raise Failed(f"the log's line {line!a:.200} is not JSON: {error}") from None
         if document["event"] != event:
             raise Failed(f"the log says {document['event']!a:.100}; expected {event}")
+
+
+def check_events(log: Callable[..., object], said: io.StringIO, texts: list[str]) -> None:
+    """Of events with hostile fields each is one line."""
+    for text in texts:
+        log("object_skipped", key=text, reason=text)
+        log("source_failed", error=BlizzardError(text), source=text)
+    check_log(said.getvalue().split("\n"), ["object_skipped", "source_failed"] * len(texts))

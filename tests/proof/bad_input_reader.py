@@ -5,23 +5,14 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    DecimalType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StringType, StructField, StructType
 
 from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.log import JsonLog, Log
@@ -31,28 +22,19 @@ from blizzard.storage.memory import MemoryStore
 from spark_job.data_files import DataFileWriter, TableLayout
 from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
-from spark_job.lane import Left, left_type
+from spark_job.lane import Left, Parser, TextParser, left_type
 from spark_job.left import RefusedByTasks, letters_of, refused_already
 from spark_job.origin import Origin
 from spark_job.parse import FastParser
 from spark_job.ports import Outcome
 from spark_job.task import ReadSettings, TaskReader
 from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
+from tests.proof.bad_input_records import PARTITION, SCHEMA
 
 NOW_TS = 1_706_450_400.0
 STATE = "_blizzard/events_landing"
 STAGING = "_blizzard/staging/batch/"
-SCHEMA = StructType(
-    [
-        StructField("id", StringType(), False),
-        StructField("n", LongType()),
-        StructField("kind", StringType()),
-        StructField("amount", DecimalType(38, 10)),
-        StructField("at", TimestampType()),
-        StructField("tags", ArrayType(StringType())),
-        StructField("attributes", MapType(StringType(), StringType())),
-    ]
-)
+TEXT_SCHEMA = StructType([StructField("value", StringType())])
 LIMITS = Limits(MOST_RECORD_BYTES, MOST_FILE_BYTES)
 
 
@@ -64,6 +46,8 @@ class Parts:
     letters: Callable[..., DeadLetters] = DeadLetters
     log: Callable[[io.StringIO], Log] = lambda stream: JsonLog(stream, lambda: NOW_TS)
     limits: Limits = LIMITS
+    parser: Callable[[StructType], Parser] = FastParser
+    refused: Callable[[pa.Table], RefusedByTasks] = RefusedByTasks
 
 
 @dataclass(slots=True)
@@ -78,19 +62,24 @@ class Found:
     log: list[str] = field(default_factory=list)
 
 
-def read_batch(table: Path, files: Mapping[str, bytes], parts: Parts) -> Found:
+def read_batch(table: Path, files: Mapping[str, bytes], parts: Parts, *, is_text: bool = False) -> Found:
     """All of them in one task, from a source that takes every key that S3 takes."""
     source = MemoryStore(lambda: NOW_TS)
     for path, body in files.items():
         source.put(path, body)
-    return read_entries(table, source, [TaskFile(info.key, info.size) for info in source.list()], parts)
+    entries = [TaskFile(info.key, info.size) for info in source.list()]
+    return read_entries(table, source, entries, parts, is_text=is_text)
 
 
-def read_entries(table: Path, source: ObjectStore, files: Sequence[TaskFile], parts: Parts) -> Found:
+def read_entries(
+    table: Path, source: ObjectStore, files: Sequence[TaskFile], parts: Parts, *, is_text: bool = False
+) -> Found:
     store, names = parts.store(table), map(str, itertools.count())
-    settings = ReadSettings(limits=parts.limits, memory_bytes=64 << 20)
+    settings = ReadSettings(format="text" if is_text else "ndjson", limits=parts.limits, memory_bytes=64 << 20)
+    columns = TEXT_SCHEMA if is_text else SCHEMA
+    layout = TableLayout("", () if is_text else (PARTITION,), tuple(columns.names[:2]), 32, 1 << 27)
     origin, left_schema = Origin("events:landing", 7, {}), pa.schema(to_arrow_type(left_type(0)))
-    schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in SCHEMA), *origin.fields])
+    schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in columns), *origin.fields])
 
     def opener(layout: TableLayout, schema: pa.Schema) -> Callable[[], DataFileWriter]:
         return lambda: DataFileWriter(
@@ -105,15 +94,15 @@ def read_entries(table: Path, source: ObjectStore, files: Sequence[TaskFile], pa
     report = TaskReader(
         source,
         settings,
-        FastParser(SCHEMA),
+        TextParser() if is_text else parts.parser(SCHEMA),
         origin,
-        opener(TableLayout("", ("kind",), ("id", "n"), 32, 1 << 27), schema),
+        opener(layout, schema),
         Left(left_schema, opener(TableLayout(STAGING, (), (), 0, 1 << 27), left_schema)),
         remote=True,
         parsers=2,
     ).read(files)
     report = type(report).from_json(report.to_json())
-    found, said = Found(report.outcomes), io.StringIO()
+    found, said = Found(), io.StringIO()
     letters, log = parts.letters(store, STATE, "events:landing"), parts.log(said)
     failed = [outcome for outcome in report.outcomes if outcome.error is not None]
     for outcome in failed:
@@ -121,16 +110,22 @@ def read_entries(table: Path, source: ObjectStore, files: Sequence[TaskFile], pa
         letters.put_file(DeadLetter(outcome.path, outcome.etag, stage, outcome.error or ""), NOW_TS)
         log("file_dead_lettered", source="events:landing", path=outcome.path, stage=stage, error=outcome.error)
     left = pa.concat_tables([left_schema.empty_table(), *(_table(table / f.path) for f in report.left)])
-    refused = RefusedByTasks(refused_already(left, [outcome.path for outcome in failed]))
+    refused = parts.refused(refused_already(left, [outcome.path for outcome in failed]))
     letters.put_records(letters_of([refused]), NOW_TS)
+    found.outcomes = [_counted(outcome, refused.refused[outcome.path]) for outcome in report.outcomes]
     gone = {outcome.path for outcome in failed}
     found.undecided = [r for r in left.to_pylist() if r["fault"] is None and r["file"] not in gone]
     for data_file in report.data_files:
-        kind = data_file.partition_values["kind"]
-        found.rows += [{**row, "kind": kind} for row in _table(table / data_file.path).to_pylist()]
+        rows = _table(table / data_file.path).to_pylist()
+        found.rows += [{**row, **data_file.partition_values} for row in rows]
     found.letters = [*_letters(table)]
     found.log = said.getvalue().split("\n")
     return found
+
+
+def _counted(outcome: Outcome, refused: int) -> Outcome:
+    """As the driver does it, with the number of refused records that it was told."""
+    return replace(outcome, rows=outcome.rows - refused, dead_records=refused)
 
 
 def _table(file: Path) -> pa.Table:

@@ -4,10 +4,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.proof.bad_input_checks import CANARY
 from tests.proof.bad_input_compare import compare
 from tests.proof.bad_input_places import check_log, check_places, tree
-from tests.proof.bad_input_reader import Found, read_batch
+from tests.proof.bad_input_reader import Found, counted, read_batch
+from tests.proof.bad_input_stores import CANARY
 from tests.proof.bad_input_variants import Surroundings
 from tests.proof.campaign import Failed, Run
 
@@ -22,17 +22,18 @@ def place(run: Run, name: str) -> Path:
     return folder
 
 
-def batch(run: Run, around: Surroundings, name: str, files: Mapping[str, bytes]) -> Found:
-    """One batch with everything that must hold of any."""
+def batch(run: Run, around: Surroundings, name: str, files: Mapping[str, bytes], *, is_text: bool = False) -> Found:
+    """One batch with everything that must hold of any. What became of its records is counted."""
     folder = place(run, name)
     before = tree(folder)
     try:
-        found = read_batch(folder / "table", files, around.parts)
+        found = read_batch(folder / "table", files, around.parts, is_text=is_text)
     except Failed:
         raise
     except Exception as error:
         raise Failed(f"the batch crashed with {type(error).__name__}: {error!s:.300}") from error
     check_places(folder, before)
-    compare(files, found)
+    compare(files, found, is_text=is_text)
     check_log(found.log, ["file_dead_lettered"] * sum(outcome.error is not None for outcome in found.outcomes))
+    run.counts.update(counted(found))
     return found

@@ -1,13 +1,11 @@
-"""What a line of JSON becomes as a row, by what docs/formats.md says of values and by no code of the product."""
+"""What a JSON value becomes in a column, by what docs/formats.md says of it and by no code of the product."""
 
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from enum import Enum
 from typing import Any, NamedTuple
 
 from pyspark.sql.types import (
@@ -25,26 +23,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-SCHEMA = StructType(
-    [
-        StructField("id", StringType(), False),
-        StructField("n", LongType()),
-        StructField("kind", StringType()),
-        StructField("amount", DecimalType(38, 10)),
-        StructField("ratio", DoubleType()),
-        StructField("flag", BooleanType()),
-        StructField("day", DateType()),
-        StructField("at", TimestampType()),
-        StructField("tags", ArrayType(StringType())),
-        StructField("attributes", MapType(StringType(), StringType())),
-        StructField("place", StructType([StructField("name", StringType()), StructField("x", LongType())])),
-    ]
-)
-PARTITION = "kind"
-DDL = ", ".join(f"{f.name} {f.dataType.simpleString()}{'' if f.nullable else ' NOT NULL'}" for f in SCHEMA)
-
-_SHORT_LINE = 900
-"""Below it no limit of a parser can be met: 1,000 levels, or a number of 1,000 digits."""
 _WHOLE = re.compile(r"-?[0-9]+")
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,28}(\.[0-9]{1,10})?")
 _LARGE_EXPONENT = re.compile(r"[eE][-+]?0*[1-9][0-9]{4}")
@@ -53,11 +31,14 @@ _MOMENT = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
 _USUAL_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-](0\d|1[0-7]):[0-5]\d)?", re.ASCII)
-_HAS_YEAR = re.compile(r"\s*[-+]?\d{4}")
+_HAS_YEAR = re.compile(r"[\x00-\x20\x7f]*[-+]?[0-9]{4}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 _NOT_FINITE = {"NaN": math.nan} | {
-    f"{sign}{word}": float(f"{sign}inf") for sign in ("", "+", "-") for word in ("INF", "Infinity") if sign + word != "INF"
+    f"{sign}{word}": float(f"{sign}inf")
+    for sign in ("", "+", "-")
+    for word in ("INF", "Infinity")
+    if sign + word != "INF"
 }
 
 
@@ -78,59 +59,11 @@ class Expected(NamedTuple):
     holds: Callable[[Any], bool]
 
 
-class Fate(Enum):
-    ROW = "a row"
-    DEAD = "a dead letter"
-    EITHER = "a row or a dead letter"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """`is_object`: whether the line is one JSON object that UTF-8 can hold; `values`: what was given for each column."""
-
-    fate: Fate
-    is_object: bool
-    values: Mapping[str, Sequence[Any]]
-
-    def differs(self, row: Mapping[str, Any]) -> str:
-        """What is wrong with a row that this record became; empty: nothing."""
-        if self.fate is Fate.DEAD and not self.values:
-            return "it is a row, and cannot be one"
-        for field in SCHEMA:
-            given, found = self.values.get(field.name, ()), row[field.name]
-            expected = _column(field, given)
-            if found is None and given and given[-1] is not None and not expected.holds(None):
-                return f"{field.name} is null in its row, and {given[-1]!a:.100} in the record"
-            if expected.fits is False:
-                return f"{field.name} does not fit, as {list(given)!a:.100}, and is {found!a:.100} in a row"
-            if not expected.holds(found):
-                return f"{field.name} became {found!a:.100}, and is {given[-1:]!a:.100} in the record"
-        return ""
-
-
-def record_of(line: bytes) -> Record:
-    try:
-        value = _read(line.decode())
-        json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        return Record(Fate.DEAD, True, {})
-    except ValueError:
-        return Record(Fate.DEAD, False, {})
-    if not isinstance(value, Pairs):
-        return Record(Fate.DEAD, False, {})
-    values = _by_name(value)
-    fits = [_column(field, values.get(field.name, ())).fits for field in SCHEMA]
-    if False in fits:
-        return Record(Fate.DEAD, True, values)
-    sure = None not in fits and len(values) == len(value) and len(line) < _SHORT_LINE
-    return Record(Fate.ROW if sure else Fate.EITHER, True, values)
-
-
-def _read(text: str) -> Any:
+def read_json(text: str) -> Any:
     return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=Pairs)
 
 
-def _by_name(pairs: Pairs) -> dict[str, list[Any]]:
+def by_name(pairs: Pairs) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for name, value in pairs:
         found.setdefault(name, []).append(value)
@@ -140,33 +73,26 @@ def _by_name(pairs: Pairs) -> dict[str, list[Any]]:
 # --- One value ---
 
 
-def _is_there(found: Any) -> bool:
-    return found is not None
-
-
 _NEVER = Expected(False, lambda found: False)
-_SOMETHING = Expected(None, _is_there)
-_NULL = Expected(True, lambda found: found is None)
+_SOMETHING = Expected(None, lambda found: found is not None)
+NULL = Expected(True, lambda found: found is None)
 
 
-def _exactly(value: Any, fits: bool | None = True) -> Expected:  # noqa: FBT001 - as in Expected
+def _exactly(value: Any, fits: bool | None = True) -> Expected:
     return Expected(fits, lambda found: bool(found == value))
 
 
-def _column(field: StructField, given: Sequence[Any]) -> Expected:
+def expected(field: StructField, given: Sequence[Any]) -> Expected:
     """Of a key that is there twice the last value counts, and the others must fit, too."""
-    all_of_them = [_value(value, field.dataType) for value in given]
-    last = all_of_them[-1] if all_of_them else _NULL
-    if any(expected.fits is False for expected in all_of_them) or (last is _NULL and not field.nullable):
+    each = [_value(value, field.dataType) for value in given]
+    last = each[-1] if each else NULL
+    if _all_fit(each) is False or (last is NULL and not field.nullable):
         return _NEVER
-    if field.name == PARTITION and given and given[-1] == "" and not isinstance(given[-1], list):
-        # Delta has one text for both as a partition's value.
-        last = _NULL
     return last if len(given) < 2 else Expected(None, last.holds)
 
 
 def _value(value: Any, data_type: DataType) -> Expected:
-    return _NULL if value is None else _RULES[type(data_type)](value, data_type)
+    return NULL if value is None else _RULES[type(data_type)](value, data_type)
 
 
 def _text(value: Any, _: DataType) -> Expected:
@@ -182,7 +108,7 @@ def _is_text_of(found: str, value: Any) -> bool:
     if isinstance(value, Number):
         return _same(Number(found.strip('"')), value)
     try:
-        return _same(_read(found), value)
+        return _same(read_json(found), value)
     except (ValueError, RecursionError):
         return False
 
@@ -328,8 +254,8 @@ def _struct(value: Any, data_type: DataType) -> Expected:
     assert isinstance(data_type, StructType)
     if not isinstance(value, Pairs):
         return _NEVER
-    values = _by_name(value)
-    each = [_column(field, values.get(field.name, ())) for field in data_type]
+    values = by_name(value)
+    each = [expected(field, values.get(field.name, ())) for field in data_type]
 
     def holds(found: Any) -> bool:
         return isinstance(found, dict) and _hold(each, [found[field.name] for field in data_type])

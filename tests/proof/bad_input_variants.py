@@ -3,11 +3,14 @@ find it."""
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from blizzard import checkpoint, events
 from blizzard.config import Reading, read_config
@@ -16,8 +19,11 @@ from blizzard.errors import StorageError
 from blizzard.manifest import Segment, SegmentRef, decode_segment
 from blizzard.storage.local import LocalStore
 from spark_job.decode import Limits
-from tests.proof.bad_input_checks import Decoders
+from spark_job.left import RefusedByTasks
+from spark_job.parse import FastParser, Parsed
+from tests.proof.bad_input_decoders import Decoders
 from tests.proof.bad_input_reader import Parts
+from tests.proof.campaign import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,36 @@ class _SilentLetters(DeadLetters):
 
     def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
         return sum(1 for _ in letters)
+
+
+class _SilentAboutFiles(DeadLetters):
+    """Drops bad files."""
+
+    def put_file(self, letter: DeadLetter, now_ts: float) -> None:
+        """As if it were put."""
+
+
+class _Uncounted(RefusedByTasks):
+    """Puts letters for bad records, and says that there were none."""
+
+    def __init__(self, lines: pa.Table) -> None:
+        super().__init__(lines)
+        self.refused = Counter[str]()
+
+
+class _Lenient(FastParser):
+    """A number that does not fit its column is null."""
+
+    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
+        return super().parse(b"\n".join(map(_without_misfit, block.split(b"\n"))), braced=braced)
+
+
+def _without_misfit(line: bytes) -> bytes:
+    with suppress(ValueError, RecursionError):
+        record = json.loads(line)
+        if isinstance(record, dict) and type(record.get("n", 0)) is not int:
+            return json.dumps({**record, "n": None}).encode()
+    return line
 
 
 class _LettersByKey(DeadLetters):
@@ -101,42 +137,102 @@ def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str |
 _NO_LIMITS = Limits(1 << 40, 1 << 40)
 _SOUND, _DECODERS = Parts(), Decoders()
 
-VARIANTS: Mapping[str, tuple[str, Surroundings]] = {
-    "bad records are dropped": (
-        "a record is in no row and in no letter",
+CONTAINERS = "hostile files by name: what compresses them"
+LINES = "hostile files by name: lines"
+VALUES = "hostile files by name: values"
+TEXTS = "hostile files by name: text"
+KEYS = "hostile keys"
+STORE = "a local store and hostile keys"
+LOG = "a log and hostile texts"
+DOCUMENTS = "messages, segments and checkpoints by name"
+CONFIGURATIONS = "configurations by name"
+MEMORY = "bombs, in processes of their own"
+"""The parts of the corpus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What is broken on purpose. `shows_at`: the part of the corpus that is tried first."""
+
+    fault: Fault
+    shows_at: str
+    around: Surroundings
+
+
+VARIANTS: Mapping[str, Broken] = {
+    "bad records are dropped": Broken(
+        Fault("a record is in no row and in no letter", r"is in 0 rows, 0 letters, 0 lines"),
+        KEYS,
         Surroundings(replace(_SOUND, letters=_SilentLetters)),
     ),
-    "a store lets `..` out of its root": (
-        "a file outside is read, and others are written there",
+    "a dead file is dropped": Broken(
+        Fault("nothing says why none of its records is a row", r"^'.*': 0 dead letters; expected one"),
+        KEYS,
+        Surroundings(replace(_SOUND, letters=_SilentAboutFiles)),
+    ),
+    "dead records are not counted": Broken(
+        Fault(
+            "a file has more letters than its outcome counts", r"counted as 3 rows and 0 dead records; expected 2 and 1"
+        ),
+        KEYS,
+        Surroundings(replace(_SOUND, refused=_Uncounted)),
+    ),
+    "a value that does not fit is null": Broken(
+        Fault("the record is a row, and a value of it is gone", r"n is null in its row, and .* in the record"),
+        VALUES,
+        Surroundings(replace(_SOUND, parser=_Lenient)),
+    ),
+    "a store lets `..` out of its root": Broken(
+        Fault("a file outside is read, and others are written there", r"outside of (its|the) (root|source)"),
+        STORE,
         Surroundings(replace(_SOUND, store=_OpenStore)),
     ),
-    "letters are filed under the key as it is": (
-        "a key that climbs, or is too long, cannot be filed",
+    "letters are filed under the key as it is": Broken(
+        Fault(
+            "a key that climbs, or is too long, cannot be filed",
+            r"^the batch crashed with StorageError: .*dead_letters.*expected a relative path",
+        ),
+        KEYS,
         Surroundings(replace(_SOUND, letters=_LettersByKey)),
     ),
-    "a log writes the text as it is": (
-        "a key with an end of line is two lines",
+    "a log writes the text as it is": Broken(
+        Fault("a key with an end of line is two lines", r"^the log has \d+ lines; expected \d+"),
+        LOG,
         Surroundings(replace(_SOUND, log=_raw_log)),
     ),
-    "a decoder has no bound": (
-        "a bomb is taken as sound, and takes its size of memory",
+    "a decoder has no bound": Broken(
+        Fault(
+            "a bomb is taken as sound, and takes its size of memory",
+            r"taken as sound, though a plain reading finds a fault|takes \d{3,} MiB; expected",
+        ),
+        CONTAINERS,
         Surroundings(replace(_SOUND, limits=_NO_LIMITS)),
     ),
-    "an event is believed as it looks": (
-        "a record of another shape is a crash, a key of 1,025 bytes an arrival",
+    "an event is believed as it looks": Broken(
+        Fault(
+            "a record of another shape is a crash, a key of 1,025 bytes an arrival",
+            r"^a message: crashed with|^an arrival that no object can be|^a message \(.*\) gave",
+        ),
+        DOCUMENTS,
         Surroundings(decoders=replace(_DECODERS, message=_trusting_message)),
     ),
-    "a segment of another source is believed": (
-        "it is taken for one of this source",
+    "a segment of another source is believed": Broken(
+        Fault("it is taken for one of this source", r"^a segment \(of another pipeline\) was believed|^a segment of '"),
+        DOCUMENTS,
         Surroundings(decoders=replace(_DECODERS, segment=_any_segment)),
     ),
-    "a checkpoint of a newer version is believed": (
-        "what it says in fields that nobody knows is ignored",
+    "a checkpoint of a newer version is believed": Broken(
+        Fault(
+            "what it says in fields that nobody knows is ignored",
+            r"^a checkpoint \(of the next schema version\) was believed|^a checkpoint of schema version",
+        ),
+        DOCUMENTS,
         Surroundings(decoders=replace(_DECODERS, checkpoint=_any_checkpoint)),
     ),
-    "a configuration builds objects": (
-        "a folder is made by a tag",
+    "a configuration builds objects": Broken(
+        Fault("a folder is made by a tag", r"^a call in a configuration was carried out"),
+        CONFIGURATIONS,
         Surroundings(decoders=replace(_DECODERS, config=_building)),
     ),
 }
-"""Each with how it shows here."""
+"""By name."""

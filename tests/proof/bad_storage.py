@@ -2,149 +2,41 @@
 
 A round: files arrive; two collectors, a sweeper and a job work over bad storage, and end well or with an error that
 says what happened. Then storage is well again, and one more job has everything that was announced; after a sweep of
-each kind everything is there once. Between such rounds, with Spark, the real job runs over the same proxy.
+each kind everything is there once. Between such rounds the real job runs over the same proxy, and there are rounds in
+which nothing answers for a minute or two.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from unittest.mock import patch
 
 from benchmarks.s3_stand_in import CREDENTIALS, stand_in
 from blizzard.environment import adopted
-from blizzard.errors import AlreadyExists, BlizzardError
+from blizzard.errors import AlreadyExists
 from blizzard.storage.s3 import S3Store
-from tests.proof.bad_storage_proxy import BadStorage, Plan, bad_storage
-from tests.proof.bad_storage_spark import WITHOUT, Ended, SparkJobs, spark_jobs
-from tests.proof.bad_storage_world import LAKE, LANDING, StoredWorld, Unclear, segments_gone_wrong
-from tests.proof.campaign import Failed, Run
-from tests.proof.variants import RetryingDelta
-from tests.unit.fakes import MemoryDelta
+from tests.proof.bad_storage_proxy import bad_storage
+from tests.proof.bad_storage_rounds import (
+    OUTAGE_SECS,
+    ROUNDS_A_TABLE,
+    SHORT_OUTAGE_SECS,
+    UNCONDITIONAL,
+    WITHOUT_A_LOOK,
+    CheapBadStorage,
+    SparkBadStorage,
+)
+from tests.proof.bad_storage_spark import spark_jobs
+from tests.proof.bad_storage_world import LAKE, LANDING
+from tests.proof.campaign import Failed, Fault, Run
 
-RATES = (0.01, 0.05, 0.1, 0.2, 0.3)
-STRETCHES, STRETCH_REQUESTS = 0.002, 40
-TURNS = 4
-"""Of a round, before storage is well again."""
-ROUNDS_A_TABLE = 6
 SPARK_EVERY = 5
 """Rounds; the last of them is one with the real job."""
-RUNS = 3
-"""Of the real job in such a round, before storage is well again."""
-CLEAR = ("RetryableError", "StorageUnavailable", "LostRace")
-"""Kinds of errors that say: try again."""
-FOLLOWS = "the source could not be swept"
-"""What the job says at its end, after it has said why."""
+SPARK_OUTAGE_EVERY = 60
+SHORT_OUTAGE_EVERY = 2
+"""Where the number of rounds is bounded: for seconds only, and without Spark."""
 LOST_ANSWER = "a lost answer is taken for a refusal"
-UNCONDITIONAL = "a segment is written by an unconditional PUT"
-WITHOUT_A_LOOK = "a commit is tried again without a look at what became of it"
-
-
-class CheapBadStorage:
-    """The rounds without Spark."""
-
-    def __init__(self, run: Run, proxy: BadStorage, calm_endpoint: str) -> None:
-        self._run = run
-        self._proxy = proxy
-        self._calm_endpoint = calm_endpoint
-        self._tables = 0
-        self._steps: list[str] = []
-        self._world = self._another()
-        proxy.conditions = run.variant != UNCONDITIONAL
-
-    def _another(self) -> StoredWorld:
-        self._tables += 1
-        delta = RetryingDelta() if self._run.variant == WITHOUT_A_LOOK else MemoryDelta()
-        self._steps.clear()
-        return StoredWorld(self._calm_endpoint, self._proxy, delta, f"table-{self._tables}/")
-
-    def round(self, number: int, rng: random.Random) -> None:
-        if number % ROUNDS_A_TABLE == 0 and number:
-            self._world = self._another()
-        rate = rng.choice(RATES)
-        self._run.say(f"round {number}: {rate:.0%} of all requests fail")
-        self._steps.append(f"round {number}: {rate:.0%} of all requests fail")
-        world = self._world
-        self._proxy.plan = plan = Plan(f"{self._run.seed}/{number}", rate, STRETCHES, STRETCH_REQUESTS)
-        try:
-            self._go_badly(world, number, rng, rate)
-            self._go_well(world)
-        finally:
-            self._run.counts.update(plan.counts)
-        self._run.counts["records"] += sum(len(rows) for path, rows in world.files().items() if f"-{number}." in path)
-
-    def _go_badly(self, world: StoredWorld, number: int, rng: random.Random, rate: float) -> None:
-        world.go(bad=True)
-        try:
-            for turn in range(TURNS):
-                world.collect(world.arrive_some(rng, f"{number}.{turn}"), rng)
-                work = [world.sweep_both, partial(world.ingest, rng, rate), partial(world.ingest, rng, rate)]
-                for part in rng.sample(work, len(work)):
-                    part()
-        except Unclear as error:
-            self._fail(str(error))
-        if wrong := segments_gone_wrong(self._proxy.created):
-            self._fail(wrong)
-
-    def _go_well(self, world: StoredWorld) -> None:
-        world.go(bad=False)
-        self._proxy.created.clear()
-        try:
-            world.drain()
-            if missing := world.missing_though_announced():
-                self._fail(f"announced, and after a job over good storage not in the table: {sorted(missing)[:5]}")
-            world.settle()
-        except BlizzardError as error:
-            self._fail(f"storage is well again, and nobody can go on: {error!r}")
-        if wrong := world.wrong():
-            self._fail(wrong)
-
-    def _fail(self, why: str) -> None:
-        raise Failed(f"bad-storage, seed {self._run.seed}: {why}", self._steps)
-
-
-class SparkBadStorage:
-    """The rounds with the real job. Its process is started when the first of them comes."""
-
-    def __init__(self, run: Run, jobs: Callable[[], SparkJobs], runs: int = RUNS) -> None:
-        self._run = run
-        self._make = jobs
-        self._runs = runs
-        self._jobs: SparkJobs | None = None
-        self._steps: list[str] = []
-
-    def round(self, number: int, rng: random.Random) -> None:
-        jobs = self._jobs = self._jobs or self._make()
-        for turn in range(self._runs):
-            rate = rng.choice(RATES)
-            self._steps.append(f"round {number}: the real job, {rate:.0%} of all requests fail")
-            self._run.say(self._steps[-1])
-            jobs.arrive(rng)
-            seed = f"{self._run.seed}/{number}/{turn}"
-            plan = Plan(seed, rate, STRETCHES, STRETCH_REQUESTS, without=WITHOUT)
-            self._look(jobs.run(plan), plan, "real job")
-        self._run.say(f"round {number}: the real job, storage is well again")
-        ended = jobs.run(Plan(0))
-        if ended.code or ended.unclear:
-            self._fail(f"storage is well again, and the job does not go on: {ended.unclear or ended.failures}")
-        verdict = jobs.verdict()
-        if not verdict.good or verdict.dead_letters:
-            self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))
-        self._run.counts["records of the real job"] = verdict.rows_in
-
-    def _look(self, ended: Ended, plan: Plan, who: str) -> None:
-        self._run.counts.update(plan.counts)
-        if ended.unclear:
-            self._fail(ended.unclear)
-        self._run.counts[f"{who} ended well" if ended.code == 0 else f"{who} gave up"] += 1
-        for failure in ended.failures:
-            self._run.counts[f"{who} gave up with {failure['kind']}"] += 1
-            self._run.say(str(failure["error"])[:300])
-            if failure["kind"] not in CLEAR and not str(failure["error"]).startswith(FOLLOWS):
-                self._fail(f"storage failed for a while, and this was taken for good: {failure}")
-
-    def _fail(self, why: str) -> None:
-        raise Failed(f"bad-storage, seed {self._run.seed}: {why}", self._steps)
+OWN_COMMIT = "a commit of one's own is taken for another's"
 
 
 def _not_looked_at(store: S3Store, key: str, data: bytes, refused: Exception) -> None:
@@ -153,11 +45,19 @@ def _not_looked_at(store: S3Store, key: str, data: bytes, refused: Exception) ->
 
 class BadStorageCampaign:
     name = "bad-storage"
-    about = "S3 that throttles, fails, stalls, breaks off, and loses the answer to what it has done"
-    variants: Mapping[str, str] = {
-        LOST_ANSWER: "one append is in two segments",
-        UNCONDITIONAL: "a segment is overwritten, and what it announced is not in the table",
-        WITHOUT_A_LOOK: "the rows of a commit whose answer was lost are doubled",
+    about = (
+        "S3 that throttles, fails, stalls, breaks off, loses the answer to what it has done, and is gone for minutes"
+    )
+    variants: Mapping[str, Fault] = {
+        LOST_ANSWER: Fault("one append is in two segments", "one append is in two segments"),
+        UNCONDITIONAL: Fault(
+            "a segment is overwritten, and what it announced is not in the table",
+            "was written twice, by two writers|announced, and after a job over good storage not in the table",
+        ),
+        WITHOUT_A_LOOK: Fault("the rows of a commit whose answer was lost are doubled", r": doubled: \["),
+        OWN_COMMIT: Fault(
+            "a commit whose answer was lost counts as another job's", "answer was lost was taken for another's"
+        ),
     }
 
     def run(self, run: Run) -> None:
@@ -169,12 +69,55 @@ class BadStorageCampaign:
             proxy = stack.enter_context(bad_storage(endpoint))
             broken = patch.object(S3Store, "_own", _not_looked_at) if run.variant == LOST_ANSWER else nullcontext()
             stack.enter_context(broken)
+            proxy.keeps_write_ids = run.variant != OWN_COMMIT
             without_spark = CheapBadStorage(run, proxy, endpoint)
             jobs = partial(stack.enter_context, spark_jobs(run.folder, proxy, s3.environment))
-            with_spark = SparkBadStorage(run, jobs)
-            for number, rng in run.rounds():
-                ours = with_spark if number % SPARK_EVERY == SPARK_EVERY - 1 else without_spark
-                ours.round(number, rng)
+            go(run, without_spark, SparkBadStorage(run, jobs, proxy))
+
+
+def go(run: Run, without_spark: CheapBadStorage, with_spark: SparkBadStorage) -> None:
+    """What comes in which round. What is broken shows without outages."""
+    for number, rng in run.rounds():
+        if run.variant == OWN_COMMIT:
+            with_spark.lose_a_commit(number, rng)
+        elif run.variant:
+            without_spark.round(number, rng)
+        elif run.budget.rounds is not None:
+            _short(number, rng, without_spark)
+        else:
+            _long(number, rng, without_spark, with_spark)
+    if run.budget.rounds is None and not run.variant:
+        _hold_to_its_word(run)
+
+
+def _short(number: int, rng: random.Random, without_spark: CheapBadStorage) -> None:
+    if number % SHORT_OUTAGE_EVERY == SHORT_OUTAGE_EVERY - 1:
+        without_spark.outage(number, rng, SHORT_OUTAGE_SECS)
+    else:
+        without_spark.round(number, rng)
+
+
+def _long(number: int, rng: random.Random, without_spark: CheapBadStorage, with_spark: SparkBadStorage) -> None:
+    if number % SPARK_OUTAGE_EVERY == 3 * SPARK_EVERY - 1:
+        with_spark.outage(number, rng, OUTAGE_SECS)
+    elif number % SPARK_EVERY == SPARK_EVERY - 1:
+        with_spark.round(number, rng)
+    elif without_spark.outage_is_due:
+        without_spark.outage(number, rng, OUTAGE_SECS)
+    else:
+        without_spark.round(number, rng)
+
+
+def _hold_to_its_word(run: Run) -> None:
+    """A long run in which the worst never came has shown nothing."""
+    expected: dict[str, int] = {}
+    if run.counts["rounds"] >= SPARK_EVERY:
+        worst = ("a segment", "a Delta commit", "a Delta commit that was known again")
+        expected = dict.fromkeys((f"answers lost of {what}" for what in worst), 1)
+    if run.counts["rounds"] > ROUNDS_A_TABLE:
+        expected["seconds of outage"] = int(OUTAGE_SECS[0])
+    if missing := [what for what, fewest in expected.items() if run.counts[what] < fewest]:
+        raise Failed(f"bad-storage, seed {run.seed}: it ended without {', '.join(missing)}")
 
 
 CAMPAIGN = BadStorageCampaign()

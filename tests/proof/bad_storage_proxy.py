@@ -65,6 +65,8 @@ WRITES: Mapping[str, Fault] = {
 CONDITIONAL: Mapping[str, Fault] = {**WRITES, "409": refusing(409, "ConditionalRequestConflict")}
 LOST = ("answer lost", "500 though done", "timeout though done")
 """The worst ones, which come more often than others."""
+MOST_REMEMBERED = 100_000
+"""Requests of which a plan knows how often they came; then it begins to count anew."""
 MOST_CONDITIONAL = 0.5
 """Conditional writes fail three times as often as others, up to this rate."""
 BY_KIND: Mapping[str, Mapping[str, Fault]] = {"read": READS, "write": WRITES, "conditional write": CONDITIONAL}
@@ -99,6 +101,7 @@ class Plan:
     lost_delta_commits: list[str] = field(default_factory=list)
     """Paths of the commits whose answers were lost, in their order."""
     _times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _requests: int = 0
     _now: str = ""
     """The fault of the outage that lasts; empty: none does."""
     _began_secs: float = 0.0
@@ -108,6 +111,9 @@ class Plan:
     def due(self, method: str, path: str, kind: str) -> tuple[str, float]:
         """The name of the fault, empty for none, and a number below 1 that belongs to this request."""
         self.counts["requests"] += 1
+        self._requests += 1
+        if len(self._times) >= MOST_REMEMBERED:
+            self._times.clear()
         self._times[method, path] += 1
         rng = random.Random(f"{self.seed}/{method}/{path}/{self._times[method, path]}")
         self._begin_outage(rng)
@@ -130,7 +136,7 @@ class Plan:
     @property
     def outage_is_over(self) -> bool:
         """Whether the one that was sure to come has come and gone."""
-        return self.outage is None and not self._in_outage()
+        return self.outage is None and not self.outage_left_secs()
 
     def end(self) -> None:
         """Storage is well again: no request comes to this plan any more."""
@@ -141,7 +147,7 @@ class Plan:
     def _begin_outage(self, rng: random.Random) -> None:
         if self._in_outage():
             return
-        if self.outage is not None and self.counts["requests"] > self.outage.after_requests:
+        if self.outage is not None and self._requests > self.outage.after_requests:
             self._now, secs, self.outage = self.outage.fault, self.outage.secs, None
         elif self.stretches and rng.random() < self.stretches:
             self._now, secs = rng.choice(OUTAGES), rng.uniform(*self.stretch_secs)

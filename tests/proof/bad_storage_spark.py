@@ -15,20 +15,22 @@ from blizzard.dead_letters import DeadLetters
 from blizzard.environment import variables
 from blizzard.storage.s3 import S3Settings, S3Store
 from infra.local.verdict import Verdict, judge, read_source
+from tests.proof.bad_storage_daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage_proxy import BadStorage, Plan
 from tests.proof.bad_storage_world import LAKE, LANDING
 from tests.spark.lake import JARS
 
 ROOT = Path(__file__).parents[2]
 FILES_AT_ONCE = 6
-WITHOUT = frozenset({"timeout before", "timeout though done"})
-"""S3A waits at least 15 seconds for an answer, whatever it is told."""
 CONF = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "OFF",
+}
+IMPATIENT = {
+    "spark.hadoop.fs.s3a.connection.timeout": f"{TIME_OUT_SECS}s",
     "spark.hadoop.fs.s3a.attempts.maximum": "3",
     "spark.hadoop.fs.s3a.retry.limit": "4",
     "spark.hadoop.fs.s3a.retry.interval": "10ms",
@@ -39,8 +41,8 @@ SETTINGS = {
     "schema": "id STRING NOT NULL, n BIGINT",
     "settle_delay_secs": 0,
     "checkpoint": {"interval_files": 4},
-    "retries": {"max_attempts": 4, "max_backoff_secs": 0.05},
 }
+IMPATIENT_SETTINGS = {"retries": {"max_attempts": 4, "max_backoff_secs": 0.05}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Ended:
 
 
 class SparkJobs:
-    """One process that runs the job again and again, over the proxy."""
+    """One process that runs the job again and again, over the proxy; another one when its patience changes."""
 
     def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> None:
         self._proxy = proxy
@@ -74,25 +76,41 @@ class SparkJobs:
         self._calm = S3Settings(environment["AWS_ENDPOINT_URL"], "us-east-1")
         self._environment = environment
         self._landing = S3Store(LANDING, "real/", self._calm)
-        self._config = folder / "pipelines.yaml"
-        source = {"uri": f"s3://{LANDING}/real/", **SETTINGS}
-        pipeline = {"table_uri": f"s3://{LAKE}/real", "sources": {"landing": source}}
-        self._config.write_text(json.dumps({"pipelines": {"events": pipeline}}))
+        self._folder = folder
+        for words, more in (("impatient", IMPATIENT_SETTINGS), (SHIPPED, {})):
+            source = {"uri": f"s3://{LANDING}/real/", **SETTINGS, **more}
+            pipeline = {"table_uri": f"s3://{LAKE}/real", "sources": {"landing": source}}
+            self._config(words).write_text(json.dumps({"pipelines": {"events": pipeline}}))
         self._log = (folder / "job.log").open("a")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.proof.bad_storage_daemon"],
-            cwd=ROOT,
-            env={**variables(), **environment, "AWS_ENDPOINT_URL": proxy.endpoint},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
+        self._patience = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    def _config(self, patience: str) -> Path:
+        return self._folder / f"{patience}.yaml"
+
+    def _daemon(self, patience: str) -> "subprocess.Popen[str]":
+        if self._process is None or self._patience != patience:
+            self._end()
+            self._patience = patience
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.proof.bad_storage_daemon", patience],
+                cwd=ROOT,
+                env={**variables(), **self._environment, "AWS_ENDPOINT_URL": self._proxy.endpoint},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+            )
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait(60)
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
+        self._end()
         self._log.close()
 
     def arrive(self, rng: random.Random) -> None:
@@ -103,22 +121,25 @@ class SparkJobs:
             path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             self._landing.put(path, gzip.compress(body.encode()))
 
-    def run(self, plan: Plan) -> Ended:
-        """One run of the job while the proxy follows the plan."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    def run(self, plan: Plan, *, shipped: bool = False) -> Ended:
+        """One run of the job while the proxy follows the plan. `shipped`: with the settings that users have."""
+        patience = SHIPPED if shipped else "impatient"
+        process = self._daemon(patience)
+        assert process.stdin is not None
+        assert process.stdout is not None
         self._proxy.plan = plan
-        words = ["--config", str(self._config), "--jars", str(JARS), "--sweep", "--once"]
-        words += [word for key, value in CONF.items() for word in ("--spark-conf", f"{key}={value}")]
-        print(json.dumps(words), file=self._process.stdin, flush=True)
+        conf = CONF if shipped else {**CONF, **IMPATIENT}
+        words = ["--config", str(self._config(patience)), "--jars", str(JARS), "--sweep", "--once"]
+        words += [word for key, value in conf.items() for word in ("--spark-conf", f"{key}={value}")]
+        print(json.dumps(words), file=process.stdin, flush=True)
         events: list[Mapping[str, Any]] = []
-        for line in self._process.stdout:
+        for line in process.stdout:
             self._log.write(line)
             if line.startswith("{"):
                 events.append(json.loads(line))
                 if events[-1]["event"] == "exit":
                     return Ended(events[-1]["code"], events)
-        return Ended(-1, [*events, {"event": "died", "error": f"exit status {self._process.wait()}"}])
+        return Ended(-1, [*events, {"event": "died", "error": f"exit status {process.wait()}"}])
 
     def verdict(self) -> Verdict:
         lake = S3Store(LAKE, "real/", self._calm)

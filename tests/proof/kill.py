@@ -30,7 +30,7 @@ TRIES = 4
 MOST_CALLS = 60
 """Of storage, in a life."""
 LIFE_SECS, OWN_LIFE_SECS = 1.5, 12.0
-"""About what a life takes that is not killed, to begin with, and one with a JVM of its own: random moments lie within."""
+"""Within which random moments lie, until it is known what a life takes; and for one with a JVM of its own."""
 LIVES_AT_THE_END = 3
 ROUNDS_FOR_ALL = 3
 """After which every step has killed somebody, or the campaign says so."""
@@ -175,6 +175,7 @@ def _long_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
     for number, step in enumerate(steps):
         whom = rng.choices([*Whom], [75, 20, 5])[0]
         nth = rng.randint(1, MOST_CALLS) if step == BETWEEN_CALLS else rng.choice([1, 1, 1, 2, 3])
+        nth = 1 if step == LOST_ANSWER else nth
         _die(tables[number % len(tables)], step, nth, rng, run, whom)
 
 
@@ -215,10 +216,10 @@ def kill(run: Run, stage: Stage) -> None:
             table.compare()
         run.counts["JVMs"] = stage.jvms - before
     if not run.variant and run.counts["rounds"] >= (ROUNDS_FOR_ALL if mixed else 1):
-        _check_shown(run, [*STEPS, RANDOM_MOMENT] if mixed else [s for some in SHORT for s in some if s in STEPS])
+        check_shown(run, [*STEPS, RANDOM_MOMENT] if mixed else [s for some in SHORT for s in some if s in STEPS])
 
 
-def _check_shown(run: Run, steps: Sequence[str]) -> None:
+def check_shown(run: Run, steps: Sequence[str]) -> None:
     """Raises Failed: what killed nobody has shown nothing."""
     idle = [step for step in steps if not run.counts[f"kills {step}"]]
     if not run.counts["answers of commits lost"]:

@@ -11,24 +11,34 @@ from typing import Any
 
 from blizzard.dead_letters import DeadLetters
 from blizzard.dispatch.service import Life
-from tests.proof import kill_calls_life as life_of
-from tests.proof.campaign import Failed, Run
-from tests.proof.kill_calls_life import BUCKET, IDENTITY, PREFIX, FileDelta, Folders
+from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
+from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.kill_calls_life import BUCKET, IDENTITY, PREFIX, Folders
+from tests.proof.kill_calls_service import STARTED, active_runs, end_run
+from tests.proof.kill_calls_table import WRITTEN, FileDelta
 from tests.proof.kill_lives import KILLED, Lives
 from tests.proof.kill_lives import Life as Process
+from tests.unit.fakes import POISON, REFUSED
 
 ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job")
+SOMEBODY = "somebody"
+"""Who deletes the pending manifest."""
+DECISIVE = {"job": WRITTEN, "dispatcher": STARTED}
+"""The call before or after which a death matters most, so that many die there."""
 TURNS = 60
 """Lives of a round before those that live on."""
-MOST_CALLS = {"collector": 6, "sweeper": 14, "late sweeper": 14, "dispatcher": 14, "job": 60}
-"""About how many a life has; whoever has fewer was not killed."""
 MOST_AT_THE_END = 20
+DOUBLED = r"^doubled: \["
+MISSING = r"^missing \[\("
 VARIANTS = {
-    life_of.NO_TXN: "a job dies between the two commits, and the next one reads the rows again",
-    life_of.NO_LOOK: "a lost answer doubles the batch",
-    life_of.OLDER_STATE: "a job dies between commit and copy, and the next one reads the batch again",
-    life_of.MARKS_ALONE: "files that no event announced are settled and never read",
-    life_of.TWO_RUNS: "a dispatcher dies between the start and its record, and the next one starts a second run",
+    NO_TXN: Fault("a job dies between the two commits, and the next one reads the rows again", DOUBLED),
+    NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
+    OLDER_STATE: Fault("a job dies between commit and copy, and the next one reads the batch again", DOUBLED),
+    MARKS_ALONE: Fault("files that no event announced are settled and never read", MISSING),
+    TWO_RUNS: Fault(
+        "a dispatcher dies between the start and its record, and the next one starts a second run",
+        r"^[2-9] runs are active at once",
+    ),
 }
 
 
@@ -50,6 +60,8 @@ class World:
     served: set[tuple[str, str]] = field(default_factory=set)
     """Path and etag of files whose messages are gone from the queue."""
     etags: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many the last life of each kind had that came to its end, and how many any of them had."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -63,9 +75,9 @@ class World:
         self.landed += 1
         large = not again and self.rng.random() < 0.1
         lines = [f"{path} {self.landed} {n}" for n in range(60 if large else self.rng.randint(0, 4))]
-        lines = [f"{life_of.fakes.REFUSED}{line}" if self.rng.random() < 0.05 else line for line in lines]
+        lines = [f"{REFUSED}{line}" if self.rng.random() < 0.05 else line for line in lines]
         poison = not again and not large and self.rng.random() < 0.05
-        body = life_of.fakes.POISON if poison else "".join(f"{line}\n" for line in lines).encode()
+        body = POISON if poison else "".join(f"{line}\n" for line in lines).encode()
         self.contents[path] = body
         info = self.folders.landing.put(path, body)
         self.etags[path] = info.etag
@@ -96,17 +108,19 @@ class World:
     def turn(self) -> None:
         for _ in range(self.rng.randint(0, 2)):
             self.land()
-        who = self.rng.choice(ACTORS)
+        who = self.rng.choice(ACTORS) if self.rng.random() < 0.95 else SOMEBODY
         if self._runs():
-            who = "job" if self.rng.random() < 0.6 else who
+            who = "job" if self.rng.random() < 0.7 else who
         elif who == "job":
             who = "dispatcher"
-        nth = self.rng.randint(1, MOST_CALLS[who]) if self.rng.random() < 0.8 else 0
-        self.live(who, nth, after=self.rng.random() < 0.5)
+        dies = who in self.calls and self.rng.random() < (0.5 if who == "dispatcher" else 0.8)
+        nth = self.rng.randint(1, max(1, self.rng.choice(self.calls[who]))) if dies else 0
+        at = DECISIVE.get(who, "") if self.rng.random() < 0.4 else ""
+        self.live(who, min(nth, self.rng.randint(1, 2)) if at else nth, at=at, after=self.rng.random() < 0.5)
 
-    def live(self, who: str, nth: int = 0, *, after: bool = False) -> None:
+    def live(self, who: str, nth: int = 0, *, at: str = "", after: bool = False) -> None:
         messages = self._received() if who == "collector" else []
-        process = self.start(who, messages, nth=nth, after=after)
+        process = self.start(who, messages, nth=nth, at=at, after=after)
         ended = process.wait()
         if ended not in (KILLED, 0):
             self.fail(f"a {who} ended with {ended}: {process.log.read_text()[-1500:]}")
@@ -143,10 +157,15 @@ class World:
                 self.acknowledge({message_id for message_id, _ in self.queue[:4]} - set(event["failed"]))
         self.believe(events)
         died = next((f"{e['who']} {e['where']}" for e in events if e["event"] == "died"), None)
+        for calls in (event["calls"] for event in events if event["event"] == "ended"):
+            self.calls[who] = calls, max(calls, *self.calls.get(who, (0,)))
+        if who == SOMEBODY:
+            self.served.clear()  # what was announced may be gone, and is for the sweeps to find
+            self.run.counts["times that the manifest was deleted"] += 1
         self.run.counts["lives"] += 1
         if killed:
             self.run.counts["kills"] += 1
-            self.run.counts[f"kills of the {who}"] += 1
+            self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who}"] += 1
             self.places.add(died or who)
         self.done.append(f"{who}: {f'killed {died}' if killed else 'came to its end'}")
 
@@ -169,11 +188,11 @@ class World:
                 self.promised.add(receipt)
 
     def _runs(self) -> list[str]:
-        return life_of.active_runs(self.folders.service)
+        return active_runs(self.folders.service)
 
     def _end_run(self, life: Life) -> None:
         for run_id in self._runs():
-            life_of.end_run(self.folders.service, run_id, life)
+            end_run(self.folders.service, run_id, life)
 
     # -- the end
 
@@ -223,11 +242,11 @@ class World:
         wanted: Counter[tuple[str, int, str]] = Counter()
         silent: list[tuple[str, Any]] = []
         for path, body in self.contents.items():
-            if body.startswith(life_of.fakes.POISON):
+            if body.startswith(POISON):
                 silent += [] if (path, None) in dead else [(path, None)]
                 continue
             for row, line in enumerate(body.decode().splitlines()):
-                if line.startswith(life_of.fakes.REFUSED):
+                if line.startswith(REFUSED):
                     silent += [] if (path, row) in dead else [(path, row)]
                 else:
                     wanted[path, row, line] += 1

@@ -1,5 +1,6 @@
 """What the kill campaign can do, in words; the parts of the product that it means are known to its lives alone."""
 
+from tests.proof.breaks import NO_LOOK, NO_TXN, OLDER_STATE
 from tests.proof.campaign import Fault
 
 BETWEEN_CALLS = "between two calls of storage"
@@ -24,19 +25,16 @@ LOST_ANSWER = "when the answer of a commit is lost"
 RANDOM_MOMENT = "at a random moment"
 """Nothing in the life knows of it: the campaign kills."""
 
-WITHOUT_TXN = "rows are committed without their Txn"
-WITHOUT_A_LOOK = "a commit is tried again without a look at what became of it"
-OLDER_STATE = "an older state is taken for the current one"
 DOUBLED = r"\bdoubled +[1-9]"
 """As the verdict has it."""
 VARIANTS = {
-    WITHOUT_TXN: Fault("a kill between rows and Txn leaves rows that the next job adds again", DOUBLED),
-    WITHOUT_A_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
+    NO_TXN: Fault("a kill between rows and Txn leaves rows that the next job adds again", DOUBLED),
+    NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
     OLDER_STATE: Fault("a kill between commit and copy doubles the batch", DOUBLED),
 }
 SHORTEST = {
-    WITHOUT_TXN: (("before the commit", 2),),
-    WITHOUT_A_LOOK: ((LOST_ANSWER, 1),),
+    NO_TXN: (("", 1), ("before the commit", 2)),
+    NO_LOOK: ((LOST_ANSWER, 1),),
     OLDER_STATE: (("", 1), ("before the copy", 1)),
 }
 """For each variant the steps that show it, and at which time each is reached; the empty one is a life that lives."""

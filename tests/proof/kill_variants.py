@@ -13,7 +13,7 @@ from spark_job.data_files import DataFile
 from spark_job.ports import Table
 from spark_job.recovery import Recovered
 from spark_job.table import DeltaSourceTable
-from tests.proof.kill_names import OLDER_STATE, WITHOUT_A_LOOK, WITHOUT_TXN
+from tests.proof.breaks import NO_LOOK, NO_TXN, OLDER_STATE
 
 
 def rows_without_txn() -> None:
@@ -85,7 +85,7 @@ def _begun(transaction: Any) -> Transaction:
 
 
 VARIANTS: Mapping[str, Callable[[], None]] = {
-    WITHOUT_TXN: rows_without_txn,
-    WITHOUT_A_LOOK: retry_without_a_look,
+    NO_TXN: rows_without_txn,
+    NO_LOOK: retry_without_a_look,
     OLDER_STATE: older_state_as_current,
 }

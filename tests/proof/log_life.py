@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -23,6 +23,8 @@ from infra.local.verdict import Verdict
 from spark_job import ingest, recovery
 from spark_job.ports import Table
 from spark_job.table import DeltaSourceTable
+from tests.proof import log_life_checkpoints as checkpoints
+from tests.proof import log_life_events as events
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.engine import session
 from tests.proof.log_life_events import EVENTS, Event
@@ -57,21 +59,33 @@ def commit_before_refusal() -> AbstractContextManager[object]:
     return patch.object(ingest, "recover", committing)
 
 
-VARIANTS: Mapping[str, tuple[Fault, Callable[[], AbstractContextManager[object]]]] = {
-    "an older state is taken for the current one": (
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """`shown_by`: what comes first in a life that has it, so that it is found soon."""
+
+    fault: Fault
+    by: Callable[[], AbstractContextManager[object]]
+    shown_by: Callable[[Life, random.Random], object]
+
+
+VARIANTS: Mapping[str, Broken] = {
+    "an older state is taken for the current one": Broken(
         Fault("what the log's clean-up took with it is ingested again", r"\bdoubled +[1-9]"),
         older_state_as_current,
+        checkpoints.the_log_is_cleaned_up_and_the_copy_is_old,
     ),
-    "a missing Txn is taken for a fresh start": (
+    "a missing Txn is taken for a fresh start": Broken(
         Fault("a table that lost its log, or a wrong name, is not refused", r"': not refused$"),
         missing_txn_as_fresh_start,
+        events.the_rows_are_copied_without_the_log,
     ),
-    "a job commits its Txn before it is refused": (
+    "a job commits its Txn before it is refused": Broken(
         Fault(
             "no row is added, but a version; the next job would take it for a start of its own",
             r"': refused, and something was committed: version",
         ),
         commit_before_refusal,
+        events.the_source_has_another_name,
     ),
 }
 
@@ -81,13 +95,13 @@ class LogLife:
 
     name = "log-life"
     about = "Delta's checkpoints and clean-up; the table restored, copied, renamed, made again; wrong names"
-    variants: Mapping[str, Fault] = {variant: fault for variant, (fault, _) in VARIANTS.items()}
+    variants: Mapping[str, Fault] = {variant: broken.fault for variant, broken in VARIANTS.items()}
 
     def __init__(self, events: Sequence[Event] = EVENTS) -> None:
         self._events = events
 
     def run(self, run: Run) -> None:
-        broken = VARIANTS[run.variant][1]() if run.variant else nullcontext()
+        broken = VARIANTS[run.variant].by() if run.variant else nullcontext()
         with broken:
             lives = _lives(run, self._events, session(run.folder))
             for (number, rng), (life, event) in zip(run.rounds(), lives, strict=False):
@@ -95,14 +109,16 @@ class LogLife:
                 _Round(run, life, event, rng).go()
 
 
-def _lives(run: Run, events: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
+def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
     """Each event once in an order of the seed's, then at random; another table from time to time."""
     rng = random.Random(run.seed)
+    first = VARIANTS[run.variant].shown_by if run.variant else None
     age = 0
     while True:
         life = Life(run.folder / f"life-{age}", spark, BATCH)
         life.folder.mkdir()
-        for event in [*rng.sample(events, len(events)), *rng.choices(events, k=EPOCH - len(events))]:
+        order = [*rng.sample(possible, len(possible)), *rng.choices(possible, k=EPOCH - len(possible))]
+        for event in sorted(order, key=lambda event: event.do is not first):
             yield life, event
         age += 1
 

@@ -5,37 +5,51 @@ import gzip
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from blizzard.environment import adopted
+from infra.local.process import LocalAws, local_aws
 from tests.proof import kill_place, race_account
+from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
-from tests.proof.kill_place import LocalPlace
-from tests.proof.race_names import OPERATIONS, OVERWRITING_LOG, VARIANTS
+from tests.proof.kill_place import LocalPlace, Place, S3Place
+from tests.proof.race_log import overwriting
+from tests.proof.race_names import OPERATIONS, VARIANTS
 
 SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
 SETTINGS: dict[str, Any] = {"checkpoint": {"interval_files": 3}, "retries": {"max_attempts": 30, "max_backoff_secs": 1}}
+IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
+"""For jobs in a log that is broken: some will never get on."""
 FILES = 8
 """Of each source, before the race begins; half as many come while it lasts."""
 RACE_SECS = 4.0
 """About what a race lasts: over it somebody's operations are spread."""
 ALONE_AT_MOST = 4
+OPERATIONS_OF_A_ROUND = 4
+"""Of somebody else; half as many in a short run."""
+ROUNDS_FOR_ALL = 6
+"""After which somebody has succeeded with each operation, and a race was lost, or the campaign says so."""
 
 
 @dataclass
 class _Race:
-    """One table, from its first commit on."""
+    """One table, from its first commit on. `folder`: for what is no table."""
 
     run: Run
-    place: LocalPlace
+    place: Place
+    folder: Path
     lives: Lives
-    jvms: list[Jvm]
+    jvms: Sequence[Jvm]
     rng: random.Random
+    operations: Sequence[str]
+    """Of somebody else."""
     done: list[str] = field(default_factory=list)
     words: dict[str, list[str]] = field(default_factory=dict)
     paths: dict[str, list[str]] = field(default_factory=dict)
@@ -44,11 +58,14 @@ class _Race:
     def __post_init__(self) -> None:
         for source_id, folder in SOURCES.items():
             pipeline = source_id.partition(":")[0]
-            file = self.place.folder / f"{pipeline}.yaml"
-            self.words[source_id] = kill_place.write_config(self.place, file, {folder: SETTINGS}, pipeline=pipeline)
+            file = self.folder / f"{pipeline}.yaml"
+            settings = SETTINGS | (IMPATIENT if self.run.variant else {})
+            self.words[source_id] = kill_place.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
             self.paths[source_id] = []
 
     def round(self) -> None:
+        if self.run.variant:
+            self._begin()
         for source_id in SOURCES:
             for _ in range(FILES):
                 self._land(source_id)
@@ -62,6 +79,12 @@ class _Race:
             self._ended(who, life)
         self._alone()
         self._compare()
+
+    def _begin(self) -> None:
+        """One job makes the table: two that do so by a broken log leave one that nobody can read."""
+        for source_id in SOURCES:
+            self._land(source_id)
+            self._ended(*self._job(f"the first job of {source_id}", source_id, self.jvms[0]))
 
     # -- what lands
 
@@ -85,57 +108,50 @@ class _Race:
         """Collectors and sweepers of both sources, and somebody with SQL."""
         started = []
         for source_id, folder in SOURCES.items():
-            common = {"folder": str(self.place.folder), "source_id": source_id, "landing": folder}
+            common = {"told": self.place.told, "source_id": source_id, "landing": folder}
             for _ in range(2 if self.run.budget.rounds is None else 1):
                 told = [self.rng.sample(self.paths[source_id], self.rng.randint(1, 3)) for _ in range(3)]
                 started.append(self._start(f"a collector of {source_id}", "collector", announced=told, **common))
             started.append(self._start(f"a sweeper of {source_id}", "sweeper", times=3, **common))
-        operations = self.rng.sample(OPERATIONS, 4 if self.run.budget.rounds is None else 3)
-        if self.run.variant:
-            operations = []  # what is broken shall show without them
-        jvm = self.jvms[0]
-        somebody = self.lives.start(
-            "tests.proof.race_life:somebody",
-            environment=jvm.environment,
-            table_uri=self.place.table_uri,
-            operations=operations,
-            seed=str(self.rng.random()),
-            within_secs=RACE_SECS,
-        )
-        return [*started, (f"somebody with {', '.join(operations) or 'nothing'}", somebody)]
+        if self.operations:
+            given = {"told": self.place.told, "operations": self.operations, "within_secs": RACE_SECS}
+            who = f"somebody with {', '.join(self.operations)}"
+            started.append(self._start(who, "somebody", self.jvms[0], seed=str(self.rng.random()), **given))
+        return started
 
     def _jobs(self) -> list[tuple[str, Life]]:
         """2 to 4 on one source (2 in a short run), 1 on the other."""
         most = 4 if self.run.budget.rounds is None else 2
         counts = dict(zip(SOURCES, self.rng.sample([self.rng.randint(2, most), 1], 2), strict=True))
-        started = []
+        started: list[tuple[str, Life]] = []
         for source_id, count in counts.items():
-            for number in range(count):
-                jvm = self.jvms[number % len(self.jvms)]
-                environment = jvm.environment
-                started.append(self._start(f"a job of {source_id}", "job", environment, words=self.words[source_id]))
+            jvms = (self.jvms[number % len(self.jvms)] for number in range(count))
+            started += [self._job(f"a job of {source_id}", source_id, jvm) for jvm in jvms]
             self.run.counts["races"] += count > 1
         self.run.counts["jobs"] += len(started)
         self.rng.shuffle(started)
         return started
 
-    def _start(
-        self, who: str, what: str, environment: Mapping[str, str] | None = None, **given: Any
-    ) -> tuple[str, Life]:
-        call = f"tests.proof.race_life:{what}"
-        return who, self.lives.start(call, environment=environment, variant=self.run.variant, **given)
+    def _job(self, who: str, source_id: str, jvm: Jvm) -> tuple[str, Life]:
+        seed, variant = str(self.rng.random()), self.run.variant
+        return self._start(who, "job", jvm, words=self.words[source_id], seed=seed, variant=variant)
+
+    def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> tuple[str, Life]:
+        environment = {**self.place.environment, **(jvm.environment if jvm else {})}
+        return who, self.lives.start(f"tests.proof.race_life:{what}", environment=environment, **given)
 
     def _ended(self, who: str, life: Life) -> int:
         """How many commits it made."""
         status, events = life.wait(), life.events()
         self.done.append(f"{who}: ended with {status}")
-        if status != 0:
+        if status != 0 and not self.run.variant:  # of what is broken the rows have to tell
             self._fail(f"{who} ended with {status}: {life.log.read_text()[-2500:]}")
         self.run.counts["races lost"] += sum(event["event"] == "race_lost" for event in events)
         for event in events:
             if event["event"] == "foreign":
                 self.run.counts["operations of others"] += 1
                 self.run.counts[f"operations of others: {event['operation']}"] += 1
+                self.run.counts["files that VACUUM removed"] += event["removed"]
             if event["event"] == "foreign_failed":
                 self.run.counts["operations of others that gave way"] += 1
                 self.done.append(f"somebody's {event['operation']} gave way: {event['error']}")
@@ -144,10 +160,9 @@ class _Race:
     # -- the end
 
     def _alone(self) -> None:
-        for source_id, words in self.words.items():
+        for source_id in SOURCES:
             for _ in range(ALONE_AT_MOST):
-                who, life = self._start(f"a job of {source_id} alone", "job", self.jvms[0].environment, words=words)
-                if not self._ended(who, life):
+                if not self._ended(*self._job(f"a job of {source_id} alone", source_id, self.jvms[0])):
                     break
             else:
                 self._fail(f"after {ALONE_AT_MOST} jobs in a row {source_id} still has something to commit")
@@ -160,9 +175,40 @@ class _Race:
         self.run.counts["commits"] += found.commits
         if wrong := [*race_account.complaints(self.place, SOURCES)]:
             self._fail("; ".join(wrong))
+        self.run.counts[f"comparisons on {self.place.name}"] += 1
 
     def _fail(self, why: str) -> None:
-        raise Failed(why, [f"seed {self.run.seed}, round {self.run.counts['rounds']}", *self.done])
+        number = self.run.counts["rounds"]
+        raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, round {number}", *self.done])
+
+
+def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = None) -> None:
+    """A table for each round; with `aws` each second one on S3."""
+    for number, rng in run.rounds():
+        folder = run.folder / f"round-{number}"
+        folder.mkdir()
+        on_s3 = aws is not None and number % 2 == 1
+        place = S3Place.made(aws, f"race-{number}") if aws is not None and on_s3 else LocalPlace(folder)
+        run.say(f"races of jobs, collectors, sweepers and others on {place.name}: round {number}")
+        _Race(run, place, folder, lives, jvms, rng, _operations(run, number, rng)).round()
+    if not run.variant and run.budget.rounds is None and run.counts["rounds"] >= ROUNDS_FOR_ALL:
+        check_shown(run)
+
+
+def _operations(run: Run, number: int, rng: random.Random) -> list[str]:
+    """Some in each round, each after two or three. None where something is broken: that has to show without them."""
+    if run.variant:
+        return []
+    count = OPERATIONS_OF_A_ROUND // (1 if run.budget.rounds is None else 2)
+    some = [OPERATIONS[(number * count + more) % len(OPERATIONS)] for more in range(count)]
+    return rng.sample(some, len(some))
+
+
+def check_shown(run: Run) -> None:
+    """Raises Failed: what never succeeded has shown nothing."""
+    wanted = ["races lost", "files that VACUUM removed", *(f"operations of others: {name}" for name in OPERATIONS)]
+    if idle := [name for name in wanted if not run.counts[name]]:
+        raise Failed(f"these never came about, so they have shown nothing: {', '.join(idle)}", [f"seed {run.seed}"])
 
 
 @dataclass(frozen=True)
@@ -172,21 +218,19 @@ class Race:
     variants = VARIANTS
 
     def run(self, run: Run) -> None:
-        """A table for each round. Without a limit of rounds in two JVMs, so that the log is raced for by both."""
+        """Without a limit of rounds in two JVMs, so that the log is raced for by both, and also on S3."""
         with ExitStack() as stack:
             lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.race_life"]))
-            more = {}
-            if run.variant == OVERWRITING_LOG:
-                from tests.proof.race_log import overwriting
-
-                more = overwriting(run.folder / "classes")
-            count = 1 if run.budget.rounds is not None else 2
-            jvms = [stack.enter_context(Jvm(run.folder / f"jvm-{n}", more=more)) for n in range(count)]
-            for number, rng in run.rounds():
-                run.say(f"races of jobs, collectors, sweepers and others: round {number}")
-                folder = run.folder / f"round-{number}"
-                folder.mkdir()
-                _Race(run, LocalPlace(folder), lives, jvms, rng).round()
+            more = overwriting(run.folder / "classes") if run.variant == OVERWRITING_LOG else {}
+            aws = stack.enter_context(local_aws()) if run.budget.rounds is None and not run.variant else None
+            environment = aws.environment() if aws else {}
+            stack.enter_context(adopted(environment))
+            jvms = []
+            for number in range(2 if run.budget.rounds is None else 1):
+                folder, endpoint = run.folder / f"jvm-{number}", aws.endpoint if aws else None
+                jvm = Jvm(folder, environment=environment, s3_endpoint=endpoint, more=more)
+                jvms.append(stack.enter_context(jvm))
+            race(run, lives, jvms, aws)
 
 
 CAMPAIGN = Race()

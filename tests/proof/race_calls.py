@@ -5,11 +5,11 @@ import time
 from dataclasses import dataclass
 
 from blizzard.dispatch.service import Life
-from tests.proof.campaign import Run
+from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
+from tests.proof.campaign import Fault, Run
 from tests.proof.kill_calls import World
 from tests.proof.kill_lives import Life as Process
 from tests.proof.kill_lives import Lives
-from tests.proof.race_names import VARIANTS
 
 TURNS = 6
 """Races of a round, before the comparison."""
@@ -18,6 +18,17 @@ SWEEPERS = ("sweeper", "sweeper", "late sweeper")
 PAUSE_SECS = 0.003
 START_SECS = 0.01
 """Within which a process is forked."""
+VARIANTS = {
+    OVERWRITING_LOG: Fault(
+        "of two jobs that commit the same version the first one's rows are gone",
+        r"^a job believes to have committed what is not in the log",
+    ),
+    TXN_NOT_COMPARED: Fault("two jobs that planned from the same checkpoint both commit", r"^doubled: \["),
+    UNCONDITIONAL_PUT: Fault(
+        "of two writers of the same segment the first one's entries are gone",
+        r"^collected, and after a job neither in the table nor dead-lettered",
+    ),
+}
 
 
 class _World(World):

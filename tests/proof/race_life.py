@@ -1,59 +1,59 @@
 """Who takes part in a race: jobs, collectors, sweepers, and somebody else with SQL. Each is a process of its own."""
 
+import os
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from blizzard.identity import Identity
 from blizzard.log import stdout_log
-from blizzard.storage.local import LocalStore
-from blizzard.storage.s3 import S3Store
 from blizzard.sweep import Kind
 from blizzard.sweeping import SourceSweep, sweep_rules
 from spark_job.adopt import Transaction
 from tests.proof import kill_job
-from tests.proof.kill_place import COLUMNS, LocalPlace, announce
-from tests.proof.race_names import TXN_NOT_COMPARED, UNCONDITIONAL_PUT
+from tests.proof.breaks import TXN_NOT_COMPARED
+from tests.proof.kill_place import COLUMNS, Place, announce, place_of
 
 TRIES = 4
 TABLE_TIMEOUT_SECS = 120.0
+HESITATES_SECS = 0.3
+"""At most; about as long as a commit takes."""
+LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
+"""How many data files that no commit names lie there for VACUUM, and how old they look."""
 
 
-def job(words: Sequence[str], variant: str) -> int:
-    """The real job."""
-    _break(variant)
+def job(words: Sequence[str], variant: str, seed: str) -> int:
+    """The real job, which hesitates before each commit, so that others come in between."""
+    _hesitate(random.Random(seed))
+    if variant == TXN_NOT_COMPARED:
+        Transaction.txn_version = lambda self, app_id: None  # type: ignore[method-assign]
     return kill_job.live([*words], step="", nth=0, together=False, seed="", variant="")
 
 
-def _break(variant: str) -> None:
-    if variant == TXN_NOT_COMPARED:
-        Transaction.txn_version = lambda self, app_id: None  # type: ignore[method-assign]
-    elif variant == UNCONDITIONAL_PUT:
-        for store in (LocalStore, S3Store):
-            conditional = store.create
+def _hesitate(rng: random.Random) -> None:
+    whole = Transaction.commit
 
-            def create(self: Any, key: str, data: bytes, conditional: Any = conditional) -> Any:
-                return self.put(key, data) if "/pending/" in key else conditional(self, key, data)
+    def commit(self: Transaction, *arguments: Any, **named: Any) -> int:
+        time.sleep(rng.uniform(0, HESITATES_SECS))
+        return whole(self, *arguments, **named)
 
-            store.create = create  # type: ignore[method-assign]
+    Transaction.commit = commit  # type: ignore[method-assign]
 
 
-def collector(folder: str, source_id: str, landing: str, announced: Sequence[Sequence[str]], variant: str) -> int:
+def collector(told: Mapping[str, str], source_id: str, landing: str, announced: Sequence[Sequence[str]]) -> int:
     """One segment after the other, as fast as it can."""
-    _break(variant)
-    place = LocalPlace(Path(folder))
+    place = place_of(told)
     for paths in announced:
         announce(place, source_id, landing, paths)
     return 0
 
 
-def sweeper(folder: str, source_id: str, landing: str, times: int, variant: str) -> int:
+def sweeper(told: Mapping[str, str], source_id: str, landing: str, times: int) -> int:
     """Sweeps as the sweeper function does, from the copy beside the table."""
-    _break(variant)
-    place = LocalPlace(Path(folder))
+    place = place_of(told)
     pipeline, source = source_id.split(":")
     identity = Identity(pipeline, source, f"_blizzard/{pipeline}_{source}")
     rules = sweep_rules(
@@ -68,31 +68,42 @@ def sweeper(folder: str, source_id: str, landing: str, times: int, variant: str)
     return 0
 
 
-def somebody(table_uri: str, operations: Sequence[str], seed: str, within_secs: float) -> int:
+def somebody(told: Mapping[str, str], operations: Sequence[str], seed: str, within_secs: float) -> int:
     """Somebody else's operations, one after the other, spread over about `within_secs` from the first commit on. One
     that has to give way to a concurrent commit says so, and is tried again."""
     rng, log = random.Random(seed), stdout_log(time.time)
-    spark = kill_job.session_of_the_running_jvm()
-    _wait_for(Path(table_uri) / "_delta_log" / f"{0:020d}.json")
+    spark, place = kill_job.session_of_the_running_jvm(), place_of(told)
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM starts 10,000 tasks
+    _wait_for_the_table(place)
     for operation in operations:
         time.sleep(rng.uniform(0, 2 * within_secs / len(operations)))
+        left = _leave_files(Path(told["folder"], "table")) if operation == "VACUUM" and "folder" in told else []
         for _ in range(TRIES):
             try:
-                _operate(spark, table_uri, operation, rng)
+                _operate(spark, place.table_uri, operation, rng)
             except Exception as error:  # noqa: BLE001 - somebody's trouble, not the product's
                 log("foreign_failed", operation=operation, error=str(error)[:300])
             else:
-                log("foreign", operation=operation)
+                log("foreign", operation=operation, removed=sum(not file.exists() for file in left))
                 break
     return 0
 
 
-def _wait_for(file: Path) -> None:
-    deadline = time.monotonic() + TABLE_TIMEOUT_SECS
-    while not file.exists():
+def _wait_for_the_table(place: Place) -> None:
+    deadline, table = time.monotonic() + TABLE_TIMEOUT_SECS, place.table()
+    while table.head(f"_delta_log/{0:020d}.json") is None:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no {file} within {TABLE_TIMEOUT_SECS:g} s")
+            raise TimeoutError(f"no table at {place.table_uri} within {TABLE_TIMEOUT_SECS:g} s")
         time.sleep(0.05)
+
+
+def _leave_files(table: Path) -> list[Path]:
+    """What jobs leave that died before their commit, long ago: nothing that is younger may VACUUM remove."""
+    files = [table / f"part-{number:05d}-{secrets.token_hex(16)}.parquet" for number in range(LEFT_FILES)]
+    for file in files:
+        file.write_bytes(b"PAR1")
+        os.utime(file, times=(time.time() - LEFT_SECS,) * 2)
+    return files
 
 
 def _operate(spark: Any, uri: str, operation: str, rng: random.Random) -> None:

@@ -1,12 +1,18 @@
 """What the race campaign can do, in words."""
 
-OPERATIONS = ("OPTIMIZE", "VACUUM", "DELETE", "RESTORE", "ADD COLUMNS", "append")
+from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED
+from tests.proof.campaign import Fault
+
+OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
 """By somebody else, while jobs ingest."""
-OVERWRITING_LOG = "a commit is not a put-if-absent"
-TXN_NOT_COMPARED = "the Txn's version is not compared"
-UNCONDITIONAL_PUT = "a segment is written by an unconditional PUT"
 VARIANTS = {
-    OVERWRITING_LOG: "of two jobs that commit the same version the first one's rows are gone",
-    TXN_NOT_COMPARED: "two jobs that planned from the same checkpoint both commit",
-    UNCONDITIONAL_PUT: "of two writers of the same segment the first one's entries are gone",
+    OVERWRITING_LOG: Fault(
+        "of two jobs that commit the same version the first one's rows are gone",
+        r"never entered the table: [1-9]",
+    ),
+    TXN_NOT_COMPARED: Fault(
+        "two jobs that planned from the same checkpoint both commit", r"entered more than once: [1-9]"
+    ),
 }
+"""What becomes of a segment is for `race-calls`: here each job sweeps, which makes good what collectors do to each
+other before anybody can see it."""

@@ -1,91 +1,55 @@
 """A source with a history, a late file, a new one and a doubled event; and all who work on it at once: two collectors,
-two sweepers of which one knows only an old state, two jobs. The product's own code, over storage and a table in memory.
+two sweepers of which one knows only an old state, two jobs, and perhaps somebody who deletes the manifest. The
+product's own code, over storage and a table in memory.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+import json
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from blizzard.checkpoint import Checkpoint, decode
 from blizzard.dead_letters import DeadLetters
 from blizzard.errors import BlizzardError
-from blizzard.identity import read_copy
-from blizzard.manifest import Entry, Manifest
+from blizzard.identity import Identity, read_copy
+from blizzard.manifest import Manifest
+from blizzard.storage.memory import MemoryStore
 from blizzard.sweep import Sweeper
 from blizzard.watermark import Settling
 from spark_job.ingest import Ingest
 from spark_job.timing import Stopwatch
-from tests.proof.explore import Broken, Process
+from tests.proof.processes import Process, Worker
+from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, TABLE, Noting, Remote
+from tests.proof.world import Broken
 from tests.unit import fakes
-from tests.unit.fakes import MemoryDelta, MemoryReader, MemoryTable, World
+from tests.unit.fakes import POISON, REFUSED, Calls, MemoryDelta, MemoryReader, MemoryTable, World
 
-KNOWN, LATE, NEW = "b.txt", "a.txt", "c.txt"
-"""In the table from the beginning; below the watermark and not in it; above the watermark."""
-LOCAL = ("put _blizzard/events_landing/receipts/", "put _blizzard/events_landing/dead_letters/")
-"""Objects whose names nobody else uses."""
+KNOWN, LATE, NEW, BAD = "b.txt", "a.txt", "c.txt", "d.txt"
+"""In the table from the beginning; below the watermark and not in it; above it, with a record that does not parse; and
+one that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which processes there are."""
+    """Which processes there are, and whether there is a bad file, too."""
 
     collectors: int = 2
     sweepers: int = 2
     jobs: int = 2
+    wipers: int = 0
+    bad: bool = False
     interval_files: int = 2
 
     def __str__(self) -> str:
-        return f"{self.collectors} collectors, {self.sweepers} sweepers, {self.jobs} jobs"
-
-
-class Shared:
-    """What a process has of something that others use, too: it stops before each call."""
-
-    def __init__(self, target: Any, process: Process, *, name: str = "") -> None:
-        self._target = target
-        self._process = process
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        return partial(self._call, name, found) if callable(found) else found
-
-    def _call(self, name: str, do: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        what = str(args[0]) if args and isinstance(args[0], str) else ""
-        call = f"{self._name}{name} {what}".strip()
-        if call.startswith(LOCAL):
-            return do(*args, **named)
-        answer = self._process.shares(call, lambda: _whole(do(*_fixed(args), **named)))
-        return iter(answer) if isinstance(answer, tuple) else answer
-
-
-def _fixed(args: Iterable[Any]) -> list[Any]:
-    return [list(arg) if isinstance(arg, Iterator) else arg for arg in args]
-
-
-def _whole(answer: Any) -> Any:
-    """A listing is one answer, as it is on S3 up to 1,000 objects."""
-    return tuple(answer) if isinstance(answer, Iterator) else answer
-
-
-def _begun(interval_files: int) -> World:
-    world = World(fakes.settings(interval_files=interval_files), tick_secs=0.0)
-    before = _history(interval_files)
-    for mine, theirs in ((world.source, before.source), (world.state, before.state)):
-        mine._objects, mine._keys = dict(theirs._objects), list(theirs._keys)
-    world.delta.commits += before.delta.commits
-    world.delta.rows += before.delta.rows
-    world.delta.ever_committed += before.delta.ever_committed
-    world.contents |= before.contents
-    world.clock.now_ts = before.clock.now_ts
-    return world
+        more = (", somebody who deletes the manifest" if self.wipers else "", ", a bad file" if self.bad else "")
+        return f"{self.collectors} collectors, {self.sweepers} sweepers, {self.jobs} jobs{''.join(more)}"
 
 
 @cache
-def _history(interval_files: int) -> World:
-    """A file that is committed and below the watermark; then the other two come."""
-    world = World(fakes.settings(interval_files=interval_files), tick_secs=0.0)
+def _history(bounds: Bounds) -> World:
+    """A file that is committed and below the watermark; then the others come."""
+    world = World(fakes.settings(interval_files=bounds.interval_files), tick_secs=0.0)
     wait_secs = world.settings.sweep_rules.settle_delay_secs + 1
     world.put(KNOWN, "b0", "b1")
     world.sweep()
@@ -94,122 +58,229 @@ def _history(interval_files: int) -> World:
     world.sweep()
     world.drain()
     world.put(LATE, "a0")
-    world.put(NEW, "c0", "c1")
+    world.put(NEW, "c0", f"{REFUSED}c1")
+    if bounds.bad:
+        world.put(BAD, raw=POISON)
     world.clock.advance(wait_secs)
     return world
 
 
 class SmallWorld:
-    """Made anew for each way. `harm` may change the parts before anybody moves."""
+    """`harm` may change the parts before anybody moves."""
+
+    checked = TABLE | LETTERS
 
     def __init__(self, bounds: Bounds, harm: "Callable[[SmallWorld], object]" = lambda world: None) -> None:
-        self.world = _begun(bounds.interval_files)
-        self.state: Any = self.world.state
-        self.delta: MemoryDelta = self.world.delta
-        self.stale = self.world.unknown()
-        self._announced = {KNOWN}
-        """Of collectors that came to their end."""
+        self._bounds, self._before = bounds, _history(bounds)
+        self.identity: Identity = self._before.identity
+        self._memory = MemoryStore(fakes.Clock(self._before.clock.now_ts), self._before.state.uri)
+        _fill(self._memory, self._before.state)
+        self.delta = MemoryDelta([*self._before.delta.commits], [*self._before.delta.rows])
+        self.state: Any = self._memory
+        self.table: Any = MemoryTable(self.delta, self.identity, Calls())
+        """These two are what the calls are made to."""
+        self.around_job: Callable[[Remote, Remote], tuple[Any, Any]] = lambda table, letters: (table, letters)
+        """What a job makes of the table and of the store of its letters."""
+        self.overtaken: frozenset[str] = frozenset()
+        """Collectors whose segment came under a number that was consumed and trimmed since they had listed. Nobody
+        looks there, and the sweeps find what it announces."""
         harm(self)
-        events = {path: self.world.source_event(path) for path in (LATE, KNOWN, NEW)}
-        collected = ([events[LATE], events[KNOWN]], [events[NEW], events[LATE]])
-        workers: list[tuple[str, Callable[[Process], object]]] = [
-            *((f"collector {n + 1}", partial(self._collect, collected[n])) for n in range(bounds.collectors)),
-            *((f"sweeper {n + 1}", partial(self._sweep, n > 0)) for n in range(bounds.sweepers)),
-            *((f"job {n + 1}", self._drain) for n in range(bounds.jobs)),
+        self.state = Noting(self.state, self._note_segment)
+        self._open = {path for path, _ in self._before.contents if path > KNOWN}
+        """What no watermark may pass before it is in the table, or has a letter."""
+        self._collected = {"collector 1": (LATE, NEW), "collector 2": (KNOWN, LATE)}
+        self.workers = [
+            *(self._worker(f"collector {n + 1}", self._collect, PENDING) for n in range(bounds.collectors)),
+            *(
+                self._worker(f"sweeper {n + 1}", partial(self._sweep, n > 0), PENDING, COPY)
+                for n in range(bounds.sweepers)
+            ),
+            *(self._worker(f"job {n + 1}", self._drain, ALL) for n in range(bounds.jobs)),
+            *(self._worker("somebody", self._wipe, PENDING) for _ in range(bounds.wipers)),
         ]
-        self.processes = [Process(name, work) for name, work in workers]
+        self.heeded = frozenset(worker.name for worker in self.workers if worker.name in self._collected)
+
+    def replace_delta(self, delta: MemoryDelta) -> None:
+        delta.commits, delta.rows = self.delta.commits, self.delta.rows
+        self.delta = delta
+        self.table = MemoryTable(delta, self.identity, Calls())
 
     # -- who works
 
-    def _collect(self, events: list[Entry], process: Process) -> None:
-        self._manifest(process).append(events, writer_id=process.name, now_ts=self.world.clock())
-        self._announced |= {event.path for event in events}
+    @staticmethod
+    def _worker(name: str, work: Callable[[Process], object], writes: int, reads: int = 0) -> Worker:
+        return Worker(name, work, reads | writes, writes)
+
+    def _collect(self, process: Process) -> None:
+        events = [self._before.source_event(path) for path in self._collected[process.name]]
+        self._manifest(process).append(events, writer_id=process.name, now_ts=self._before.clock())
 
     def _sweep(self, stale: bool, process: Process) -> None:
-        state = Shared(self.state, process)
-        known = self.stale if stale else read_copy(state, self.world.identity) or self.stale
+        unknown = self._before.unknown()
+        known = unknown if stale else read_copy(Remote(process, "state"), self.identity) or unknown  # type: ignore[arg-type]
         Sweeper(
-            self.world.source,
+            self._before.source,
             self._manifest(process),
             known,
-            self.world.settings.sweep_rules,
-            clock=self.world.clock,
+            self._before.settings.sweep_rules,
+            clock=self._before.clock,
             writer_id=process.name,
         ).watermark_sweep()
 
     def _drain(self, process: Process) -> None:
         ids = (f"{process.name.replace(' ', '')}-{number}" for number in range(1000))
-        identity, calls = self.world.identity, fakes.Calls()
-        letters = DeadLetters(self.state, identity.state_prefix, identity.source_id)
+        state, identity = Remote(process, "state"), self.identity
+        table, letters = self.around_job(Remote(process, "table"), state)
         Ingest(
             identity,
-            self.world.settings,
-            table=Shared(MemoryTable(self.delta, identity, calls), process, name="table "),  # type: ignore[arg-type]
-            reader=MemoryReader(self.world.source, letters, identity.source_id, self.world.clock, calls),
-            state=Shared(self.state, process),  # type: ignore[arg-type]
-            source=self.world.source,
-            clock=self.world.clock,
+            self._before.settings,
+            table=table,
+            reader=MemoryReader(
+                self._before.source,
+                DeadLetters(letters, identity.state_prefix, identity.source_id),
+                identity.source_id,
+                self._before.clock,
+                Calls(),
+            ),
+            state=state,  # type: ignore[arg-type]
+            source=self._before.source,
+            clock=self._before.clock,
             watch=Stopwatch(lambda: 0.0),
             new_id=lambda: next(ids),
             sleep=lambda secs: None,
             log=lambda event, /, **fields: None,
         ).drain()
 
+    def _wipe(self, process: Process) -> None:
+        state = Remote(process, "state")
+        for info in state.list(f"{self.identity.state_prefix}/pending/"):
+            state.delete([info.key])
+
     def _manifest(self, process: Process) -> Manifest:
-        identity = self.world.identity
-        return Manifest(Shared(self.state, process), identity.state_prefix, identity.source_id)  # type: ignore[arg-type]
+        return Manifest(Remote(process, "state"), self.identity.state_prefix, self.identity.source_id)  # type: ignore[arg-type]
+
+    # -- what is shared
+
+    def keep(self) -> tuple[Hashable, Any]:
+        commits, rows, faults = tuple(self.delta.commits), tuple(self.delta.rows), tuple(self.delta.faults)
+        objects = dict(self._memory._objects)
+        names = tuple((key, objects[key][0].etag) for key in self._memory._keys)
+        log = tuple((tuple(sorted(commit.txns.items())), commit.user_metadata) for commit in commits)
+        kept = objects, tuple(self._memory._keys), commits, rows, faults, self.overtaken
+        return (names, log, rows, faults, self.overtaken), kept
+
+    def restore(self, kept: Any) -> None:
+        objects, keys, commits, rows, faults, self.overtaken = kept
+        self._memory._objects, self._memory._keys = dict(objects), [*keys]
+        self.delta.commits[:] = commits
+        self.delta.rows = [*rows]
+        self.delta.faults[:] = faults
 
     # -- what must hold
 
-    def shared(self) -> Hashable:
-        objects = tuple((info.key, info.etag) for info in self.world.state.list())
-        commits = tuple((tuple(sorted(commit.txns.items())), commit.user_metadata) for commit in self.delta.commits)
-        return hash((objects, commits, tuple(self.delta.rows)))
-
     def check(self) -> None:
         """In every state: nothing doubled, each commit's state goes with its rows, and no watermark passes a file that
-        is not in the table."""
-        if doubled := self.world.doubled():
-            raise Broken(f"doubled: {doubled}")
-        states = self._states()
-        sequences = [state.sequence for state in states]
+        is neither in the table nor dead-lettered."""
+        counted = [(row.path, row.row) for row in self.delta.rows]
+        if len(counted) != len(set(counted)):
+            raise Broken(f"doubled: {sorted({record for record in counted if counted.count(record) > 1})}")
+        texts = self._texts()
+        sequences = [self._decoded(text).sequence for text in texts]
         if sequences != [*range(len(sequences))]:
             raise Broken(f"expected the commits' sequences to count from 0, found {sequences}")
         claimed = {row.sequence for row in self.delta.rows}
         if not claimed <= {*sequences}:
             raise Broken(f"rows of {claimed - {*sequences}}, of which there is no commit")
-        self._check_watermark(states[-1])
+        for path in self._open - {path for path, _ in counted}:
+            if self._covered(texts[-1], path) and path not in self._letters():
+                raise Broken(
+                    f"lost: the watermark of commit {sequences[-1]} is at or above {path}, which is not in the table"
+                )
 
-    def _check_watermark(self, state: Checkpoint) -> None:
-        settling, there = Settling.of(state, self.world.settings.rules.folder_of), self.world.files()
-        if settling.covers(NEW) and NEW not in there:
-            raise Broken(f"lost: the watermark of commit {state.sequence} is at or above {NEW}, which is not in it")
+    def _texts(self) -> list[str]:
+        """The states that were committed."""
+        return [commit.user_metadata or "" for commit in self.delta.commits if commit.txns]
 
-    def _states(self) -> list[Checkpoint]:
-        names = {"pipeline": self.world.identity.pipeline, "source": self.world.identity.source}
-        texts = [commit.user_metadata for commit in self.delta.commits if commit.txns]
-        return [decode(text or "", **names) for text in texts]
-
-    def finish(self) -> None:
-        """A job: every file that was announced is in the table. One more sweep of each kind, and a job: every record of
-        every file is in the table once."""
+    @staticmethod
+    @lru_cache(100_000)
+    def _decoded(text: str) -> Checkpoint:
         try:
-            self._finish()
+            return decode(text, pipeline="events", source="landing")
+        except BlizzardError as error:
+            raise Broken(f"a commit's state cannot be read: {error}") from error
+
+    def _covered(self, text: str, path: str) -> bool:
+        return Settling.of(self._decoded(text), self._before.settings.rules.folder_of).covers(path)
+
+    def _letters(self) -> set[str]:
+        """Files that were dead-lettered as a whole."""
+        letters = DeadLetters(self._memory, self.identity.state_prefix, self.identity.source_id).letters()
+        return {letter["path"] for letter in letters if "row" not in letter}
+
+    def finish(self, ended: frozenset[str]) -> None:
+        """A job: every file that was announced is in the table, if nobody deleted its segment. One more sweep of each
+        kind, and a job: every record of every file is in the table once, or has a letter."""
+        try:
+            self._finish({KNOWN}.union(*(self._collected[name] for name in ended - self.overtaken)))
         except BlizzardError as error:
             raise Broken(f"after the end nobody can go on: {error}") from error
 
-    def _finish(self) -> None:
-        self.world.drain()
-        if missing := self._announced - self.world.files().keys():
+    def _note_segment(self, key: str, data: bytes) -> None:
+        """A segment has been created."""
+        number, writer = int(key[-25:-5]), json.loads(data)["writer"]
+        if number < self._decoded(self._texts()[-1]).position.last_touched:
+            self.overtaken |= {writer}
+
+    def _finish(self, announced: set[str]) -> None:
+        world = World(self._before.settings, tick_secs=0.0)
+        _fill(world.source, self._before.source)
+        _fill(world.state, self._memory)
+        world.clock.now_ts = self._before.clock.now_ts
+        world.delta = self.delta
+        world.drain()
+        missing = announced - world.files().keys()
+        if missing and not self._bounds.wipers:
             raise Broken(f"announced, and after a job not in the table: {sorted(missing)}")
-        self.world.settle()
-        expected = {path: content.decode().split() for (path, _), content in self.world.contents.items()}
-        if self.world.files() != dict(sorted(expected.items())):
-            raise Broken(f"after the last sweep: expected {expected}, found {self.world.files()}")
+        world.settle()
+        self._compare(world)
+        _fill(self._memory, world.state)
         self.check()
-        if self.world.dead_files() or self.world.dead_records():
-            raise Broken(f"dead letters for good files: {self.world.dead_files()} {self.world.dead_records()}")
-        if read_copy(self.world.state, self.world.identity) != self.world.state_now():
+        if read_copy(world.state, self.identity) != self._decoded(self._texts()[-1]):
             raise Broken("the copy beside the table is not the newest checkpoint")
-        if len(self.world.segments()) > 4:
-            raise Broken(f"the manifest was not trimmed: segments {self.world.segments()}")
+        self._go_on(world)
+
+    def _go_on(self, world: World) -> None:
+        """One more file: its commit trims all that was consumed before. After the manifest began again it may take
+        another one, since a job trims when its position moves."""
+        for path in ("y.txt", "z.txt") if self._bounds.wipers else ("z.txt",):
+            world.arrive(path, path)
+            world.drain()
+            if world.files().get(path) != [path]:
+                raise Broken(f"after the end {path} came, and is not in the table")
+        if len(world.segments()) != 1:
+            raise Broken(f"the manifest was not trimmed: segments {world.segments()}")
+
+    def _compare(self, world: World) -> None:
+        """Every record of every file: in the table, or dead-lettered with its file or alone."""
+        rows: dict[str, list[str]] = {}
+        records: dict[str, list[int]] = {}
+        files: set[str] = set()
+        for (path, _), content in sorted(self._before.contents.items()):
+            if content.startswith(POISON):
+                files.add(path)
+                continue
+            lines = content.decode().split()
+            rows[path] = [line for line in lines if not line.startswith(REFUSED)]
+            if refused := [number for number, line in enumerate(lines) if line.startswith(REFUSED)]:
+                records[path] = refused
+        if world.files() != rows:
+            raise Broken(f"after the last sweep: expected {rows}, found {world.files()}")
+        if (world.dead_files().keys(), world.dead_records()) != (files, records):
+            raise Broken(
+                f"silent: expected letters of {sorted(files)} and of records {records}, "
+                f"found {world.dead_files()} and {world.dead_records()}"
+            )
+
+
+def _fill(store: MemoryStore, other: MemoryStore) -> None:
+    store._objects, store._keys = dict(other._objects), [*other._keys]

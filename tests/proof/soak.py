@@ -1,6 +1,5 @@
-"""Campaign `soak`: steady traffic with kills, bad files and sweeps, during which nothing grows."""
+"""Campaign `soak`: steady traffic with kills, bad files, failing storage and sweeps, during which nothing grows."""
 
-import gzip
 import json
 import os
 import random
@@ -10,57 +9,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.proof import kill_place
-from tests.proof.campaign import Failed, Run
-from tests.proof.growth import growth
+from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.growth import BOUNDS, judged
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
-from tests.proof.kill_place import LocalPlace
+from tests.proof.soak_job import HEAP
+from tests.proof.soak_place import Grounds, failing_s3, local
+from tests.proof.soak_traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
 
-FOLDER, SOURCE = "landing", "events:landing"
-SWEEP_SECS = 2.0
-SETTINGS = {
-    "checkpoint": {"interval_files": 50, "interval_secs": 0},
-    "sweep": {"interval_secs": SWEEP_SECS, "late_interval_secs": 30},
-}
 COMMIT_SECS = 120.0
 """After which a round that is not committed counts as lost."""
 KILL_SHARE, JVM_SHARE = 1 / 150, 1 / 1500
 """Of the rounds, after which the job or all of Spark is killed. A life has to last for its growth to be seen."""
-COMPARED_EVERY = 500
+SHORT_KILL = 15
+"""The round with a kill where their number is bounded."""
+ALL_JUDGED_SECS, ALL_JUDGED_ROUNDS = 3_000.0, 300
+"""A run that is as long, by either, must have held each bound against enough samples."""
 MIB = 1 << 20
-
-
-@dataclass
-class _Traffic:
-    """What lands, round by round."""
-
-    place: LocalPlace
-    count: int = 0
-
-    def land(self, rng: random.Random, run: Run) -> list[str]:
-        """A few files; those that are announced."""
-        paths = [self._file(rng, run) for _ in range(rng.randint(1, 4))]
-        told = [path for path in paths if rng.random() < 0.9]
-        run.counts["events withheld"] += len(paths) - len(told)
-        kill_place.announce(self.place, SOURCE, FOLDER, told)
-        return told
-
-    def _file(self, rng: random.Random, run: Run) -> str:
-        self.count += 1
-        path = f"{self.count:08d}.ndjson.gz"
-        lines = [json.dumps({"id": f"{self.count}-{n}", "n": n}) for n in range(rng.randint(1, 30))]
-        if rng.random() < 0.1:
-            lines[rng.randrange(len(lines))] = '{"id": '
-            run.counts["broken records"] += 1
-        body = gzip.compress("\n".join(lines).encode())
-        if rng.random() < 0.02:
-            body = body[: len(body) // 2]
-            run.counts["broken files"] += 1
-        self.place.put(FOLDER, path, body)
-        run.counts["files"] += 1
-        return path
 
 
 @dataclass
@@ -69,65 +37,79 @@ class _Life:
 
     life: Life
     samples: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    seen: int = 0
+    _read: int = 0
 
-    def commit_secs(self) -> list[float]:
-        """Of the commits since it was last asked."""
-        secs = [event["secs"]["total"] for event in self.life.events() if event["event"] == "batch_committed"]
-        new, self.seen = secs[self.seen :], len(secs)
-        return new
+    def news(self) -> list[dict[str, Any]]:
+        """What it logged since it was last asked."""
+        if not self.life.log.exists():
+            return []
+        with self.life.log.open("rb") as file:
+            file.seek(self._read)
+            whole = file.read().rpartition(b"\n")[0]
+        self._read += len(whole) + bool(whole)
+        return [json.loads(line) for line in whole.splitlines() if line.startswith(b'{"')]
 
 
 class _Soak:
-    def __init__(self, run: Run, jvm: Jvm, stack: ExitStack) -> None:
+    def __init__(self, run: Run, grounds: Grounds, jvm: Jvm, pace: Pace, stack: ExitStack) -> None:
         self._run = run
+        self._grounds = grounds
+        self._pace = pace
         self._stack = stack
-        folder = run.folder
-        self._place = LocalPlace(folder / "lake")
-        self._traffic = _Traffic(self._place)
+        self._epoch_ts = self._began_ts = time.time()
+        self._traffic = Traffic(grounds.place, self._epoch_ts, pace.day_secs)
         # The job goes on, and sweeps: no `--once`.
-        words = kill_place.write_config(self._place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
-        self._words = [word for word in words if word != "--once"]
-        self._once = words
-        self._lives = stack.enter_context(Lives(folder / "lives", ["tests.proof.soak_job"]))
+        self._once = kill_place.write_config(
+            grounds.place, run.folder / "pipelines.yaml", {FOLDER: dict(pace.settings)}
+        )
+        self._words = [word for word in self._once if word != "--once"]
+        self._lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.soak_job"]))
         self._jvm = jvm
-        self._jvm_samples: list[float] = []
-        self._now = self._start()
+        self._jvm_samples: dict[str, list[float]] = defaultdict(list)
+        self._judged: set[str] = set()
+        self._now = _Life(self._start(self._words, run.variant))
 
     def round(self, number: int, rng: random.Random) -> None:
         self._await(self._traffic.land(rng, self._run))
         self._measure()
-        if rng.random() < JVM_SHARE:
+        self._grounds.forget()
+        short = self._run.budget.rounds is not None
+        if rng.random() < JVM_SHARE and not short:
             self._kill(jvm=True)
-        elif rng.random() < KILL_SHARE:
+        elif (number == SHORT_KILL and not self._run.variant) if short else rng.random() < KILL_SHARE:
             self._kill(jvm=False)
-        if number % COMPARED_EVERY == COMPARED_EVERY - 1:
+        if number % self._pace.judged_every == self._pace.judged_every - 1:
             self._judge()
         self._run.say(f"{', '.join(self._last())}")
 
     def end(self) -> None:
         """What no event announced is found by a last job, and everything is compared."""
         self._judge()
+        unjudged = sorted(BOUNDS.keys() - self._judged)
+        long = time.time() - self._began_ts >= ALL_JUDGED_SECS or self._run.counts["rounds"] >= ALL_JUDGED_ROUNDS
+        if unjudged and long:
+            raise Failed(f"never measured often enough to be judged: {', '.join(unjudged)}", self._steps())
         self._now.life.kill()
         self._now.life.wait()
-        last = self._lives.start(
-            "tests.proof.soak_job:live", environment=self._jvm.environment, words=self._once, variant=""
-        )
+        self._grounds.be_well()
+        last = self._start(self._once, "")
         if (ended := last.wait()) != 0:
-            raise Failed(f"the last job ended with {ended}: {last.log.read_text()[-1000:]}")
-        verdict = kill_place.verdict(self._place, SOURCE, FOLDER)
+            raise Failed(f"the last job ended with {ended}: {last.log.read_text()[-1000:]}", self._steps())
+        verdict = kill_place.verdict(self._grounds.place, SOURCE, FOLDER)
         self._run.counts["rows compared"] = verdict.rows_out
         if not verdict.good:
-            raise Failed("\n".join(verdict.lines()))
+            raise Failed("\n".join(verdict.lines()), self._steps())
 
-    def _start(self) -> _Life:
-        life = self._lives.start(
+    def _start(self, words: list[str], variant: str) -> Life:
+        return self._lives.start(
             "tests.proof.soak_job:live",
-            environment=self._jvm.environment,
-            words=self._words,
-            variant=self._run.variant,
+            environment={**self._grounds.place.environment, **self._jvm.environment},
+            words=words,
+            variant=variant,
+            epoch_ts=self._epoch_ts,
+            day_secs=self._pace.day_secs,
+            heap_every=1 if variant == HEAP_VARIANT else self._pace.heap_every,
         )
-        return _Life(life)
 
     def _kill(self, *, jvm: bool) -> None:
         self._judge()
@@ -136,10 +118,10 @@ class _Soak:
         self._run.counts["kills"] += 1
         if jvm:
             self._jvm.kill()
-            self._jvm = self._stack.enter_context(Jvm(self._run.folder / "jvm"))
+            self._jvm = self._stack.enter_context(self._grounds.jvm(self._run.folder / "jvm"))
             self._jvm_samples.clear()
             self._run.counts["kills of Spark"] += 1
-        self._now = self._start()
+        self._now = _Life(self._start(self._words, self._run.variant))
 
     # -- what is measured
 
@@ -148,44 +130,70 @@ class _Soak:
         deadline = time.monotonic() + COMMIT_SECS
         while missing := self._unknown(paths):
             if time.monotonic() > deadline:
-                raise Failed(f"{missing} not ingested after {COMMIT_SECS:g} s", self._last_words())
+                said = self._now.life.log.read_text().splitlines()[-5:]
+                raise Failed(f"{missing} not ingested after {COMMIT_SECS:g} s", [*self._steps(), *said])
             time.sleep(0.02)
 
     def _unknown(self, paths: list[str]) -> list[str]:
-        if not (text := self._state_text()):
+        """Those that are neither below a watermark, nor in a closed folder, nor named as finished."""
+        state = self._state()
+        if not state:
             return paths
-        state = json.loads(text)
-        settled, files = state["partition_watermarks"].get("", ""), state["source_state"]["files"]
-        return [path for path in paths if path > settled and path not in files]
+        closed, settled = state.get("closed_through") or "", state["partition_watermarks"]
+        files = state["source_state"]["files"]
+        named = ((path, *path.rsplit("/", 1)) for path in paths)
+        return [p for p, day, name in named if day > closed and name > settled.get(day, "") and p not in files]
 
-    def _state_text(self) -> str:
-        copy = Path(self._place.table_uri, f"{kill_place.prefix_of(SOURCE)}_checkpoint.json")
-        return copy.read_text() if copy.exists() else ""
+    def _state(self) -> dict[str, Any]:
+        """The copy beside the table; empty while there is none, or while it is being written."""
+        try:
+            state: dict[str, Any] = json.loads(self._copy.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return state
+
+    @property
+    def _copy(self) -> Path:
+        return self._grounds.table / f"{kill_place.prefix_of(SOURCE)}_checkpoint.json"
 
     def _measure(self) -> None:
-        life, samples = self._now.life, self._now.samples
-        segments = Path(self._place.table_uri, kill_place.prefix_of(SOURCE), "pending")
-        secs = self._now.commit_secs()
-        self._run.counts["commits"] += len(secs)
-        samples["time of a commit"] += secs
+        life, samples, jvm = self._now.life, self._now.samples, self._jvm.group
+        for event in self._now.news():
+            if event["event"] == "batch_committed":
+                self._run.counts["commits"] += 1
+                samples["time of a commit"].append(event["secs"]["total"] * 1000)
+            elif event["event"] == "source_failed":
+                self._run.counts["turns of a job that failed"] += 1
+            elif event["event"] == HEAP:
+                self._jvm_samples["live heap of the JVM"].append(event["mib"])
         samples["memory of the driver"].append(_resident_mib(life.pid))
-        samples["number of open files"].append(len(list(Path(f"/proc/{life.pid}/fd").iterdir())))
-        samples["size of the state"].append(len(self._state_text()))
-        samples["number of segments"].append(len(list(segments.glob("*.json"))))
-        self._jvm_samples.append(_resident_mib(self._jvm.group))
+        samples["number of open files"].append(_open_files(life.pid))
+        self._jvm_samples["memory of the JVM"].append(_resident_mib(jvm))
+        self._jvm_samples["number of open files of the JVM"].append(_open_files(jvm))
+        if state := self._state():
+            samples["size of the state"].append(self._copy.stat().st_size)
+            samples["number of partitions in the state"].append(len(state["partition_watermarks"]))
+        sizes = [*_sizes(self._grounds.table / kill_place.prefix_of(SOURCE) / "pending")]
+        samples["number of segments"].append(len(sizes))
+        samples["size of the manifest"].append(sum(sizes))
 
     def _judge(self) -> None:
-        measured = {**self._now.samples, "memory of the JVM": self._jvm_samples}
-        found = [growth(name, samples) for name, samples in measured.items()]
-        if grown := [what for what in found if what is not None]:
-            raise Failed("\n".join(grown), [f"seed {self._run.seed}, {self._run.counts['rounds']} rounds"])
-        self._run.counts["times that nothing had grown"] += 1
+        """Whatever was measured often enough."""
+        measured = {**self._now.samples, **self._jvm_samples}
+        found = [judgement for name, samples in measured.items() if (judgement := judged(name, samples)) is not None]
+        if grown := [str(judgement) for judgement in found if judgement.grew]:
+            raise Failed("\n".join(grown), self._steps())
+        self._judged |= {judgement.name for judgement in found}
+        for judgement in found:
+            self._run.counts[f"times that it had not grown: {judgement.name}"] += 1
+            for when, amount in (("first", judgement.first), ("last", judgement.last)):
+                self._run.counts[f"{judgement.unit} at {when}: {judgement.name}"] = round(amount)
+
+    def _steps(self) -> list[str]:
+        return [f"seed {self._run.seed}, {self._run.counts['rounds']} rounds, {self._run.counts['kills']} kills"]
 
     def _last(self) -> Iterator[str]:
         return (f"{name} {values[-1]:,.4g}" for name, values in self._now.samples.items() if values)
-
-    def _last_words(self) -> list[str]:
-        return self._now.life.log.read_text().splitlines()[-5:]
 
 
 def _resident_mib(pid: int) -> float:
@@ -193,25 +201,67 @@ def _resident_mib(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 
 
+def _open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """Of its files, some of which may just go."""
+    for file in folder.glob("*.json"):
+        try:
+            yield file.stat().st_size
+        except FileNotFoundError:
+            continue
+
+
+HEAP_VARIANT = "the JVM keeps objects after each commit"
+LONG_ONLY = frozenset(
+    {
+        HEAP_VARIANT,
+        "the JVM keeps a file open after each commit",
+        "each commit takes longer than the one before",
+    }
+)
+"""What takes minutes until it is found: less says nothing of a JVM or of times, and a look at what is alive in its heap
+is a whole collection after each commit."""
+
+
 class Soak:
     name = "soak"
-    about = "steady traffic with kills, bad files and sweeps: memory, state, open files, segments and times do not grow"
-    variants: Mapping[str, str] = {
-        "memory is kept after each commit": "memory of the driver grows",
-        "a file stays open after each commit": "number of open files grows",
-        "segments are not trimmed": "number of segments grows",
-        "no sweep ever settles a file": "size of the state grows",
+    about = (
+        "steady traffic with kills, bad files, failing storage and sweeps: memory, state, open files, segments and "
+        "times do not grow"
+    )
+    variants: Mapping[str, Fault] = {
+        "memory is kept after each commit": Fault("memory of the driver grows", "(?m)^memory of the driver grows"),
+        HEAP_VARIANT: Fault("live heap of the JVM grows", "(?m)^live heap of the JVM grows"),
+        "a file stays open after each commit": Fault("number of open files grows", "(?m)^number of open files grows"),
+        "the JVM keeps a file open after each commit": Fault(
+            "number of open files of the JVM grows", "(?m)^number of open files of the JVM grows"
+        ),
+        "segments are not trimmed": Fault("number of segments grows", "(?m)^number of segments grows"),
+        "no sweep ever settles a file": Fault("size of the state grows", "(?m)^size of the state grows"),
+        "no partition is ever closed": Fault(
+            "number of partitions in the state grows", "(?m)^number of partitions in the state grows"
+        ),
+        "each commit takes longer than the one before": Fault("time of a commit grows", "(?m)^time of a commit grows"),
     }
 
     def run(self, run: Run) -> None:
-        with Jvm(run.folder / "jvm") as jvm:
-            soak(run, jvm)
+        """Over S3 that fails now and then; what is broken on purpose shows sooner on local files."""
+        with ExitStack() as stack:
+            if run.variant:
+                grounds = local(run.folder)
+            else:
+                grounds = stack.enter_context(failing_s3(run.folder, run.seed, run.counts))
+            soak(run, grounds, stack.enter_context(grounds.jvm(run.folder / "jvm")))
 
 
-def soak(run: Run, jvm: Jvm) -> None:
+def soak(run: Run, grounds: Grounds, jvm: Jvm) -> None:
     """`jvm`: the first one; it is not the last if it gets killed."""
+    pace = SHORT if run.budget.rounds is not None or run.variant else LONG
     with ExitStack() as stack:
-        table = _Soak(run, jvm, stack)
+        table = _Soak(run, grounds, jvm, pace, stack)
         for number, rng in run.rounds():
             table.round(number, rng)
         table.end()

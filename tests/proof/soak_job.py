@@ -1,27 +1,73 @@
 """One life of the job under steady traffic, at the JVM that the environment names; leaks, where it is told to."""
 
+import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
 import spark_job.main
+from blizzard.log import Log
 from blizzard.manifest import Manifest
+from blizzard.partition import TimeTemplate
+from blizzard.sweep import SweepRules
+from spark_job.adopt import Transaction
 from spark_job.ingest import Ingest
 from spark_job.job import SourceJob
 from tests.proof.kill_job import attached
 
-LEAK_BYTES = 6 << 20
+LEAK_BYTES = 12 << 20
+JVM_LEAK_BYTES = 16 << 20
+SLOWER_SECS = 0.06
 IDLE_SECS = 0.1
 """In place of the seconds that an idle job waits, which would be most of the campaign."""
+MIB = 1 << 20
+DAY_SECS = 86_400.0
+HEAP = "heap_seen"
+"""The event that says how much of the JVM's heap is in use after a collection."""
+_LEAK = "tests.proof.leak"
 _held: list[Any] = []
 
 
-def live(words: Sequence[str], variant: str) -> int:
-    spark_job.main.lazy_session = attached
+def days_since(epoch_ts: float, now_ts: float, day_secs: float) -> float:
+    """What time it is where a day lasts so many seconds, from `epoch_ts` on."""
+    return epoch_ts + (now_ts - epoch_ts) * DAY_SECS / day_secs
+
+
+def live(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float, heap_every: int) -> int:
+    """`day_secs`: how long a day of the dated folders lasts. `heap_every`: so many commits lie between two looks at the
+    heap."""
+    spark_job.main.lazy_session = _attached_anew
     spark_job.main.POLL_SECS = IDLE_SECS  # type: ignore[attr-defined]
+    _let_days_pass(epoch_ts, day_secs)
+    _after_each_step(_tell_heap(heap_every))
     if variant:
         LEAKS[variant]()
     return spark_job.main.main([*words])
+
+
+def _attached_anew(
+    conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
+) -> Callable[[], SparkSession]:
+    """At a JVM that keeps nothing of what another life has made it keep."""
+
+    def started() -> None:
+        on_start()
+        SparkContext._jvm.java.lang.System.getProperties().remove(_LEAK)
+
+    return attached(conf, log, on_start=started)
+
+
+def _let_days_pass(epoch_ts: float, day_secs: float) -> None:
+    whole = TimeTemplate.floor
+
+    def floor(self: TimeTemplate, now_ts: float, lookback: int) -> str:
+        return whole(self, days_since(epoch_ts, now_ts, day_secs), lookback)
+
+    TimeTemplate.floor = floor  # type: ignore[method-assign]
 
 
 def _after_each_step(do: Callable[[], object]) -> None:
@@ -32,6 +78,21 @@ def _after_each_step(do: Callable[[], object]) -> None:
         do()
 
     Ingest._say_committed = said  # type: ignore[method-assign]
+
+
+def _tell_heap(every: int) -> Callable[[], None]:
+    count = 0
+
+    def tell() -> None:
+        nonlocal count
+        count += 1
+        if count % every == 0:
+            runtime = SparkContext._jvm.java.lang.Runtime.getRuntime()
+            runtime.gc()
+            used = runtime.totalMemory() - runtime.freeMemory()
+            print(json.dumps({"event": HEAP, "mib": round(used / MIB, 1)}), flush=True)
+
+    return tell
 
 
 def _keep_memory() -> None:
@@ -50,9 +111,48 @@ def _never_sweep() -> None:
     SourceJob.sweep = lambda self, **given: None  # type: ignore[method-assign, assignment]
 
 
+def _never_close() -> None:
+    SweepRules.before_window = lambda self, now_ts: None  # type: ignore[method-assign]
+
+
+def _ever_slower() -> None:
+    whole = Transaction.commit
+    count = 0
+
+    def commit(self: Transaction, *given: Any, **named: Any) -> int:
+        nonlocal count
+        count += 1
+        time.sleep(count * SLOWER_SECS)
+        return whole(self, *given, **named)
+
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
+def _in_the_jvm(made: Callable[[Any], Any]) -> Callable[[], None]:
+    """Kept by the JVM, until another life begins."""
+
+    def keep() -> None:
+        properties = SparkContext._jvm.java.lang.System.getProperties()
+        held = properties.get(_LEAK)
+        if held is None:
+            held = SparkContext._jvm.java.util.ArrayList()
+            properties.put(_LEAK, held)
+        held.append(made(SparkContext._jvm))
+
+    return lambda: _after_each_step(keep)
+
+
+def _heap_array(jvm: Any) -> Any:
+    return SparkContext._gateway.new_array(jvm.byte, JVM_LEAK_BYTES)
+
+
 LEAKS: Mapping[str, Callable[[], object]] = {
     "memory is kept after each commit": _keep_memory,
+    "the JVM keeps objects after each commit": _in_the_jvm(_heap_array),
     "a file stays open after each commit": _keep_files_open,
+    "the JVM keeps a file open after each commit": _in_the_jvm(lambda jvm: jvm.java.io.FileInputStream(os.devnull)),
     "segments are not trimmed": _leave_segments,
     "no sweep ever settles a file": _never_sweep,
+    "no partition is ever closed": _never_close,
+    "each commit takes longer than the one before": _ever_slower,
 }

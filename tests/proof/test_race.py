@@ -1,37 +1,64 @@
-"""Whoever works on one table or manifest at once, each record enters once; and what is broken on purpose is found."""
+"""Whoever works on one table at once, each record enters once; and what is broken on purpose is found."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.proof import race, race_calls
+from tests.proof import race
+from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.race_names import VARIANTS
+from tests.proof.kill_jvm import Jvm
+from tests.proof.kill_lives import Lives
+from tests.proof.race_names import OPERATIONS, VARIANTS
 
-SEED = 1
+TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS)}
+ROUNDS_TO_FIND = 6
+
+
+@pytest.fixture(scope="module")
+def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
+    with Lives(tmp_path_factory.mktemp("lives"), ["tests.proof.race_life"]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
+    with Jvm(tmp_path_factory.mktemp("jvm")) as made:
+        yield made
 
 
 def run_of(folder: Path, rounds: int, variant: str = "") -> Run:
-    return Run(SEED, Budget(time.monotonic, rounds), folder, variant)
+    return Run(1, Budget(time.monotonic, rounds), folder, variant)
 
 
 @pytest.mark.spark
-def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path) -> None:
+def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives: Lives, jvm: Jvm) -> None:
     run = run_of(tmp_path, 1)
-    race.CAMPAIGN.run(run)
+    race.race(run, lives, [jvm])
     assert run.counts["races lost"] > 0, "they never met, so this has shown nothing"
     assert run.counts["operations of others"] > 0
+    assert run.counts["files that VACUUM removed"] > 0
+    assert run.counts["comparisons on local files"] == 1
 
 
-def test_whoever_works_on_one_manifest_at_once_loses_nothing(tmp_path: Path) -> None:
-    run = run_of(tmp_path, 1)
-    race_calls.CAMPAIGN.run(run)
-    assert run.counts["races lost"] > 0
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_is_broken_on_purpose_is_found(tmp_path: Path, variant: str) -> None:
+@pytest.mark.spark
+@pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
+def test_what_is_broken_on_purpose_is_found(tmp_path: Path, lives: Lives, jvm: Jvm, variant: str) -> None:
+    """A log that is broken is so for all of a JVM, which the campaign starts for it."""
+    run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
     with pytest.raises(Failed) as failed:
-        race_calls.CAMPAIGN.run(run_of(tmp_path, 12, variant))
+        race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(run, lives, [jvm])
+    assert VARIANTS[variant].finds(failed.value.why)
     assert failed.value.steps
+
+
+def test_what_never_came_about_is_no_proof(tmp_path: Path) -> None:
+    run = run_of(tmp_path, 1)
+    run.counts.update({f"operations of others: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
+    with pytest.raises(Failed) as failed:
+        race.check_shown(run)
+    assert failed.value.why.endswith(": files that VACUUM removed")
+    run.counts["files that VACUUM removed"] = 1
+    race.check_shown(run)

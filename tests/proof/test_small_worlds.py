@@ -1,44 +1,103 @@
 """Every state of small worlds is sound, and a world that is broken on purpose is found."""
 
+import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tests.proof.explore import Found, explore, smallest
+from tests.proof.breaks import (
+    LATE_LETTERS,
+    MARKS_ALONE,
+    NO_LOOK,
+    NO_TXN,
+    OLDER_STATE,
+    TXN_NOT_COMPARED,
+    UNCONDITIONAL_PUT,
+    WIPED_BELIEVED,
+)
+from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.every_way import CAMPAIGN, Explorable, SmallWorlds
+from tests.proof.explore import explore, smallest
 from tests.proof.small_worlds import Bounds, SmallWorld
 from tests.proof.variants import VARIANTS
 
+WHERE = {
+    UNCONDITIONAL_PUT: Explorable(Bounds(2, 0, 1), 0, 1),
+    TXN_NOT_COMPARED: Explorable(Bounds(1, 0, 2), 0, 1),
+    OLDER_STATE: Explorable(Bounds(1, 0, 1), 0, 0),
+    MARKS_ALONE: Explorable(Bounds(2, 1, 1), 0, 0),
+    NO_LOOK: Explorable(Bounds(1, 0, 1), 0, 0),
+    NO_TXN: Explorable(Bounds(1, 0, 1), 0, 0),
+    LATE_LETTERS: Explorable(Bounds(1, 0, 1), 1, 0),
+    WIPED_BELIEVED: Explorable(Bounds(2, 1, 1, wipers=1), 0, 1),
+}
+"""The smallest world in which each fault shows: who races for a segment's number, who for a commit, and so on."""
+TRIED = {CAMPAIGN.name: frozenset(WHERE)}
+
+
+def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
+    run = Run(1, Budget(time.monotonic, len(worlds)), folder, variant)
+    SmallWorlds(worlds).run(run)
+    return run
+
 
 @pytest.mark.parametrize(
-    ("bounds", "crashes"),
+    ("world", "states"),
     [
-        (Bounds(collectors=2, sweepers=0, jobs=1), 1),
-        (Bounds(collectors=1, sweepers=1, jobs=1), 1),
-        (Bounds(collectors=0, sweepers=1, jobs=2), 0),
+        (Explorable(Bounds(2, 0, 1), 1), 500),
+        (Explorable(Bounds(1, 1, 1, bad=True), 1), 1_000),
+        (Explorable(Bounds(1, 0, 2), 1), 5_000),
+        (Explorable(Bounds(1, 0, 1, wipers=1), 1), 300),
     ],
     ids=str,
 )
-def test_every_state_is_sound(bounds: Bounds, crashes: int) -> None:
-    explored = explore(partial(SmallWorld, bounds), crashes=crashes)
-    assert explored.complete
-    assert explored.states > 500
-    assert explored.ends > 1
+def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) -> None:
+    run = campaign_of(tmp_path, world)
+    assert run.counts["worlds explored whole"] == 1
+    assert run.counts["states"] == run.counts[f"states of {world}"] > states
+    assert run.counts["deaths"] > 1
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_is_broken_on_purpose_is_found(variant: str) -> None:
-    """Two collectors race for a segment's number, two jobs for a commit, and a sweeper's marks are consumed."""
-    worlds = (Bounds(2, 0, 1), Bounds(1, 1, 1), Bounds(1, 0, 2))
-    found = [smallest(partial(SmallWorld, bounds, VARIANTS[variant]), crashes=0, most_switches=2) for bounds in worlds]
-    assert any(found), "nothing was found"
-    assert all(error is None or error.steps for error in found)
+@pytest.mark.parametrize("variant", sorted(WHERE))
+def test_what_is_broken_on_purpose_is_found(variant: str, tmp_path: Path) -> None:
+    with pytest.raises(Failed) as failed:
+        campaign_of(tmp_path, WHERE[variant], variant=variant)
+    assert CAMPAIGN.variants[variant].finds(failed.value.why), failed.value.why
+    assert len(failed.value.steps) > 5
+
+
+def test_what_is_found_by_a_death_is_not_found_without_one() -> None:
+    make = partial(SmallWorld, Bounds(1, 0, 1), VARIANTS[LATE_LETTERS])
+    assert explore(make).complete
+    found = smallest(make, crashes=1)
+    assert found is not None
+    assert [step for step in found.steps if " dies " in step] == [found.steps[-1]]
+    assert found.steps[-1].startswith("job 1: dies before put _blizzard/events_landing/dead_letters/")
+
+
+def test_fewer_orders_lead_to_the_same_ends() -> None:
+    """The same contents, each led to a good end with the same collectors ended."""
+    found = []
+    for fewer in (True, False):
+        world = SmallWorld(Bounds(1, 1, 1))
+        ends = set()
+
+        def finish(ended: frozenset[str], world: SmallWorld = world, ends: set[object] = ends) -> None:
+            ends.add((world.keep()[0], ended))
+
+        world.finish = finish  # type: ignore[method-assign]
+        explored = explore(lambda world=world: world, crashes=1, fewer=fewer)  # type: ignore[misc]
+        found.append((ends, explored.states))
+    (few, states), (all_, all_states) = found
+    assert few == all_
+    assert states < all_states
 
 
 def test_a_way_to_a_fault_can_be_read_and_gone_again() -> None:
-    make = partial(SmallWorld, Bounds(2, 0, 0), VARIANTS["a segment is written by an unconditional PUT"])
-    found = smallest(make, crashes=0)
-    assert isinstance(found, Found)
-    again = smallest(make, crashes=0)
+    make = partial(SmallWorld, Bounds(2, 0, 0), VARIANTS[UNCONDITIONAL_PUT])
+    found, again = smallest(make, crashes=0), smallest(make, crashes=0)
+    assert found is not None
     assert again is not None
     assert again.steps == found.steps
     assert any(step.startswith("collector 1: create _blizzard/events_landing/pending/") for step in found.steps)

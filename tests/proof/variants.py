@@ -1,41 +1,27 @@
-"""What is broken on purpose, so that a campaign can show that it would find it. Each breaks what is around the product,
-never the product itself."""
+"""Small worlds that are broken on purpose, so that the campaign can show that it would find it. Each breaks what is
+around the product, never the product itself."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from blizzard.delta_log import Commit
 from blizzard.errors import CommitOutcomeUnknown
-from blizzard.storage.base import ObjectInfo
-from blizzard.storage.memory import MemoryStore
+from tests.proof.breaks import (
+    LATE_LETTERS,
+    MARKS_ALONE,
+    NO_LOOK,
+    NO_TXN,
+    OLDER_STATE,
+    TXN_NOT_COMPARED,
+    UNCONDITIONAL_PUT,
+    WIPED_BELIEVED,
+    Believed,
+    MarksAlone,
+    Overwriting,
+)
+from tests.proof.small_calls import Remote
 from tests.proof.small_worlds import SmallWorld
-from tests.unit.fakes import MemoryDelta, Row
-
-
-class _Around:
-    """A store that does one thing otherwise."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
-class _Overwriting(_Around):
-    def create(self, key: str, data: bytes) -> ObjectInfo:
-        return self._store.put(key, data)
-
-
-class _MarksAlone(_Around):
-    """Of a sweep's segment only the marks arrive."""
-
-    def create(self, key: str, data: bytes) -> ObjectInfo:
-        document = json.loads(data) if "/pending/" in key else {}
-        if document.get("sweep"):
-            data = json.dumps({**document, "entries": []}).encode()
-        return self._store.create(key, data)
+from tests.unit.fakes import Calls, MemoryDelta, MemoryRows, MemoryTable, Row
 
 
 class _Uncompared(MemoryDelta):
@@ -72,39 +58,92 @@ class _Outdated(list[Commit]):
         return iter([*super().__reversed__()][1 if len(self) > 1 else 0 :])
 
 
+class _Adding(MemoryTable):
+    def add(self, rows: MemoryRows) -> None:
+        """A commit of rows alone."""
+        self._delta.rows = [*self._delta.rows, *rows.rows]
+        self._delta.commits.append(Commit(len(self._delta.commits), {}, None, None))
+
+
+class _InTwo:
+    """A job's table that commits the rows first, and then their Txn with the state."""
+
+    def __init__(self, table: Remote) -> None:
+        self._table = table
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def append(self, rows: MemoryRows | None, **more: Any) -> None:
+        if rows is not None and rows.rows:
+            self._table.add(rows)
+        self._table.append(None, **more)
+
+
+class _LettersAfter:
+    """Both a job's table and the store of its letters: it keeps those of a batch until that is committed."""
+
+    def __init__(self, table: Remote, state: Remote) -> None:
+        self._table, self._state = table, state
+        self._letters: list[tuple[str, bytes]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._letters.append((key, data))
+
+    def append(self, rows: MemoryRows | None, **more: Any) -> None:
+        letters, self._letters = self._letters, []
+        self._table.append(rows, **more)
+        for letter in letters:
+            self._state.put_before_all(*letter)
+
+
 def unconditional_put(world: SmallWorld) -> None:
-    world.state = _Overwriting(world.world.state)
+    world.state = Overwriting(world.state)
 
 
 def marks_without_entries(world: SmallWorld) -> None:
-    world.state = _MarksAlone(world.world.state)
+    world.state = MarksAlone(world.state)
+
+
+def wiped_marks_believed(world: SmallWorld) -> None:
+    world.state = Believed(world.state)
 
 
 def txn_not_compared(world: SmallWorld) -> None:
-    _replace(world, _Uncompared())
+    world.replace_delta(_Uncompared())
 
 
 def retry_without_a_look(world: SmallWorld) -> None:
-    _replace(world, RetryingDelta(faults=["answer lost"]))
+    world.replace_delta(RetryingDelta(faults=["answer lost"]))
 
 
 def older_state_as_current(world: SmallWorld) -> None:
     world.delta.commits = _Outdated(world.delta.commits)
 
 
-def _replace(world: SmallWorld, delta: MemoryDelta) -> None:
-    delta.commits, delta.rows, delta.ever_committed = (
-        world.delta.commits,
-        world.delta.rows,
-        world.delta.ever_committed,
-    )
-    world.delta = world.world.delta = delta
+def rows_without_txn(world: SmallWorld) -> None:
+    world.table = _Adding(world.delta, world.identity, Calls())
+    world.around_job = lambda table, letters: (_InTwo(table), letters)
+
+
+def letters_after_the_commit(world: SmallWorld) -> None:
+    def around(table: Remote, state: Remote) -> tuple[Any, Any]:
+        both = _LettersAfter(table, state)
+        return both, both
+
+    world.around_job = around
 
 
 VARIANTS: Mapping[str, Callable[[SmallWorld], None]] = {
-    "a segment is written by an unconditional PUT": unconditional_put,
-    "the Txn's version is not compared": txn_not_compared,
-    "an older state is taken for the current one": older_state_as_current,
-    "a watermark passes a file that is in no segment": marks_without_entries,
-    "a commit is tried again without a look at what became of it": retry_without_a_look,
+    UNCONDITIONAL_PUT: unconditional_put,
+    TXN_NOT_COMPARED: txn_not_compared,
+    OLDER_STATE: older_state_as_current,
+    MARKS_ALONE: marks_without_entries,
+    NO_LOOK: retry_without_a_look,
+    NO_TXN: rows_without_txn,
+    WIPED_BELIEVED: wiped_marks_believed,
+    LATE_LETTERS: letters_after_the_commit,
 }

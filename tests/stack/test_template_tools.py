@@ -1,4 +1,4 @@
-"""The environments of the tools that check the template; the tools themselves are run by `make check-stack`."""
+"""The environments of the tools that check template and locks; `make check-stack` and `make advisories` run them."""
 
 import re
 import subprocess
@@ -72,7 +72,7 @@ def test_only_the_known_tools_are_run() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "infra.tools", "terraform"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (2, "tools: expected one of sam, checkov and its arguments\n")
+    assert (done.returncode, done.stderr) == (2, "tools: expected one of sam, checkov, pip-audit and its arguments\n")
 
 
 def test_make_checks_the_template_again_when_what_it_depends_on_changed() -> None:

@@ -1,0 +1,78 @@
+"""What is broken on purpose in more than one campaign: its names, and storage that is broken. Each breaks what is
+around the product, never the product itself."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import spark_job.ingest
+from blizzard.identity import Identity, read_copy
+from blizzard.storage.base import ObjectInfo, ObjectStore
+from spark_job.recovery import Recovered
+
+UNCONDITIONAL_PUT = "a segment is written by an unconditional PUT"
+TXN_NOT_COMPARED = "the Txn's version is not compared"
+OLDER_STATE = "an older state is taken for the current one"
+MARKS_ALONE = "a watermark passes a file that is in no segment"
+NO_LOOK = "a commit is tried again without a look at what became of it"
+NO_TXN = "rows are committed without their Txn"
+WIPED_BELIEVED = "a wiped manifest's marks are believed"
+LATE_LETTERS = "letters of bad records are put after the commit"
+OVERWRITING_LOG = "a commit is not a put-if-absent"
+TWO_RUNS = "a start's token is not honoured, and nobody looks for a run"
+
+
+class _Around:
+    """A store that creates segments otherwise."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, key: str, data: bytes) -> ObjectInfo:
+        return self._segment(key, data) if "/pending/" in key else self._store.create(key, data)
+
+    def _segment(self, key: str, data: bytes) -> ObjectInfo:
+        raise NotImplementedError
+
+
+class Overwriting(_Around):
+    """Whoever writes a segment second wins."""
+
+    def _segment(self, key: str, data: bytes) -> ObjectInfo:
+        return self._store.put(key, data)
+
+
+class MarksAlone(_Around):
+    """Of a sweep's segment only the marks arrive."""
+
+    def _segment(self, key: str, data: bytes) -> ObjectInfo:
+        document = json.loads(data)
+        if document.get("sweep"):
+            data = json.dumps({**document, "entries": []}).encode()
+        return self._store.create(key, data)
+
+
+class Believed(_Around):
+    """A sweep's marks do not say which segments they rest on, so they hold whatever became of those."""
+
+    def _segment(self, key: str, data: bytes) -> ObjectInfo:
+        document = json.loads(data)
+        if sweep := document.get("sweep"):
+            data = json.dumps({**document, "sweep": {**sweep, "relies_on": 10**9, "chain": None}}).encode()
+        return self._store.create(key, data)
+
+
+def older_state_as_current() -> None:
+    """From now on a job of this process goes on from the copy beside the table as if it were the state of the newest
+    commit."""
+    whole = spark_job.ingest.recover
+
+    def recover(table: Any, store: Any, identity: Identity, **more: Any) -> Recovered:
+        found = whole(table, store, identity, **more)
+        copy = read_copy(store, identity)
+        return found if copy is None else replace(found, checkpoint=replace(copy, sequence=found.checkpoint.sequence))
+
+    spark_job.ingest.recover = recover

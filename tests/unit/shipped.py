@@ -1,0 +1,34 @@
+"""The code that is shipped, as trees."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ("blizzard", "functions", "spark_job", "infra")
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """By path."""
+    files = (file for folder in SHIPPED for file in sorted((ROOT / folder).rglob("*.py")))
+    return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text()) for file in files}
+
+
+def calls() -> Iterator[tuple[str, ast.Call, str]]:
+    """Each call with its file and what is called, as it is written."""
+    for file, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                yield file, node, ast.unparse(node.func)
+
+
+def imported() -> Iterator[tuple[str, str]]:
+    """Each module that is imported, after the file that does it."""
+    for file, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from ((file, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield file, node.module

@@ -1,0 +1,92 @@
+"""Every dependency has one version and its hashes, and nothing is installed without them."""
+
+import ast
+import re
+from itertools import chain
+
+import pytest
+
+from tests.unit.shipped import ROOT, SHIPPED, trees
+
+PAGE = ROOT / "docs" / "security.md"
+JARS = ROOT / "infra/setup/jars.lock"
+LOCKS = sorted(
+    {
+        file.relative_to(ROOT).as_posix()
+        for pattern in ("*.lock", "requirements*.txt")
+        for file in chain(ROOT.glob(pattern), *((ROOT / folder).rglob(pattern) for folder in (*SHIPPED, "benchmarks")))
+        if file != JARS
+    }
+)
+
+
+def test_the_locks_are_those_that_the_page_names() -> None:
+    named = re.search(r"in (`requirements\.lock`.*) and the locks of\s+`infra/tools`", PAGE.read_text())
+    assert named is not None
+    tools = {f"infra/tools/{file.stem}.lock" for file in (ROOT / "infra/tools").glob("*.in")}
+    assert {*LOCKS} == {*re.findall(r"`([^`]+)`", named[1]), *tools}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_dependency_has_one_version_and_its_hashes(lock: str) -> None:
+    text = re.sub(r"^\s*#.*\n", "", (ROOT / lock).read_text(), flags=re.MULTILINE)
+    entries = [entry for entry in re.split(r"(?<!\\)\n", text) if entry.strip()]
+    assert entries
+    for entry in entries:
+        assert re.match(r"[a-z0-9][a-z0-9._-]*==[^\s;*]+ ", entry), entry[:80]
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry), entry[:80]
+
+
+def test_every_jar_has_its_hash() -> None:
+    lines = [line for line in JARS.read_text().splitlines() if not line.startswith("#")]
+    assert lines
+    assert all(re.match(r"[0-9a-f]{64}  \S+\.jar  [\w.-]+:[\w.-]+:[\w.-]+", line) for line in lines)
+
+
+INSTALLING = {"infra/setup/venv.py", "infra/package/wheels.py", "infra/tools/environments.py"}
+
+
+def words_of(node: ast.AST, tree: ast.Module) -> set[str]:
+    """The texts among the elements of a list or the arguments of a call, with those of a list that a function of the
+    same module returns."""
+    elements = node.elts if isinstance(node, ast.List) else node.args if isinstance(node, ast.Call) else []
+    found = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
+    for element in elements:
+        if isinstance(element, ast.Starred) and isinstance(element.value, ast.Call):
+            called = ast.unparse(element.value.func).rpartition(".")[2]
+            for function in ast.walk(tree):
+                if isinstance(function, ast.FunctionDef) and function.name == called:
+                    returns = (part.value for part in ast.walk(function) if isinstance(part, ast.Return))
+                    found |= {word for value in returns if value is not None for word in words_of(value, tree)}
+    return found
+
+
+def unhashed(tree: ast.Module) -> list[set[str]]:
+    """The words of each command that gives pip a list of packages without a demand for hashes, or a project with what
+    it depends on."""
+    commands = [words_of(node, tree) for node in ast.walk(tree) if isinstance(node, ast.List | ast.Call)]
+    lists = [words for words in commands if {"-r", "--requirement"} & words and "--require-hashes" not in words]
+    projects = [words for words in commands if {"-e", "--editable"} & words and "--no-deps" not in words]
+    return lists + projects
+
+
+def test_packages_are_installed_with_their_hashes_and_none_beside_them() -> None:
+    commands = {
+        file
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.List) and "pip" in (words := words_of(node, tree)) and words & {"install", "download"}
+    }
+    assert commands == INSTALLING
+    for file in INSTALLING:
+        assert any("--require-hashes" in words_of(node, trees()[file]) for node in ast.walk(trees()[file])), file
+        assert unhashed(trees()[file]) == [], file
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["run(['pip', 'install', '-r', lock])", "pip('--no-deps', '--requirement', lock)", "pip('-e', '.')"],
+)
+def test_an_installation_without_hashes_is_seen(code: str) -> None:
+    """Also beside one with them."""
+    assert unhashed(ast.parse(f"{code}\npip('--require-hashes', '-r', lock)")) != []
