@@ -276,7 +276,9 @@ class Manifest:
     ) -> int:
         """Create the next segment and return its number. `floor` is the checkpoint's position, where it is known.
 
-        Another writer that takes the number first only means that the next one is tried.
+        Another writer that takes the number first only means that the next one is tried. The number may also be free
+        again: others took it, and what they appended was consumed and trimmed since the listing. Nobody would ever read
+        such a segment, so the entries are appended once more, behind the newest; twice does no harm.
         """
         for _ in range(MAX_RACES):
             last = self._newest()
@@ -284,15 +286,25 @@ class Manifest:
             previous = last.etag if last and last.number == number - 1 else None
             segment = Segment(number, tuple(entries), sweep, previous, writer_id, now_ts)
             try:
-                self._store.create(self._key(number), encode_segment(segment, self._source_id))
+                created = self._store.create(self._key(number), encode_segment(segment, self._source_id))
             except AlreadyExists:
                 continue
             self._last_known = number
-            return number
+            if self._is_followed_rightly(number, created.etag):
+                return number
         raise StorageUnavailable(
             f"{MAX_RACES} writers in a row took the next segment of {self._folder} first; "
             "fewer collectors at a time (MaximumConcurrency) end this. Nothing is lost, the caller may try again."
         )
+
+    def _is_followed_rightly(self, number: int, etag: str) -> bool:
+        """Whether nothing is behind the segment, or one that names it. The newest segment is never trimmed."""
+        for behind in self.refs(number + 1, at_most=1):
+            try:
+                return behind.number == number + 1 and self.read(behind).previous == etag
+            except (NotFound, UnreadableState):
+                return False
+        return True
 
     def refs(self, start: int = 0, *, at_most: int | None = None) -> list[SegmentRef]:
         """The segments from number `start` on, in order; only the first `at_most` of them, if that is given."""

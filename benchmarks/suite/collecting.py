@@ -32,7 +32,7 @@ def run(setting: Setting) -> Result:
         f"{events:,} events in one invoke: parsed, routed, and appended as one segment, in a store in memory",
         (Table(("", "s", "MB of the process"), (("collector", str(secs), str(mib)),)),),
         tuple(judge(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
-        notes=("Latency of S3 comes on top: one LIST and one PUT. Lambda's smaller processors take longer.",),
+        notes=("Latency of S3 comes on top: two LISTs and one PUT. Lambda's smaller processors take longer.",),
         raw={"runs": found},
     )
 

@@ -250,9 +250,9 @@ class LocalStore:
             )
 
     def _check_root(self) -> None:
-        if self._root.is_dir():
-            return
         if self._root.exists():
+            if self._root.is_dir():  # perhaps only since a moment ago
+                return
             raise StorageError(f"list {self._uri}: expected a folder, found a file. Correct the URI.")
         if not self._may_be_missing:
             raise BucketMissing(f"list {self._uri}: there is no such folder. Create it, or correct the URI.")

@@ -92,18 +92,3 @@ AREAS = {"/pending/": PENDING, "_checkpoint.json": COPY, "/receipts/": RECEIPTS,
 def _info(key: str, data: bytes) -> ObjectInfo:
     """As a put answers it; nobody asks for the time."""
     return ObjectInfo(key, len(data), hashlib.md5(data, usedforsecurity=False).hexdigest(), 0.0)
-
-
-class Noting:
-    """A store that tells of each object that is created, which are segments of the manifest alone."""
-
-    def __init__(self, store: Any, note: Callable[[str, bytes], object]) -> None:
-        self._store, self._note = store, note
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def create(self, key: str, data: bytes) -> ObjectInfo:
-        info: ObjectInfo = self._store.create(key, data)
-        self._note(key, data)
-        return info

@@ -3,7 +3,6 @@ two sweepers of which one knows only an old state, two jobs, and perhaps somebod
 product's own code, over storage and a table in memory.
 """
 
-import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -20,7 +19,7 @@ from blizzard.watermark import Settling
 from spark_job.ingest import Ingest
 from spark_job.timing import Stopwatch
 from tests.proof.processes import Process, Worker
-from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, TABLE, Noting, Remote
+from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, TABLE, Remote
 from tests.proof.world import Broken
 from tests.unit import fakes
 from tests.unit.fakes import POISON, REFUSED, Calls, MemoryDelta, MemoryReader, MemoryTable, World
@@ -81,11 +80,7 @@ class SmallWorld:
         """These two are what the calls are made to."""
         self.around_job: Callable[[Remote, Remote], tuple[Any, Any]] = lambda table, letters: (table, letters)
         """What a job makes of the table and of the store of its letters."""
-        self.overtaken: frozenset[str] = frozenset()
-        """Collectors whose segment came under a number that was consumed and trimmed since they had listed. Nobody
-        looks there, and the sweeps find what it announces."""
         harm(self)
-        self.state = Noting(self.state, self._note_segment)
         self._open = {path for path, _ in self._before.contents if path > KNOWN}
         """What no watermark may pass before it is in the table, or has a letter."""
         self._collected = {"collector 1": (LATE, NEW), "collector 2": (KNOWN, LATE)}
@@ -166,11 +161,11 @@ class SmallWorld:
         objects = dict(self._memory._objects)
         names = tuple((key, objects[key][0].etag) for key in self._memory._keys)
         log = tuple((tuple(sorted(commit.txns.items())), commit.user_metadata) for commit in commits)
-        kept = objects, tuple(self._memory._keys), commits, rows, faults, self.overtaken
-        return (names, log, rows, faults, self.overtaken), kept
+        kept = objects, tuple(self._memory._keys), commits, rows, faults
+        return (names, log, rows, faults), kept
 
     def restore(self, kept: Any) -> None:
-        objects, keys, commits, rows, faults, self.overtaken = kept
+        objects, keys, commits, rows, faults = kept
         self._memory._objects, self._memory._keys = dict(objects), [*keys]
         self.delta.commits[:] = commits
         self.delta.rows = [*rows]
@@ -221,15 +216,9 @@ class SmallWorld:
         """A job: every file that was announced is in the table, if nobody deleted its segment. One more sweep of each
         kind, and a job: every record of every file is in the table once, or has a letter."""
         try:
-            self._finish({KNOWN}.union(*(self._collected[name] for name in ended - self.overtaken)))
+            self._finish({KNOWN}.union(*(self._collected[name] for name in ended)))
         except BlizzardError as error:
             raise Broken(f"after the end nobody can go on: {error}") from error
-
-    def _note_segment(self, key: str, data: bytes) -> None:
-        """A segment has been created."""
-        number, writer = int(key[-25:-5]), json.loads(data)["writer"]
-        if number < self._decoded(self._texts()[-1]).position.last_touched:
-            self.overtaken |= {writer}
 
     def _finish(self, announced: set[str]) -> None:
         world = World(self._before.settings, tick_secs=0.0)

@@ -30,7 +30,7 @@ def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: 
 @pytest.mark.parametrize("variant", sorted(KILL))
 def test_lives_that_are_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
-        kill_calls.CAMPAIGN.run(run_of(tmp_path, 12, variant))
+        kill_calls.CAMPAIGN.run(run_of(tmp_path, 60, variant))
     assert kill_calls.VARIANTS[variant].finds(failed.value.why), failed.value.why
     assert failed.value.steps
 

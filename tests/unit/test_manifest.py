@@ -149,6 +149,54 @@ def test_a_writer_that_loses_every_race_gives_up_with_an_error_that_invites_a_re
     assert Crowded.tries == MAX_RACES
 
 
+def test_entries_at_a_number_that_was_consumed_and_trimmed_meanwhile_are_appended_once_more() -> None:
+    store, manifest = filled("a", "b")
+
+    class Slow(MemoryStore):
+        """Between its listing and its create others append, and a job consumes and trims."""
+
+        overtaken = False
+
+        def create(self, key: str, data: bytes) -> ObjectInfo:
+            if not Slow.overtaken:
+                Slow.overtaken = True
+                for path in "cd":
+                    append(manifest, path)
+                manifest.trim(consumed(manifest, 4))
+            return store.create(key, data)
+
+        def __getattribute__(self, name: str) -> object:
+            return object.__getattribute__(self, name) if name in ("create", "__class__") else getattr(store, name)
+
+    slow = Manifest(Slow(lambda: 0.0), STATE_PREFIX, SOURCE_ID)
+    position = Position(4, 0, None)
+    number = append(slow, "x")
+    assert Slow.overtaken
+    assert number == 4
+    assert [ref.number for ref in manifest.refs(position.segment)] == [4]
+    assert left(walk(manifest)[-1]) == "x"
+
+
+def test_a_writer_that_is_followed_at_once_does_not_append_twice() -> None:
+    store, manifest = filled("a")
+
+    class Followed(MemoryStore):
+        done = False
+
+        def create(self, key: str, data: bytes) -> ObjectInfo:
+            info = store.create(key, data)
+            if not Followed.done:
+                Followed.done = True
+                append(manifest, "c")
+            return info
+
+        def __getattribute__(self, name: str) -> object:
+            return object.__getattribute__(self, name) if name in ("create", "__class__") else getattr(store, name)
+
+    assert append(Manifest(Followed(lambda: 0.0), STATE_PREFIX, SOURCE_ID), "b") == 1
+    assert paths(walk(manifest)) == "abc"
+
+
 # Reading
 
 words = st.lists(st.integers(0, 4), max_size=6)
