@@ -40,6 +40,7 @@ VARIANTS = {
         r"^[2-9] runs are active at once",
     ),
 }
+CHANGED = "it changed while in progress"
 
 
 @dataclass
@@ -226,6 +227,12 @@ class World:
         letters = DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id)
         return {(letter["path"], letter.get("row")) for letter in letters.letters()}
 
+    def _changed_in_progress(self) -> set[str]:
+        """Files that were overwritten when a part of them was in the table: their letter says so, and what they hold now
+        waits for somebody's decision."""
+        letters = DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id).letters()
+        return {one["path"] for one in letters if one.get("row") is None and CHANGED in one["error"]}
+
     def _drain(self) -> None:
         for _ in range(MOST_AT_THE_END):
             self.live("dispatcher")
@@ -241,7 +248,12 @@ class World:
         dead = self._dead()
         wanted: Counter[tuple[str, int, str]] = Counter()
         silent: list[tuple[str, Any]] = []
+        changed = self._changed_in_progress()
+        self.run.counts["files overwritten while in progress"] += len(changed)
+        found = Counter({row: times for row, times in found.items() if row[0] not in changed})
         for path, body in self.contents.items():
+            if path in changed:
+                continue
             if body.startswith(POISON):
                 silent += [] if (path, None) in dead else [(path, None)]
                 continue
