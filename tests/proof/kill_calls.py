@@ -228,8 +228,8 @@ class World:
         return {(letter["path"], letter.get("row")) for letter in letters.letters()}
 
     def _changed_in_progress(self) -> set[str]:
-        """Files that were overwritten when a part of them was in the table: their letter says so, and what they hold now
-        waits for somebody's decision."""
+        """Files that were overwritten when a part of them was in the table: their letter says so, and what they hold
+        now waits for somebody's decision."""
         letters = DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id).letters()
         return {one["path"] for one in letters if one.get("row") is None and CHANGED in one["error"]}
 
