@@ -39,6 +39,12 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def first_line(text: str) -> str:
+    """Of what a service of AWS answers: of a wrong signature the lines below it repeat the request, with the session's
+    token."""
+    return text.partition("\n")[0]
+
+
 def stdout_log(clock: Callable[[], float]) -> JsonLog:
     return JsonLog(sys.stdout, clock)
 

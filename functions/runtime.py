@@ -18,7 +18,7 @@ from botocore.config import Config as AwsConfig  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.errors import BlizzardError, ConfigError
-from blizzard.log import Log
+from blizzard.log import Log, first_line
 from blizzard.published import Published, read_published
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store, read_text
@@ -198,8 +198,6 @@ def _sender(runtime: Runtime, queue_url: str) -> SendWake:
                 MessageDeduplicationId=wake.deduplication_id,
             )
         except (BotoCoreError, ClientError) as error:
-            # Of a wrong signature the lines below the first repeat the request, with the token of the session.
-            said = str(error).partition("\n")[0]
-            raise WakeNotSent(f"wake {wake.pipeline}: {type(error).__name__}: {said}") from error
+            raise WakeNotSent(f"wake {wake.pipeline}: {type(error).__name__}: {first_line(str(error))}") from error
 
     return send

@@ -68,8 +68,8 @@ class _Turn:
             return False
         if self._to_be_swept:
             self._to_be_swept = False
-            self._sweep()
-        if not guarded(self.job.source_id, self._log, self._step):
+            self._unswept = guarded(self.job.source_id, self._log, self.job.sweep_all)
+        if guarded(self.job.source_id, self._log, self._step) is not None:
             self.ended = self.failed = True
         return not (self.ended or self.idle)
 
@@ -85,13 +85,6 @@ class _Turn:
             kind = RetryableError if isinstance(self._unswept, RetryableError) else PermanentError
             missing = "the source could not be swept; files that no event announced may be missing"
             _say_failed(self.job.source_id, self._log, kind(missing))
-
-    def _sweep(self) -> None:
-        try:
-            self.job.sweep_all()
-        except BlizzardError as error:
-            _say_failed(self.job.source_id, self._log, error)
-            self._unswept = error
 
     def _step(self) -> None:
         try:
@@ -116,14 +109,14 @@ class _Turn:
         self._next_ts = self._clock() + self.job.ingest.retry_after_secs(error, self._failures)
 
 
-def guarded(source_id: str, log: Log, work: Callable[[], object]) -> bool:
-    """Whether the source's work went well; if not, the log says so, and the other sources go on."""
+def guarded(source_id: str, log: Log, work: Callable[[], object]) -> BlizzardError | None:
+    """What the source's work failed with, if it did: the log says so, and the other sources go on."""
     try:
         work()
     except BlizzardError as error:
         _say_failed(source_id, log, error)
-        return False
-    return True
+        return error
+    return None
 
 
 def _say_failed(source_id: str, log: Log, error: BlizzardError) -> None:

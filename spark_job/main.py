@@ -148,7 +148,7 @@ class _Schedule:
                 self._sweep(now_ts)
             busy = self._job.ingest.step(draining=False) in (Step.COMMITTED, Step.MOVED, Step.LOST)
 
-        if not guarded(self._job.source_id, log, work):
+        if guarded(self._job.source_id, log, work) is not None:
             self._job.ingest.forget()
             self._resume_ts = now_ts + self._job.source.sweep.interval_secs
         return busy

@@ -14,7 +14,7 @@ from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
-from benchmarks.suite.fresh import fresh, peak_mb
+from benchmarks.suite.fresh import fresh, peak_bytes
 from benchmarks.verify import WrongResult
 
 EVENTS = 3_000
@@ -56,7 +56,7 @@ def measure(events: int) -> dict[str, float]:
     found = [entry.path for ref in manifest.refs() for entry in manifest.read(ref).entries]
     if failed or sorted(found) != sorted(map(path, range(events))):
         raise WrongResult(f"collect: expected {events} entries and no failure, found {len(found)} and {len(failed)}")
-    return {"secs": secs, "peak_mb": peak_mb()}
+    return {"secs": secs, "peak_mb": peak_bytes() / 1e6}
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ def fresh(module: str, *words: object) -> dict[str, Any]:
     return answer
 
 
-def peak_mb() -> float:
-    """The most memory, in 10^6 bytes, that this process ever had. `getrusage` would count that of the process which
-    started it."""
+def peak_bytes() -> int:
+    """The most memory that this process ever had. `getrusage` would count that of the process which started it."""
     (kib,) = re.findall(r"^VmHWM:\s+([0-9]+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(kib) * 1024 / 1e6
+    return int(kib) * 1024

@@ -13,7 +13,7 @@ from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
-from benchmarks.suite.fresh import fresh, peak_mb
+from benchmarks.suite.fresh import fresh, peak_bytes
 from benchmarks.verify import WrongResult
 from blizzard.batch import Rules, plan_batch
 from blizzard.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ def measure(total: int, wanted: int, known: int) -> dict[str, float]:
     secs = time.perf_counter() - began - making_secs
     if [file.path for file in plan.files] != [path(n) for n in range(known, known + wanted)] or plan.suspects:
         raise WrongResult(f"plan: expected the {wanted} files from number {known} on, found {len(plan.files)} others")
-    return {"secs": secs, "peak_mb": peak_mb()}
+    return {"secs": secs, "peak_mb": peak_bytes() / 1e6}
 
 
 if __name__ == "__main__":

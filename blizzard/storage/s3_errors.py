@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.errors import AccessDenied, BucketMissing, CredentialsRefused, NotFound, StorageError
+from blizzard.log import first_line
 from blizzard.storage.retry import TransientError
 
 _TRANSIENT_CODES = {
@@ -100,7 +101,7 @@ def _not_reached(url: str) -> str:
 
 def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Exception:
     """`details` has S3's Code and Message; a HEAD has no body, so its Code is only the status."""
-    code, message = str(details.get("Code", status)), str(details.get("Message", "")).partition("\n")[0]
+    code, message = str(details.get("Code", status)), first_line(str(details.get("Message", "")))
     numbered = f"{status} {code}" if status and code != str(status) else code
     said = f"S3 answered {numbered}: {message}"
     if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS:

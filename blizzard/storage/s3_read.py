@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from blizzard.errors import AccessDenied, CredentialsRefused, NotFound, StorageError
+from blizzard.log import first_line
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.keys import is_plain
 from blizzard.storage.retry import Retry, TransientError
@@ -55,7 +56,7 @@ class BulkBody:
         try:
             return bytes(next(self._chunks, b""))
         except _bulk_errors() as error:
-            raise TransientError(_first_line(error)) from error
+            raise TransientError(_said(error)) from error
 
     def close(self) -> None:
         self._chunks = iter(())
@@ -134,7 +135,7 @@ class Downloads:
         try:
             result = obstore.get(store, full_key)
         except GenericError as error:
-            raise TransientError(_first_line(error)) from error
+            raise TransientError(_said(error)) from error
         except _bulk_errors():
             return None
         meta = result.meta
@@ -212,6 +213,6 @@ def _bulk_errors() -> tuple[type[Exception], ...]:
     return (BaseError, OSError, ValueError)
 
 
-def _first_line(error: Exception) -> str:
+def _said(error: Exception) -> str:
     """obstore appends the answer, which may repeat the request with its signature, and pages of debug output."""
-    return str(error).partition("\n")[0].partition("<")[0].rstrip(" :")
+    return first_line(str(error)).partition("<")[0].rstrip(" :")

@@ -13,6 +13,7 @@ from botocore.exceptions import (  # type: ignore[import-untyped]
 
 from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
 from blizzard.errors import BlizzardError
+from blizzard.log import first_line
 from functions.dispatcher.job_request import JobSettings, job_name, start_job_run
 
 T = TypeVar("T")
@@ -135,8 +136,7 @@ def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
 def _from_answer(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    # Of a wrong signature the lines below the first repeat the request, with the token of the session.
-    said = error.response.get("Error", {}).get("Message", "").partition("\n")[0]
+    said = first_line(error.response.get("Error", {}).get("Message", ""))
     message = f"{call}: {code}: {said:.{MAX_MESSAGE}}"
     if call == "GetJobRun" and code == "ResourceNotFoundException":
         return _UnknownRun(message)

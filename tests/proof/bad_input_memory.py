@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suite.fresh import peak_bytes
 from blizzard import checkpoint, events, manifest
 from blizzard.errors import BlizzardError
 from blizzard.receipts import Receipts
@@ -70,17 +70,11 @@ def _values(limits: Limits) -> Mapping[str, int]:
     return {"max_record_bytes": limits.max_record_bytes, "max_file_bytes": limits.max_file_bytes}
 
 
-def _peak_bytes() -> int:
-    """Of this process alone: `ru_maxrss` begins at the memory of the process that started it."""
-    (kib,) = re.findall(r"^VmHWM:\s+([0-9]+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(kib) * 1024
-
-
 def _read(folder: Path, name: str, limits: Limits) -> Mapping[str, object]:
     read_batch(folder / "small", {"small.ndjson": GOOD * 1_000}, Parts())
-    before = _peak_bytes()
+    before = peak_bytes()
     found = read_batch(folder / f"table-{name}", {name: (folder / name).read_bytes()}, replace(Parts(), limits=limits))
-    return {"bytes": _peak_bytes() - before, "error": found.outcomes[0].error}
+    return {"bytes": peak_bytes() - before, "error": found.outcomes[0].error}
 
 
 def _decode(mib: int) -> Mapping[str, object]:
@@ -101,11 +95,11 @@ def _decode(mib: int) -> Mapping[str, object]:
         "checkpoint": lambda: checkpoint.decode(state, pipeline="events", source="landing"),
         "receipt": lambda: receipts.get(name),
     }
-    before = _peak_bytes()
+    before = peak_bytes()
     for decode in decoders.values():
         with suppress(BlizzardError):
             decode()
-    return {"bytes": _peak_bytes() - before}
+    return {"bytes": peak_bytes() - before}
 
 
 if __name__ == "__main__":

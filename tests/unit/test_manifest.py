@@ -1,7 +1,7 @@
 """The pending manifest: an ordered log that nobody overwrites, and whose loss is noticed."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier, Event
@@ -149,51 +149,47 @@ def test_a_writer_that_loses_every_race_gives_up_with_an_error_that_invites_a_re
     assert Crowded.tries == MAX_RACES
 
 
+class Interrupted(MemoryStore):
+    """Somebody else works once before, and once after what is created next."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.before: list[Callable[[], object]] = []
+        self.after: list[Callable[[], object]] = []
+
+    def create(self, key: str, data: bytes) -> ObjectInfo:
+        for others in (self.before.pop(),) if self.before else ():
+            others()
+        info = super().create(key, data)
+        for others in (self.after.pop(),) if self.after else ():
+            others()
+        return info
+
+
 def test_entries_at_a_number_that_was_consumed_and_trimmed_meanwhile_are_appended_once_more() -> None:
-    store, manifest = filled("a", "b")
+    store = Interrupted()
+    manifest = manifest_on(store)
+    for path in "ab":
+        append(manifest, path)
 
-    class Slow(MemoryStore):
-        """Between its listing and its create others append, and a job consumes and trims."""
+    def others() -> None:
+        for path in "cd":
+            append(manifest, path)
+        manifest.trim(consumed(manifest, 4))
 
-        overtaken = False
-
-        def create(self, key: str, data: bytes) -> ObjectInfo:
-            if not Slow.overtaken:
-                Slow.overtaken = True
-                for path in "cd":
-                    append(manifest, path)
-                manifest.trim(consumed(manifest, 4))
-            return store.create(key, data)
-
-        def __getattribute__(self, name: str) -> object:
-            return object.__getattribute__(self, name) if name in ("create", "__class__") else getattr(store, name)
-
-    slow = Manifest(Slow(lambda: 0.0), STATE_PREFIX, SOURCE_ID)
-    position = Position(4, 0, None)
-    number = append(slow, "x")
-    assert Slow.overtaken
-    assert number == 4
-    assert [ref.number for ref in manifest.refs(position.segment)] == [4]
+    store.before.append(others)
+    assert append(manifest_on(store), "x") == 4
+    assert not store.before
+    assert [ref.number for ref in manifest.refs(4)] == [4]
     assert left(walk(manifest)[-1]) == "x"
 
 
 def test_a_writer_that_is_followed_at_once_does_not_append_twice() -> None:
-    store, manifest = filled("a")
-
-    class Followed(MemoryStore):
-        done = False
-
-        def create(self, key: str, data: bytes) -> ObjectInfo:
-            info = store.create(key, data)
-            if not Followed.done:
-                Followed.done = True
-                append(manifest, "c")
-            return info
-
-        def __getattribute__(self, name: str) -> object:
-            return object.__getattribute__(self, name) if name in ("create", "__class__") else getattr(store, name)
-
-    assert append(Manifest(Followed(lambda: 0.0), STATE_PREFIX, SOURCE_ID), "b") == 1
+    store = Interrupted()
+    manifest = manifest_on(store)
+    append(manifest, "a")
+    store.after.append(lambda: append(manifest, "c"))
+    assert append(manifest_on(store), "b") == 1
     assert paths(walk(manifest)) == "abc"
 
 
