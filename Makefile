@@ -11,7 +11,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
-	@echo "make test     all checks and all tests (sets up first); two workers; PYTEST='-k sweep' runs some"
+	@echo "make test     all checks and all tests (sets up first); three workers; PYTEST='-k sweep' runs some"
 	@echo "make check    format, lint, types and import contracts; the template (make check-stack is that alone)"
 	@echo "make format   put the code into shape"
 	@echo "make setup    virtual environment, jars, log store, classes; PYTHON=… names the interpreter"
@@ -34,7 +34,7 @@ local-aws: setup
 	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
 
 test: check
-	@$(BIN)/python -m pytest -n 2 $(PYTEST)
+	@$(BIN)/python -m pytest -n 3 $(PYTEST)
 
 check: setup check-stack
 	$(BIN)/ruff format --check .

@@ -89,6 +89,13 @@ class Judged:
             return "not measured"
         return "met" if self.goal.met(self.measured.median) else "not met"
 
+    @property
+    def divided(self) -> bool:
+        """Whether the verdict is that of the median, but not of every round."""
+        if self.measured is None:
+            return False
+        return self.goal.met(self.measured.low) != self.goal.met(self.measured.high)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.goal.name,

@@ -6,6 +6,7 @@ from typing import Any
 from benchmarks.cost import core, cost
 from benchmarks.figures import Judged, number
 from benchmarks.result import Result, Table
+from benchmarks.version import Version
 
 GOAL_COLUMNS = ("goal", "at least / at most", "measured", "")
 
@@ -15,7 +16,8 @@ def as_text(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 
 
 def _text(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
-    yield about(machine)
+    yield about(machine) + _only_version(results)
+    yield from _versions(results)
     for result in results:
         yield ""
         yield f"{result.name}: {result.what}{_scaled(result)}"
@@ -41,8 +43,11 @@ def as_markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 
 
 def _markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
-    yield about(machine)
+    yield about(machine) + _only_version(results)
     yield ""
+    for line in _versions(results):
+        yield line
+        yield ""
     yield from _pipes(Table(("benchmark", *GOAL_COLUMNS), tuple(_all_goals(results))))
     for result in results:
         yield ""
@@ -88,7 +93,8 @@ def _goal(judged: Judged, scale: float) -> tuple[str, ...]:
     limit = ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
     if judged.measured is None:
         return goal.text, limit, "", f"{judged.verdict}: {judged.why_not}"
-    verdict = judged.verdict if scale == 1 else f"{judged.verdict} at {scale:g} of the size"
+    verdict = judged.verdict + (" by the median" if judged.divided else "")
+    verdict += "" if scale == 1 else f" at {scale:g} of the size"
     return goal.text, limit, f"{judged.measured}{goal.unit}", verdict
 
 
@@ -102,3 +108,25 @@ def about(machine: Mapping[str, Any]) -> str:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {machine['kernel']}; "
         f"Python {machine['python']}, {versions}"
     )
+
+
+def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:
+    """Benchmarks by the version that was measured."""
+    found: dict[Version | None, list[str]] = {}
+    for result in results:
+        found.setdefault(result.version, []).append(result.name)
+    return found
+
+
+def _only_version(results: Sequence[Result]) -> str:
+    """Of this project, where all is of one that is known."""
+    found = [*_measured_of(results)]
+    return f"; Blizzard at {found[0]}" if len(found) == 1 and found[0] is not None else ""
+
+
+def _versions(results: Sequence[Result]) -> Iterator[str]:
+    """A line that says which benchmark is of which, where they differ."""
+    found = _measured_of(results)
+    if len(found) > 1:
+        told = "; ".join(f"{version or 'not known'}: {', '.join(names)}" for version, names in found.items())
+        yield f"Put together from several runs, of these versions of Blizzard: {told}."

@@ -1,9 +1,10 @@
 """What a benchmark gives: tables for people, goals, and the raw numbers."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from benchmarks.figures import Goal, Judged, Spread
+from benchmarks.version import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one benchmark. `bars`: what the picture shows, seconds by contender; `raw`: every number, for `--json`."""
+    """Of one benchmark. `bars`: what the picture shows, seconds by contender; `raw`: every number, for `--json`;
+    `version`: of this project as it was when the benchmark began, None where nobody knows."""
 
     name: str
     what: str
@@ -28,11 +30,13 @@ class Result:
     scale: float = 1.0
     rounds: int = 0
     took_secs: float = 0.0
+    version: Version | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "what": self.what,
+            "version": asdict(self.version) if self.version else None,
             "scale": self.scale,
             "rounds": self.rounds,
             "took_secs": round(self.took_secs, 1),
@@ -45,10 +49,13 @@ class Result:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
+        """Also of files from before results had a version."""
         tables = tuple(Table(tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in document["tables"])
         judged = tuple(_judged(document["name"], goal) for goal in document["goals"])
+        known = document.get("version")
+        version = Version(**known) if known else None
         plain = {name: document[name] for name in ("name", "what", "bars", "raw", "scale", "rounds", "took_secs")}
-        return cls(tables=tables, judged=judged, notes=tuple(document["notes"]), **plain)
+        return cls(tables=tables, judged=judged, notes=tuple(document["notes"]), version=version, **plain)
 
 
 def _judged(benchmark: str, goal: dict[str, Any]) -> Judged:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from blizzard.several import Several
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.s3_write import PART_BYTES
 from spark_job.encoding import SAMPLE_ROWS, USUAL, Encoding, measured
 from spark_job.file_schema import conformed, file_schema
 from spark_job.parquet_upload import ParquetUpload
@@ -18,11 +19,14 @@ from spark_job.table_partitions import Values, folders, split
 ROW_GROUP_BYTES = 64 << 20
 """Of Arrow; some 40 MB of Parquet."""
 _MOST_OPEN = 16
-_OPEN_BYTES = 8 << 20
+_OPEN_BYTES = 2 * PART_BYTES
 """What an open file is reckoned at: on S3 it keeps a part of its upload in memory, and another one on its way."""
 _ENDING = 8
 """Files that are ended at the same time: on S3 the end of a small one is one request of many milliseconds, and there
 may be a thousand of them."""
+_ENDS_ALONE_BYTES = PART_BYTES // 2
+"""A file from this size on may keep a whole part until it has ended, so it waits for the others; its end is a small
+part of its time."""
 _FEW_ROWS = 2 * SAMPLE_ROWS
 """Looking for the best encoding takes as long as writing these."""
 _SHORT_TABLE = 4096
@@ -68,9 +72,9 @@ class DataFileWriter:
     """Rows into files of about `target_file_bytes`, each of one partition of the table.
 
     `schema` has all columns in the table's order, those of `partition_by` too. Memory: rows that wait, at most
-    `buffer_bytes` and one table, and what open uploads hold, of which there are 2 to 16, one for each 8 MiB of
-    `buffer_bytes`; up to 8 more that are being ended keep their last part until it is there. With more partitions than
-    that under way, the file that was written to least recently ends early.
+    `buffer_bytes` and one table, and what open uploads hold, of which there are 2 to 16, one for each 16 MiB of
+    `buffer_bytes`; those that are being ended keep some 40 MiB at most, one part or 8 of half its size. With more
+    partitions than that under way, the file that was written to least recently ends early.
     Raises the store's errors; whoever gives up calls `discard`. Not for several threads at once.
     """
 
@@ -189,6 +193,8 @@ class DataFileWriter:
         file = self._open[values]
         metadata = file.upload.end()
         stats = file.stats.to_json(metadata)
+        if file.upload.written_bytes >= _ENDS_ALONE_BYTES:
+            self._commits.wait()
         self._commits.run(file.upload.commit)
         del self._open[values]
         key, size = file.upload.key, file.upload.written_bytes

@@ -1,4 +1,5 @@
-"""Objects for one task, in the order of its files; small ones are fetched ahead, within a number of bytes."""
+"""Objects for one task, in the order of its files. Small ones are fetched ahead, within a number of bytes; of large
+ones the next piece, while the one before is worked on."""
 
 import io
 from collections import deque
@@ -12,6 +13,8 @@ from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 MOST_FILES_AHEAD = 256
 WHOLE_BYTES = 16 << 20
 """Objects up to this size are fetched whole; larger ones are streamed when their turn comes."""
+PIECE_BYTES = 1 << 20
+"""Of an object that is streamed: arrives in less time than its lines take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,44 @@ class _Whole:
         return self.body.read(size)
 
 
+class StreamedAhead:
+    """Reads `reader` piece by piece in another thread, one piece ahead of who works on them. Whoever closes `reader`
+    calls `stop` first."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        self._reader = reader
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
+        self._coming = self._fetch()
+        self._piece = memoryview(b"")
+
+    @property
+    def info(self) -> ObjectInfo:
+        return self._reader.info
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Exactly as much as was asked for, less only at the end. Raises what the reader raises."""
+        pieces = []
+        while size and self._more():
+            piece = self._piece if size < 0 else self._piece[:size]
+            self._piece = self._piece[len(piece) :]
+            size -= len(piece) if size > 0 else 0
+            pieces.append(piece)
+        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+
+    def stop(self) -> None:
+        """Returns when the reader is in nobody's hands."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _more(self) -> bool:
+        if not self._piece and (data := self._coming.result()):
+            self._piece = memoryview(data)
+            self._coming = self._fetch()
+        return len(self._piece) > 0
+
+    def _fetch(self) -> "Future[bytes]":
+        return self._thread.submit(self._reader.read, PIECE_BYTES)
+
+
 @dataclass(frozen=True, slots=True)
 class Opening:
     """How to get at one file's object when its turn comes."""
@@ -46,6 +87,7 @@ class Opening:
     file: TaskFile
     _store: ObjectStore
     _fetched: "Future[_Whole | None] | None" = field(default=None)
+    _remote: bool = field(default=False)
 
     @property
     def ahead_bytes(self) -> int:
@@ -55,7 +97,14 @@ class Opening:
     def enter(self, stack: ExitStack) -> ObjectReader:
         """Raises what storage raises."""
         whole = self._fetched.result() if self._fetched is not None else None
-        return whole if whole is not None else stack.enter_context(self._store.open(self.file.path))
+        if whole is not None:
+            return whole
+        reader = stack.enter_context(self._store.open(self.file.path))
+        if not self._remote:
+            return reader
+        streamed = StreamedAhead(reader)
+        stack.callback(streamed.stop)
+        return streamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +131,7 @@ def _ahead(
     waiting_bytes = 0
     try:
         for file in files:
-            waiting.append(Opening(file, store, _begun(store, file, ahead, pool.submit)))
+            waiting.append(Opening(file, store, _begun(store, file, ahead, pool.submit), _remote=True))
             waiting_bytes += waiting[-1].ahead_bytes
             while waiting and (waiting_bytes > ahead.bytes or len(waiting) > MOST_FILES_AHEAD):
                 waiting_bytes -= waiting[0].ahead_bytes

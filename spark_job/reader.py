@@ -12,11 +12,9 @@ from blizzard.batch import PlannedFile
 from blizzard.dead_letters import DeadLetters
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.log import Log
-from blizzard.partition import BadPartition, partition_of, partition_values
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.data_files import DataFile, TableLayout
 from spark_job.engine import engine
-from spark_job.fetch import TaskFile
 from spark_job.lane import left_type
 from spark_job.left import Decided, DecidedBySpark, RefusedByTasks, letters_of, refused_already
 from spark_job.map_in_arrow import map_in_arrow
@@ -26,7 +24,7 @@ from spark_job.report import Report
 from spark_job.slow_path import LETTERS, SlowPath, parsed
 from spark_job.staging import Staging
 from spark_job.task import ReadSettings
-from spark_job.tasks import Task, run_tasks
+from spark_job.tasks import Task, run_tasks, task_files
 from spark_job.write import Destination
 
 IN_MEMORY_BYTES = 32 << 20
@@ -86,7 +84,7 @@ class SparkReader:
         destination = Destination(self._table_uri, layout, self._staging.left_folder, schema.json(), origin)
         task = Task(self._uri, self._s3, self._settings, destination)
         with engine(f"reading a batch of {len(files)} files"):
-            reports = run_tasks(self._spark.sparkContext, task, self._task_files(files))
+            reports = run_tasks(self._spark.sparkContext, task, task_files(files, self._partition_columns))
             left = [data_file for report in reports for data_file in report.left]
             decided = self._decided(task, schema, reports, left) if left else []
         outcomes = [outcome for report in reports for outcome in report.outcomes]
@@ -128,22 +126,6 @@ class SparkReader:
         is_text = self._settings.format == "text"
         stage = SlowPath(task.destination, task.s3, task.settings.buffer_bytes)
         return DecidedBySpark.of(map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS))
-
-    def _task_files(self, files: Sequence[PlannedFile]) -> list[TaskFile]:
-        known: dict[str, tuple[str | None, ...]] = {}
-        return [self._task_file(file, known) for file in files]
-
-    def _task_file(self, file: PlannedFile, known: dict[str, tuple[str | None, ...]]) -> TaskFile:
-        """`known`: the values of folders in which a file was before; they are added to."""
-        partition, refusal = partition_of(file.path), None
-        values = known.get(partition)
-        if values is None:
-            try:
-                found = partition_values(file.path, self._partition_columns)
-                values = known[partition] = tuple(found[column] for column in self._partition_columns)
-            except BadPartition as error:
-                values, refusal = (None,) * len(self._partition_columns), str(error)
-        return TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag, values, refusal)
 
 
 def _write_share(reports: Sequence[Report]) -> float:

@@ -118,8 +118,9 @@ def _own_words(array: pa.Array) -> pa.Array:
         return array.dictionary_decode().dictionary_encode().cast(array.type)
     if pa.types.is_struct(array.type):
         fields = [array.type.field(number) for number in range(array.type.num_fields)]
-        children = [_own_words(array.field(number)) for number in range(len(fields))]
-        if any(new is not array.field(number) for number, new in enumerate(children)):
+        found = [array.field(number) for number in range(len(fields))]
+        children = [_own_words(child) for child in found]
+        if any(new is not old for new, old in zip(children, found, strict=True)):
             return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
     return array
 

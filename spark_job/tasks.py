@@ -4,12 +4,14 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark import SparkContext
 
+from blizzard.batch import PlannedFile
+from blizzard.partition import BadPartition, partition_of, partition_values
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.decode import Limits
@@ -77,6 +79,25 @@ class ReadTasks:
         report = reader.read([_task_file(values) for values in json.loads(files)]).to_json()
         forget_archives()
         return report
+
+
+def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:
+    """With the partition values of their folders, or why they have none; `partition_columns` are names to types."""
+    known: dict[str, tuple[str | None, ...]] = {}
+    return [_with_values(file, partition_columns, known) for file in files]
+
+
+def _with_values(file: PlannedFile, columns: Mapping[str, str], known: dict[str, tuple[str | None, ...]]) -> TaskFile:
+    """`known`: the values of folders in which a file was before; they are added to."""
+    folder, refusal = partition_of(file.path), None
+    values = known.get(folder)
+    if values is None:
+        try:
+            found = partition_values(file.path, columns)
+            values = known[folder] = tuple(found[column] for column in columns)
+        except BadPartition as error:
+            values, refusal = (None,) * len(columns), str(error)
+    return TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag, values, refusal)
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:

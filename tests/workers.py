@@ -1,10 +1,18 @@
-"""Which of several workers runs which tests (`make test` starts two)."""
+"""Which of several workers runs which tests (`make test` starts three)."""
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 ALONE = "tests/e2e/"
-LONGEST_FIRST = (ALONE, "tests/spark/", "tests/stack/test_iam.py", "tests/crash/", "tests/contract/", "tests/")
+LONGEST_FIRST = (
+    ALONE,
+    "tests/proof/",
+    "tests/spark/",
+    "tests/stack/test_iam",
+    "tests/crash/",
+    "tests/contract/",
+    "tests/",
+)
 
 
 class ByFixture(LoadScopeScheduling):

@@ -80,10 +80,12 @@ def opened(work: Work) -> Iterator[Run]:
 
 
 def commits(work: Work, answer: dict[str, Any]) -> int:
-    """No more than its settings call for."""
+    """No more than its settings call for. Raises WrongResult."""
+    from benchmarks.verify import WrongResult
+
     full = int(work.settings.get("checkpoint", {}).get("interval_files", 1_000))
     wanted = -(-work.data.files // full)
     said: int = answer["totals"]["commits"]
     if said > wanted:
-        raise AssertionError(f"expected {wanted} commits of {full} files each, found {said}")
+        raise WrongResult(f"Blizzard on {work.data.name}: expected {wanted} commits of {full} files each, found {said}")
     return said

@@ -7,15 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.process import ContenderFailed
 from blizzard.environment import variables
 
 ROOT = Path(__file__).parents[2]
 
 
 def fresh(module: str, *words: object) -> dict[str, Any]:
-    """What `python -m module words…` prints as JSON. Raises CalledProcessError, with what it said on stderr shown."""
+    """What `python -m module words…` prints as JSON. Raises ContenderFailed, with what it said on stderr."""
     command = [sys.executable, "-m", module, *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, env=dict(variables()), stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, env=dict(variables()), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ContenderFailed(f"{' '.join(command[1:])} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

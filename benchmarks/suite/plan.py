@@ -7,7 +7,7 @@ looked at. `python -m benchmarks.suite.plan TOTAL WANTED KNOWN` is one measureme
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
@@ -33,18 +33,27 @@ def run(setting: Setting) -> Result:
     for kind, known in kinds.items():
         setting.say(f"plan: {kind}")
         found[kind] = [fresh("benchmarks.suite.plan", total, wanted, known) for _ in range(setting.rounds)]
-    secs = {kind: Spread.of([one["secs"] for one in runs]) for kind, runs in found.items()}
-    mib = {kind: Spread.of([one["peak_mb"] for one in runs]) for kind, runs in found.items()}
-    worst = max(kinds, key=lambda kind: secs[kind].median)
-    fattest = max(kinds, key=lambda kind: mib[kind].median)
-    rows = tuple((kind, str(secs[kind]), str(mib[kind])) for kind in kinds)
+    rows = tuple((kind, *(str(_of(runs, key)) for key in ("secs", "peak_mb"))) for kind, runs in found.items())
     return Result(
         "plan",
         f"a batch of {wanted:,} among {total:,} entries of the manifest, which are made up as they are asked for",
         (Table(("entries", "s", "MB of the process"), rows),),
-        tuple(judge(goals_of("plan"), {"secs": secs[worst], "mib": mib[fattest]}, {})),
+        tuple(judge(goals_of("plan"), measured(found), {})),
         raw=found,
     )
+
+
+def measured(found: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Spread]:
+    """By goal: of the kinds the one that is worse."""
+    worst = {
+        key: max((_of(runs, key) for runs in found.values()), key=lambda spread: spread.median)
+        for key in ("secs", "peak_mb")
+    }
+    return {"secs": worst["secs"], "mib": worst["peak_mb"]}
+
+
+def _of(runs: Sequence[Mapping[str, float]], key: str) -> Spread:
+    return Spread.of([run[key] for run in runs])
 
 
 def entries(total: int) -> Iterator[Unconsumed]:

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class _Idle:
+class Idle:
     """Shares of the last run's time, round by round."""
 
     cores: list[float] = field(default_factory=list)
@@ -59,26 +59,33 @@ def run(setting: Setting) -> Result:
     works[ALONE] = replace(works["blizzard"], data=without_the_largest(data), settings=unlisted)
     series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
     series[ALONE].title += ", small files alone"
-    idle = {name: _Idle() for name in works}
+    idle = {name: Idle() for name in works}
     for turn in range(setting.rounds):
         for name, work in in_turn(works, turn):
             setting.say(f"skew, round {turn + 1} of {setting.rounds}: {series[name].title}")
             _measure(work, series[name], idle[name], setting)
     limit_bytes = TASK_MEMORY_BYTES * setting.cores
-    added = [mine - its for mine, its in zip(*(_peaks(series[name]) for name in ("blizzard", ALONE)), strict=True)]
-    found = {
-        "idle": Spread.of(idle["blizzard"].cores),
-        "memory": Spread.of([bytes_ / limit_bytes for bytes_ in added]),
-    }
     return Result(
         "skew",
         f"one file of {data.raw_bytes / 1e9:.2g} GB (decompressed) beside {data.files - 1:,} of 10 records",
         (Table(COLUMNS, tuple(_row(series[name], idle[name]) for name in works)),),
-        tuple(judge(goals_of("skew"), found, {})),
-        notes=(*_notes(added, limit_bytes),),
+        tuple(judge(goals_of("skew"), measured(series, idle, limit_bytes), {})),
+        notes=_notes(added_bytes(series), limit_bytes),
         raw=raw(data, series)
         | {"idle": {name: {"cores": one.cores, "slots": one.slots} for name, one in idle.items()}},
     )
+
+
+def measured(series: Mapping[str, Series], idle: Mapping[str, Idle], limit_bytes: int) -> dict[str, Spread]:
+    """By goal."""
+    added = [bytes_ / limit_bytes for bytes_ in added_bytes(series)]
+    return {"idle": Spread.of(idle["blizzard"].cores), "memory": Spread.of(added)}
+
+
+def added_bytes(series: Mapping[str, Series]) -> list[int]:
+    """Round by round, what the large file adds to the peak."""
+    whole, alone = ([run.taken.peak_bytes for run in series[name].runs] for name in ("blizzard", ALONE))
+    return [mine - its for mine, its in zip(whole, alone, strict=True)]
 
 
 def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
@@ -100,14 +107,14 @@ def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
     )
 
 
-def _measure(work: Work, series: Series, idle: _Idle, setting: Setting) -> None:
+def _measure(work: Work, series: Series, idle: Idle, setting: Setting) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         asked = replace(work, out=folder, spark_conf=_events_to(folder))
-        measured = measure(asked, Path(folder), process=setting.process)
-        answer, tasks = measured.answers[-1], tasks_of(Path(folder))
+        run = measure(asked, Path(folder), process=setting.process)
+        answer, tasks = run.answers[-1], tasks_of(Path(folder))
     if answer.get("totals", {"commits": 1})["commits"] != 1:
         raise WrongResult(f"skew: expected all files in one commit, found {answer['totals']}")
-    series.runs.append(measured)
+    series.runs.append(run)
     idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], setting.cores))
     idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], setting.cores))
 
@@ -127,11 +134,7 @@ def without_the_largest(data: Dataset) -> Dataset:
     )
 
 
-def _peaks(series: Series) -> list[int]:
-    return [run.taken.peak_bytes for run in series.runs]
-
-
-def _row(series: Series, idle: _Idle) -> tuple[str, ...]:
+def _row(series: Series, idle: Idle) -> tuple[str, ...]:
     slots = (str(Spread.of(shares)) for shares in zip(*idle.slots, strict=True))
     return (
         series.title,

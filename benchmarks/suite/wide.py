@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result
-from benchmarks.rounds import interleaved
+from benchmarks.rounds import Series, interleaved
 from benchmarks.setting import Setting
 from benchmarks.suite import contest
 
@@ -32,19 +33,23 @@ def run(setting: Setting) -> Result:
         setting.say("wide: comparing values")
         columns = [*_names(kept, "spark_reader")]
         other = {name: differences(f"{kept}/blizzard", f"{kept}/spark_reader", name) for name in columns}
-    found = {
-        "spark_warm": ratio(series["spark_reader"].warm(), series["blizzard"].warm()),
-        "differences": Spread.of([float(sum(other.values()))]),
-    }
     return Result(
         "wide",
         f"{data.rows:,} records of {len(columns) - 1} columns in {data.files} gzip files, "
         f"{number(data.raw_bytes / 1e6)} MB of JSON, into Delta",
         (contest.table(data, series),),
-        tuple(judge(goals_of("wide"), found, {})),
+        tuple(judge(goals_of("wide"), measured(series, other), {})),
         notes=tuple(f"{name}: {count} values other than Spark's" for name, count in other.items() if count),
         raw=contest.raw(data, series),
     )
+
+
+def measured(series: Mapping[str, Series], other: Mapping[str, int]) -> dict[str, Spread]:
+    """By goal. `other`: by column, how many values are not Spark's."""
+    return {
+        "spark_warm": ratio(series["spark_reader"].warm(), series["blizzard"].warm()),
+        "differences": Spread.of([float(sum(other.values()))]),
+    }
 
 
 def _names(folder: str, contender: str) -> list[str]:

@@ -64,6 +64,7 @@ class ObjectStore(Protocol):
 
     def list_folders(self, prefix: str = "", *, start_after: str = "") -> Iterator[str]:
         """The common prefixes one level below `prefix`, each ending in `/`, in order, without listing what they hold.
+        What lies directly below `prefix` is passed over; on S3 it is listed all the same.
 
         Only those greater than `start_after` (pass `"a/"` to begin behind folder `a/`). One that holds no object may be
         among them: an empty directory, or a folder marker.

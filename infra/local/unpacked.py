@@ -8,6 +8,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from infra.local.process import CHECKOUT
@@ -21,15 +22,17 @@ def unpacked(content: bytes, folder: Path = FOLDER) -> Path:
     """The files of a zip or a gzipped tar. To be read only: others read them too."""
     place = folder / hashlib.sha256(content).hexdigest()[:32]
     folder.mkdir(parents=True, exist_ok=True)
-    if not place.exists():
-        _forget_old(folder)
-        partial = Path(tempfile.mkdtemp(dir=folder, prefix="partial-"))
-        _unpack(content, partial)
-        try:
-            partial.rename(place)
-        except OSError:  # somebody was faster
-            shutil.rmtree(partial)
-    os.utime(place)
+    with suppress(FileNotFoundError):
+        os.utime(place)
+        return place
+    _forget_old(folder)
+    partial = Path(tempfile.mkdtemp(dir=folder, prefix="partial-"))
+    _unpack(content, partial)
+    os.utime(partial)
+    try:
+        partial.rename(place)
+    except OSError:  # somebody was faster
+        shutil.rmtree(partial)
     return place
 
 
@@ -44,5 +47,6 @@ def _unpack(content: bytes, folder: Path) -> None:
 
 def _forget_old(folder: Path) -> None:
     for old in folder.iterdir():
-        if time.time() - old.stat().st_mtime > KEPT_SECS:
-            shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):  # somebody else was faster, or has given it its name
+            if time.time() - old.stat().st_mtime > KEPT_SECS:
+                shutil.rmtree(old, ignore_errors=True)

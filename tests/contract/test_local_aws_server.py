@@ -15,7 +15,7 @@ import pytest
 from infra.local.process import CHECKOUT, LocalAws, LocalAwsFailed, local_aws, server_command
 from infra.local.repairs import SUPPORTED_MOTO, UnsupportedMoto, check_version
 
-DEADLINE_SECS = 30
+DEADLINE_SECS = 120
 MIB = 1024 * 1024
 
 

@@ -2,12 +2,16 @@
 
 import gzip
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from blizzard.dead_letters import DeadLetters
@@ -25,6 +29,8 @@ PREFIX = "raw-events/"
 STATE_PREFIX = "_blizzard/events_landing"
 COLUMNS = ["id", "n"]
 ACTIVE = frozenset({"SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING"})
+PATIENCE_SECS = 600.0
+"""For a stack on a machine that does much else; what comes sooner is not waited for."""
 
 CONFIG = """\
 pipelines:
@@ -107,17 +113,55 @@ class StackWorld:
         found = [run for run in self.stack.runs() if _seconds(run["createdAt"]) >= ts]
         return sorted(found, key=lambda run: _seconds(run["createdAt"]))
 
-    def job_log_since(self, ts: float) -> str:
-        lines = (line for line in self.stack.logs("job").splitlines() if line.startswith('{"ts": '))
-        return "\n".join(line for line in lines if _seconds(datetime.fromisoformat(json.loads(line)["ts"])) >= ts)
+    # What can be held up
+
+    @contextmanager
+    def runs_held(self) -> Iterator[None]:
+        """Runs are asked for, and none starts before the end of the block."""
+        self.stack.orders.go.clear()
+        try:
+            yield
+        finally:
+            self.stack.orders.go.set()
+
+    @contextmanager
+    def run_stopped(self) -> Iterator[None]:
+        """The processes of the run that is under way get no time until the end of the block."""
+        self.until(lambda: len(self._groups_of_runs()) == 1)
+        (group,) = self._groups_of_runs()
+        os.killpg(group, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(group, signal.SIGCONT)
+
+    def _groups_of_runs(self) -> list[int]:
+        """The process groups that supervisors have started by now."""
+        found = []
+        for process in list(self.stack.jobs._running.values()):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                    found += [int(child)] if os.getpgid(int(child)) == int(child) else []
+        return found
 
     # What one waits for
 
-    def all_in(self, secs: float = 240.0) -> Verdict:
+    def until(self, true: Callable[[], bool]) -> None:
+        """A condition that does not come about is a failure."""
+        deadline = time.monotonic() + PATIENCE_SECS
+        while not true():
+            assert time.monotonic() < deadline, f"it did not come about within {PATIENCE_SECS:g} s\n{self.diagnosis()}"
+            time.sleep(0.2)
+
+    def all_in(self) -> Verdict:
         """Wait until nothing waits anywhere and no run is active; then every record of the source is judged."""
-        until(lambda: self.messages("EventsQueue") == 0 and self.messages("WakeQueue") == 0, secs, self.diagnosis)
-        until(lambda: not self.active_runs() and not self.waits(), secs, self.diagnosis)
+        self.until(self.told)
+        self.until(lambda: not self.active_runs() and not self.waits())
         return self.verdict()
+
+    def told(self) -> bool:
+        """Whether each event has come to the manifest, and each wake to the dispatcher."""
+        return self.messages("EventsQueue") == 0 and self.messages("WakeQueue") == 0
 
     def waits(self) -> bool:
         """Whether there is a backlog as the dispatcher sees it: duplicates that a run has looked at are none."""
@@ -127,9 +171,9 @@ class StackWorld:
         pipeline = read_published(text, config).pipelines["events"]
         return read_backlog(self.lake, pipeline, seen(latest)).worth_a_run
 
-    def announced(self, files: int, secs: float = 120.0) -> None:
+    def announced(self, files: int) -> None:
         """Wait until so many files are pending or ingested."""
-        until(lambda: self.status().backlog_files >= files, secs, self.diagnosis)
+        self.until(lambda: self.status().backlog_files >= files)
 
     def diagnosis(self) -> str:
         """What a person would look at when it does not come about."""
@@ -158,14 +202,6 @@ class Ticking:
     def _tick(self) -> None:
         while not self._over.wait(1):
             self._stack.fire(self._logical_id)
-
-
-def until(true: Callable[[], bool], secs: float, diagnosis: Callable[[], str] = str) -> None:
-    """Wait for it; a condition that does not come about is a failure."""
-    deadline = time.monotonic() + secs
-    while not true():
-        assert time.monotonic() < deadline, f"it did not come about within {secs:g} s\n{diagnosis()}"
-        time.sleep(0.2)
 
 
 def _seconds(when: datetime) -> float:

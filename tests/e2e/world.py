@@ -63,7 +63,7 @@ class World:
         words = [sys.executable, "-m", "spark_job.main", "--config", str(self.config), "--once", *more]
         words += ["--jars", str(CHECKOUT / "jars"), "--spark-conf", "spark.driver.memory=1g"]
         words += ["--spark-conf", "spark.driver.extraJavaOptions=-Duser.timezone=UTC -XX:TieredStopAtLevel=1"]
-        done = subprocess.run(words, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False, timeout=240)
+        done = subprocess.run(words, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False, timeout=400)
         assert done.returncode == 0, done.stdout[-3000:]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

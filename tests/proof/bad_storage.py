@@ -1,8 +1,9 @@
 """Bad storage: between everything and S3 a proxy that refuses, fails, stalls, cuts, delays and loses answers.
 
-A round: files arrive; two collectors, a sweeper and a job work over bad storage, and end well or with an error that
-says what happened. Then storage is well again, and one more job has everything that was announced; after a sweep of
-each kind everything is there once. Between such rounds the real job runs over the same proxy, and there are rounds in
+A round: files arrive; two collectors, a sweeper, two dispatchers, a job and whoever looks at the status work over bad
+storage, and end well or with an error that says what happened. Then storage is well again, and the jobs that the
+dispatcher starts have everything that was announced; after a sweep of each kind everything is there once, and no two
+runs were active at once. Between such rounds the real job runs over the same proxy, and there are rounds in
 which nothing answers for a minute or two.
 """
 
@@ -21,18 +22,18 @@ from tests.proof.bad_storage_rounds import (
     OUTAGE_SECS,
     ROUNDS_A_TABLE,
     SHORT_OUTAGE_SECS,
-    UNCONDITIONAL,
-    WITHOUT_A_LOOK,
     CheapBadStorage,
     SparkBadStorage,
 )
 from tests.proof.bad_storage_spark import spark_jobs
 from tests.proof.bad_storage_world import LAKE, LANDING
+from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Failed, Fault, Run
 
 SPARK_EVERY = 5
 """Rounds; the last of them is one with the real job."""
-SPARK_OUTAGE_EVERY = 60
+SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, 3 * SPARK_EVERY - 1
+"""Rounds, and the first of these. In each it takes the place of the round with the real job."""
 SHORT_OUTAGE_EVERY = 2
 """Where the number of rounds is bounded: for seconds only, and without Spark."""
 LOST_ANSWER = "a lost answer is taken for a refusal"
@@ -50,11 +51,14 @@ class BadStorageCampaign:
     )
     variants: Mapping[str, Fault] = {
         LOST_ANSWER: Fault("one append is in two segments", "one append is in two segments"),
-        UNCONDITIONAL: Fault(
+        UNCONDITIONAL_PUT: Fault(
             "a segment is overwritten, and what it announced is not in the table",
             "was written twice, by two writers|announced, and after a job over good storage not in the table",
         ),
-        WITHOUT_A_LOOK: Fault("the rows of a commit whose answer was lost are doubled", r": doubled: \["),
+        NO_LOOK: Fault("the rows of a commit whose answer was lost are doubled", r": doubled: \["),
+        TWO_RUNS: Fault(
+            "a dispatcher that finds a start without its run starts another one", r": [2-9] runs are active at once$"
+        ),
         OWN_COMMIT: Fault(
             "a commit whose answer was lost counts as another job's", "answer was lost was taken for another's"
         ),
@@ -98,7 +102,7 @@ def _short(number: int, rng: random.Random, without_spark: CheapBadStorage) -> N
 
 
 def _long(number: int, rng: random.Random, without_spark: CheapBadStorage, with_spark: SparkBadStorage) -> None:
-    if number % SPARK_OUTAGE_EVERY == 3 * SPARK_EVERY - 1:
+    if number % SPARK_OUTAGE_EVERY == SPARK_OUTAGE_AT:
         with_spark.outage(number, rng, OUTAGE_SECS)
     elif number % SPARK_EVERY == SPARK_EVERY - 1:
         with_spark.round(number, rng)
@@ -114,8 +118,11 @@ def _hold_to_its_word(run: Run) -> None:
     if run.counts["rounds"] >= SPARK_EVERY:
         worst = ("a segment", "a Delta commit", "a Delta commit that was known again")
         expected = dict.fromkeys((f"answers lost of {what}" for what in worst), 1)
+        expected["runs of the dispatcher"] = 2
     if run.counts["rounds"] > ROUNDS_A_TABLE:
-        expected["seconds of outage"] = int(OUTAGE_SECS[0])
+        expected |= {"seconds of outage": int(OUTAGE_SECS[0]), "answers lost of a run's record": 1}
+    if run.counts["rounds"] > SPARK_OUTAGE_AT:
+        expected["outages of the real job"] = 1
     if missing := [what for what, fewest in expected.items() if run.counts[what] < fewest]:
         raise Failed(f"bad-storage, seed {run.seed}: it ended without {', '.join(missing)}")
 

@@ -14,6 +14,8 @@ from tests.fixtures_bad_day import BadDay, Fault, Handler, losing_the_answer, re
 STALL_SECS, DELAY_SECS = 20.0, 0.02
 WRITE_ID = "x-amz-meta-blizzard-write-id"
 """By which the log store tells its own commit from another's."""
+SEGMENTS, RUNS, LOG = "/pending/", "/_runs/", "/_delta_log/"
+"""What a path has in it that is written by a conditional PUT: a segment, a run's record, a commit of Delta."""
 Recorded = tuple[str, bytes]
 """The path of a conditional PUT that S3 has carried out, and what it wrote."""
 
@@ -119,7 +121,7 @@ class Plan:
         self._begin_outage(rng)
         if self._in_outage():
             return self._counted(self._now, when="in an outage: "), 0.0
-        delta_commit = kind == "conditional write" and "/_delta_log/" in path
+        delta_commit = kind == "conditional write" and LOG in path
         if delta_commit and len(self.lost_delta_commits) < self.lose_delta_commits:
             return self._lost("answer lost", path, kind), 0.0
         often = max(self.rate, min(self.rate * 3, MOST_CONDITIONAL)) if kind == "conditional write" else self.rate
@@ -169,9 +171,9 @@ class Plan:
 
     def _lost(self, name: str, path: str, kind: str) -> str:
         if name in LOST and kind == "conditional write":
-            of_delta = "/_delta_log/" in path
-            self.counts[f"answers lost of a {'Delta commit' if of_delta else 'segment'}"] += 1
-            self.lost_delta_commits += [path] if of_delta else []
+            what = "Delta commit" if LOG in path else "run's record" if RUNS in path else "segment"
+            self.counts[f"answers lost of a {what}"] += 1
+            self.lost_delta_commits += [path] if LOG in path else []
         return self._counted(name)
 
     def _counted(self, name: str, when: str = "") -> str:
@@ -205,7 +207,7 @@ class PlannedHandler(Handler):
 
     def ask(self) -> tuple[int, list[tuple[str, str]], bytes]:
         conditional = self.kind == "conditional write"
-        if conditional and not self.server.conditions:
+        if conditional and SEGMENTS in self.path and not self.server.conditions:
             del self.headers["If-None-Match"]
         status, headers, body = super().ask()
         if conditional and status == 200:
@@ -219,8 +221,8 @@ class PlannedHandler(Handler):
 
 
 class BadStorage(BadDay):
-    """`conditions`: whether S3 gets to see them; without, every conditional PUT overwrites. `keeps_write_ids`: whether
-    S3 says who wrote an object of Delta's log. `stall_secs`: how long a request hangs that ends in no outage."""
+    """`conditions`: whether S3 gets to see those of segments; without, every PUT of one overwrites. `keeps_write_ids`:
+    whether S3 says who wrote an object of the log. `stall_secs`: how long a request hangs that ends in no outage."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__(endpoint)

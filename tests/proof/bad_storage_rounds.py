@@ -7,7 +7,8 @@ from functools import partial
 from blizzard.errors import BlizzardError
 from tests.proof.bad_storage_proxy import OUTAGES, BadStorage, Outage, Plan
 from tests.proof.bad_storage_spark import Ended, SparkJobs
-from tests.proof.bad_storage_world import StoredWorld, Unclear, segments_gone_wrong
+from tests.proof.bad_storage_world import StoredWorld, Unclear, numbers_gone_wrong
+from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Failed, Run
 from tests.proof.variants import RetryingDelta
 from tests.unit.fakes import MemoryDelta
@@ -28,8 +29,6 @@ CLEAR = ("RetryableError", "StorageUnavailable", "LostRace")
 """Kinds of errors that say: try again."""
 FOLLOWS = "the source could not be swept"
 """What the job says at its end, after it has said why."""
-UNCONDITIONAL = "a segment is written by an unconditional PUT"
-WITHOUT_A_LOOK = "a commit is tried again without a look at what became of it"
 
 
 class CheapBadStorage:
@@ -42,13 +41,14 @@ class CheapBadStorage:
         self._tables = self._rounds = 0
         self._steps: list[str] = []
         self._world = self._another()
-        proxy.conditions = run.variant != UNCONDITIONAL
+        proxy.conditions = run.variant != UNCONDITIONAL_PUT
 
     def _another(self) -> StoredWorld:
         self._tables += 1
-        delta = RetryingDelta() if self._run.variant == WITHOUT_A_LOOK else MemoryDelta()
+        delta = RetryingDelta() if self._run.variant == NO_LOOK else MemoryDelta()
         self._steps.clear()
-        return StoredWorld(self._calm_endpoint, self._proxy, delta, f"table-{self._tables}/")
+        prefix, honest = f"table-{self._tables}/", self._run.variant != TWO_RUNS
+        return StoredWorld(self._calm_endpoint, self._proxy, delta, prefix, honest=honest)
 
     def round(self, number: int, rng: random.Random) -> None:
         """So many of all requests fail, with short outages now and then."""
@@ -105,24 +105,28 @@ class CheapBadStorage:
     def _turn(self, rng: random.Random, rate: float, turn: int) -> None:
         world = self._world
         world.collect(world.arrive_some(rng, f"{self._rounds}.{turn}"), rng)
-        work = [world.sweep_both, partial(world.ingest, rng, rate), partial(world.ingest, rng, rate)]
+        job = partial(world.ingest, rng, rate)
+        work = [world.sweep_both, job, job, partial(world.dispatch_twice, rng, rate), world.look]
         for part in rng.sample(work, len(work)):
             part()
-        if wrong := segments_gone_wrong(self._proxy.created):
+        if wrong := numbers_gone_wrong(self._proxy.created) or world.runs.at_once():
             self._fail(wrong)
 
     def _go_well(self, world: StoredWorld) -> None:
         world.go(bad=False)
         self._proxy.created.clear()
         try:
-            world.drain()
+            world.run_all_that_waits()
             if missing := world.missing_though_announced():
                 self._fail(f"announced, and after a job over good storage not in the table: {sorted(missing)[:5]}")
             world.settle()
+            status = world.status()
         except BlizzardError as error:
             self._fail(f"storage is well again, and nobody can go on: {error!r}")
-        if wrong := world.wrong():
+        if wrong := world.wrong() or world.runs.at_once() or world.runs.records_gone_wrong(world.calm_state):
             self._fail(wrong)
+        if status.problem or status.sequence != world.state_now().sequence:
+            self._fail(f"expected commit {world.state_now().sequence} and no problem, status says {status}")
 
     def _fail(self, why: str) -> None:
         raise Failed(f"bad-storage, seed {self._run.seed}: {why}", self._steps)
@@ -148,10 +152,11 @@ class SparkBadStorage:
         self._go_well(number)
 
     def lose_a_commit(self, number: int, rng: random.Random) -> None:
-        """The log store knows its own commit again, though S3 refuses to write it twice."""
+        """The log store knows its own commit again, though S3 refuses to write it twice. With the patience that users
+        have: that this machine is busy for a second must not look like another fault."""
         self._begin(number, rng, "the answer of a commit is lost")
         plan = Plan(0, lose_delta_commits=1)
-        ended = self._go_badly(plan)
+        ended = self._go_badly(plan, shipped=True)
         if not plan.lost_delta_commits:
             self._fail(f"the job had files to ingest, and committed nothing: {[*ended.events][-5:]}")
         if ended.code:
@@ -172,6 +177,7 @@ class SparkBadStorage:
             what = f"all requests fail for {outage.secs:.0f} s ({outage.fault}), from the {outage.after_requests}. on"
             self._begin(number, rng, what)
             self._go_badly(plan, shipped=True)
+        self._run.counts["outages of the real job"] += 1
         self._go_well(number)
 
     def _begin(self, number: int, rng: random.Random, what: str) -> None:
@@ -205,7 +211,7 @@ class SparkBadStorage:
     def _go_well(self, number: int) -> None:
         assert self._jobs is not None
         self._run.say(f"round {number}: the real job, storage is well again")
-        ended = self._jobs.run(Plan(0))
+        ended = self._jobs.run(Plan(0), shipped=True)
         if ended.code or ended.unclear:
             self._fail(f"storage is well again, and the job does not go on: {ended.unclear or ended.failures}")
         verdict = self._jobs.verdict()

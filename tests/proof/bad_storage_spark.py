@@ -68,7 +68,7 @@ class Ended:
 
 
 class SparkJobs:
-    """One process that runs the job again and again, over the proxy; another one when its patience changes."""
+    """A process that runs the job again and again, over the proxy; one for each patience, which the JVM keeps."""
 
     def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> None:
         self._proxy = proxy
@@ -82,17 +82,14 @@ class SparkJobs:
             pipeline = {"table_uri": f"s3://{LAKE}/real", "sources": {"landing": source}}
             self._config(words).write_text(json.dumps({"pipelines": {"events": pipeline}}))
         self._log = (folder / "job.log").open("a")
-        self._patience = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def _config(self, patience: str) -> Path:
         return self._folder / f"{patience}.yaml"
 
     def _daemon(self, patience: str) -> "subprocess.Popen[str]":
-        if self._process is None or self._patience != patience:
-            self._end()
-            self._patience = patience
-            self._process = subprocess.Popen(
+        if patience not in self._processes:
+            self._processes[patience] = subprocess.Popen(
                 [sys.executable, "-m", "tests.proof.bad_storage_daemon", patience],
                 cwd=ROOT,
                 env={**variables(), **self._environment, "AWS_ENDPOINT_URL": self._proxy.endpoint},
@@ -101,16 +98,14 @@ class SparkJobs:
                 stderr=self._log,
                 text=True,
             )
-        return self._process
-
-    def _end(self) -> None:
-        if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait(60)
+        return self._processes[patience]
 
     def close(self) -> None:
-        self._end()
+        for process in self._processes.values():
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self._processes.values():
+            process.wait(60)
         self._log.close()
 
     def arrive(self, rng: random.Random) -> None:

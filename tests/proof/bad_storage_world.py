@@ -8,16 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from blizzard.dead_letters import DeadLetters
+from blizzard.dispatch.service import Life
 from blizzard.errors import BlizzardError, RetryableError
 from blizzard.manifest import Entry, Manifest
+from blizzard.status import SourceStatus, source_status
 from blizzard.storage.s3 import S3Settings, S3Store
-from tests.proof.bad_storage_proxy import BadStorage
+from tests.proof.bad_storage_dispatch import Runs
+from tests.proof.bad_storage_proxy import RUNS, SEGMENTS, BadStorage
+from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import Clock, MemoryDelta, MemoryReader, World, settings
 
 LANDING, LAKE = "landing", "lake"
 FILES_AT_ONCE = 12
 COMMITS_A_JOB = 8
 REDELIVERIES = 4
+STARTS = 8
+MOST_RUNS = 20
+"""Over good storage, until nothing waits any more."""
 
 
 class Unclear(AssertionError):
@@ -35,25 +42,30 @@ class _Now(Clock):
 
 
 def impatient(endpoint: str) -> S3Settings:
+    """Time-outs and pauses that suit a proxy on this machine. Over good storage nobody has them: there a machine that
+    is busy is no fault."""
     return S3Settings(
         endpoint, "us-east-1", max_attempts=4, first_backoff_secs=0.001, max_backoff_secs=0.01, read_timeout_secs=0.3
     )
 
 
 class StoredWorld(World):
-    """One source on S3."""
+    """One source on S3. `honest`: whether the service of runs is."""
 
-    def __init__(self, calm_endpoint: str, proxy: BadStorage, delta: MemoryDelta, prefix: str) -> None:
+    def __init__(
+        self, calm_endpoint: str, proxy: BadStorage, delta: MemoryDelta, prefix: str, *, honest: bool = True
+    ) -> None:
         super().__init__(settings(settle_delay_secs=0.0, interval_files=5, max_attempts=3))
         self.clock = _Now()
         self.delta = delta
         self._proxy = proxy
         self._prefix = prefix
-        self._calm, self._bad = impatient(calm_endpoint), impatient(proxy.endpoint)
+        self._calm, self._bad = S3Settings(calm_endpoint, "us-east-1"), impatient(proxy.endpoint)
         self._shipped = S3Settings(proxy.endpoint, "us-east-1")
         self.calm_state = S3Store(LAKE, prefix, self._calm)
         self.calm_source = S3Store(LANDING, prefix, self._calm)
         self.announced: set[str] = set()
+        self.runs = Runs(published_source(), self.clock, honest=honest)
         self.go(bad=False)
 
     def go(self, *, bad: bool, shipped: bool = False) -> None:
@@ -102,14 +114,51 @@ class StoredWorld(World):
         self.tried("sweeper", self.late_sweep)
 
     def ingest(self, rng: random.Random, rate: float) -> None:
-        """A job; some of its commits end without an answer, whether they reached the table or not."""
+        """A job, which is the run that was started, if one was. Some of its commits end without an answer, whether they
+        reached the table or not."""
         faults = ["answer lost", "lost"]
         planned = [rng.choice(faults) if rng.random() < rate else "" for _ in range(COMMITS_A_JOB)]
         self.delta.faults[:] = planned
-        self.tried("job", self.drain)
+        started = self.runs.service.active_runs()
+        well = self.tried("job", self.drain)
+        self.runs.service.end(started, Life.SUCCEEDED if well else Life.FAILED)
         used = planned[: COMMITS_A_JOB - len(self.delta.faults)]
         self.ended["commits without an answer"] += sum(map(bool, used))
         self.delta.faults.clear()
+
+    def dispatch_twice(self, rng: random.Random, rate: float) -> None:
+        """Two dispatchers at once. Where requests fail, so do starts: each other one is done without an answer."""
+        before, names = self.runs.service.started, [self.new_id(), self.new_id()]
+        self.runs.service.losses[:] = [rng.random() < 0.5 for _ in range(STARTS)] if rate else []
+
+        def dispatch(name: str) -> None:
+            self.tried("dispatcher", lambda: self.runs.dispatch(self.state, name))
+
+        with ThreadPoolExecutor(len(names)) as pool:
+            list(pool.map(dispatch, names))
+        self.runs.service.losses.clear()
+        self.ended["runs of the dispatcher"] += self.runs.service.started - before
+
+    def look(self) -> None:
+        """What `blizzard status` reads. Bad storage is no reason to take a sound state for a broken one."""
+        found: list[SourceStatus] = []
+        if self.tried("status", lambda: found.append(self.status())) and found[0].problem:
+            raise Unclear(f"status: the states are sound, and it says {found[0].problem}")
+
+    def status(self) -> SourceStatus:
+        names = {"pipeline": self.identity.pipeline, "source": self.identity.source}
+        prefix = self.identity.state_prefix
+        return source_status(self.state, **names, state_prefix=prefix, table_uri=self.state.uri, now_ts=self.clock())
+
+    def run_all_that_waits(self) -> None:
+        """Over good storage: jobs that the dispatcher starts, and no others, until it starts none any more."""
+        for _ in range(MOST_RUNS):
+            self.runs.dispatch(self.state, self.new_id())
+            if not (started := self.runs.service.active_runs()):
+                return
+            self.drain()
+            self.runs.service.end(started, Life.SUCCEEDED)
+        raise Unclear(f"after {MOST_RUNS} runs over good storage the dispatcher still starts another one")
 
     @property
     def ended(self) -> Counter[str]:
@@ -152,15 +201,18 @@ class StoredWorld(World):
         return ""
 
 
-def segments_gone_wrong(created: Iterable[tuple[str, bytes]]) -> str:
-    """What conditional PUTs may not do: write one number twice, or one append under two numbers."""
+def numbers_gone_wrong(created: Iterable[tuple[str, bytes]]) -> str:
+    """What conditional PUTs may not do: write one number twice, be it a segment's or that of a run's record; or one
+    append under two numbers."""
     by_path: dict[str, bytes] = {}
     by_append: dict[tuple[str, float], str] = {}
     for path, body in created:
-        if "/pending/" not in path:
+        if SEGMENTS not in path and RUNS not in path:
             continue
         if by_path.setdefault(path, body) != body:
-            return f"segment {path} was written twice, by two writers"
+            return f"{path} was written twice, by two writers"
+        if SEGMENTS not in path:
+            continue
         document: Mapping[str, object] = json.loads(body)
         append = (str(document["writer"]), float(str(document["written_ts"])))
         if by_append.setdefault(append, path) != path:

@@ -27,6 +27,8 @@ SHRINK_SECS = 60.0
 MOST_SWITCHES = 6
 MOST_STATES = 60_000_000
 """Of one world; some 6 GB of memory."""
+WHOLE, IN_PART = "states of {}", "states so far of {}"
+"""Counts of a world that was explored to its end, and of one that was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ class SmallWorlds:
         ),
         TXN_NOT_COMPARED: Fault("a file's records are in the table twice", r"^doubled: "),
         OLDER_STATE: Fault(
-            "nobody can go on, or what the newest commit holds is doubled", r"^after the end nobody|^doubled: "
+            "nobody can go on, or what the newest commit holds is doubled",
+            r"^after the end nobody can go on: another job of source \S+ committed just now|^doubled: ",
         ),
         MARKS_ALONE: Fault("the watermark is above a file that is not in the table", r"^lost: the watermark of commit"),
         NO_LOOK: Fault("a batch is in the table twice", r"^doubled: "),
@@ -131,8 +134,7 @@ class SmallWorlds:
             raise _failed(world, _shortest(make, world, found, run.budget.clock), run) from found
         run.counts.update(_counted(explored, before, run.counts))
         whole = "worlds explored whole" if world.switches is None else "worlds explored within a bound of interruptions"
-        if world.switches is None:
-            run.counts[f"states of {world}"] = explored.states
+        run.counts[(WHOLE if explored.complete else IN_PART).format(world)] = explored.states
         run.counts[whole if explored.complete else "worlds explored in part"] += 1
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from tests.proof import kill_place
 from tests.proof.campaign import Failed, Run
+from tests.proof.kill_beliefs import Promise, believed, lost
 from tests.proof.kill_jvm import DAEMON, TRAP
 from tests.proof.kill_landing import Landing
+from tests.proof.kill_letters import etags_of, wrong_letters
 from tests.proof.kill_lives import CHECKOUT, KILLED, Life
 from tests.proof.kill_names import BETWEEN_CALLS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill_place import Place
@@ -32,8 +34,10 @@ MOST_CALLS = 60
 LIFE_SECS, OWN_LIFE_SECS = 1.5, 12.0
 """Within which random moments lie, until it is known what a life takes; and for one with a JVM of its own."""
 LIVES_AT_THE_END = 3
-ROUNDS_FOR_ALL = 3
-"""After which every step has killed somebody, or the campaign says so."""
+ROUNDS_FOR_ALL, ROUNDS_FOR_EACH_PLACE = 3, 6
+"""After which every step has killed somebody, and on each place, or the campaign says so."""
+Wanted = Sequence[tuple[str, Sequence[str]]]
+"""Steps, each with the places on one of which somebody must have died of it."""
 
 
 class Whom(StrEnum):
@@ -53,6 +57,8 @@ class _Table:
         self._stage = stage
         self._landing = Landing(place, FOLDER, SOURCE)
         self._life_secs = LIFE_SECS
+        self._promised: set[Promise] = set()
+        """What jobs believe to have committed."""
         self._done: list[str] = []
         """Since everything was last found to be in order."""
         folder.mkdir()
@@ -61,7 +67,8 @@ class _Table:
     # -- lives
 
     def die(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
-        """Whether somebody did. New files land first. Without a step: a life that lives."""
+        """Whether somebody did, or lost the answer of a commit. New files land first. Without a step: a life that
+        lives."""
         self._done += self._landing.land(rng, self._run)
         self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
         life = self._start(step, nth, rng, whom)
@@ -70,8 +77,11 @@ class _Table:
             self._kill(life, whom)
         ended = life.wait()
         self._stage.trap.unlink(missing_ok=True)  # one that was set for a batch without rows is no other life's
-        if step == LOST_ANSWER:
-            self._run.counts["answers of commits lost"] += any(e["event"] == "commit_unclear" for e in life.events())
+        events = life.events()
+        self._promised.update(believed(events))
+        lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
+        if lost_an_answer:
+            self._run.counts[_count_of(step, self.place.name)] += 1
         if ended == KILLED:
             if whom is Whom.BOTH:
                 self._stage.kill_jvm()
@@ -79,12 +89,12 @@ class _Table:
         self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
         if ended not in (KILLED, 0):
             self._fail(f"a job ended with {ended}: {_last_words(life)}")
-        return ended == KILLED
+        return ended == KILLED or lost_an_answer
 
     def _count_kill(self, step: str, whom: Whom) -> None:
         self._run.counts["kills"] += 1
-        self._run.counts[f"kills {step}"] += 1
         self._run.counts[f"kills on {self.place.name}"] += 1
+        self._run.counts[_count_of(step, self.place.name)] += 1
         self._run.counts["kills with the JVM"] += whom is not Whom.JOB
 
     def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> Life:
@@ -126,7 +136,9 @@ class _Table:
             self._done.append(f"a job that lives: ended with {ended}")
             if ended != 0:
                 self._fail(f"a job that was not killed ended with {ended}: {_last_words(life)}")
-            drained = [event for event in life.events() if event["event"] == "drained"]
+            events = life.events()
+            self._promised.update(believed(events))
+            drained = [event for event in events if event["event"] == "drained"]
             if drained and not drained[-1]["commits"]:
                 self._life_secs = longest_secs
                 return
@@ -135,11 +147,16 @@ class _Table:
     # -- the comparison
 
     def compare(self) -> None:
-        verdict = kill_place.verdict(self.place, SOURCE, FOLDER)
+        source = kill_place.source_of(self.place, FOLDER)
+        verdict = kill_place.verdict(self.place, SOURCE, FOLDER, source)
         self._run.counts["rows compared"] += verdict.rows_out
         if not verdict.good:
             self._fail("; ".join(verdict.lines()))
-        if wrong := kill_place.broken_sequence(self.place, SOURCE):
+        letters, etags = kill_place.letters(self.place, SOURCE), etags_of(self.place, FOLDER)
+        if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
+            self._fail("; ".join(about_letters))
+        log = [*kill_place.log_of(self.place)]
+        if wrong := kill_place.broken_sequence(log, SOURCE) or lost(self._promised, log):
             self._fail(wrong)
         segments = [*self.place.table().list(f"{kill_place.prefix_of(SOURCE)}/pending/")]
         if len(segments) > 12:
@@ -168,36 +185,36 @@ def _last_words(life: Life) -> str:
 # -- rounds
 
 
-def _long_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
-    """Each step once, on one table or the other."""
-    steps = [*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT]
+def _long_round(tables: Sequence[_Table], number: int, rng: random.Random, run: Run) -> None:
+    """Each step once, on one table, and in the next round on the other."""
+    steps = [*enumerate([*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT], number)]
     rng.shuffle(steps)
-    for number, step in enumerate(steps):
+    for turn, step in steps:
         whom = rng.choices([*Whom], [75, 20, 5])[0]
         nth = rng.randint(1, MOST_CALLS) if step == BETWEEN_CALLS else rng.choice([1, 1, 1, 2, 3])
         nth = 1 if step == LOST_ANSWER else nth
-        _die(tables[number % len(tables)], step, nth, rng, run, whom)
+        _die(tables[turn % len(tables)], step, nth, rng, run, whom)
 
 
 def _die(table: _Table, step: str, nth: int, rng: random.Random, run: Run, whom: Whom) -> None:
     """Tried again, at an earlier time, while nobody does."""
     for _ in range(TRIES):
-        if table.die(step, nth, rng, whom) or step in (LOST_ANSWER, RANDOM_MOMENT):
+        if table.die(step, nth, rng, whom):
             return
         run.counts["lives that ended before their kill"] += 1
         nth = max(1, nth // 4)
 
 
-def _short_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
+def _short_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
     """A few steps on each table; one takes the JVM with it."""
-    for number, (table, some) in enumerate(zip(tables, SHORT, strict=True)):
+    for place, (table, some) in enumerate(zip(tables, SHORT, strict=True)):
         steps = rng.sample(some, len(some))
-        for place, step in enumerate(steps):
-            last = number == 0 and place == len(steps) - 1
+        for turn, step in enumerate(steps):
+            last = place == 0 and turn == len(steps) - 1
             _die(table, step, 1, rng, run, Whom.BOTH if last else Whom.JOB)
 
 
-def _variant_round(tables: Sequence[_Table], rng: random.Random, run: Run) -> None:
+def _variant_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
     for step, nth in SHORTEST[run.variant]:
         tables[0].die(step, nth, rng)
 
@@ -209,25 +226,42 @@ def kill(run: Run, stage: Stage) -> None:
     mixed = run.budget.rounds is None
     one_round = _variant_round if run.variant else _long_round if mixed else _short_round
     before = stage.jvms
-    for _, rng in run.rounds():
-        one_round(tables, rng, run)
+    for number, rng in run.rounds():
+        one_round(tables, number, rng, run)
         for table in tables:
             table.live_on()
             table.compare()
         run.counts["JVMs"] = stage.jvms - before
-    if not run.variant and run.counts["rounds"] >= (ROUNDS_FOR_ALL if mixed else 1):
-        check_shown(run, [*STEPS, RANDOM_MOMENT] if mixed else [s for some in SHORT for s in some if s in STEPS])
+    if not run.variant:
+        check_shown(run, wanted(run, [place.name for place in places]))
 
 
-def check_shown(run: Run, steps: Sequence[str]) -> None:
+def wanted(run: Run, places: Sequence[str]) -> Wanted:
+    """What this run is long enough for. One round is not for a random moment: a life may end before."""
+    if run.budget.rounds is not None:
+        turns = [(step, [name]) for name, some in zip(places, SHORT, strict=True) for step in some]
+        return [turn for turn in turns if turn[0] != RANDOM_MOMENT]
+    steps = [*STEPS, LOST_ANSWER, RANDOM_MOMENT]
+    if run.counts["rounds"] >= ROUNDS_FOR_EACH_PLACE:
+        return [(step, [name]) for name in places for step in steps]
+    return [(step, places) for step in steps] if run.counts["rounds"] >= ROUNDS_FOR_ALL else []
+
+
+def check_shown(run: Run, turns: Wanted) -> None:
     """Raises Failed: what killed nobody has shown nothing."""
-    idle = [step for step in steps if not run.counts[f"kills {step}"]]
-    if not run.counts["answers of commits lost"]:
-        idle.append(LOST_ANSWER)
+    idle = [
+        f"{step} on {' or '.join(places)}"
+        for step, places in turns
+        if not any(run.counts[_count_of(step, place)] for place in places)
+    ]
     if idle:
         raise Failed(
             f"nothing is shown of these steps, as nobody died of them: {', '.join(idle)}", [f"seed {run.seed}"]
         )
+
+
+def _count_of(step: str, place: str) -> str:
+    return f"answers of commits lost on {place}" if step == LOST_ANSWER else f"kills {step} on {place}"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from blizzard.dead_letters import DeadLetters
 from blizzard.dispatch.service import Life
 from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
 from tests.proof.campaign import Failed, Fault, Run
-from tests.proof.kill_calls_life import BUCKET, IDENTITY, PREFIX, Folders
+from tests.proof.kill_calls_account import Account, History, account, strangers, wrong_letters
+from tests.proof.kill_calls_life import BUCKET, IDENTITY, PREFIX, SETTINGS, Folders
 from tests.proof.kill_calls_service import STARTED, active_runs, end_run
 from tests.proof.kill_calls_table import WRITTEN, FileDelta
 from tests.proof.kill_lives import KILLED, Lives
@@ -40,7 +42,6 @@ VARIANTS = {
         r"^[2-9] runs are active at once",
     ),
 }
-CHANGED = "it changed while in progress"
 
 
 @dataclass
@@ -53,14 +54,13 @@ class World:
     rng: random.Random
     queue: list[list[str]] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
-    contents: dict[str, bytes] = field(default_factory=dict)
+    history: History = field(default_factory=lambda: History(SETTINGS.rules.interval_bytes))
     landed: int = 0
     places: set[str] = field(default_factory=set)
     promised: set[str] = field(default_factory=set)
     """Receipts of commits that a job believes to have made."""
     served: set[tuple[str, str]] = field(default_factory=set)
     """Path and etag of files whose messages are gone from the queue."""
-    etags: dict[str, str] = field(default_factory=dict)
     calls: dict[str, tuple[int, int]] = field(default_factory=dict)
     """How many the last life of each kind had that came to its end, and how many any of them had."""
 
@@ -71,17 +71,16 @@ class World:
     # -- what lands
 
     def land(self) -> None:
-        again = bool(self.contents) and self.rng.random() < 0.15
-        path = self.rng.choice(sorted(self.contents)) if again else self._new_path()
+        again = bool(self.history.paths) and self.rng.random() < 0.15
+        path = self.rng.choice(self.history.paths) if again else self._new_path()
         self.landed += 1
         large = not again and self.rng.random() < 0.1
         lines = [f"{path} {self.landed} {n}" for n in range(60 if large else self.rng.randint(0, 4))]
         lines = [f"{REFUSED}{line}" if self.rng.random() < 0.05 else line for line in lines]
         poison = not again and not large and self.rng.random() < 0.05
         body = POISON if poison else "".join(f"{line}\n" for line in lines).encode()
-        self.contents[path] = body
         info = self.folders.landing.put(path, body)
-        self.etags[path] = info.etag
+        self.history.put(path, info.etag, body)
         told = self.rng.random() < 0.7
         if told:
             self.queue.append([f"message-{self.landed}", self._message(path, info.size, info.etag)])
@@ -90,7 +89,7 @@ class World:
         self.done.append(f"{'overwritten' if again else 'landed'}: {path}{'' if told else ', no event'}")
 
     def _new_path(self) -> str:
-        return f"{self.rng.choice('abc')}{len(self.contents):04d}.txt"
+        return f"{self.rng.choice('abc')}{len(self.history.paths):04d}.txt"
 
     def _message(self, path: str, size: int, etag: str) -> str:
         moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime())}.000Z"
@@ -208,30 +207,27 @@ class World:
         self.compare()
 
     def check_served(self) -> None:
-        """After a job each file whose newest event a collector was done with is in the table, without any sweep."""
+        """After a job each file whose newest event a collector was done with is in the table as it is now, without any
+        sweep."""
         self._drain()
         delta = self._delta()
         self._check_log(delta)
-        there = {row.path for row in delta.rows} | {path for path, _ in self._dead()}
-        empty = {path for path, body in self.contents.items() if not body}
-        served = {path for path, etag in self.served if etag == self.etags[path]}
-        if missing := served - there - empty:
-            self.fail(f"collected, and after a job neither in the table nor dead-lettered: {sorted(missing)[:5]}")
+        found = self._account(delta, (path for path, etag in self.served if etag == self.history.newest(path).etag))
+        if gone := [*found.missing, *found.silent]:
+            self.fail(f"collected, and after a job neither in the table nor dead-lettered: {gone[:5]}")
+        if old := [*found.more, *found.in_progress]:
+            self.fail(f"collected, and after a job in the table as it is no more: {old[:5]}")
 
     def _delta(self) -> FileDelta:
         delta = FileDelta(self.folders.delta)
         delta.load()
         return delta
 
-    def _dead(self) -> set[tuple[str, Any]]:
-        letters = DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id)
-        return {(letter["path"], letter.get("row")) for letter in letters.letters()}
+    def _letters(self) -> list[dict[str, Any]]:
+        return [*DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id).letters()]
 
-    def _changed_in_progress(self) -> set[str]:
-        """Files that were overwritten when a part of them was in the table: their letter says so, and what they hold
-        now waits for somebody's decision."""
-        letters = DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id).letters()
-        return {one["path"] for one in letters if one.get("row") is None and CHANGED in one["error"]}
+    def _account(self, delta: FileDelta, paths: Iterable[str]) -> Account:
+        return account(self.history, delta.rows, self._letters(), paths)
 
     def _drain(self) -> None:
         for _ in range(MOST_AT_THE_END):
@@ -244,29 +240,16 @@ class World:
     def compare(self) -> None:
         """Every record of every file against every row and every dead letter."""
         delta = self._delta()
-        found = Counter((row.path, row.row, row.value) for row in delta.rows)
-        dead = self._dead()
-        wanted: Counter[tuple[str, int, str]] = Counter()
-        silent: list[tuple[str, Any]] = []
-        changed = self._changed_in_progress()
-        self.run.counts["files overwritten while in progress"] += len(changed)
-        found = Counter({row: times for row, times in found.items() if row[0] not in changed})
-        for path, body in self.contents.items():
-            if path in changed:
-                continue
-            if body.startswith(POISON):
-                silent += [] if (path, None) in dead else [(path, None)]
-                continue
-            for row, line in enumerate(body.decode().splitlines()):
-                if line.startswith(REFUSED):
-                    silent += [] if (path, row) in dead else [(path, row)]
-                else:
-                    wanted[path, row, line] += 1
-        self.run.counts["records"] += wanted.total()
-        missing, more = wanted - found, found - wanted
-        if missing or more or silent:
-            self.fail(f"missing {[*missing][:5]}, doubled or unexpected {[*more][:5]}, silent {silent[:5]}")
         self._check_log(delta)
+        found = self._account(delta, self.history.paths)
+        self.run.counts["files overwritten while in progress"] += len(found.in_progress)
+        self.run.counts["records"] += found.records
+        if found.missing or found.more or found.silent:
+            self.fail(f"missing {found.missing[:5]}, doubled or unexpected {found.more[:5]}, silent {found.silent[:5]}")
+        if unknown := strangers(self.history, delta.rows):
+            self.fail(f"rows of files that never were: {unknown[:5]}")
+        if wrong := [*wrong_letters(self.history, self._letters())]:
+            self.fail("; ".join(wrong))
 
     def _check_log(self, delta: FileDelta) -> None:
         """At any time: no record twice, each commit under the next number, and none that a job believes in is gone."""

@@ -47,7 +47,7 @@ SETTINGS = fakes.settings(
     interval_files=4,
     interval_bytes=250,
     settle_delay_secs=0.0,
-    late_overlap_secs=60.0,
+    late_overlap_secs=3600.0,
     on_overwrite=OnOverwrite.REPLACE,
     max_attempts=100,
 )

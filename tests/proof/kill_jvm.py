@@ -18,7 +18,7 @@ from blizzard.environment import variables
 from tests.proof.kill_lives import CHECKOUT
 from tests.spark.lake import session_settings
 
-START_TIMEOUT_SECS = 120.0
+START_TIMEOUT_SECS = 300.0
 TRAP = "BLIZZARD_PROOF_TRAP"
 """Names the file that asks Spark's Python workers to kill somebody in the midst of writing a data file."""
 DAEMON = {"spark.python.daemon.module": "tests.proof.kill_daemon"}

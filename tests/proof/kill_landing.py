@@ -22,6 +22,7 @@ class Landing:
     folder: str
     source_id: str
     small: list[str] = field(default_factory=list)
+    overwritten: set[str] = field(default_factory=set)
     count: int = 0
     records: int = 0
 
@@ -53,6 +54,7 @@ class Landing:
 
     def _overwritten(self, rng: random.Random, run: Run) -> str:
         path = rng.choice(self.small)
+        self.overwritten.add(path)
         self._put(path, rng.randint(1, 40), rng, run)
         run.counts["files overwritten"] += 1
         return path

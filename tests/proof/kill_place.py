@@ -17,10 +17,12 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.process import REGION, LocalAws
-from infra.local.verdict import Verdict, judge, read_source
+from infra.local.verdict import Source, Verdict, judge, read_source
 
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 COLUMNS = ["id", "n"]
+LoggedCommits = Iterable[tuple[int, list[dict[str, Any]]]]
+"""Versions with their actions."""
 
 
 class Place(Protocol):
@@ -189,11 +191,15 @@ def letters(place: Place, source_id: str) -> list[dict[str, Any]]:
     return list(DeadLetters(place.table(), prefix_of(source_id), source_id).letters())
 
 
-def verdict(place: Place, source_id: str, folder: str) -> Verdict:
-    """Every record of the source's objects, all gzipped NDJSON, against every row of the table; for a table of one
-    source."""
-    wanted = read_source(place.objects(folder), "id")
-    return judge(wanted, place.table_uri, place.options, letters(place, source_id), COLUMNS)
+def source_of(place: Place, folder: str) -> Source:
+    """What its objects hold, all of them gzipped NDJSON."""
+    return read_source(place.objects(folder), "id")
+
+
+def verdict(place: Place, source_id: str, folder: str, source: Source | None = None) -> Verdict:
+    """Every record of the source's objects, or of `source` if that was read from them already, against every row of the
+    table; for a table of one source."""
+    return judge(source or source_of(place, folder), place.table_uri, place.options, letters(place, source_id), COLUMNS)
 
 
 def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]]:
@@ -212,17 +218,22 @@ def log_of(place: Place, after: int = -1) -> Iterator[tuple[int, list[dict[str, 
             yield int(name[:-5]), [json.loads(line) for line in table.get(info.key).splitlines()]
 
 
-def broken_sequence(place: Place, source_id: str) -> str | None:
+def state_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What a commit says of its source; nothing, if it is not the product's."""
+    info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    state: Mapping[str, Any] = json.loads(info.get("userMetadata") or "{}")
+    return state
+
+
+def broken_sequence(log: LoggedCommits, source_id: str) -> str | None:
     """Each commit of the source carries the next number, and the state of that number. What is wrong, if anything."""
     expected = None
-    for version, actions in log_of(place):
+    for version, actions in log:
         for action in actions:
             txn = action.get("txn")
             if txn is None or txn["appId"] != f"blizzard:{source_id}":
                 continue
-            info = next(a["commitInfo"] for a in actions if "commitInfo" in a)
-            state = json.loads(info.get("userMetadata") or "{}")
-            found = (txn["version"], state.get("sequence"))
+            found = (txn["version"], state_of(actions).get("sequence"))
             if found[0] != found[1] or expected not in (None, found[0]):
                 return f"version {version}: expected Txn and state {expected} of {source_id}, found {found}"
             expected = txn["version"] + 1

@@ -6,14 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import spark_job.ingest
-from blizzard.identity import Identity, read_copy
 from spark_job.adopt import Transaction
 from spark_job.data_files import DataFile
-from spark_job.ports import Table
-from spark_job.recovery import Recovered
 from spark_job.table import DeltaSourceTable
-from tests.proof.breaks import NO_LOOK, NO_TXN, OLDER_STATE
+from tests.proof.breaks import NO_LOOK, NO_TXN, OLDER_STATE, older_state_as_current
 
 
 def rows_without_txn() -> None:
@@ -46,18 +42,6 @@ def retry_without_a_look() -> None:
             return whole(transaction, again, app_id=app_id, sequence=sequence + 1, user_metadata=state)
 
     _with_tables(commit)
-
-
-def older_state_as_current() -> None:
-    """Goes on from the copy beside the table as if it were the state of the newest commit."""
-    whole = spark_job.ingest.recover
-
-    def recover(table: Table, store: Any, identity: Identity, **more: Any) -> Recovered:
-        found = whole(table, store, identity, **more)
-        copy = read_copy(store, identity)
-        return found if copy is None else replace(found, checkpoint=replace(copy, sequence=found.checkpoint.sequence))
-
-    spark_job.ingest.recover = recover
 
 
 def _with_tables(commit: Callable[..., int]) -> None:

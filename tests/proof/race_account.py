@@ -10,15 +10,16 @@ announces it again has it ingested again.
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from infra.local.verdict import read_source
 from tests.proof import kill_place
+from tests.proof.kill_beliefs import Promise, lost
+from tests.proof.kill_letters import etags_of, wrong_letters
 from tests.proof.kill_place import COLUMNS, Place
 
 Row = tuple[str | None, str | None, int | None, str | None, int | None]
@@ -43,12 +44,14 @@ class Account:
     commits: int = 0
     files: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
     """Rows in the table by source and file."""
+    log: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
+    """As it was read."""
 
 
 def account(place: Place) -> Account:
     """Reads the whole log. `faults` say what no operation of that name may do."""
-    found, files = Account(), _Files(place)
-    for version, actions in kill_place.log_of(place):
+    found, files = Account(log=[*kill_place.log_of(place)]), _Files(place)
+    for version, actions in found.log:
         adds = [action["add"]["path"] for action in actions if "add" in action]
         removes = [action["remove"]["path"] for action in actions if "remove" in action]
         added, removed = files.rows(adds), files.rows(removes)
@@ -125,18 +128,19 @@ def row_of(row: Mapping[str, Any]) -> Row:
     return (source.get("source"), source.get("file"), source.get("row"), *(row.get(name) for name in COLUMNS))  # type: ignore[return-value]
 
 
-def complaints(place: Place, sources: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong; nothing if all is well. `sources`: folder of each source by its id, `pipeline:source`."""
-    found = account(place)
+def complaints(found: Account, place: Place, sources: Mapping[str, str], promised: Iterable[Promise]) -> Iterator[str]:
+    """What is wrong; nothing if all is well. `sources`: folder of each source by its id, `pipeline:source`; `promised`:
+    what jobs believe to have committed."""
+    if gone := lost(promised, found.log):
+        yield gone
     yield from found.faults
     wanted: Counter[Row] = Counter()
     for source_id, folder in sources.items():
-        objects = read_source(place.objects(folder), "id")
+        objects = kill_place.source_of(place, folder)
         for (path, number), values in objects.records.items():
             wanted[source_id, path, number, *(values.get(name) for name in COLUMNS)] += 1  # type: ignore[index]
-        dead = {(letter["path"], letter.get("row")) for letter in kill_place.letters(place, source_id)}
-        if silent := sorted(objects.bad_records - dead):
-            yield f"{source_id}: neither in the table nor dead-lettered: {silent[:5]}"
+        letters = kill_place.letters(place, source_id)
+        yield from (f"{source_id}: {wrong}" for wrong in wrong_letters(letters, objects, etags_of(place, folder)))
     if missing := wanted - found.entered:
         yield f"never entered the table: {missing.total()} records, {[*missing][:5]}"
     if doubled := found.entered - found.came_back - wanted:
@@ -153,5 +157,5 @@ def complaints(place: Place, sources: Mapping[str, str]) -> Iterator[str]:
             f"{[*(newest - found.now)][:3]}"
         )
     for source_id in sources:
-        if wrong := kill_place.broken_sequence(place, source_id):
+        if wrong := kill_place.broken_sequence(found.log, source_id):
             yield wrong

@@ -98,7 +98,8 @@ def _wait_for_the_table(place: Place) -> None:
 
 
 def _leave_files(table: Path) -> list[Path]:
-    """What jobs leave that died before their commit, long ago: nothing that is younger may VACUUM remove."""
+    """What jobs leave that died before their commit, long ago: nothing that is younger may VACUUM remove. An object of
+    S3 is as old as it is."""
     files = [table / f"part-{number:05d}-{secrets.token_hex(16)}.parquet" for number in range(LEFT_FILES)]
     for file in files:
         file.write_bytes(b"PAR1")

@@ -20,7 +20,7 @@ from tests.proof.soak_job import HEAP
 from tests.proof.soak_place import Grounds, failing_s3, local
 from tests.proof.soak_traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
 
-COMMIT_SECS = 120.0
+COMMIT_SECS = 300.0
 """After which a round that is not committed counts as lost."""
 KILL_SHARE, JVM_SHARE = 1 / 150, 1 / 1500
 """Of the rounds, after which the job or all of Spark is killed. A life has to last for its growth to be seen."""
@@ -70,7 +70,7 @@ class _Soak:
         self._now = _Life(self._start(self._words, run.variant))
 
     def round(self, number: int, rng: random.Random) -> None:
-        self._await(self._traffic.land(rng, self._run))
+        self._await(self._traffic.land(rng, self._run, begun=bool(self._state().get("closed_through"))))
         self._measure()
         self._grounds.forget()
         short = self._run.budget.rounds is not None
@@ -145,12 +145,24 @@ class _Soak:
         return [p for p, day, name in named if day > closed and name > settled.get(day, "") and p not in files]
 
     def _state(self) -> dict[str, Any]:
-        """The copy beside the table; empty while there is none, or while it is being written."""
+        return self._read_copy()[0]
+
+    def _read_copy(self) -> tuple[dict[str, Any], int]:
+        """The state beside the table and its size in bytes; empty while there is none, or while it is being written."""
         try:
-            state: dict[str, Any] = json.loads(self._copy.read_text())
+            text = self._copy.read_bytes()
+            return json.loads(text), len(text)
         except (FileNotFoundError, ValueError):
-            return {}
-        return state
+            return {}, 0
+
+    def _whole_copy(self) -> tuple[dict[str, Any], int]:
+        """Once it is written, if somebody is about it; empty while there is none."""
+        deadline = time.monotonic() + COMMIT_SECS
+        while not (found := self._read_copy())[0] and self._copy.exists():
+            if time.monotonic() > deadline:
+                raise Failed(f"{self._copy.name} not readable for {COMMIT_SECS:g} s", self._steps())
+            time.sleep(0.002)
+        return found
 
     @property
     def _copy(self) -> Path:
@@ -170,8 +182,9 @@ class _Soak:
         samples["number of open files"].append(_open_files(life.pid))
         self._jvm_samples["memory of the JVM"].append(_resident_mib(jvm))
         self._jvm_samples["number of open files of the JVM"].append(_open_files(jvm))
-        if state := self._state():
-            samples["size of the state"].append(self._copy.stat().st_size)
+        state, size = self._whole_copy()
+        if state:
+            samples["size of the state"].append(size)
             samples["number of partitions in the state"].append(len(state["partition_watermarks"]))
         sizes = [*_sizes(self._grounds.table / kill_place.prefix_of(SOURCE) / "pending")]
         samples["number of segments"].append(len(sizes))

@@ -15,6 +15,7 @@ from tests.proof.kill_place import Place
 from tests.proof.soak_job import days_since
 
 FOLDER, SOURCE = "landing", "events:landing"
+LOOKBACK = 2
 TEMPLATE = "date=%Y-%m-%d"
 DATED = TimeTemplate(TEMPLATE)
 
@@ -35,7 +36,7 @@ class Pace:
         """Of the source."""
         return {
             "checkpoint": {"interval_files": 50, "interval_secs": 0},
-            "partition_filter": {"prefix_template": TEMPLATE, "lookback": 2},
+            "partition_filter": {"prefix_template": TEMPLATE, "lookback": LOOKBACK},
             "sweep": {
                 "interval_secs": self.sweep_secs,
                 "late_interval_secs": self.late_secs,
@@ -57,10 +58,15 @@ class Traffic:
     day_secs: float
     count: int = 0
 
-    def land(self, rng: random.Random, run: Run) -> list[str]:
-        """A few files. Those that are announced and sort behind all others of their day: the state will name them."""
+    def land(self, rng: random.Random, run: Run, *, begun: bool) -> list[str]:
+        """A few files. Those that are announced and sort behind all others of their day: the state will name them.
+
+        No sweep promises to find what comes into a folder that has left the window, however short a day is and however
+        long the machine was busy elsewhere, nor what came before a source was `begun`: that is announced.
+        """
         paths = [self._file(rng, run) for _ in range(rng.randint(1, 4))]
-        told = [path for path in paths if rng.random() < 0.9]
+        window = self._day(LOOKBACK)
+        told = [path for path in paths if rng.random() < 0.9 or not begun or path < window]
         run.counts["events withheld"] += len(paths) - len(told)
         kill_place.announce(self.place, SOURCE, FOLDER, told)
         return [path for path in told if not is_late(path)]
@@ -69,8 +75,7 @@ class Traffic:
         self.count += 1
         late = rng.random() < 0.05
         run.counts["files that sort below others of their day"] += late
-        day = DATED.floor(days_since(self.epoch_ts, time.time(), self.day_secs), 1)
-        path = f"{day}/{'0-' if late else ''}{self.count:08d}.ndjson.gz"
+        path = f"{self._day(1)}/{'0-' if late else ''}{self.count:08d}.ndjson.gz"
         lines = [json.dumps({"id": f"{self.count}-{n}", "n": n}) for n in range(rng.randint(1, 30))]
         if rng.random() < 0.1:
             lines[rng.randrange(len(lines))] = '{"id": '
@@ -82,6 +87,10 @@ class Traffic:
         self.place.put(FOLDER, path, body)
         run.counts["files"] += 1
         return path
+
+    def _day(self, back: int) -> str:
+        """The folder of the oldest of so many days, today included."""
+        return DATED.floor(days_since(self.epoch_ts, time.time(), self.day_secs), back)
 
 
 def is_late(path: str) -> bool:

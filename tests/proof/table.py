@@ -1,15 +1,27 @@
-"""The table of docs/proof.md: what is broken on purpose, and which campaign finds it. `python -m tests.proof.table`
-writes it anew."""
+"""The tables of docs/proof.md: the small worlds with the states that the kept reports counted, and what is broken on
+purpose with the campaigns that find it. `python -m tests.proof.table` writes them anew."""
 
+import json
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from tests.proof.campaign import Fault
 from tests.proof.campaigns import MODULES, known, load
+from tests.proof.every_way import IN_PART, WHOLE, WORLDS, Explorable
+from tests.proof.small_worlds import Bounds
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "proof.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = DOCS / "proof.md"
+KEPT = DOCS / "proof.json"
 HEADER = "| what is broken on purpose | is found by | in `make test` | there it shows as |\n|---|---|---|---|\n"
+WORLDS_HEADER = "| world | deaths | interruptions | states |\n|---|--:|--:|--:|\n"
+
+Reports = Sequence[Mapping[str, Any]]
+"""What `--json` wrote, one after the other."""
 
 
 def variants() -> dict[str, dict[str, Fault]]:
@@ -38,17 +50,79 @@ def as_markdown() -> str:
 
 
 def replaced(document: str) -> str:
-    """The document with the table as it has to be."""
-    before, header, rest = document.partition(HEADER)
-    if not header:
-        raise ValueError(f"{DOCUMENT} has no table that begins with {HEADER.splitlines()[0]!r}")
-    lines = rest.splitlines(keepends=True)
-    after = next((number for number, line in enumerate(lines) if not line.startswith("|")), len(lines))
-    return before + as_markdown() + "".join(lines[after:])
+    """The document with the table of variants as it has to be."""
+    return _with(document, HEADER, as_markdown())
+
+
+# -- the small worlds
+
+
+def worlds_as_markdown(reports: Reports) -> str:
+    """One row for those that differ in nothing but interruptions, with as many states as there are interruptions."""
+    counts = [
+        outcome["counts"]
+        for report in reports
+        for outcome in report["campaigns"]
+        if outcome["campaign"] == "small-worlds" and not outcome["variant"]
+    ]
+    rows = ((bounds, deaths, [*worlds]) for (bounds, deaths), worlds in _alike())
+    return WORLDS_HEADER + "".join(_world_row(bounds, deaths, worlds, counts) for bounds, deaths, worlds in rows)
+
+
+def worlds_replaced(document: str, reports: Reports) -> str:
+    """The document with the table of worlds as these reports have it."""
+    return _with(document, WORLDS_HEADER, worlds_as_markdown(reports))
+
+
+def _alike() -> Iterator[tuple[tuple[Bounds, int], Iterator[Explorable]]]:
+    first = {(world.bounds, world.crashes): number for number, world in reversed([*enumerate(WORLDS)])}
+    together = sorted(WORLDS, key=lambda world: first[world.bounds, world.crashes])
+    return groupby(together, key=lambda world: (world.bounds, world.crashes))
+
+
+def _world_row(bounds: Bounds, deaths: int, worlds: Sequence[Explorable], counts: Sequence[Mapping[str, int]]) -> str:
+    interruptions = " / ".join("any" if world.switches is None else f"{world.switches}" for world in worlds)
+    states = [_states(world, counts) for world in worlds]
+    told = " / ".join(each or "-" for each in states) if any(states) else ""
+    return f"| {_in_words(bounds)} | {deaths} | {interruptions} | {told} |\n"
+
+
+def _states(world: Explorable, counts: Sequence[Mapping[str, int]]) -> str:
+    """Of a world that was explored to its end all, of another one at least how many; empty where it was not begun."""
+    if whole := max((each.get(WHOLE.format(world), 0) for each in counts), default=0):
+        return f"{whole:,}"
+    part = max((each.get(IN_PART.format(world), 0) for each in counts), default=0)
+    return f"more than {part:,}" if part else ""
+
+
+def _in_words(bounds: Bounds) -> str:
+    named = {"collector": bounds.collectors, "sweeper": bounds.sweepers, "job": bounds.jobs}
+    who = [f"a {name}" if many == 1 else f"{many} {name}s" for name, many in named.items() if many]
+    more = (
+        ", and somebody who deletes the manifest" if bounds.wipers else "",
+        ", and a bad file" if bounds.bad else "",
+    )
+    return " and ".join(part for part in (", ".join(who[:-1]), who[-1]) if part) + "".join(more)
+
+
+def _with(document: str, header: str, table: str) -> str:
+    before, found, rest = document.partition(header)
+    if not found:
+        raise ValueError(f"{DOCUMENT} has no table that begins with {header.splitlines()[0]!r}")
+    return before + table + "".join(_after(rest.splitlines(keepends=True)))
+
+
+def _after(lines: Iterable[str]) -> list[str]:
+    """What follows on the rows of a table."""
+    kept = [*lines]
+    first = next((number for number, line in enumerate(kept) if not line.startswith("|")), len(kept))
+    return kept[first:]
 
 
 def main() -> int:
-    DOCUMENT.write_text(replaced(DOCUMENT.read_text()))
+    """Without kept reports the table of worlds stays as it is."""
+    text = replaced(DOCUMENT.read_text())
+    DOCUMENT.write_text(worlds_replaced(text, json.loads(KEPT.read_text())) if KEPT.exists() else text)
     return 0
 
 

@@ -129,7 +129,7 @@ class _Round:
 
     def _is_refused(self, when: str, why: str) -> None:
         self._step(f"a job runs {when}")
-        versions = self._lake.versions()
+        versions, copies = self._lake.versions(), self._copies()
         try:
             self._lake.run()
         except RecoveryError as error:
@@ -139,7 +139,13 @@ class _Round:
             self._fail("not refused")
         if self._lake.versions() != versions:
             self._fail("refused, but something was committed")
+        if (now := self._copies()) != copies:
+            self._fail(f"refused, but a state was published: {sorted(now.items() ^ copies.items())}")
         self._run.counts["refused with the reason"] += 1
+
+    def _copies(self) -> dict[str, bytes]:
+        """Of each source's state, the first Blizzard's among them."""
+        return {file.name: file.read_bytes() for file in self._lake.copy.parent.glob("*_checkpoint.json")}
 
     def _goes_on(self) -> None:
         past, rng, lake = self._past, self._rng, self._lake

@@ -2,6 +2,7 @@
 broken on purpose is found."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,41 +10,55 @@ import pytest
 from tests.proof import kill_calls, race_calls
 from tests.proof.campaign import Budget, Failed, Run
 
-SEED = 1
+ROUNDS_TO_FIND, TRIES = 150, 6
 KILL, RACE = frozenset(kill_calls.VARIANTS), frozenset(race_calls.VARIANTS)
 TRIED = {"kill-calls": KILL, "race-calls": RACE}
+pytestmark = pytest.mark.timeout(900)
 
 
-def run_of(folder: Path, rounds: int, variant: str = "") -> Run:
-    return Run(SEED, Budget(time.monotonic, rounds), folder, variant)
+def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
+    return Run(seed, Budget(time.monotonic, rounds), folder, variant)
+
+
+def tries(folder: Path, rounds: int) -> Iterator[Run]:
+    """One run after the other, of which each has to pass, until one has shown what it is for."""
+    for seed in range(1, TRIES + 1):
+        own = folder / f"{seed}"
+        own.mkdir()
+        yield run_of(own, rounds, seed=seed)
 
 
 def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: Path) -> None:
-    run = run_of(tmp_path, 2)
-    kill_calls.CAMPAIGN.run(run)
-    killed = {name for name in run.counts if name.startswith("kills of the ")}
-    assert killed >= {f"kills of the {who}" for who in kill_calls.ACTORS}
-    assert run.counts["places killed at"] > 20
-    assert run.counts["times that the manifest was deleted"] > 0
+    """Who dies in a few rounds is partly luck, so there may be more of them."""
+    killed = {f"kills of the {who}" for who in kill_calls.ACTORS}
+    for run in tries(tmp_path, rounds=2):
+        kill_calls.CAMPAIGN.run(run)
+        deleted = run.counts["times that the manifest was deleted"]
+        if killed <= run.counts.keys() and run.counts["places killed at"] > 20 and deleted:
+            return
+    pytest.fail("not all of them died, so this has shown nothing")
 
 
 @pytest.mark.parametrize("variant", sorted(KILL))
 def test_lives_that_are_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
-        kill_calls.CAMPAIGN.run(run_of(tmp_path, 60, variant))
+        kill_calls.CAMPAIGN.run(run_of(tmp_path, ROUNDS_TO_FIND, variant))
     assert kill_calls.VARIANTS[variant].finds(failed.value.why), failed.value.why
     assert failed.value.steps
 
 
 def test_whoever_works_on_one_manifest_at_once_loses_nothing(tmp_path: Path) -> None:
-    run = run_of(tmp_path, 1)
-    race_calls.CAMPAIGN.run(run)
-    assert run.counts["races lost"] > 0
+    """That two of them meet is for the machine to decide, so there may be further rounds."""
+    for run in tries(tmp_path, rounds=1):
+        race_calls.CAMPAIGN.run(run)
+        if run.counts["races lost"]:
+            return
+    pytest.fail("they never met, so this has shown nothing")
 
 
 @pytest.mark.parametrize("variant", sorted(RACE))
 def test_racers_that_are_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
-        race_calls.CAMPAIGN.run(run_of(tmp_path, 12, variant))
+        race_calls.CAMPAIGN.run(run_of(tmp_path, ROUNDS_TO_FIND, variant))
     assert race_calls.VARIANTS[variant].finds(failed.value.why), failed.value.why
     assert failed.value.steps

@@ -1,15 +1,29 @@
 """docs/proof.md is true to the campaigns."""
 
 import ast
+import json
 import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.every_way import CAMPAIGN as SMALL_WORLDS
-from tests.proof.table import DOCUMENT, HEADER, long_only, replaced
+from tests.proof.every_way import WORLDS, Explorable
+from tests.proof.small_worlds import Bounds
+from tests.proof.table import (
+    DOCUMENT,
+    HEADER,
+    KEPT,
+    WORLDS_HEADER,
+    long_only,
+    replaced,
+    worlds_as_markdown,
+    worlds_replaced,
+)
 from tests.proof.variants import VARIANTS
 
 TEXT = DOCUMENT.read_text()
@@ -17,6 +31,36 @@ TEXT = DOCUMENT.read_text()
 
 def test_the_table_of_variants_is_that_of_the_campaigns() -> None:
     assert replaced(TEXT) == TEXT, "`python -m tests.proof.table` writes it anew"
+
+
+def test_the_table_of_worlds_has_the_states_of_the_kept_reports() -> None:
+    reports = json.loads(KEPT.read_text())
+    assert worlds_replaced(TEXT, reports) == TEXT, "`python -m tests.proof.figures` writes it anew"
+
+
+def _report(variant: str = "", **counts: int) -> dict[str, Any]:
+    return {"campaigns": [{"campaign": "small-worlds", "variant": variant, "counts": counts}]}
+
+
+def test_worlds_have_the_states_that_were_counted_and_say_whether_these_are_all() -> None:
+    pair, few = Bounds(2, 0, 1), Bounds(1, 1, 1, bad=True)
+    table = worlds_as_markdown(
+        [
+            _report(**{f"states of {Explorable(pair, 0, 0)}": 102, f"states so far of {Explorable(pair, 0, 2)}": 7}),
+            _report(**{f"states so far of {Explorable(pair, 0, 2)}": 1488, f"states of {Explorable(few, 2)}": 43_368}),
+            _report(variant="x", **{f"states of {Explorable(pair, 2)}": 5}),
+        ]
+    )
+    assert "| 2 collectors and a job | 0 | 0 / 1 / 2 | 102 / - / more than 1,488 |\n" in table
+    assert "| a collector, a sweeper and a job, and a bad file | 2 | any | 43,368 |\n" in table
+    assert "| 2 collectors and a job | 2 | any |  |\n" in table
+    assert "| a collector, a sweeper and a job, and somebody who deletes the manifest | 2 | any |  |\n" in table
+
+
+def test_each_world_is_in_the_table_once() -> None:
+    rows = [line.split(" | ") for line in worlds_as_markdown([]).splitlines()[2:]]
+    assert sum(len(row[2].split(" / ")) for row in rows) == len(WORLDS)
+    assert len({(row[0], row[1]) for row in rows}) == len(rows)
 
 
 def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() -> None:
@@ -28,13 +72,19 @@ def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() 
     assert {name: {*load(MODULES[name]).variants} - long_only()[name] for name in known()} == tried
 
 
-def test_the_table_is_replaced_and_nothing_else() -> None:
-    rows = HEADER + "| old | `kill` | yes | here |\n"
-    assert replaced(f"before\n{rows}\nafter\n") == replaced(f"before\n{HEADER}\nafter\n")
-    assert replaced(f"before\n{rows}\nafter\n").startswith("before\n")
-    assert replaced(f"before\n{rows}\nafter\n").endswith("|\n\nafter\n")
+@pytest.mark.parametrize(
+    ("header", "anew"),
+    [(HEADER, replaced), (WORLDS_HEADER, lambda text: worlds_replaced(text, []))],
+    ids=["variants", "worlds"],
+)
+def test_the_table_is_replaced_and_nothing_else(header: str, anew: Callable[[str], str]) -> None:
+    rows = header + "| old | 1 | yes | here |\n"
+    assert anew(f"before\n{rows}\nafter\n") == anew(f"before\n{header}\nafter\n")
+    assert anew(f"before\n{rows}\nafter\n").startswith("before\n")
+    assert anew(f"before\n{rows}\nafter\n").endswith("|\n\nafter\n")
+    assert "| old |" not in anew(f"before\n{rows}\nafter\n")
     with pytest.raises(ValueError, match="no table that begins"):
-        replaced("nothing")
+        anew("nothing")
 
 
 def test_each_campaign_has_its_section() -> None:

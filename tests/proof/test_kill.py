@@ -11,9 +11,10 @@ from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill_names import LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill_stage import Stage, stage
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TRIED: dict[str, frozenset[str]] = {kill.CAMPAIGN.name: frozenset(VARIANTS)}
+PLACES = ("local files", "S3")
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +32,10 @@ def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubl
 ) -> None:
     run = run_of(tmp_path)
     kill.kill(run, common)
-    assert {step for step in STEPS if run.counts[f"kills {step}"]} == {s for some in kill.SHORT for s in some} & {
-        *STEPS
-    }
+    for place, steps in zip(PLACES, kill.SHORT, strict=True):
+        assert {step for step in STEPS if run.counts[f"kills {step} on {place}"]} == {*STEPS}.intersection(steps)
     assert run.counts["kills with the JVM"] == 1
-    assert run.counts["answers of commits lost"] == 1
+    assert run.counts["answers of commits lost on local files"] == 1
     assert run.counts["comparisons on local files"] == run.counts["comparisons on S3"] == 1
     assert run.counts["rows compared"] > 0
 
@@ -58,9 +58,25 @@ def test_each_step_and_each_variant_has_its_place_in_the_product() -> None:
 
 def test_a_step_that_nobody_died_of_is_no_proof(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    run.counts.update({f"kills {step}": 1 for step in STEPS[1:]})
+    wanted = [(step, PLACES) for step in (*STEPS, LOST_ANSWER)]
+    run.counts.update({f"kills {step} on S3": 1 for step in STEPS[1:]})
     with pytest.raises(Failed) as failed:
-        kill.check_shown(run, STEPS)
-    assert failed.value.why.endswith(f": {STEPS[0]}, {LOST_ANSWER}")
-    run.counts.update({f"kills {STEPS[0]}": 1, "answers of commits lost": 1})
-    kill.check_shown(run, STEPS)
+        kill.check_shown(run, wanted)
+    assert failed.value.why.endswith(f": {STEPS[0]} on local files or S3, {LOST_ANSWER} on local files or S3")
+    run.counts.update({f"kills {STEPS[0]} on local files": 1, "answers of commits lost on S3": 1})
+    kill.check_shown(run, wanted)
+
+
+def test_in_the_end_each_step_has_killed_somebody_on_each_place(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    run.counts["rounds"] = kill.ROUNDS_FOR_ALL - 1
+    assert not kill.wanted(run, PLACES)
+    run.counts["rounds"] = kill.ROUNDS_FOR_ALL
+    assert {*kill.wanted(run, PLACES)} == {(step, PLACES) for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)}
+    run.counts["rounds"] = kill.ROUNDS_FOR_EACH_PLACE
+    run.counts.update({f"kills {step} on {place}": 1 for step in (*STEPS, RANDOM_MOMENT) for place in PLACES})
+    run.counts["answers of commits lost on S3"] = 1
+    del run.counts["kills in the sweep on S3"]
+    with pytest.raises(Failed) as failed:
+        kill.check_shown(run, kill.wanted(run, PLACES))
+    assert failed.value.why.endswith(f": {LOST_ANSWER} on local files, in the sweep on S3")

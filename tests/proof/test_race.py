@@ -1,6 +1,7 @@
 """Whoever works on one table at once, each record enters once; and what is broken on purpose is found."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from tests.proof.kill_lives import Lives
 from tests.proof.race_names import OPERATIONS, VARIANTS
 
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS)}
-ROUNDS_TO_FIND = 6
+ROUNDS_TO_FIND, ROUNDS_TO_MEET = 20, 6
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +31,26 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
         yield made
 
 
-def run_of(folder: Path, rounds: int, variant: str = "") -> Run:
-    return Run(1, Budget(time.monotonic, rounds), folder, variant)
+def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
+    return Run(seed, Budget(time.monotonic, rounds), folder, variant)
 
 
 @pytest.mark.spark
 def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives: Lives, jvm: Jvm) -> None:
-    run = run_of(tmp_path, 1)
-    race.race(run, lives, [jvm])
-    assert run.counts["races lost"] > 0, "they never met, so this has shown nothing"
-    assert run.counts["operations of others"] > 0
-    assert run.counts["files that VACUUM removed"] > 0
-    assert run.counts["comparisons on local files"] == 1
+    """That two of them meet is for the machine to decide, so there may be further rounds."""
+    counts: Counter[str] = Counter()
+    for seed in range(1, ROUNDS_TO_MEET + 1):
+        folder = tmp_path / f"{seed}"
+        folder.mkdir()
+        run = run_of(folder, 1, seed=seed)
+        race.race(run, lives, [jvm])
+        assert run.counts["comparisons on local files"] == 1
+        counts += run.counts
+        if counts["races lost"] and counts["files that VACUUM removed"]:
+            break
+    assert counts["races lost"] > 0, "they never met, so this has shown nothing"
+    assert counts["operations of others"] > 0
+    assert counts["files that VACUUM removed"] > 0
 
 
 @pytest.mark.spark

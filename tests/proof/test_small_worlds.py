@@ -17,7 +17,7 @@ from tests.proof.breaks import (
     WIPED_BELIEVED,
 )
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.every_way import CAMPAIGN, Explorable, SmallWorlds
+from tests.proof.every_way import CAMPAIGN, IN_PART, WHOLE, Explorable, SmallWorlds
 from tests.proof.explore import explore, smallest
 from tests.proof.small_worlds import Bounds, SmallWorld
 from tests.proof.variants import VARIANTS
@@ -55,8 +55,17 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
 def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) -> None:
     run = campaign_of(tmp_path, world)
     assert run.counts["worlds explored whole"] == 1
-    assert run.counts["states"] == run.counts[f"states of {world}"] > states
+    assert run.counts["states"] == run.counts[WHOLE.format(world)] > states
     assert run.counts["deaths"] > 1
+
+
+def test_a_world_that_time_ended_is_said_to_be_explored_in_part(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic, 1, until_ts=0.0), tmp_path)
+    world = Explorable(Bounds(2, 1, 1), 2)
+    SmallWorlds((world,)).run(run)
+    assert run.counts["worlds explored in part"] == 1
+    assert run.counts[IN_PART.format(world)] == run.counts["states"] > 0
+    assert WHOLE.format(world) not in run.counts
 
 
 @pytest.mark.parametrize("variant", sorted(WHERE))

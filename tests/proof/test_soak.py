@@ -1,5 +1,6 @@
 """Under steady traffic nothing grows, and what does is noticed."""
 
+import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.growth import BOUNDS, judged
 from tests.proof.kill_jvm import Jvm
+from tests.proof.kill_place import LocalPlace
 from tests.proof.soak import CAMPAIGN, LONG_ONLY, soak
 from tests.proof.soak_place import Grounds, failing_s3, local
+from tests.proof.soak_traffic import Traffic
 
 ROUNDS = 30
 TRIED = {CAMPAIGN.name: frozenset(CAMPAIGN.variants) - LONG_ONLY}
@@ -55,6 +58,19 @@ def test_what_grows_is_noticed(tmp_path: Path, jvm: Jvm, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         soak(_run(tmp_path, variant), local(tmp_path), jvm)
     assert CAMPAIGN.variants[variant].finds(failed.value.why)
+
+
+@pytest.mark.parametrize(
+    ("day_secs", "begun", "withheld"), [(3600.0, True, True), (3600.0, False, False), (1e-5, True, False)]
+)
+def test_only_what_sweeps_promise_to_find_comes_without_an_event(
+    tmp_path: Path, day_secs: float, begun: bool, withheld: bool
+) -> None:
+    run = _run(tmp_path)
+    for number in range(20):
+        traffic = Traffic(LocalPlace(tmp_path / str(number)), time.time(), day_secs)
+        traffic.land(random.Random(number), run, begun=begun)
+    assert bool(run.counts["events withheld"]) is withheld
 
 
 @pytest.mark.parametrize("name", BOUNDS)

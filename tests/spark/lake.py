@@ -30,6 +30,8 @@ JARS = Path(__file__).resolve().parents[2] / "jars"
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that warms up in half the time."""
+PATIENCE_SECS = 300.0
+"""For a job in a process of its own, on a machine that does much else; what comes sooner is not waited for."""
 
 
 @dataclass
@@ -188,6 +190,7 @@ def session_settings(warehouse: Path, *, s3_endpoint: str | None = None) -> dict
     own = {
         "spark.master": "local[2]",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # VACUUM starts 10,000 tasks
         "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} {SHORT_LIFE}",
         "spark.driver.memory": "1g",
         "spark.pyspark.python": sys.executable,
@@ -215,14 +218,17 @@ def ids(start: int, stop: int) -> list[dict[str, Any]]:
     return [{"id": f"{n}", "n": n} for n in range(start, stop)]
 
 
-def event_of(part: Part, name: str, secs: float = 120.0) -> dict[str, Any]:
+def event_of(part: Part, name: str, secs: float = PATIENCE_SECS) -> dict[str, Any]:
     """The next event of this name that the process prints."""
-    deadline = time.monotonic() + secs
+    deadline, ended = time.monotonic() + secs, False
     while time.monotonic() < deadline:
         try:
             event = part.events.get(timeout=0.5)
         except queue.Empty:
-            assert part.ended is None, f"it ended with {part.ended} before {name}"
+            assert not ended, f"it ended with {part.ended} before {name}"
+            if part.ended is not None:
+                part._reader.join(secs)  # what it said last may still be on its way
+                ended = True
             continue
         if event["event"] == name:
             return event
@@ -234,7 +240,7 @@ def exit_of(part: Part) -> int | None:
     return part.ended
 
 
-def until(true: Callable[[], bool], secs: float = 60.0) -> None:
+def until(true: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:
     """Wait for it; a condition that does not come about is a failure."""
     deadline = time.monotonic() + secs
     while not true():

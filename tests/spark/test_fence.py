@@ -1,10 +1,40 @@
 """One winner: whoever commits second finds out, throws its batch away and plans anew."""
 
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from infra.local.demo.parts import Part
 from tests.spark.lake import Lake, event_of, exit_of, ids, run
 
 pytestmark = pytest.mark.spark
+
+
+def planned_by(job: Part) -> int:
+    """Let it go on until it has planned a batch, whose number this is, and then no further."""
+    told(job, signal.SIGCONT)
+    sequence: int = event_of(job, "batch_planned")["sequence"]
+    told(job, signal.SIGSTOP)
+    return sequence
+
+
+def told(job: Part, number: signal.Signals) -> None:
+    os.killpg(job._process.pid, number)
+
+
+def meet(one: Part, other: Part) -> None:
+    """However far apart they start and however late they are stopped: both have planned the same batch then, and at
+    most one can commit it."""
+    jobs = (one, other)
+    with ThreadPoolExecutor(2) as pool:
+        planned = [{sequence} for sequence in pool.map(planned_by, jobs)]
+    while planned[0].isdisjoint(planned[1]):
+        behind = 0 if max(planned[0]) < max(planned[1]) else 1
+        planned[behind].add(planned_by(jobs[behind]))
+    for job in jobs:
+        told(job, signal.SIGCONT)
 
 
 def test_two_jobs_at_once_put_every_row_in_once_and_both_end_well(lake: Lake) -> None:
@@ -13,6 +43,7 @@ def test_two_jobs_at_once_put_every_row_in_once_and_both_end_well(lake: Lake) ->
         lake.put(f"{n:02d}.ndjson.gz", *ids(10 * n, 10 * n + 10))
     lake.write_config()
     with lake.process() as one, lake.process() as other:
+        meet(one, other)
         totals = [event_of(job, "drained") for job in (one, other)]
         exits = [exit_of(job) for job in (one, other)]
     assert exits == [0, 0]

@@ -82,8 +82,27 @@ def test_a_goal_is_met_by_the_median_as_measured_without_rounding(goal: Goal, me
     assert judged.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("goal", "values", "divided"),
+    [
+        (AT_LEAST, [1.3, 1.4], False),
+        (AT_LEAST, [1.29, 1.4], True),
+        (AT_LEAST, [1.0, 1.29], False),
+        (AT_MOST, [1.0, 1.6], False),
+        (AT_MOST, [1.0, 1.61], True),
+        (AT_MOST, [1.61, 2.0], False),
+    ],
+)
+def test_rounds_are_divided_where_some_meet_the_goal_and_others_do_not(
+    goal: Goal, values: list[float], divided: bool
+) -> None:
+    (judged,) = judge([goal], {goal.name: Spread.of(values)}, {})
+    assert judged.divided is divided
+
+
 def test_a_goal_that_was_not_measured_is_not_left_out() -> None:
     judged = judge([AT_LEAST, AT_MOST], {"bare": Spread.of([1.0])}, {"spark": "no JVM"})
+    assert not any(one.divided for one in judged)
     assert [(one.verdict, one.why_not) for one in judged] == [("not measured", "no JVM"), ("met", "")]
 
 

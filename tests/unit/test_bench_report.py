@@ -1,6 +1,7 @@
 """What a run of benchmarks prints, draws and writes down."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -16,6 +17,7 @@ from benchmarks.report import as_markdown, as_text
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.verify import WrongResult
+from benchmarks.version import Version
 
 MACHINE = {
     "cpu": "a processor",
@@ -37,6 +39,7 @@ BIG = Result(
     rounds=3,
 )
 PLAN = Result("plan", "a plan", (Table(("entries", "s"), (("all", "1"),)),), ())
+ONE, OTHER = Version("1" * 40, changed=False), Version("2" * 40, changed=True)
 
 
 def test_the_report_has_each_goal_with_what_was_measured() -> None:
@@ -47,6 +50,45 @@ def test_the_report_has_each_goal_with_what_was_measured() -> None:
     assert verdicts == ["met", "not met"]
     assert "a note" in text
     assert "a processor, 2 cores" in text
+
+
+@pytest.mark.parametrize("shown", [as_text, as_markdown])
+def test_the_report_says_which_version_was_measured(shown: Callable[..., str]) -> None:
+    told = shown(MACHINE, [replace(BIG, version=ONE), replace(PLAN, version=ONE)])
+    assert told.splitlines()[0].endswith("pyspark 4.1.1; Blizzard at 111111111111")
+    assert "several runs" not in told
+
+
+@pytest.mark.parametrize("shown", [as_text, as_markdown])
+def test_the_report_says_which_benchmark_is_of_which_version(shown: Callable[..., str]) -> None:
+    results = [replace(BIG, version=OTHER), replace(PLAN, version=ONE), replace(PLAN, name="collect", version=OTHER)]
+    assert "222222222222 with changes: big, collect; 111111111111: plan." in shown(MACHINE, results)
+    told = shown(MACHINE, [*results, replace(PLAN, name="find")])
+    assert "111111111111: plan; not known: find." in told
+    assert "of these versions of Blizzard: 222222222222 with changes: big, collect; 111" in told
+    assert "Blizzard at" not in told
+
+
+@pytest.mark.parametrize("shown", [as_text, as_markdown])
+def test_a_report_without_versions_does_not_speak_of_them(shown: Callable[..., str]) -> None:
+    told = shown(MACHINE, [BIG, PLAN])
+    assert told.splitlines()[0].endswith("pyspark 4.1.1")
+    assert "versions of Blizzard" not in told
+
+
+@pytest.mark.parametrize(
+    ("cold", "verdict"),
+    [
+        ([2.5, 2.2, 2.0], "met"),
+        ([1.9, 2.2, 2.5], "met by the median"),
+        ([1.9, 2.2, 1.8], "not met by the median"),
+        ([1.9, 1.8, 1.7], "not met"),
+    ],
+)
+def test_a_verdict_that_not_every_round_shares_is_told_to_be_the_medians(cold: list[float], verdict: str) -> None:
+    judged = tuple(judge(goals_of("big"), {"spark_cold": Spread.of(cold)}, {}))
+    (line,) = [line for line in as_markdown(MACHINE, [replace(BIG, judged=judged)]).splitlines() if ", cold" in line]
+    assert line.endswith(f"| {verdict} |")
 
 
 def test_a_small_form_says_that_it_is_one() -> None:
@@ -115,6 +157,18 @@ def test_the_picture_knows_light_and_dark() -> None:
 
 def test_a_result_survives_being_written_down() -> None:
     assert Result.from_json(json.loads(json.dumps(BIG.to_json()))) == BIG
+
+
+def test_a_result_survives_with_its_version() -> None:
+    for version in (ONE, OTHER):
+        result = replace(BIG, version=version)
+        assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_a_result_from_before_there_were_versions_is_read() -> None:
+    older = BIG.to_json()
+    del older["version"]
+    assert Result.from_json(json.loads(json.dumps(older))) == BIG
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ import gc
 import itertools
 import json
 import random
+import threading
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
+from blizzard.storage.s3_write import S3Writer
 from spark_job.data_files import DataFile, DataFileWriter, TableLayout
 from spark_job.parquet_upload import ParquetUpload
 from spark_job.report import Report
@@ -32,6 +35,7 @@ PROVENANCE = pa.struct([("source", pa.string()), ("file", pa.string()), ("row", 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("kind", pa.string()), ("n", pa.int64()), ("day", pa.date32()), ("_source", PROVENANCE)]
 )
+MIB = 1 << 20
 LAYOUT = TableLayout("", ("day", "kind"), ("id", "n", "_source.file"), 32, 1 << 20)
 
 
@@ -297,6 +301,101 @@ def test_a_thousand_partitions_take_bounded_memory_and_handles() -> None:
     assert store.open == 0
     assert Counter(file.partition_values["place"] for file in files).keys() == {str(n) for n in range(1000)}
     assert sum(file.rows for file in files) == 50_000
+
+
+class WaitedFor(S3Writer):
+    """Sends a part when the next one is due and not before, so that it holds as much as it ever may."""
+
+    def __init__(self, put: Callable[[bytes], object]) -> None:
+        self._due = threading.Event()
+        super().__init__(NoUpload(self._due), put)  # type: ignore[arg-type]
+
+    def _await_sent(self) -> None:
+        self._due.set()
+        super()._await_sent()
+        self._due.clear()
+
+
+@dataclass
+class NoUpload:
+    due: threading.Event
+
+    def add(self, data: bytes) -> None:
+        assert self.due.wait(60), len(data)
+
+    def complete(self) -> None: ...
+
+
+class SlowS3(MemoryStore):
+    """Keeps nothing itself."""
+
+    def __init__(self) -> None:
+        super().__init__(time.time)
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        writer = WaitedFor(len)
+        yield writer
+        writer.finish()
+
+
+def test_what_open_uploads_hold_is_bounded_by_what_they_are_reckoned_at() -> None:
+    """Rows wait in Arrow's memory, parts of uploads in Python's: the latter is what is measured."""
+    buffer_bytes, rows, places = 64 << 20, 1 << 16, 8
+    schema = pa.schema([("n", pa.int64()), ("place", pa.int32())])
+    layout = replace(LAYOUT, partition_by=("place",), stats_columns=(), target_file_bytes=1 << 30)
+    writer = writer_into(SlowS3(), layout, schema, buffer_bytes=buffer_bytes)
+    noise = random.Random(1)
+    tables = [
+        pa.table([pa.array([noise.getrandbits(63) for _ in range(rows)]), pa.array([place] * rows, pa.int32())], schema)
+        for place in range(places)
+    ]
+    tables = [pa.concat_tables([table] * (23 * MIB // table.nbytes)) for table in tables]
+    tracemalloc.start()
+    try:
+        for table in tables * 3:
+            writer.write(table)
+        files = writer.close()
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(file.rows for file in files) == 3 * sum(table.num_rows for table in tables)
+    assert 32 * MIB < held < buffer_bytes + 24 * MIB
+
+
+class EndsSeen(MemoryStore):
+    """Knows how many writers were at their end at the same time; each stays there for a moment, or until another one
+    comes."""
+
+    def __init__(self) -> None:
+        super().__init__(time.time)
+        self.most = self._ending = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        with super().writer(key) as writer:
+            yield writer
+            with self._changed:
+                self._ending += 1
+                self.most = max(self.most, self._ending)
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._ending > 1, 0.2)
+                self._ending -= 1
+
+
+@pytest.mark.parametrize(("rows", "at_once"), [(1 << 20, False), (1 << 10, True)])
+def test_files_that_may_keep_a_whole_part_end_one_at_a_time(rows: int, *, at_once: bool) -> None:
+    store = EndsSeen()
+    schema = pa.schema([("n", pa.int64()), ("place", pa.int32())])
+    writer = writer_into(store, replace(LAYOUT, partition_by=("place",), target_file_bytes=1 << 30), schema)
+    noise = pa.py_buffer(random.Random(1).randbytes(8 * rows))
+    column = pa.Array.from_buffers(pa.int64(), rows, [None, noise])
+    for place in range(4):
+        writer.write(pa.table([column, pa.array([place] * rows, pa.int32())], schema))
+    files = writer.close()
+    assert {file.size > 4 * MIB for file in files} == {not at_once}
+    assert (store.most > 1) == at_once
 
 
 def test_the_partitions_that_get_rows_keep_their_files_open() -> None:

@@ -276,7 +276,7 @@ class Together(MemoryStore):
 
     def get(self, key: str) -> bytes:
         self.asked.append(key)
-        self._barrier.wait(timeout=30)
+        self._barrier.wait(timeout=120)
         return super().get(key)
 
 

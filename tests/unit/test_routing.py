@@ -66,10 +66,10 @@ def test_sources_outside_s3_have_no_events() -> None:
 
 def test_a_look_up_does_not_try_every_source() -> None:
     routes = router(*(f"s3://b/source-{i}/" for i in range(20_000)))
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(2_000):
         routes.find("b", "source-19999/a/b/x")
-    assert time.perf_counter() - began < 1, "40 million comparisons take several seconds, 2,000 look-ups milliseconds"
+    assert time.thread_time() - began < 1, "40 million comparisons take several seconds, 2,000 look-ups milliseconds"
 
 
 PARTS = st.lists(st.sampled_from("abc"), max_size=3).map("".join)

@@ -12,7 +12,7 @@ class Gate:
     """Calls that wait until as many as expected are under way."""
 
     def __init__(self, parties: int) -> None:
-        self._barrier = threading.Barrier(parties, timeout=30)
+        self._barrier = threading.Barrier(parties, timeout=120)
         self._lock = threading.Lock()
         self._now = 0
         self.most = 0
@@ -65,7 +65,7 @@ def test_when_the_block_raises_all_have_ended_and_its_error_stays() -> None:
     release = threading.Event()
 
     def slow(n: int) -> None:
-        release.wait(30)
+        release.wait(120)
         done.append(n)
 
     def work() -> None:

@@ -1,12 +1,16 @@
 """Files that Spark's writer reads: gone with their folders when they are in the table, or a day later."""
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from blizzard.errors import NotFound
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
@@ -98,3 +102,36 @@ def test_leftovers_are_looked_for_once_a_day(tmp_path: Path) -> None:
     clock.advance(1)
     staged.remove_leftovers()
     assert keys(store) == []
+
+
+class Backwards(MemoryStore):
+    """The first file that is asked for comes last."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._last_came = threading.Event()
+
+    def get(self, key: str) -> bytes:
+        if key.endswith("0.parquet"):
+            assert self._last_came.wait(60)
+        body = super().get(key)
+        if key.endswith("3.parquet"):
+            self._last_came.set()
+        return body
+
+
+def test_rows_that_are_read_back_keep_the_order_of_their_files_in_whichever_they_come(clock: Clock) -> None:
+    store = Backwards(clock)
+    staged = staging(store, clock)
+    files = written(store, *(f"{staged.left_folder}{number}.parquet" for number in range(4)))
+    for number, file in enumerate(files):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"n": [number, 10 + number]}), sink)
+        store.put(file.path, sink.getvalue().to_pybytes())
+    assert staged.table(files)["n"].to_pylist() == [0, 10, 1, 11, 2, 12, 3, 13]
+
+
+def test_a_file_that_is_gone_is_said(clock: Clock) -> None:
+    store = MemoryStore(clock)
+    with pytest.raises(NotFound):
+        staging(store, clock).table([DataFile("left/1.parquet", 4, 1, 0.0, {}, "{}")])

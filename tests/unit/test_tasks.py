@@ -3,8 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blizzard.batch import PlannedFile
+from blizzard.manifest import FoundBy
+from blizzard.partition import BadPartition, partition_values
 from spark_job.fetch import TaskFile
-from spark_job.tasks import FILE_COSTS_BYTES, LEAST_TASK_BYTES, TARGET_TASK_BYTES, TASKS_PER_CORE, pack
+from spark_job.tasks import FILE_COSTS_BYTES, LEAST_TASK_BYTES, TARGET_TASK_BYTES, TASKS_PER_CORE, pack, task_files
 
 MIB = 1 << 20
 
@@ -65,3 +68,41 @@ def test_files_of_one_size_keep_every_core_busy_to_the_end() -> None:
 
 def test_a_large_batch_has_more_tasks_than_the_cores_that_are_there_so_that_more_are_asked_for() -> None:
     assert len(pack(files_of([MIB] * 1024), cores=4)) == 1024 * MIB // TARGET_TASK_BYTES + 4
+
+
+COLUMNS = {"day": "date", "hour": "int"}
+FOLDERS = [
+    "day=2026-01-01/hour=07",
+    "day=2026-01-02/hour=8",
+    "day=today/hour=1",
+    "day=2026-01-01",
+    "hour=9/day=2026-01-03",
+]
+
+
+@given(st.lists(st.sampled_from(FOLDERS), max_size=12))
+def test_each_file_has_the_values_of_its_own_folder_whichever_came_before_it(folders: list[str]) -> None:
+    """A folder's values are looked up once; a folder without values refuses each of its files by the file's name."""
+    planned = [_planned(f"{folder}/{number}.ndjson") for number, folder in enumerate(folders)]
+    made = task_files(planned, COLUMNS)
+    assert [file.path for file in made] == [file.path for file in planned]
+    assert all(file.path in file.refusal for file in made if file.refusal is not None)
+    assert [(file.partitions, file.refusal) for file in made] == [_wanted(file.path) for file in planned]
+
+
+def _wanted(path: str) -> tuple[tuple[str | None, ...], str | None]:
+    """By a look at this path alone."""
+    try:
+        values = partition_values(path, COLUMNS)
+    except BadPartition as error:
+        return (None, None), str(error)
+    return (values["day"], values["hour"]), None
+
+
+def test_what_was_planned_of_a_file_is_what_its_task_is_told() -> None:
+    file = PlannedFile("a.ndjson", 5, 1.0, FoundBy.EVENT, skip_records=3, slice_bytes=4, expected_etag="e")
+    assert task_files([file], {}) == [TaskFile("a.ndjson", 5, 3, 4, "e", (), None)]
+
+
+def _planned(path: str) -> PlannedFile:
+    return PlannedFile(path, 1, 0.0, FoundBy.EVENT)

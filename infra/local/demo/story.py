@@ -69,6 +69,8 @@ class Demo:
     """What the job and the sweeper say, as they say it."""
     figures: Figures = field(default_factory=Figures)
     started: float = field(default_factory=time.monotonic)
+    timeout_secs: float = TIMEOUT_SECS
+    """After so long all is judged as it stands."""
     fired: float = 0.0
     looked: float = 0.0
     batch_from: float | None = None
@@ -83,7 +85,7 @@ class Demo:
 
     @property
     def in_time(self) -> bool:
-        return time.monotonic() - self.started < TIMEOUT_SECS
+        return time.monotonic() - self.started < self.timeout_secs
 
     def hear(self, line: str) -> None:
         if line.startswith("{"):
@@ -93,12 +95,15 @@ class Demo:
 def run() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local.demo", description="The demo.")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="for logs and the like; build/demo")
-    folder = parser.parse_args().folder.absolute()
+    until = f"judge what is there after so long at the latest; {TIMEOUT_SECS:g}"
+    parser.add_argument("--timeout-secs", type=float, default=TIMEOUT_SECS, help=until)
+    options = parser.parse_args()
+    folder = options.folder.absolute()
     try:
         if folder != FOLDER:
             check_folder(folder)
         with ExitStack() as stack:
-            verdict, secs = _run(stack, folder)
+            verdict, secs = _run(stack, folder, options.timeout_secs)
     except KeyboardInterrupt:
         return 130
     except ConfigError as error:
@@ -125,7 +130,7 @@ def fitting(line: str, width: int) -> str:
     return words.fill(line)
 
 
-def _run(stack: ExitStack, folder: Path) -> tuple[Verdict, float]:
+def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Verdict, float]:
     view = stack.enter_context(View())
     started = time.monotonic()
     config = folder.with_name(f"{folder.name}.yaml")
@@ -133,7 +138,7 @@ def _run(stack: ExitStack, folder: Path) -> tuple[Verdict, float]:
     config.write_text(CONFIG)
     running = stack.enter_context(local_stack(config, parameters=SOON, folder=folder, say=view.say))
     adopt(running.aws.environment())
-    demo = Demo(running, view, started=started)
+    demo = Demo(running, view, started=started, timeout_secs=timeout_secs)
     running.listen("job", demo.hear)
     running.listen("sweeper", demo.hear)
     _tell(demo, data.first_wave(time.time(), SEED))

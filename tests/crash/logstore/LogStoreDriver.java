@@ -132,7 +132,7 @@ public final class LogStoreDriver {
   private static final class Turnstile {
     private static final VarHandle LONGS = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
     private static final int APART = 128;
-    private static final long PATIENCE_NANOS = 30_000_000_000L;
+    private static final long PATIENCE_NANOS = 180_000_000_000L;
 
     private final ByteBuffer page;
     private final int place;

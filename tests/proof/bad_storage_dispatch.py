@@ -1,0 +1,102 @@
+"""The dispatcher of a world on bad storage: its records lie on S3, the service that it starts runs in is in memory."""
+
+import threading
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.dispatcher import Dispatcher, Logs
+from blizzard.dispatch.service import Life, RunState, ServiceBusy
+from blizzard.errors import UnreadableState
+from blizzard.log import silent
+from blizzard.published import PublishedPipeline, PublishedSource
+from blizzard.runs import decode
+from blizzard.storage.base import ObjectStore
+
+POLICY = Policy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
+"""Storage fails for so long that a circuit would stay open for the rest of the round."""
+
+
+class Service:
+    """Runs by their ids. A token gives the run that it has given before, whatever became of that. `honest`: whether it
+    heeds tokens and shows who is active."""
+
+    fingerprint = "release-1"
+
+    def __init__(self, *, honest: bool = True) -> None:
+        self._honest = honest
+        self._lives: dict[str, Life] = {}
+        self._lock = threading.Lock()
+        self.most_active = 0
+        """At once, at any time."""
+        self.losses: list[bool] = []
+        """Of the starts to come, whether they are done and their answer is lost."""
+
+    def start(self, pipeline: str, client_token: str) -> str:
+        with self._lock:
+            run_id = client_token if self._honest else f"{client_token}-{len(self._lives)}"
+            self._lives.setdefault(run_id, Life.ACTIVE)
+            self.most_active = max(self.most_active, len(self.active_runs()))
+            if self.losses and self.losses.pop():
+                raise ServiceBusy(f"start {run_id}: the connection broke before the answer came")
+            return run_id
+
+    def state(self, run_id: str) -> RunState | None:
+        life = self._lives.get(run_id)
+        return None if life is None else RunState(life, str(life))
+
+    def active(self, pipeline: str) -> str | None:
+        return next(iter(self.active_runs()), None) if self._honest else None
+
+    def active_runs(self) -> list[str]:
+        return [run_id for run_id, life in self._lives.items() if life is Life.ACTIVE]
+
+    @property
+    def started(self) -> int:
+        return len(self._lives)
+
+    def end(self, run_ids: Iterable[str], life: Life) -> None:
+        for run_id in run_ids:
+            self._lives[run_id] = life
+
+
+class Runs:
+    """The runs of a pipeline with one source. `clock` gives Unix seconds; `honest` as in Service."""
+
+    def __init__(self, source: PublishedSource, clock: Callable[[], float], *, honest: bool = True) -> None:
+        self.service = Service(honest=honest)
+        self._pipeline = PublishedPipeline(source.pipeline, source.table_uri, 0.0, (source,))
+        self._clock = clock
+
+    def dispatch(self, store: ObjectStore, name: str) -> None:
+        """By a dispatcher of its own, whose ids begin with `name`. Raises what it ended with."""
+        numbers = count()
+        found = Dispatcher(
+            self._pipeline,
+            store=store,
+            service=self.service,
+            policy=POLICY,
+            clock=self._clock,
+            new_id=lambda: f"{name}-{next(numbers)}",
+            log=Logs(silent, silent, silent),
+        ).dispatch()
+        if found.error is not None:
+            raise found.error
+
+    def at_once(self) -> str:
+        """What is wrong with how many there were; empty: nothing."""
+        most = self.service.most_active
+        return f"{most} runs are active at once" if most > 1 else ""
+
+    def records_gone_wrong(self, store: ObjectStore) -> str:
+        """What is wrong with the records, which `store` has all of; empty: nothing."""
+        name = self._pipeline.name
+        for info in store.list(f"_blizzard/_runs/{name}/"):
+            number = int(info.key.rpartition("/")[2].removesuffix(".json"))
+            try:
+                record = decode(store.get(info.key), pipeline=name, number=number)
+            except UnreadableState as error:
+                return f"a run's record cannot be read: {error}"
+            if record.run_id is not None and self.service.state(record.run_id) is None:
+                return f"record {number} is of run {record.run_id}, which nobody started"
+        return ""

@@ -1,0 +1,169 @@
+"""The README's figures of the proof, from reports of runs: `python -m tests.proof.figures [REPORT.json …]`.
+
+With reports, which `--json` wrote, these take the place of the ones that are kept in docs/proof.json. Without, the
+README and the table of worlds in docs/proof.md are written anew from there. Only a report in which all went well is
+taken.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.proof.campaigns import known
+from tests.proof.table import DOCUMENT, KEPT, Reports, variants, worlds_replaced
+
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"
+
+Counted = Mapping[str, tuple[str, ...]]
+"""By campaign, the names of its counts; a `*` at the end stands for any rest."""
+
+FIGURES: Mapping[str, Counted] = {
+    "processes killed": {"kill": ("kills",), "kill-calls": ("kills",), "soak": ("kills",)},
+    "races": {"race": ("races",), "race-calls": ("races",)},
+    "times that one lost a race": {"race": ("races lost",), "race-calls": ("races lost",)},
+    "faults of storage": {"bad-storage": ("faults",), "soak": ("faults",)},
+    "seconds of outage": {"bad-storage": ("seconds of outage",), "soak": ("seconds of outage",)},
+    "hostile inputs": {
+        "bad-input": (
+            *("hostile *", "files by chance", "texts by chance", "messages by chance", "segments by chance"),
+            *("checkpoints by chance", "configurations by chance"),
+        )
+    },
+    "states of small worlds": {"small-worlds": ("states",)},
+    "commits": {"race": ("commits",), "race-calls": ("commits",), "soak": ("commits",)},
+    "records compared": {
+        "kill": ("rows compared",),
+        "kill-calls": ("records",),
+        "race": ("records",),
+        "race-calls": ("records",),
+        "bad-storage": ("records", "records of the real job"),
+        "bad-input": ("rows", "dead letters"),
+        "log-life": ("records",),
+        "takeover": ("records",),
+        "soak": ("rows compared",),
+    },
+}
+LEAST: Mapping[str, Mapping[str, int]] = {"kill": {"kills": 200}, "kill-calls": {"kills": 200}, "race": {"rounds": 6}}
+"""By campaign, the counts that its reports must hold together."""
+SOAK_SECS = 3600.0
+"""Of one run: what does not grow in a quarter of an hour may grow in an hour."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0: README, docs/proof.md and docs/proof.json agree now, and the reports show all that they have to; 1: they
+    agree, and it says what the reports lack; 2: a report cannot be taken."""
+    files = [Path(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    try:
+        if files:
+            keep([(str(file), json.loads(file.read_text())) for file in files])
+        reports = json.loads(KEPT.read_text())
+        README.write_text(replaced(README.read_text(), reports))
+        DOCUMENT.write_text(worlds_replaced(DOCUMENT.read_text(), reports))
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    missing = lacking(reports)
+    for what in missing:
+        print(f"not shown: {what}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def keep(reports: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    taken = []
+    for name, report in reports:
+        if not report["good"] or any(outcome["end"] == "interrupted" for outcome in report["campaigns"]):
+            raise ValueError(f"{name}: expected a report in which all went well to its end; run that again")
+        taken.append(report)
+    KEPT.write_text(json.dumps(taken, indent=1) + "\n")
+
+
+def lacking(reports: Reports) -> list[str]:
+    """What the README says of the proof and these reports do not show; empty: nothing."""
+    return [*_lacking_campaigns(reports), *_lacking_variants(reports)]
+
+
+def _lacking_campaigns(reports: Reports) -> Iterator[str]:
+    plain = [outcome for outcome in _outcomes(reports) if not outcome["variant"] and outcome["end"] == "passed"]
+    passed = {outcome["campaign"] for outcome in plain}
+    yield from (f"{name}: no report in which it passed" for name in known() if name not in passed)
+    for campaign, least in LEAST.items():
+        for name, fewest in least.items():
+            if (found := _sum({campaign: (name,)}, plain)) < fewest:
+                yield f"{campaign}: expected at least {fewest:,} {name}, found {found:,}"
+    longest_secs = max((outcome["secs"] for outcome in plain if outcome["campaign"] == "soak"), default=0.0)
+    if longest_secs < SOAK_SECS:
+        yield f"soak: expected a run of at least {SOAK_SECS:,.0f} s, found {longest_secs:,.0f} s"
+
+
+def _lacking_variants(reports: Reports) -> Iterator[str]:
+    wanted = {(campaign, variant) for variant, campaigns in variants().items() for campaign in campaigns}
+    found = pairs(reports)
+    yield from (f"{campaign}: no report in which it found {variant!r}" for campaign, variant in sorted(wanted - found))
+    yield from (f"{campaign}: knows no {variant!r} any more" for campaign, variant in sorted(found - wanted))
+
+
+def pairs(reports: Reports) -> set[tuple[str, str]]:
+    """Each campaign with what is broken on purpose and was found by it."""
+    found = (each for each in _outcomes(reports) if each["variant"] and each["end"] == "failed")
+    return {(each["campaign"], each["variant"]) for each in found}
+
+
+def _outcomes(reports: Reports) -> list[Mapping[str, Any]]:
+    return [outcome for report in reports for outcome in report["campaigns"]]
+
+
+def replaced(readme: str, reports: Reports) -> str:
+    """The README with the figures of these reports."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{README.name}: expected {BEGIN.strip()} and {END.strip()}, between which the figures stand")
+    return before + BEGIN + as_markdown(reports) + END + after
+
+
+def as_markdown(reports: Reports) -> str:
+    """What all of them did together, and the commands that do it again."""
+    outcomes = _outcomes(reports)
+    plain = [outcome for outcome in outcomes if not outcome["variant"]]
+    rows = [(name, _sum(counted, plain)) for name, counted in FIGURES.items()]
+    lines = ["", "| | |", "|---|--:|"]
+    lines += [f"| {name} | {figure:,} |" for name, figure in rows]
+    if found := pairs(reports):
+        lines.append(f"| pairs of a campaign and a program broken on purpose, each found | {len(found):,} |")
+    lines.append(f"| hours | {sum(outcome['secs'] for outcome in outcomes) / 3600:.1f} |")
+    lines += ["| **records lost** | **0** |", "| **records doubled** | **0** |", "", "```console"]
+    lines += [f"$ make prove PROVE={shlex.quote(_words(report))}" for report in reports]
+    return "\n".join([*lines, "```", ""]) + "\n"
+
+
+def _sum(counted: Counted, outcomes: Iterable[Mapping[str, Any]]) -> int:
+    return sum(
+        count
+        for outcome in outcomes
+        for name, count in outcome["counts"].items()
+        if any(is_named(name, wanted) for wanted in counted.get(outcome["campaign"], ()))
+    )
+
+
+def is_named(name: str, wanted: str) -> bool:
+    """Whether a count of this name is wanted, as in FIGURES."""
+    return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
+
+
+def _words(report: Mapping[str, Any]) -> str:
+    """What was asked for: no report has both sound programs and broken ones, and one of a single variant asked for it
+    by its name."""
+    names = list(dict.fromkeys(outcome["campaign"] for outcome in report["campaigns"]))
+    words = [] if names == known() else names
+    broken = sorted({outcome["variant"] for outcome in report["campaigns"]} - {""})
+    if broken:
+        words = [*words, *(["--variant", *broken] if len(broken) == 1 else ["--variants"])]
+    return shlex.join([*words, "--minutes", f"{report['where']['minutes']:g}", "--seed", f"{report['where']['seed']}"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

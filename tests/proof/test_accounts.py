@@ -1,0 +1,154 @@
+"""What a campaign compares with: a wrong letter, a lost commit or a lost content is seen, whatever the product says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from infra.local.verdict import Source
+from tests.proof import kill_letters
+from tests.proof.kill_beliefs import believed, lost
+from tests.proof.kill_calls_account import CHANGED, History, account, strangers, wrong_letters
+from tests.unit.fakes import POISON, REFUSED, Row
+
+LARGE = [f"large {n}" for n in range(10)]
+
+
+def history_of(*contents: Sequence[str], path: str = "a") -> History:
+    """One file: its etags are its contents' numbers."""
+    history = History(slice_bytes=20)
+    for number, lines in enumerate(contents):
+        history.put(path, f"{number}", "".join(f"{line}\n" for line in lines).encode())
+    return history
+
+
+def rows_of(lines: Sequence[str], etag: str, numbers: Sequence[int] | None = None) -> list[Row]:
+    return [
+        Row("events:landing", "a", n, etag, lines[n], 1) for n in (range(len(lines)) if numbers is None else numbers)
+    ]
+
+
+def letter_of(etag: str, row: int | None = None, raw: str = "", error: str = "no record") -> dict[str, Any]:
+    return {"path": "a", "etag": etag, "error": error, **({} if row is None else {"row": row, "raw": raw})}
+
+
+WAITING = letter_of("1", error=CHANGED)
+
+
+def test_all_is_well_with_what_is_there_once() -> None:
+    bad = f"{REFUSED}2"
+    history, rows = history_of(["old"], ["1", bad]), rows_of(["1"], "1")
+    letters = [letter_of("1", 1, bad)]
+    found = account(history, rows, letters, history.paths)
+    assert (found.missing, found.more, found.silent, found.records) == ([], [], [], 1)
+    assert not [*wrong_letters(history, letters)]
+    assert not strangers(history, rows)
+
+
+def test_a_content_in_progress_that_was_overwritten_may_stay_as_it_began() -> None:
+    history = history_of(LARGE, ["new"])
+    found = account(history, rows_of(LARGE, "0", range(3)), [WAITING], history.paths)
+    assert (found.in_progress, found.missing, found.more) == (["a"], [], [])
+    assert not [*wrong_letters(history, [WAITING])]
+
+
+@pytest.mark.parametrize(
+    ("contents", "rows"),
+    [
+        ([LARGE, ["new"]], []),
+        ([["small"], ["new"]], rows_of(["small"], "0")),
+        ([LARGE, ["new"]], rows_of(LARGE, "0")),
+        ([LARGE, ["new"]], rows_of(LARGE, "0", [0, 2])),
+        ([LARGE, ["new"]], rows_of(LARGE, "0", [0, 1, 1])),
+        ([LARGE, ["new"]], rows_of(LARGE[::-1], "0", [0, 1])),
+        ([LARGE, ["new"], ["newest"]], rows_of(LARGE, "0", [0, 1])),
+    ],
+    ids=["nothing of it", "not large", "all of it", "a hole", "twice", "other values", "another letter's content"],
+)
+def test_a_letter_is_no_excuse_for_what_it_does_not_explain(contents: list[list[str]], rows: list[Row]) -> None:
+    history = history_of(*contents)
+    found = account(history, rows, [WAITING], history.paths)
+    assert not found.in_progress
+    assert found.missing == [("a", 0, f"{len(contents) - 1}", contents[-1][0])]
+
+
+def test_a_letter_of_an_old_content_says_nothing_of_the_new_one() -> None:
+    history = history_of([f"{REFUSED}1"], [f"{REFUSED}1"])
+    assert account(history, [], [letter_of("0", 0, f"{REFUSED}1")], history.paths).silent == [("a", 0, "1")]
+
+
+def test_rows_of_an_old_content_are_not_those_of_the_new_one() -> None:
+    history = history_of(["same"], ["same"])
+    found = account(history, rows_of(["same"], "0"), [], history.paths)
+    assert (found.missing, found.more) == ([("a", 0, "1", "same")], [("a", 0, "0", "same")])
+
+
+@pytest.mark.parametrize(
+    "letters",
+    [
+        [letter_of("1", 0, f"{REFUSED}1")] * 2,
+        [letter_of("1", 1, "good")],
+        [letter_of("1", 0, "else")],
+        [letter_of("7", 0, f"{REFUSED}1")],
+        [letter_of("1")],
+        [WAITING],
+        [{**letter_of("1", 0, f"{REFUSED}1"), "path": "b"}],
+    ],
+    ids=["twice", "a good record", "another text", "another content", "a good file", "never begun", "another file"],
+)
+def test_letters_that_nothing_accounts_for_are_wrong(letters: list[dict[str, Any]]) -> None:
+    assert [*wrong_letters(history_of(["old"], [f"{REFUSED}1", "good"]), letters)]
+
+
+def test_a_file_that_nobody_can_read_has_one_letter() -> None:
+    history = History(slice_bytes=20)
+    history.put("a", "0", POISON)
+    assert account(history, [], [], ["a"]).silent == [("a", None, "0")]
+    assert not account(history, [], [letter_of("0")], ["a"]).silent
+    assert not [*wrong_letters(history, [letter_of("0")])]
+
+
+def test_rows_of_no_file_are_strangers() -> None:
+    assert strangers(History(20), rows_of(["x"], "0")) == ["a"]
+
+
+# -- of the real job
+
+
+SOURCE = Source(2, {("a", 0): {"id": "1"}}, frozenset({("a", 1)}), frozenset({"b"}))
+ETAGS = {"a": "2", "b": "2"}
+RIGHT = [{"path": "a", "row": 1, "etag": "2"}, {"path": "b", "etag": "2"}]
+
+
+def test_the_letters_of_what_is_there_now_are_right() -> None:
+    assert not [*kill_letters.wrong_letters(RIGHT, SOURCE, ETAGS)]
+    old = [*RIGHT, {"path": "a", "row": 0, "etag": "1"}]
+    assert not [*kill_letters.wrong_letters(old, SOURCE, ETAGS, {"a"})]
+
+
+@pytest.mark.parametrize(
+    ("letters", "why"),
+    [
+        (RIGHT[1:], "neither in the table nor dead-lettered: [('a', 1)]"),
+        ([{**RIGHT[0], "etag": "1"}, RIGHT[1]], "neither in the table nor dead-lettered: [('a', 1)]"),
+        ([*RIGHT, {"path": "a", "row": 0, "etag": "2"}], "dead-lettered, and no fault: [('a', 0)]"),
+        ([*RIGHT, RIGHT[1]], "dead-lettered twice: [('b', None, '2')]"),
+        ([*RIGHT, {**RIGHT[1], "etag": "1"}], "dead-lettered with a content that never was: [('b', None, '1')]"),
+    ],
+)
+def test_each_wrong_letter_is_named(letters: list[dict[str, Any]], why: str) -> None:
+    assert [*kill_letters.wrong_letters(letters, SOURCE, ETAGS, {"a"})] == [why]
+
+
+def test_a_commit_that_a_job_believes_in_is_in_the_log() -> None:
+    events: list[Mapping[str, Any]] = [
+        {"event": "batch_read", "source": "p:s", "receipt": "1"},
+        {"event": "batch_committed", "source": "p:s"},
+        {"event": "batch_read", "source": "p:s", "receipt": "2"},
+        {"event": "race_lost", "source": "p:s"},
+    ]
+    assert [*believed(events)] == [("p:s", "1")]
+    state = '{"pipeline": "p", "source": "s", "receipt": "1"}'
+    log = [(0, [{"commitInfo": {"operation": "OPTIMIZE"}}]), (1, [{"commitInfo": {"userMetadata": state}}])]
+    assert lost(believed(events), log) is None
+    assert lost(believed(events), log[:1]) == "a job believes to have committed what is not in the log: [('p:s', '1')]"

@@ -1,0 +1,184 @@
+"""The README's figures of the proof are those of the kept reports."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proof import figures
+from tests.proof.campaigns import MODULES, known
+from tests.proof.figures import (
+    BEGIN,
+    END,
+    FIGURES,
+    KEPT,
+    LEAST,
+    README,
+    SOAK_SECS,
+    as_markdown,
+    is_named,
+    keep,
+    lacking,
+    main,
+    replaced,
+)
+from tests.proof.table import WORLDS_HEADER, variants, worlds_as_markdown
+
+WHERE = {"minutes": 60.0, "seed": 7}
+
+
+def _report(
+    campaign: str = "kill", *, variant: str = "", end: str = "passed", secs: float = 1800.0, **counts: int
+) -> dict[str, Any]:
+    outcome = {"campaign": campaign, "variant": variant, "end": end, "secs": secs, "counts": counts}
+    return {"where": WHERE, "good": end in ("passed", "interrupted"), "campaigns": [outcome]}
+
+
+def test_the_readme_has_the_figures_of_the_kept_reports() -> None:
+    reports = json.loads(KEPT.read_text())
+    assert replaced(README.read_text(), reports) == README.read_text(), "`python -m tests.proof.figures` writes it anew"
+    assert all(report["good"] for report in reports)
+
+
+def test_the_kept_reports_show_all_that_the_readme_says() -> None:
+    assert lacking(json.loads(KEPT.read_text())) == []
+
+
+def test_each_figure_is_of_a_campaign_and_a_count_that_were_seen() -> None:
+    seen: dict[str, set[str]] = {}
+    for report in json.loads(KEPT.read_text()):
+        for outcome in (each for each in report["campaigns"] if not each["variant"]):
+            seen.setdefault(outcome["campaign"], set()).update(outcome["counts"])
+    for figure, counted in FIGURES.items():
+        assert counted.keys() <= MODULES.keys()
+        for campaign, names in counted.items():
+            for name in names:
+                found = [each for each in seen.get(campaign, ()) if is_named(each, name)]
+                assert found, f"{figure}: {campaign} counts no {name!r}"
+
+
+def test_figures_are_sums_over_reports_and_name_their_commands() -> None:
+    text = as_markdown(
+        [_report("kill", kills=1000, **{"rows compared": 5}), _report("soak", kills=234, **{"rows compared": 6})]
+    )
+    assert "| processes killed | 1,234 |" in text
+    assert "| records compared | 11 |" in text
+    assert "| hours | 1.0 |" in text
+    assert "$ make prove PROVE='kill --minutes 60 --seed 7'\n$ make prove PROVE='soak --minutes 60 --seed 7'" in text
+    assert "on purpose" not in text
+
+
+def test_names_that_begin_alike_are_one_figure() -> None:
+    text = as_markdown(
+        [_report("bad-input", **{"hostile keys": 3, "hostile files": 4, "files by chance": 5, "rows": 9})]
+    )
+    assert "| hostile inputs | 12 |" in text
+
+
+def _broken(campaign: str, *names: str) -> dict[str, Any]:
+    """A report of these variants, each of which was found."""
+    outcomes = [_report(campaign, variant=name, end="failed", kills=50)["campaigns"][0] for name in names]
+    return {"where": WHERE, "good": True, "campaigns": outcomes}
+
+
+def test_variants_are_counted_apart_and_add_nothing_to_the_figures() -> None:
+    text = as_markdown([_report("kill", kills=3), _broken("kill", "x", "y")])
+    assert "| processes killed | 3 |" in text
+    assert "| pairs of a campaign and a program broken on purpose, each found | 2 |" in text
+    assert "PROVE='kill --variants --minutes 60 --seed 7'" in text
+
+
+def test_a_pair_counts_once_and_a_report_of_one_variant_says_which() -> None:
+    text = as_markdown([_broken("kill", "x", "y"), _broken("kill", "x"), _broken("race", "x")])
+    assert "| pairs of a campaign and a program broken on purpose, each found | 3 |" in text
+    assert "PROVE='kill --variant x --minutes 60 --seed 7'" in text
+    words = shlex.split(as_markdown([_broken("kill", "the Txn's")]).split("PROVE=")[1].splitlines()[0])
+    assert shlex.split(words[0]) == ["kill", "--variant", "the Txn's", "--minutes", "60", "--seed", "7"]
+
+
+def _passed() -> list[dict[str, Any]]:
+    """A report of each campaign, with as much as the README says."""
+    return [_report(name, secs=SOAK_SECS, **LEAST.get(name, {})) for name in known()]
+
+
+def _found() -> list[dict[str, Any]]:
+    """A report of each pair."""
+    return [_broken(campaign, variant) for variant, campaigns in variants().items() for campaign in campaigns]
+
+
+def test_reports_of_all_that_there_is_lack_nothing() -> None:
+    assert lacking([*_passed(), *_found()]) == []
+
+
+@pytest.mark.parametrize("number", range(len(known())), ids=known())
+def test_a_campaign_without_a_report_is_lacking(number: int) -> None:
+    some = _passed()
+    del some[number]
+    assert lacking([*some, *_found()])[0] == f"{known()[number]}: no report in which it passed"
+
+
+def test_a_short_soak_and_few_kills_are_lacking() -> None:
+    little = [_report(name, secs=SOAK_SECS - 1, kills=1) for name in known()]
+    assert lacking([*little, *_found()]) == [
+        "kill: expected at least 200 kills, found 1",
+        "kill-calls: expected at least 200 kills, found 1",
+        "race: expected at least 6 rounds, found 0",
+        "soak: expected a run of at least 3,600 s, found 3,599 s",
+    ]
+
+
+def test_what_a_variants_report_counts_is_not_shown_of_the_program() -> None:
+    broken = _report("kill", variant=next(iter(variants())), end="failed", kills=500)
+    assert "kill: expected at least 200 kills, found 1" in lacking([_report("kill", kills=1), broken])
+
+
+def test_a_pair_that_was_not_found_or_is_none_any_more_is_lacking() -> None:
+    first = next(iter(variants()))
+    some = [each for each in _found() if each["campaigns"][0]["variant"] != first]
+    assert lacking([*_passed(), *some, _broken("kill", "gone")]) == [
+        *(f"{campaign}: no report in which it found {first!r}" for campaign in sorted(variants()[first])),
+        "kill: knows no 'gone' any more",
+    ]
+
+
+def test_all_campaigns_are_named_by_none() -> None:
+    report = {"where": WHERE, "good": True, "campaigns": [_report(name)["campaigns"][0] for name in known()]}
+    assert "PROVE='--minutes 60 --seed 7'" in as_markdown([report])
+
+
+@pytest.mark.parametrize("end", ["failed", "broke", "interrupted"])
+def test_a_report_in_which_not_all_went_well_is_not_taken(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
+    (tmp_path / "r.json").write_text(json.dumps(_report(end=end)))
+    assert main([str(tmp_path / "r.json")]) == 2
+    assert "expected a report in which all went well" in capsys.readouterr().err
+    assert not (tmp_path / "kept.json").exists()
+
+
+def test_reports_take_the_place_of_those_that_were_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, readme, document = tmp_path / "kept.json", tmp_path / "README.md", tmp_path / "proof.md"
+    for name, file in {"KEPT": kept, "README": readme, "DOCUMENT": document}.items():
+        monkeypatch.setattr(figures, name, file)
+    readme.write_text(f"before\n{BEGIN}old\n{END}after\n")
+    document.write_text(f"before\n{WORLDS_HEADER}| old | 0 | 0 | 1 |\n\nafter\n")
+    keep([("old", _report(kills=1))])
+    (tmp_path / "r.json").write_text(json.dumps(_report(kills=2)))
+    assert main([str(tmp_path / "r.json")]) == 1
+    assert "not shown: kill: expected at least 200 kills, found 2\n" in capsys.readouterr().err
+    assert json.loads(kept.read_text()) == [_report(kills=2)]
+    assert readme.read_text() == f"before\n{BEGIN}{as_markdown([_report(kills=2)])}{END}after\n"
+    assert document.read_text() == f"before\n{worlds_as_markdown([])}\nafter\n"
+    kept.write_text(json.dumps([*_passed(), *_found()]))
+    assert main([]) == 0
+    assert not capsys.readouterr().err
+
+
+def test_a_readme_without_a_place_for_them_is_an_error() -> None:
+    with pytest.raises(ValueError, match="between which the figures stand"):
+        replaced("nothing", [])
