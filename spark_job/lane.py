@@ -156,8 +156,8 @@ class _Made:
 
 
 class Lane:
-    """Blocks of lines into one writer's files. With a pool, blocks are parsed beside each other and written in order.
-    `watch` times the writing.
+    """Blocks of lines into one writer's files. With a pool, `at_once` blocks are parsed beside each other, and written
+    in order. `watch` times the writing.
 
     At the end of its `with` block, whatever was not finished is discarded.
     """
@@ -169,7 +169,8 @@ class Lane:
         writer: DataFileWriter,
         left: Left,
         watch: Stopwatch,
-        pool: ThreadPoolExecutor | None,
+        pool: ThreadPoolExecutor | None = None,
+        at_once: int = 1,
     ) -> None:
         self._parser = parser
         self._origin = origin
@@ -177,6 +178,7 @@ class Lane:
         self._left = left
         self._watch = watch
         self._pool = pool
+        self._at_once = at_once
         self._runs: list[Run] = []
         self._pieces: list[Block] = []
         self._bytes = 0
@@ -219,7 +221,7 @@ class Lane:
             self._write(self._made(runs, pieces))
             return
         self._parsing.append(self._pool.submit(self._made, runs, pieces))
-        while len(self._parsing) > self._pool._max_workers:
+        while len(self._parsing) > self._at_once:
             self._write(self._parsing.popleft().result())
 
     def _made(self, runs: Sequence[Run], pieces: Sequence[Block]) -> _Made:

@@ -109,7 +109,7 @@ class TaskReader:
         return self._report
 
     def _lane(self, pool: ThreadPoolExecutor | None = None) -> Lane:
-        return Lane(self._parser, self._origin, self._new_writer(), self._left, self._watch, pool)
+        return Lane(self._parser, self._origin, self._new_writer(), self._left, self._watch, pool, self._parsers)
 
     def _outcome(self, opening: Opening, shared: Lane) -> Outcome:
         """Hand the file's records on, and say what became of it."""

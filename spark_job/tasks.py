@@ -74,7 +74,7 @@ class ReadTasks:
             task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
             task.destination.left(task.s3, buffer_bytes // LEFT_SHARE, new_name, time.time),
             remote=task.uri.startswith("s3"),
-            parsers=os.cpu_count() or 1,
+            parsers=len(os.sched_getaffinity(0)),
         )
         report = reader.read([_task_file(values) for values in json.loads(files)]).to_json()
         forget_archives()
