@@ -32,7 +32,8 @@ class Grounds:
 
     def jvm(self, folder: Path) -> Jvm:
         """A new one, in which this place can be reached."""
-        return Jvm(folder, environment=self.place.environment, s3_endpoint=self.place.endpoint)
+        environment = self.place.environment
+        return Jvm(folder, environment=environment, s3_endpoint=environment.get("AWS_ENDPOINT_URL"))
 
     def be_well(self) -> None:
         """From here on nothing fails."""
@@ -52,7 +53,6 @@ class StoodInPlace:
     name = "S3"
 
     def __init__(self, calm_endpoint: str, proxy_endpoint: str) -> None:
-        self.endpoint: str | None = proxy_endpoint
         self.environment: Mapping[str, str] = {**CREDENTIALS, "AWS_ENDPOINT_URL": proxy_endpoint}
         self.options: Mapping[str, str] = {
             **CREDENTIALS,

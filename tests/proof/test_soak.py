@@ -17,6 +17,7 @@ from tests.proof.soak_traffic import Traffic
 
 ROUNDS = 30
 TRIED = {CAMPAIGN.name: frozenset(CAMPAIGN.variants) - LONG_ONLY}
+WHOLE = "segments are not trimmed"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,15 @@ def test_nothing_grows_while_storage_fails_and_jobs_die(run: Run, s3: Grounds, j
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name]))
+def test_what_grows_is_noticed_by_the_campaign_as_it_is_run(tmp_path: Path) -> None:
+    """With a JVM of its own, as the command has it."""
+    with pytest.raises(Failed) as failed:
+        CAMPAIGN.run(_run(tmp_path, WHOLE))
+    assert CAMPAIGN.variants[WHOLE].finds(failed.value.why)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name] - {WHOLE}))
 def test_what_grows_is_noticed(tmp_path: Path, jvm: Jvm, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         soak(_run(tmp_path, variant), local(tmp_path), jvm)
