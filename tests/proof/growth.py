@@ -26,7 +26,7 @@ BOUNDS: Mapping[str, Bound] = {
     "memory of the JVM": Bound(1.25, 250.0, "MiB", fewest=60),
     "live heap of the JVM": Bound(1.25, 64.0, "MiB"),
     "number of open files": Bound(1.0, 6.0, "files"),
-    "number of open files of the JVM": Bound(1.25, 40.0, "files", fewest=40),
+    "number of open files of the JVM": Bound(1.0, 40.0, "files", fewest=40),
     "size of the state": Bound(1.1, 600.0, "bytes"),
     "number of partitions in the state": Bound(1.0, 3.0, "partitions"),
     "number of segments": Bound(1.0, 6.0, "segments"),
