@@ -169,8 +169,8 @@ class Lane:
         writer: DataFileWriter,
         left: Left,
         watch: Stopwatch,
-        pool: ThreadPoolExecutor | None = None,
-        at_once: int = 1,
+        pool: ThreadPoolExecutor | None,
+        at_once: int,
     ) -> None:
         self._parser = parser
         self._origin = origin

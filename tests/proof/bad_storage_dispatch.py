@@ -6,58 +6,49 @@ from itertools import count
 
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
-from blizzard.dispatch.service import Life, RunState, ServiceBusy
+from blizzard.dispatch.service import Life, ServiceBusy
 from blizzard.errors import UnreadableState
 from blizzard.log import silent
 from blizzard.published import PublishedPipeline, PublishedSource
 from blizzard.runs import decode
 from blizzard.storage.base import ObjectStore
+from tests.unit.dispatch_world import FakeService, Run
 
 POLICY = Policy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
 """Storage fails for so long that a circuit would stay open for the rest of the round."""
 
 
-class Service:
-    """Runs by their ids. A token gives the run that it has given before, whatever became of that. `honest`: whether it
-    heeds tokens and shows who is active."""
-
-    fingerprint = "release-1"
+class Service(FakeService):
+    """For several dispatchers at once. A run has its token for its id, so that no two services have one in common.
+    `honest`: whether it heeds tokens and shows who is active."""
 
     def __init__(self, *, honest: bool = True) -> None:
+        super().__init__()
         self._honest = honest
-        self._lives: dict[str, Life] = {}
         self._lock = threading.Lock()
-        self.most_active = 0
-        """At once, at any time."""
         self.losses: list[bool] = []
         """Of the starts to come, whether they are done and their answer is lost."""
 
     def start(self, pipeline: str, client_token: str) -> str:
         with self._lock:
-            run_id = client_token if self._honest else f"{client_token}-{len(self._lives)}"
-            self._lives.setdefault(run_id, Life.ACTIVE)
-            self.most_active = max(self.most_active, len(self.active_runs()))
+            run_id = client_token if self._honest else f"{client_token}-{self.started}"
+            self.runs.setdefault(run_id, Run(run_id, pipeline))
+            self.most_active = max(self.most_active, len(self.active_runs(pipeline)))
             if self.losses and self.losses.pop():
                 raise ServiceBusy(f"start {run_id}: the connection broke before the answer came")
             return run_id
 
-    def state(self, run_id: str) -> RunState | None:
-        life = self._lives.get(run_id)
-        return None if life is None else RunState(life, str(life))
-
     def active(self, pipeline: str) -> str | None:
-        return next(iter(self.active_runs()), None) if self._honest else None
-
-    def active_runs(self) -> list[str]:
-        return [run_id for run_id, life in self._lives.items() if life is Life.ACTIVE]
+        with self._lock:
+            return super().active(pipeline) if self._honest else None
 
     @property
     def started(self) -> int:
-        return len(self._lives)
+        return len(self.runs)
 
     def end(self, run_ids: Iterable[str], life: Life) -> None:
         for run_id in run_ids:
-            self._lives[run_id] = life
+            self.runs[run_id].life, self.runs[run_id].detail = life, str(life)
 
 
 class Runs:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.proof.campaigns import known
-from tests.proof.table import DOCUMENT, KEPT, Reports, variants, worlds_replaced
+from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"
@@ -79,8 +79,8 @@ def keep(reports: Iterable[tuple[str, dict[str, Any]]]) -> None:
     for file, report in reports:
         if not report["good"] or any(outcome["end"] == "interrupted" for outcome in report["campaigns"]):
             raise ValueError(f"{file}: expected a report in which all went well to its end; run that again")
-        outcomes = [{name: said for name, said in one.items() if name not in WAYS} for one in report["campaigns"]]
-        taken.append({**report, "campaigns": outcomes})
+        without = [{name: said for name, said in one.items() if name not in WAYS} for one in report["campaigns"]]
+        taken.append({**report, "campaigns": without})
     KEPT.write_text(json.dumps(taken, indent=1) + "\n")
 
 
@@ -90,7 +90,7 @@ def lacking(reports: Reports) -> list[str]:
 
 
 def _lacking_campaigns(reports: Reports) -> Iterator[str]:
-    plain = [outcome for outcome in _outcomes(reports) if not outcome["variant"] and outcome["end"] == "passed"]
+    plain = [outcome for outcome in outcomes(reports) if not outcome["variant"] and outcome["end"] == "passed"]
     passed = {outcome["campaign"] for outcome in plain}
     yield from (f"{name}: no report in which it passed" for name in known() if name not in passed)
     for campaign, least in LEAST.items():
@@ -111,12 +111,8 @@ def _lacking_variants(reports: Reports) -> Iterator[str]:
 
 def pairs(reports: Reports) -> set[tuple[str, str]]:
     """Each campaign with what is broken on purpose and was found by it."""
-    found = (each for each in _outcomes(reports) if each["variant"] and each["end"] == "failed")
+    found = (each for each in outcomes(reports) if each["variant"] and each["end"] == "failed")
     return {(each["campaign"], each["variant"]) for each in found}
-
-
-def _outcomes(reports: Reports) -> list[Mapping[str, Any]]:
-    return [outcome for report in reports for outcome in report["campaigns"]]
 
 
 def replaced(readme: str, reports: Reports) -> str:
@@ -130,14 +126,14 @@ def replaced(readme: str, reports: Reports) -> str:
 
 def as_markdown(reports: Reports) -> str:
     """What all of them did together, and the commands that do it again."""
-    outcomes = _outcomes(reports)
-    plain = [outcome for outcome in outcomes if not outcome["variant"]]
+    told = outcomes(reports)
+    plain = [outcome for outcome in told if not outcome["variant"]]
     rows = [(name, _sum(counted, plain)) for name, counted in FIGURES.items()]
     lines = ["", "| | |", "|---|--:|"]
     lines += [f"| {name} | {figure:,} |" for name, figure in rows]
     if found := pairs(reports):
         lines.append(f"| pairs of a campaign and a program broken on purpose, each found | {len(found):,} |")
-    lines.append(f"| hours | {sum(outcome['secs'] for outcome in outcomes) / 3600:.1f} |")
+    lines.append(f"| hours | {sum(outcome['secs'] for outcome in told) / 3600:.1f} |")
     lines += ["| **records lost** | **0** |", "| **records doubled** | **0** |", "", "```console"]
     lines += [f"$ make prove PROVE={shlex.quote(_words(report))}" for report in reports]
     return "\n".join([*lines, "```", ""]) + "\n"

@@ -147,12 +147,12 @@ class _Table:
     # -- the comparison
 
     def compare(self) -> None:
-        source = kill_place.source_of(self.place, FOLDER)
-        verdict = kill_place.verdict(self.place, SOURCE, FOLDER, source)
+        source, letters = kill_place.source_of(self.place, FOLDER), kill_place.letters(self.place, SOURCE)
+        verdict = kill_place.verdict(self.place, source, letters)
         self._run.counts["rows compared"] += verdict.rows_out
         if not verdict.good:
             self._fail("; ".join(verdict.lines()))
-        letters, etags = kill_place.letters(self.place, SOURCE), etags_of(self.place, FOLDER)
+        etags = etags_of(self.place, FOLDER)
         if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
             self._fail("; ".join(about_letters))
         log = [*kill_place.log_of(self.place)]

@@ -133,7 +133,7 @@ def strangers(history: History, rows: Iterable[Row]) -> list[str]:
 def wrong_letters(history: History, letters: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Each is there once, and says what was wrong with a content that was there."""
     letters = [*letters]
-    counted = Counter(dead_of(letter) for letter in letters)
+    counted = Counter(map(dead_of, letters))
     if doubled := [one for one, times in counted.items() if times > 1]:
         yield f"letters that are there twice: {doubled[:5]}"
     if wrong := [letter for letter in letters if not history.accounts_for(letter)]:

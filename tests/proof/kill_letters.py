@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from infra.local.verdict import Source
+from tests.proof.kill_calls_account import dead_of
 from tests.proof.kill_place import Place
 
 
@@ -13,7 +14,7 @@ def wrong_letters(
 ) -> Iterator[str]:
     """What is wrong. `etags`: of the objects as they are; a letter of another one says nothing of these, and is there
     for files alone that were `overwritten`."""
-    counted = Counter((letter["path"], letter.get("row"), letter["etag"]) for letter in letters)
+    counted = Counter(map(dead_of, letters))
     now = {(path, row) for path, row, etag in counted if etags.get(path) == etag}
     wanted = {*source.bad_records, *((path, None) for path in source.bad_files)}
     found = {

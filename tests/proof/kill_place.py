@@ -196,10 +196,9 @@ def source_of(place: Place, folder: str) -> Source:
     return read_source(place.objects(folder), "id")
 
 
-def verdict(place: Place, source_id: str, folder: str, source: Source | None = None) -> Verdict:
-    """Every record of the source's objects, or of `source` if that was read from them already, against every row of the
-    table; for a table of one source."""
-    return judge(source or source_of(place, folder), place.table_uri, place.options, letters(place, source_id), COLUMNS)
+def verdict(place: Place, source: Source, letters: Sequence[Mapping[str, Any]]) -> Verdict:
+    """Every record of the source against every row of the table; for a table of one source."""
+    return judge(source, place.table_uri, place.options, letters, COLUMNS)
 
 
 def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]]:

@@ -95,7 +95,8 @@ class _Soak:
         last = self._start(self._once, "")
         if (ended := last.wait()) != 0:
             raise Failed(f"the last job ended with {ended}: {last.log.read_text()[-1000:]}", self._steps())
-        verdict = kill_place.verdict(self._grounds.place, SOURCE, FOLDER)
+        place = self._grounds.place
+        verdict = kill_place.verdict(place, kill_place.source_of(place, FOLDER), kill_place.letters(place, SOURCE))
         self._run.counts["rows compared"] = verdict.rows_out
         if not verdict.good:
             raise Failed("\n".join(verdict.lines()), self._steps())

@@ -24,6 +24,11 @@ Reports = Sequence[Mapping[str, Any]]
 """What `--json` wrote, one after the other."""
 
 
+def outcomes(reports: Reports) -> list[Mapping[str, Any]]:
+    """Of all of them."""
+    return [outcome for report in reports for outcome in report["campaigns"]]
+
+
 def variants() -> dict[str, dict[str, Fault]]:
     """Each variant with the campaigns that have to find it."""
     found: dict[str, dict[str, Fault]] = {}
@@ -59,14 +64,10 @@ def replaced(document: str) -> str:
 
 def worlds_as_markdown(reports: Reports) -> str:
     """One row for those that differ in nothing but interruptions, with as many states as there are interruptions."""
-    counts = [
-        outcome["counts"]
-        for report in reports
-        for outcome in report["campaigns"]
-        if outcome["campaign"] == "small-worlds" and not outcome["variant"]
-    ]
-    rows = ((bounds, deaths, [*worlds]) for (bounds, deaths), worlds in _alike())
-    return WORLDS_HEADER + "".join(_world_row(bounds, deaths, worlds, counts) for bounds, deaths, worlds in rows)
+    wanted = ("small-worlds", "")
+    counts = [one["counts"] for one in outcomes(reports) if (one["campaign"], one["variant"]) == wanted]
+    rows = (_world_row(bounds, deaths, [*worlds], counts) for (bounds, deaths), worlds in _alike())
+    return WORLDS_HEADER + "".join(rows)
 
 
 def worlds_replaced(document: str, reports: Reports) -> str:
@@ -120,9 +121,7 @@ def _after(lines: Iterable[str]) -> list[str]:
 
 
 def main() -> int:
-    """Without kept reports the table of worlds stays as it is."""
-    text = replaced(DOCUMENT.read_text())
-    DOCUMENT.write_text(worlds_replaced(text, json.loads(KEPT.read_text())) if KEPT.exists() else text)
+    DOCUMENT.write_text(worlds_replaced(replaced(DOCUMENT.read_text()), json.loads(KEPT.read_text())))
     return 0
 
 
