@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.figures import number
+from benchmarks.figures import Spread, number
 from benchmarks.result import Result, Table
 
 FILES = 1_000_000
+GET = 0.0000004
+"""US dollars for reading one object of S3, list price."""
 VCPU_HOUR, GB_HOUR = 0.042094, 0.004628
 """US dollars, us-east-1, ARM64, list prices without any discount."""
 
@@ -21,6 +23,7 @@ class Worker:
 
 DRIVER, EXECUTOR = Worker(2, 7), Worker(4, 16)
 """The template's defaults, Spark's overhead included, rounded up to what EMR Serverless bills."""
+FROM_S3 = ", from S3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Rate:
     """What one core did in a second, of files such as `files` says; MB are 10^6 bytes."""
 
     files: str
+    from_s3: bool
     per_sec: float
     records: float
     stored_mb: float
@@ -55,20 +59,27 @@ class Rate:
 
 
 def rates(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[Rate]:
-    """Of Blizzard, for files such as those of big and of small, as far as these were measured."""
+    """Of Blizzard, for files such as those of big and of small, from the local disk and from S3, as far as these were
+    measured."""
     for result in results:
-        if result.name not in ("big", "small") or "Blizzard" not in result.bars:
-            continue
-        facts = result.raw["data"]
-        core_secs = result.bars["Blizzard"] * machine["cores"]
-        kilobytes, records = facts["stored_bytes"] / facts["files"] / 1000, facts["records"] // facts["files"]
-        yield Rate(
-            f"{number(kilobytes)} kB, {records:,} records",
-            facts["files"] / core_secs,
-            facts["records"] / core_secs,
-            facts["stored_bytes"] / 1e6 / core_secs,
-            facts["raw_bytes"] / 1e6 / core_secs,
-        )
+        if result.name in ("big", "small") and "Blizzard" in result.bars:
+            yield _rate("", result.raw["data"], result.bars["Blizzard"] * machine["cores"])
+        for name in ("big", "small") if result.name == "s3" else ():
+            measured = result.raw[name]
+            warm = Spread.of(measured["contenders"]["s3"]["warm_secs"]).median
+            yield _rate(FROM_S3, measured["data"], warm * machine["cores"])
+
+
+def _rate(where: str, facts: Mapping[str, int], core_secs: float) -> Rate:
+    kilobytes, records = facts["stored_bytes"] / facts["files"] / 1000, facts["records"] // facts["files"]
+    return Rate(
+        f"{number(kilobytes)} kB, {records:,} records{where}",
+        bool(where),
+        facts["files"] / core_secs,
+        facts["records"] / core_secs,
+        facts["stored_bytes"] / 1e6 / core_secs,
+        facts["raw_bytes"] / 1e6 / core_secs,
+    )
 
 
 def core(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
@@ -82,11 +93,22 @@ def core(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
 
 
 def cost(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
-    """What files such as those cost; None when neither was measured."""
+    """What files such as those cost; None when neither was measured. On EMR files come from S3, so a rate of the local
+    disk shows only what S3 adds; it has no GETs."""
     rows = []
     for rate in rates(machine, results):
         found = bill(FILES, rate.per_sec)
-        shown = (rate.per_sec, found.hours, found.vcpu_hours, found.gb_hours, found.dollars)
+        gets = FILES * GET if rate.from_s3 else 0.0
+        shown = (rate.per_sec, found.hours, found.vcpu_hours, found.gb_hours, found.dollars, gets, found.dollars + gets)
         rows.append((rate.files, *map(number, shown)))
-    columns = ("a million files of", "files/s a core", "hours", "vCPU-hours", "GB-hours", "US dollars")
+    columns = (
+        "a million files of",
+        "files/s a core",
+        "hours",
+        "vCPU-hours",
+        "GB-hours",
+        "workers, $",
+        "GETs, $",
+        "in all, $",
+    )
     return Table(columns, tuple(rows)) if rows else None

@@ -27,6 +27,7 @@ GOALS = (
     Goal("wide", "differences", "values other than Spark's", "at most", 0.0),
     Goal("dirty", "clean", "time by that of the clean run, warm", "at most", 1.3, TIMES),
     Goal("skew", "idle", "share of the cores' time in which nothing of the job ran", "at most", 0.2),
+    Goal("skew", "slots", "share of the time in which the idlest of Spark's slots had no task", "at most", 0.2),
     Goal(
         "skew", "memory", "memory that the large file adds, by `task_memory_bytes` of all cores", "at most", 1.0, TIMES
     ),

@@ -43,7 +43,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file to read. `slice_bytes` (None: read it whole) is how much of its stored bytes this batch may read."""
+    """One file to read. `slice_bytes` (None: read it whole) is how much of its stored bytes this batch may read.
+    `event_ts`: of its entry; of a further slice, whose entry is consumed, when the one before it was committed."""
 
     path: str
     size: int
@@ -81,7 +82,7 @@ class BatchPlan:
 
 
 def classify(entry: Entry, settling: Settling, rules: Rules, *, in_batch: bool) -> Fate:
-    """Decide by state alone; the order of the rules is that of design section 6."""
+    """Decide by state alone: first what it says of this very file, then what the watermark of its partition does."""
     if in_batch:
         return Fate.DUPLICATE
     read = settling.files.get(entry.path)

@@ -26,7 +26,7 @@ FINISHED = -1
 
 
 class WatermarkState(StrEnum):
-    """Initial: nothing was ever settled; Idle: the last sweep found nothing new."""
+    """Initial: nothing was ever settled; Active: the newest commit brought files; Idle: it brought none."""
 
     INITIAL = "Initial"
     ACTIVE = "Active"

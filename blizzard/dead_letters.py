@@ -30,7 +30,6 @@ class Stage(StrEnum):
     DOWNLOAD = "download"
     DECOMPRESS = "decompress"
     PARSE = "parse"
-    UPLOAD = "upload"
 
 
 @dataclass(frozen=True, slots=True)

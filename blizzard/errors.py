@@ -57,8 +57,20 @@ class CredentialsRefused(AccessDenied):
     """The credentials themselves are missing, expired or unknown: no object is at fault."""
 
 
+class KeyUnusable(AccessDenied):
+    """The KMS key of an object is disabled, deleted or not to be used: the object itself is not at fault."""
+
+
 class BucketMissing(StorageError):
     """The bucket, or for a local store the root folder, does not exist."""
+
+
+class StorageBroken(StorageError):
+    """A disk that fails, or a set-up with which no request can succeed: no object is at fault."""
+
+
+class StorageFull(StorageError):
+    """There is no room left to write to."""
 
 
 class StorageUnavailable(RetryableError):

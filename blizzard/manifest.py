@@ -22,7 +22,8 @@ from blizzard.storage.base import ObjectInfo, ObjectStore
 
 FORMAT = 1
 MAX_RACES = 50
-SEGMENTS_KEPT = 16
+KEPT_BYTES = 8 << 20
+"""Of segments as they are stored; in memory they take a few times as much."""
 
 
 class FoundBy(StrEnum):
@@ -251,6 +252,26 @@ def _decode_sweep(document: dict[str, Any]) -> Sweep:
     )
 
 
+class _Kept:
+    """Segments that were read, the first ones of a walk, up to KEPT_BYTES: whoever walks again begins there."""
+
+    def __init__(self) -> None:
+        self._segments: dict[SegmentRef, Segment] = {}
+        self._bytes = 0
+
+    def get(self, ref: SegmentRef) -> Segment | None:
+        return self._segments.get(ref)
+
+    def add(self, ref: SegmentRef, segment: Segment) -> None:
+        if ref not in self._segments and self._bytes + ref.size <= KEPT_BYTES:
+            self._segments[ref] = segment
+            self._bytes += ref.size
+
+    def keep_only(self, refs: Iterable[SegmentRef]) -> None:
+        self._segments = {ref: self._segments[ref] for ref in refs if ref in self._segments}
+        self._bytes = sum(ref.size for ref in self._segments)
+
+
 class Manifest:
     """One source's pending manifest below `{state_prefix}/pending/` of the table's store.
 
@@ -263,7 +284,7 @@ class Manifest:
         self._source_id = source_id
         self._ahead = ahead
         self._last_known = 0
-        self._read: dict[tuple[int, str], Segment] = {}
+        self._kept = _Kept()
 
     def append(
         self,
@@ -313,23 +334,14 @@ class Manifest:
         return list(islice((ref for ref in listed if ref is not None), at_most))
 
     def read(self, ref: SegmentRef) -> Segment:
-        """Raises NotFound when it has been trimmed, UnreadableState when it is no segment of this source.
-
-        A segment never changes, so the last ones read are kept: a job that waits for a full batch looks every second.
-        """
-        return self._decoded(ref, self._get(ref))
+        """Raises NotFound when it has been trimmed, UnreadableState when it is no segment of this source."""
+        return self._kept.get(ref) or self._decoded(ref, self._get(ref))
 
     def _get(self, ref: SegmentRef) -> Callable[[], bytes]:
         return partial(self._store.get, self._key(ref.number))
 
     def _decoded(self, ref: SegmentRef, get: Callable[[], bytes]) -> Segment:
-        known = self._read.get((ref.number, ref.etag))
-        if known is None:
-            known = decode_segment(get(), self._source_id, ref)
-            self._read[ref.number, ref.etag] = known
-            if len(self._read) > SEGMENTS_KEPT:
-                del self._read[next(iter(self._read))]
-        return known
+        return decode_segment(get(), self._source_id, ref)
 
     def unconsumed(
         self, position: Position, unreadable: list[UnreadableState] | None = None, *, at_most: int | None = None
@@ -338,6 +350,8 @@ class Manifest:
 
         Everything that is there, if this is not the manifest that `position` speaks of. `at_most`: no more segments
         than that are listed, for those who only look at the first ones.
+
+        A segment never changes, so the first ones read are kept: a job that waits for a full batch looks every second.
         """
         refs = self.refs(max(position.last_touched, 0), at_most=at_most)
         stands, segments = self._stands(position, refs, [] if unreadable is None else unreadable, at_most)
@@ -360,26 +374,29 @@ class Manifest:
         """
         head = refs[0] if refs else None
         if head is not None and head.number == position.last_touched and head.etag == position.etag:
-            return True, self._readable((ref for ref in refs if ref.number >= position.segment), unreadable)
+            return True, self._walk([ref for ref in refs if ref.number >= position.segment], unreadable)
         if head is not None and head.number == position.segment and not position.entry:
-            before, segments = len(unreadable), self._readable(refs, unreadable)
+            before, segments = len(unreadable), self._walk(refs, unreadable)
             first = next(segments, None)
             if first is not None and first.number == head.number and first.previous == position.etag:
                 return True, chained([first], segments)
             segments.close()
             del unreadable[before:]
-        return False, self._readable(self.refs(at_most=at_most), unreadable)
+        return False, self._walk(self.refs(at_most=at_most), unreadable)
 
-    def _readable(
-        self, refs: Iterable[SegmentRef], unreadable: list[UnreadableState]
-    ) -> Generator[Segment, None, None]:
+    def _walk(self, refs: Sequence[SegmentRef], unreadable: list[UnreadableState]) -> Generator[Segment, None, None]:
+        """Those that can be read. What is kept of others is dropped: nobody reads before a position again."""
+        self._kept.keep_only(refs)
         for ref, get in self._gets(refs):
             try:
-                yield self._decoded(ref, get)
+                segment = self._kept.get(ref) or self._decoded(ref, get)
             except NotFound:
                 continue
             except UnreadableState as error:
                 unreadable.append(error)
+                continue
+            self._kept.add(ref, segment)
+            yield segment
 
     def _gets(self, refs: Iterable[SegmentRef]) -> Iterator[tuple[SegmentRef, Callable[[], bytes]]]:
         """Each with what gets its bytes, which is under way already if it is to be fetched ahead."""
@@ -390,7 +407,7 @@ class Manifest:
         pool = ThreadPoolExecutor(self._ahead, thread_name_prefix="segment")
         try:
             for ref in refs:
-                known = (ref.number, ref.etag) in self._read
+                known = self._kept.get(ref) is not None
                 waiting.append((ref, self._get(ref) if known else pool.submit(self._get(ref)).result))
                 if len(waiting) > self._ahead:
                     yield waiting.popleft()

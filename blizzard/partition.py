@@ -28,10 +28,6 @@ def partition_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def filename_of(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
 # --- Values spelled by folders: `date=2024-01-28/hour=07` ---
 
 

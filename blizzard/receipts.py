@@ -3,12 +3,13 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from blizzard import fields
 from blizzard.errors import NotFound, UnreadableState
+from blizzard.known_files import MOST_FILES, KnownFiles
 from blizzard.storage.base import ObjectStore
 
 
@@ -87,14 +88,15 @@ class Receipts:
             yield receipt
             name = receipt.previous
 
-    def ingested_since(self, name: str | None, since_ts: float) -> Mapping[str, str]:
-        """Path to etag of what was committed at or after `since_ts`, as far back as receipts are there."""
-        found: dict[str, str] = {}
+    def ingested_since(self, name: str | None, since_ts: float, *, most: int = MOST_FILES) -> KnownFiles:
+        """What was committed at or after `since_ts`, with its newest etag, as far back as receipts are there; of more
+        than `most` files the newest."""
+        found = KnownFiles(most)
         for receipt in self.back_from(name):
-            if receipt.written_ts < since_ts:
+            if receipt.written_ts < since_ts or found.full:
                 break
             for line in receipt.lines:
-                found.setdefault(line.path, line.etag)
+                found.add(line.path, line.etag)
         return found
 
 

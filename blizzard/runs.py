@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard import fields
-from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.errors import BucketMissing, NotFound, StorageUnavailable, UnreadableState
 from blizzard.storage.base import ObjectStore
 
 SCHEMA_VERSION = 1
@@ -184,7 +184,8 @@ class RunLog:
         self._folder = f"_blizzard/_runs/{pipeline}/"
 
     def latest(self) -> RunRecord | None:
-        """None before the first one, and after they were wiped. Raises UnreadableState."""
+        """None before the first one, and after they were wiped. Raises UnreadableState; and StorageUnavailable when
+        what was listed was gone before it could be read, again and again: that there is none is not known then."""
         for _ in range(MAX_READS):
             numbers = self._numbers()
             if not numbers:
@@ -193,7 +194,10 @@ class RunLog:
                 return decode(self._store.get(self._key(numbers[-1])), pipeline=self._pipeline, number=numbers[-1])
             except NotFound:
                 continue  # wiped, or trimmed by somebody who has written far beyond it
-        return None
+        raise StorageUnavailable(
+            f"the newest run record of pipeline {self._pipeline} was gone before it could be read, {MAX_READS} times "
+            "in a row: somebody deletes run records. End that, and try again; until then nothing is started."
+        )
 
     def append(self, record: RunRecord, *, now_ts: float) -> RunRecord:
         """Create the record under its number. Raises AlreadyExists when somebody else has."""

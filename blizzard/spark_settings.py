@@ -49,6 +49,12 @@ def everywhere() -> dict[str, str]:
         "spark.blizzard.snapshotPartitions": "2",
         # Delta's own let two drivers win the same version.
         **{f"spark.delta.logStore.{scheme}.impl": store for scheme, store in LOG_STORES.items()},
+        # What Spark remembers for its pages, even where there are none: up to 1,000 jobs, stages and queries, 0.1 MB of
+        # plan each query, so 100 MB in a driver that goes on for days. Its event log has all of them.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
+        "spark.sql.ui.retainedExecutions": "20",
         # Lists the log from the version that is asked for, not all of it: 44 requests for a month of commits.
         "spark.hadoop.delta.enableFastS3AListFrom": "true",
     }

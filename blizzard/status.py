@@ -1,8 +1,9 @@
 """How a source stands, read from the table's log and its state files, without an engine."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from blizzard.batch import Fate, Rules, classify
+from blizzard.batch import Rules
 from blizzard.checkpoint import Checkpoint, decode
 from blizzard.dead_letters import DeadLetters
 from blizzard.delta_log import Commit, DeltaLogTail
@@ -10,7 +11,8 @@ from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.manifest import Manifest
 from blizzard.runs import RunLog
 from blizzard.storage.base import ObjectStore
-from blizzard.watermark import FolderOf, Settling, no_folder
+from blizzard.waiting import Waiting
+from blizzard.watermark import no_folder
 
 SCAN_COMMITS = 100
 
@@ -59,13 +61,15 @@ def source_status(
     state_prefix: str,
     table_uri: str,
     now_ts: float,
-    folder_of: FolderOf = no_folder,
+    rules: Rules | None = None,
 ) -> SourceStatus:
-    """Read-only. `store` is the table's; `folder_of` gives the dated folder of a partition."""
+    """Read-only. `store` is the table's; `rules` are the source's (None: the defaults, and no dated folders)."""
     source_id = f"{pipeline}:{source}"
     version, commit = _newest_commit(store, f"blizzard:{source_id}")
     checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
-    files, size = _backlog(store, state_prefix, source_id, checkpoint, folder_of)
+    unknown = Checkpoint(pipeline=pipeline, source=source)
+    waiting = Waiting(checkpoint or unknown, rules or Rules(no_folder))
+    segments_problem = _take_all(waiting, Manifest(store, state_prefix, source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
     return SourceStatus(
@@ -77,15 +81,15 @@ def source_status(
         watermark=checkpoint.watermark if checkpoint else None,
         partition_watermarks=dict(checkpoint.partition_watermarks) if checkpoint else {},
         closed_through=checkpoint.closed_through if checkpoint else None,
-        backlog_files=files,
-        backlog_bytes=size,
+        backlog_files=len(waiting.sizes),
+        backlog_bytes=sum(waiting.sizes.values()),
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
         dead_letter_files=_dead_letter_files(store, state_prefix, source_id),
         last_commit_ts=committed_ts,
         last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
         run=run,
-        problem=problem or run_problem,
+        problem=problem or segments_problem or run_problem,
     )
 
 
@@ -122,22 +126,17 @@ def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> 
         return None, f"the checkpoint's copy: {error}; the next commit writes it anew"
 
 
-def _backlog(
-    store: ObjectStore, state_prefix: str, source_id: str, checkpoint: Checkpoint | None, folder_of: FolderOf
-) -> tuple[int, int]:
-    """Files and bytes that are announced and that the state does not know to be done. What only the table knows, such
-    as a late file, counts until a run has asked it."""
-    base = checkpoint or Checkpoint(pipeline="", source="")
-    settling, rules = Settling.of(base, folder_of), Rules(folder_of)
-    waiting: dict[str, int] = {}
-    try:
-        for item in Manifest(store, state_prefix, source_id).unconsumed(base.position, []):
-            for entry in item.segment.entries[item.first_entry :]:
-                if classify(entry, settling, rules, in_batch=False) in (Fate.INGEST, Fate.SUSPECT):
-                    waiting[entry.path] = entry.size
-    except BucketMissing:
-        return 0, 0
-    return len(waiting), sum(waiting.values())
+def _take_all(waiting: Waiting, manifest: Manifest) -> str | None:
+    """Every segment that can be read; what is the matter with the others. What only the table knows, such as a late
+    file, waits until a run has asked it."""
+    unreadable: list[UnreadableState] = []
+    with suppress(BucketMissing):  # before the table's first write
+        for item in manifest.unconsumed(waiting.checkpoint.position, unreadable):
+            waiting.take(item)
+    if not unreadable:
+        return None
+    others = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""
+    return f"{unreadable[0]}{others}"
 
 
 def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:

@@ -1,13 +1,13 @@
 """The sweep: list a source above its watermarks (or, late, below them) and append what no event announced."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain
 from typing import Protocol
 
 from blizzard.checkpoint import FINISHED, Checkpoint
 from blizzard.errors import RetryableError
+from blizzard.known_files import KnownFiles
 from blizzard.late_cursor import Epoch, Ground, LateCursor, Place, Run, listing_of, open_partitions
 from blizzard.manifest import Closing, Entry, FoundBy, Manifest, SettleMark, Sweep
 from blizzard.storage.base import ObjectInfo, ObjectStore
@@ -91,6 +91,17 @@ class _Pending:
     closing: Closing | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a late sweep need not append: what waits for the job, path and etag, and what is committed."""
+
+    waiting: frozenset[tuple[str, str]]
+    ingested: KnownFiles
+
+    def holds(self, info: ObjectInfo) -> bool:
+        return (info.key, info.etag) in self.waiting or self.ingested.holds(info.key, info.etag)
+
+
 class Sweeper:
     """One sweep over one source, from a checkpoint that may be stale.
 
@@ -132,7 +143,6 @@ class Sweeper:
         self._chain: str | None = None
         self._run = (checkpoint.position.unbroken_since, checkpoint.position.chain)
         self._read_unconsumed()
-        self._known = set(checkpoint.files).union(path for path, _ in self._pending_files)
         self._pending = _Pending()
         self._segments: list[int] = []
         self._listed = self._missed = self._missed_bytes = self._partitions = self._unannounced = 0
@@ -166,10 +176,11 @@ class Sweeper:
             self._pending.closing = closing
             self._settling.close(closing)
         base = self._settling.closed_through
+        known = {*self._checkpoint.files, *(path for path, _ in self._pending_files)}
         quiet: dict[str, bool] = {}
         complete = True
         for partition in self._open_partitions():
-            if self._out_of_time() or not self._sweep_partition(partition, quiet):
+            if self._out_of_time() or not self._sweep_partition(partition, quiet, known):
                 complete = False
                 break
         if complete and closing is None:
@@ -181,7 +192,7 @@ class Sweeper:
 
     def late_sweep(
         self,
-        ingested_since: Callable[[float], Iterable[tuple[str, str]]],
+        ingested_since: Callable[[float], KnownFiles],
         *,
         announce: bool = True,
         cursor: LateCursor | None = None,
@@ -189,14 +200,14 @@ class Sweeper:
         """List the open partitions whole for what was modified since the last late sweep.
 
         Also above their watermarks: they may be higher by now than this sweep's checkpoint knows.
-        `ingested_since(ts)` gives path and etag of what is known to be committed at or after `ts`; it only spares the
-        table questions and may know nothing. Without `announce` a sweep that finds nothing leaves no trace.
+        `ingested_since(ts)` gives what is known to be committed at or after `ts`; it only spares the table questions
+        and may know nothing. Without `announce` a sweep that finds nothing leaves no trace.
         `cursor` is where the one before ran out of time: the two are one sweep then, that began with the first of them.
         What has changed since in a way that could hide a file makes this one begin anew.
         """
         place, epoch = self._begin_late(cursor)
         since = float("-inf") if epoch.since_ts is None else epoch.since_ts
-        known = self._waiting().union(ingested_since(since))
+        known = _Known(self._waiting(), ingested_since(since))
         stopped: Place | None = None
         for partition in self._open_partitions(place.partition):
             after = place.after if partition == place.partition else None
@@ -209,11 +220,11 @@ class Sweeper:
             Kind.LATE, complete=stopped is None, cursor=None if stopped is None else self._cursor(stopped, epoch)
         )
 
-    def _waiting(self) -> set[tuple[str, str]]:
+    def _waiting(self) -> frozenset[tuple[str, str]]:
         """What the job will look at when it consumes it. It drops the entry of a file that counts as finished, whatever
         it holds by now, and may have no reason to commit that."""
         finished = {path for path, read in self._checkpoint.files.items() if read == FINISHED}
-        return {(path, etag) for path, etag in self._pending_files if path not in finished}
+        return frozenset((path, etag) for path, etag in self._pending_files if path not in finished)
 
     def _begin_late(self, cursor: LateCursor | None) -> tuple[Place, Epoch]:
         """Where to begin, and the sweep that this one is a part of."""
@@ -240,7 +251,7 @@ class Sweeper:
             self._partitions += 1
             yield partition
 
-    def _sweep_partition(self, partition: str, quiet: dict[str, bool]) -> bool:
+    def _sweep_partition(self, partition: str, quiet: dict[str, bool], known: Collection[str]) -> bool:
         """List one partition above its watermark. False when time ran out."""
         base = through = self._settling.watermarks.get(partition)
         calm, found = True, False
@@ -251,7 +262,7 @@ class Sweeper:
             calm = calm and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
             name = split(info.key)[1]
             through = name if calm else through
-            found = self._offer(info) or found
+            found = self._offer(info, known) or found
             if len(self._pending.entries) >= self._segment_entries:
                 self._mark(partition, base, through)
                 base = through
@@ -260,7 +271,7 @@ class Sweeper:
         quiet[partition] = calm and not found
         return True
 
-    def _sweep_whole(self, place: Place, since: float, known: set[tuple[str, str]]) -> Place | None:
+    def _sweep_whole(self, place: Place, since: float, known: "_Known") -> Place | None:
         """Take what was modified since; the etag tells a file that was overwritten from one that is known.
 
         How far it came when time ran out, None when it did not.
@@ -270,7 +281,7 @@ class Sweeper:
         for info in self._list(place.partition, after=place.after):
             if self._out_of_time():
                 return place
-            if info.modified_ts >= since and self._rules.matches(info.key) and (info.key, info.etag) not in known:
+            if info.modified_ts >= since and self._rules.matches(info.key) and not known.holds(info):
                 self._take(info, FoundBy.LATE)
             if len(self._pending.entries) >= self._segment_entries:
                 self._flush()
@@ -283,18 +294,17 @@ class Sweeper:
             self._listed += 1
             yield info
 
-    def _offer(self, info: ObjectInfo) -> bool:
+    def _offer(self, info: ObjectInfo, known: Collection[str]) -> bool:
         """Take the object unless it is known or none of ours; whether it was taken."""
-        if not self._rules.matches(info.key) or info.key in self._known:
+        if not self._rules.matches(info.key) or info.key in known:
             return False
-        self._known.add(info.key)
         self._take(info, FoundBy.SWEEP)
         since_ts, until_ts = self._overdue
         self._unannounced += since_ts <= info.modified_ts <= until_ts
         return True
 
     def _take(self, info: ObjectInfo, found_by: FoundBy) -> None:
-        self._pending.entries.append(_entry(info, found_by))
+        self._pending.entries.append(entry_of(info, found_by))
         self._missed += 1
         self._missed_bytes += info.size
 
@@ -350,81 +360,5 @@ def cold_closing(settling: Settling, rules: SweepRules, now_ts: float) -> Closin
     return closing if closing is not None and settling.joins(closing) else None
 
 
-def _entry(info: ObjectInfo, found_by: FoundBy) -> Entry:
+def entry_of(info: ObjectInfo, found_by: FoundBy) -> Entry:
     return Entry(info.key, info.size, info.etag, info.modified_ts, found_by, info.version_id)
-
-
-@dataclass(slots=True)
-class Room:
-    """How many files and bytes a batch can still take. A file larger than that is taken alone, to be read in slices."""
-
-    files: int = 0
-    bytes: int = 0
-    untouched: bool = True
-
-    def take(self, size: int) -> bool:
-        if self.files < 1 or size > self.bytes:
-            return False
-        self.files, self.bytes, self.untouched = self.files - 1, self.bytes - size, False
-        return True
-
-    def take_alone(self) -> bool:
-        alone = self.untouched and self.files > 0
-        if alone:
-            self.files, self.untouched = 0, False
-        return alone
-
-
-def settle_by_listing(
-    settling: Settling,
-    source: ObjectStore,
-    rules: SweepRules,
-    limit: int,
-    *,
-    arriving: frozenset[str] = frozenset(),
-    room: Room | None = None,
-) -> list[Entry]:
-    """Let the job itself settle, the fullest partition first, until at most `limit` files are tracked.
-
-    A watermark goes forward over files that are committed, over `arriving` that will be by the commit in hand, and, as
-    far as there is room, over the files that are returned: they have to be in the same commit. It stops before any
-    other. There is no settle delay: what turns up below it later is a suspect.
-    """
-    by_partition: dict[str, set[str]] = {}
-    for path in chain(arriving, (path for path, read in settling.files.items() if read == FINISHED)):
-        partition, name = split(path)
-        by_partition.setdefault(partition, set()).add(name)
-    left = ((partition, set(settling.not_covered(partition, names))) for partition, names in by_partition.items())
-    tracked = {partition: names for partition, names in left if names}
-    remaining = sum(map(len, tracked.values()))
-    room = room or Room()
-    found: list[Entry] = []
-    for partition, names in sorted(tracked.items(), key=lambda item: (-len(item[1]), item[0])):
-        if remaining <= limit:
-            break
-        found += _settle_partition(settling, partition, names, source, rules, room)
-        remaining -= len(names) - len(settling.not_covered(partition, names))
-    return found
-
-
-def _settle_partition(
-    settling: Settling, partition: str, known: set[str], source: ObjectStore, rules: SweepRules, room: Room
-) -> list[Entry]:
-    """`known`: names of files in the partition."""
-    base = through = settling.watermarks.get(partition)
-    prefix = prefix_of(partition)
-    found: list[Entry] = []
-    for info in source.list(prefix, start_after=join(partition, base or ""), recursive=False):
-        name = info.key[len(prefix) :]
-        if name not in known and rules.matches(info.key):
-            if not room.take(info.size):
-                found += [_entry(info, FoundBy.SWEEP)] if room.take_alone() else []
-                break
-            found.append(_entry(info, FoundBy.SWEEP))
-        through = name
-    else:
-        # All of it was listed, so nothing is left of what is tracked behind its last file: it was deleted since.
-        through = max(through or "", *known)
-    if through is not None and through != base:
-        settling.settle(SettleMark(partition, base, through))
-    return found

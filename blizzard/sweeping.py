@@ -194,7 +194,7 @@ class SourceSweep:
         if kind is Kind.LATE:
             receipts = Receipts(self.state, self.identity.state_prefix)
             return sweeper.late_sweep(
-                lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts).items(),
+                lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts),
                 announce=announce,
                 cursor=cursor,
             )

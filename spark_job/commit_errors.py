@@ -4,6 +4,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
+from spark_job.engine import said
 
 CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
 """After these the Txn version says what happened; they can mask each other."""
@@ -11,13 +12,16 @@ PASSING = ("ConcurrentAppendException", "ConcurrentWriteException", "ConcurrentD
 
 
 def translated(error: Exception) -> Exception:
-    text = f"{type(error).__name__}: {str(error)[:400]}"
+    text = f"{type(error).__name__}: {said(error)}"
     if _is(error, *CONFLICTS):
         return LostRace(text)
     if _is(error, *PASSING):
         return RetryableError(f"a concurrent change of the table got in the way: {text}")
     if isinstance(error, AnalysisException):
-        return PermanentError(f"the rows do not fit the table: {text}")
+        return PermanentError(
+            f"the table refused the commit: {text}\nMake the source's columns fit the table, or the table these, and "
+            "start again."
+        )
     return CommitOutcomeUnknown(text)
 
 

@@ -68,13 +68,38 @@ class TableLayout:
         return cls(**{**document, **tuples})
 
 
+class RowBuffer:
+    """Memory for the rows that wait in several writers of one task, in equal parts for those that have begun and not
+    ended. Whoever begins has the others write at once what is beyond their parts. Not for several threads at once."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total_bytes = total_bytes
+        self._writers: list[DataFileWriter] = []
+
+    @property
+    def part_bytes(self) -> int:
+        """Of each writer."""
+        return self._total_bytes // max(1, len(self._writers))
+
+    def enter(self, writer: "DataFileWriter") -> None:
+        """Raises what their stores raise."""
+        if writer not in self._writers:
+            self._writers.append(writer)
+            for other in self._writers[:-1]:
+                other.keep_to_part()
+
+    def leave(self, writer: "DataFileWriter") -> None:
+        if writer in self._writers:
+            self._writers.remove(writer)
+
+
 class DataFileWriter:
     """Rows into files of about `target_file_bytes`, each of one partition of the table.
 
     `schema` has all columns in the table's order, those of `partition_by` too. Memory: rows that wait, at most
-    `buffer_bytes` and one table, and what open uploads hold, of which there are 2 to 16, one for each 16 MiB of
-    `buffer_bytes`; those that are being ended keep some 40 MiB at most, one part or 8 of half its size. With more
-    partitions than that under way, the file that was written to least recently ends early.
+    its part of `buffer` and one table, and what open uploads hold, of which there are 2 to 16, one for each 16 MiB of
+    that; those that are being ended keep some 40 MiB at most, one part or 8 of half its size. With more partitions than
+    that under way, the file that was written to least recently ends early.
     Raises the store's errors; whoever gives up calls `discard`. Not for several threads at once.
     """
 
@@ -84,7 +109,7 @@ class DataFileWriter:
         layout: TableLayout,
         schema: pa.Schema,
         *,
-        buffer_bytes: int,
+        buffer: RowBuffer,
         new_name: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
@@ -92,9 +117,7 @@ class DataFileWriter:
         self._layout = layout
         self._schema = schema
         self._file_schema: pa.Schema | None = None
-        self._buffer_bytes = buffer_bytes
-        self._most_open = max(2, min(_MOST_OPEN, buffer_bytes // _OPEN_BYTES))
-        self._row_group_bytes = max(1, min(ROW_GROUP_BYTES, buffer_bytes, layout.target_file_bytes // 2))
+        self._buffer = buffer
         self._new_name = new_name
         self._clock = clock
         self._waiting: dict[Values, _Waiting] = {}
@@ -110,9 +133,18 @@ class DataFileWriter:
         """Of the rows that wait."""
         return sum(waiting.bytes for waiting in self._waiting.values())
 
+    @property
+    def _most_open(self) -> int:
+        return max(2, min(_MOST_OPEN, self._buffer.part_bytes // _OPEN_BYTES))
+
+    @property
+    def _row_group_bytes(self) -> int:
+        return max(1, min(ROW_GROUP_BYTES, self._buffer.part_bytes, self._layout.target_file_bytes // 2))
+
     def write(self, table: pa.Table) -> None:
         """`table` has the columns of the schema. A text column, also one in a struct, may come dictionary-encoded; if
         it does so in the first table, it is written without making the texts."""
+        self._buffer.enter(self)
         self._rows += table.num_rows
         for values, rows in split(table.select(self._schema.names), self._layout.partition_by):
             if self._file_schema is None:
@@ -130,10 +162,18 @@ class DataFileWriter:
         for values in list(self._open):
             self._finish(values)
         self._commits.wait()
+        self._buffer.leave(self)
         return self._files
+
+    def keep_to_part(self) -> None:
+        """Write and end what is beyond this writer's part of the buffer, which is smaller than it was."""
+        self._shrink()
+        self._close_beyond(self._most_open)
+        self._commits.wait()
 
     def discard(self) -> None:
         """Nothing of this writer stays on storage, whatever has happened before."""
+        self._buffer.leave(self)
         # From the last to the first; one that fails does not keep the others from being done.
         with ExitStack() as stack:
             stack.callback(self._remove)
@@ -150,14 +190,14 @@ class DataFileWriter:
 
     def _shrink(self) -> None:
         total = self.buffered_bytes
-        while total > self._buffer_bytes:
+        while total > self._buffer.part_bytes:
             largest = max(self._waiting, key=lambda values: self._waiting[values].bytes)
             total -= self._waiting[largest].bytes
             self._flush(largest)
 
     def _flush(self, values: Values) -> None:
         waiting = self._waiting.pop(values)
-        rows = waiting.together()
+        rows = waiting.taken()
         if self._encoding is None and self._rows >= _FEW_ROWS:
             self._encoding = measured(rows)
         groups = -(-waiting.bytes // self._row_group_bytes) or 1
@@ -172,11 +212,15 @@ class DataFileWriter:
         """Open, and behind all others in the order of use."""
         file = self._open.pop(values, None)
         if file is None:
-            while len(self._open) >= self._most_open:
-                self._finish(next(iter(self._open)))
+            self._close_beyond(self._most_open - 1)
             file = self._opened(values)
         self._open[values] = file
         return file
+
+    def _close_beyond(self, most: int) -> None:
+        """Of the open files, those that were written to least recently."""
+        while len(self._open) > most:
+            self._finish(next(iter(self._open)))
 
     def _opened(self, values: Values) -> "_OpenFile":
         named = dict(zip(self._layout.partition_by, values, strict=True))
@@ -212,10 +256,12 @@ class _Waiting:
         self.tables.append(rows)
         self.bytes += rows.nbytes
 
-    def together(self) -> pa.Table:
-        """With one dictionary for each column: at a second one Parquet's writer falls back to plain texts."""
+    def taken(self) -> pa.Table:
+        """All of them; what is made of them anew is not held twice. With one dictionary for each column: at a second
+        one Parquet's writer falls back to plain texts."""
         rows = pa.concat_tables(self.tables)
         short = rows.num_rows < len(self.tables) * _SHORT_TABLE
+        self.tables.clear()
         return rows.combine_chunks() if short else rows.unify_dictionaries()
 
 

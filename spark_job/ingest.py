@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from zlib import crc32
 
+from blizzard.backoff import backoff_secs
 from blizzard.batch import (
     BatchPlan,
     OnOverwrite,
@@ -22,8 +24,9 @@ from blizzard.identity import Identity
 from blizzard.log import Log
 from blizzard.manifest import Entry, Manifest
 from blizzard.receipts import Receipts
+from blizzard.settling import Room, settle_by_listing
 from blizzard.storage.base import ObjectStore
-from blizzard.sweep import Room, SweepRules, cold_closing, settle_by_listing
+from blizzard.sweep import SweepRules, cold_closing
 from blizzard.watermark import Settling
 from spark_job.commit import CommitPath
 from spark_job.outcomes import check_complete, records_read, refuse_if_everybodys
@@ -34,6 +37,10 @@ from spark_job.timing import Stopwatch
 
 MAX_LAG_SEGMENTS = 8
 """How far the committed position may lag behind what was consumed before an empty commit catches up."""
+
+
+FIRST_BACKOFF_SECS = 1.0
+"""Doubled with each failure in a row, up to the source's own limit."""
 
 
 class Step(StrEnum):
@@ -58,6 +65,8 @@ class Settings:
     interval_secs: float = 60.0
     max_tracked_files: int = 1000
     max_attempts: int = 8
+    """Of a turn that meets trouble which may pass, or loses its race, before the source has failed."""
+    max_backoff_secs: float = 20.0
     everybodys_from: int = 1
     """Files that must be denied before it can be everybody's trouble. 2 where one file may well have an owner of its
     own, as on a local disk."""
@@ -174,7 +183,9 @@ class Ingest:
                 f"other jobs of source {self._identity.source_id} committed first {failures} times in a row. "
                 "Nothing is lost; run one job per source at a time."
             )
-        delay_secs = backoff_secs(failures, self._new_id())
+        jitter = crc32(self._new_id().encode()) / 2**32
+        most_secs = self._settings.max_backoff_secs
+        delay_secs = backoff_secs(failures, first_secs=FIRST_BACKOFF_SECS, most_secs=most_secs, jitter=jitter)
         self._log("retrying", source=self._identity.source_id, attempt=failures, wait_secs=delay_secs, error=str(error))
         self.forget()
         return delay_secs
@@ -189,14 +200,18 @@ class Ingest:
             return self._consume(plan)
         if not (plan.full or draining or self._interval_passed()):
             return Step.WAITING
-        if plan.suspects:
-            decided = self._ask(plan)
-            if isinstance(decided, Step):
-                return decided
-            plan = decided
-        if plan.empty:
-            return self._consume(plan)
-        return self._commit_batch(plan)
+        return self._judge_first(plan) if plan.suspects else self._commit_batch(plan)
+
+    def _judge_first(self, plan: BatchPlan) -> Step:
+        """A turn that asks the table costs time also when nothing is left to commit: the log says how much."""
+        decided = self._ask(plan)
+        if isinstance(decided, Step):
+            step = decided
+        else:
+            step = self._consume(decided) if decided.empty else self._commit_batch(decided)
+        if step in (Step.MOVED, Step.IDLE):
+            self._log("moved_on", source=self._identity.source_id, secs=asdict(self._watch.secs()))
+        return step
 
     def _interval_passed(self) -> bool:
         return self._clock() - self._last_commit_ts >= self._settings.interval_secs
@@ -279,7 +294,7 @@ class Ingest:
         return Step.IDLE if plan.position == before else Step.MOVED
 
     def _ask(self, plan: BatchPlan) -> BatchPlan | Step:
-        """Let the table decide the suspects. A step when overwritten files were replaced: plan anew from there."""
+        """Let the table decide the suspects. A step where overwritten files had to replace others: plan anew then."""
         self._prepare()
         with self._watch.part("suspects"):
             decided = self._suspects.decide(plan.suspects)
@@ -419,9 +434,3 @@ class Ingest:
             delta_checkpoint=self._commits.made_delta_checkpoint(),
             secs=asdict(self._watch.secs()),
         )
-
-
-def backoff_secs(failures: int, jitter_seed: str, *, cap_secs: float = 20.0) -> float:
-    """Exponential from half a second, with full jitter that is drawn from the seed."""
-    ceiling = min(cap_secs, 0.5 * 2.0**failures)
-    return ceiling * (0.5 + int.from_bytes(jitter_seed.encode()[-2:], "big") % 1000 / 2000)

@@ -13,7 +13,8 @@ from spark_job.convert import convert, reading_type
 from spark_job.converted import Converted
 from spark_job.json_objects import Misfit, reader_of, without_doubles
 
-_PLAIN_NAME = re.compile(r"[ !#-\[\]-~]+")
+_PLAIN_NAME = re.compile(r"[ !#-.0-\[\]-~]+")
+"""Written in one way only, beside \\u: any `/` may be `\\/`, too."""
 _ESCAPED_ASCII = r"\\u00[0-7]"
 _MOST_ENDS = 64
 

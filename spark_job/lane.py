@@ -2,9 +2,9 @@
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -15,10 +15,12 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from blizzard.errors import BlizzardError
+from spark_job.blame import naming
 from spark_job.data_files import DataFile, DataFileWriter
 from spark_job.decode import Block
 from spark_job.origin import Origin, Run
 from spark_job.parse import Parsed
+from spark_job.refused_write import CannotWriteError, writing
 from spark_job.timing import Stopwatch
 
 BLOCK_BYTES = 4 << 20
@@ -36,19 +38,6 @@ class Parser(Protocol):
     def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
         """`braced`: the number of lines, if each is known to begin with { and end with }."""
         ...
-
-
-class CannotWriteError(Exception):
-    """The table's storage refused a data file; no file that is read is at fault."""
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Raises CannotWriteError for what the table's storage has against it."""
-    try:
-        yield
-    except BlizzardError as error:
-        raise CannotWriteError(str(error)) from error
 
 
 class TextParser:
@@ -123,19 +112,20 @@ class Left:
             self._write()
         if self._writer is None:
             return []
-        with _writing():
+        with writing():
             files = self._writer.close()
         self._writer = None
         return files
 
     def _write(self) -> None:
         rows, self._rows, self._bytes = self._rows, [], 0
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
-        with _writing():
-            if self._writer is None:
-                self._writer = self._new_writer()
-            self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
+        with naming("keeping lines of", lambda: (str(row[0]) for row in rows), foreseen=(CannotWriteError,)):
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
+            with writing():
+                if self._writer is None:
+                    self._writer = self._new_writer()
+                self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
 
 
 def left_type(partition_columns: int) -> StructType:
@@ -152,6 +142,7 @@ class _Made:
     """One block, parsed."""
 
     table: pa.Table
+    runs: Sequence[Run]
     left: Sequence[tuple[Run, int, bytes, str | None]]
 
 
@@ -209,7 +200,7 @@ class Lane:
             self._parse()
         while self._parsing:
             self._write(self._parsing.popleft().result())
-        with _writing(), self._watch.part("write"):
+        with writing(), self._watch.part("write"):
             data_files = self._writer.close()
         self._finished = True
         return data_files
@@ -225,19 +216,26 @@ class Lane:
             self._write(self._parsing.popleft().result())
 
     def _made(self, runs: Sequence[Run], pieces: Sequence[Block]) -> _Made:
-        block = pieces[0].data if len(pieces) == 1 else b"\n".join(piece.data for piece in pieces)
-        braced = sum(piece.count for piece in pieces) if all(piece.braced for piece in pieces) else None
-        parsed = self._parser.parse(block, braced=braced)
-        columns = [*parsed.records.columns, *self._origin.columns(runs, parsed.lines)]
-        names = [*parsed.records.schema.names, *(field.name for field in self._origin.fields)]
-        return _Made(pa.Table.from_arrays(columns, names=names), _left(runs, parsed))
+        with naming("parsing lines of", lambda: (run.path for run in runs)):
+            block = pieces[0].data if len(pieces) == 1 else b"\n".join(piece.data for piece in pieces)
+            braced = sum(piece.count for piece in pieces) if all(piece.braced for piece in pieces) else None
+            parsed = self._parser.parse(block, braced=braced)
+            columns = [*parsed.records.columns, *self._origin.columns(runs, parsed.lines)]
+            names = [*parsed.records.schema.names, *(field.name for field in self._origin.fields)]
+            return _Made(pa.Table.from_arrays(columns, names=names), runs, _left(runs, parsed))
 
     def _write(self, made: _Made) -> None:
         for run, row, line, fault in made.left:
             self._left.add(run, row, line, fault)
         if not made.table.num_rows:
             return
-        with _writing(), self._watch.part("write"):
+        with (
+            naming(
+                "writing rows up to those of", lambda: (run.path for run in made.runs), foreseen=(CannotWriteError,)
+            ),
+            writing(),
+            self._watch.part("write"),
+        ):
             self._writer.write(made.table)
 
 

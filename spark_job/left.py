@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from blizzard.dead_letters import DeadLetter, Stage
 from spark_job.data_files import DataFile
+from spark_job.refused_write import RefusedWrite, raise_refused
 
 
 class Decided(Protocol):
@@ -63,11 +64,14 @@ class DecidedBySpark:
 
     @classmethod
     def of(cls, letters: DataFrame) -> Self:
-        """This does the work. The frame stays cached until `release`, so that it is done once."""
+        """This does the work. The frame stays cached until `release`, so that it is done once. Raises StorageError or
+        StorageUnavailable for what the table's storage has against it."""
         letters.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = letters.where("report IS NOT NULL").select("report").collect()
-            return cls(letters, [json.loads(row["report"]) for row in rows])
+            reports = [json.loads(row["report"]) for row in rows]
+            raise_refused(RefusedWrite.from_document(report["refused_write"]) for report in reports)
+            return cls(letters, reports)
         except BaseException:
             letters.unpersist()
             raise

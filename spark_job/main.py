@@ -21,17 +21,17 @@ from blizzard.log import Log, stdout_log
 from blizzard.spark_settings import settings as spark_settings
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.drain import POLL_SECS, drain_all, guarded
-from spark_job.ingest import Step
+from spark_job.drain import drain_all
 from spark_job.job import SourceJob, source_job
+from spark_job.keep_on import keep_on
 from spark_job.session import lazy_session
 
 EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job. 0: all went well; 1: a source failed, and said so in the log; 2: the configuration is wrong; 130: a
-    signal ended it before the backlog was gone."""
+    """Run the job. 0: all went well; 1: a source failed, and said so in the log (without --once: and has not got on
+    since); 2: the configuration or an option is wrong; 130: a signal ended it before the backlog was gone."""
     options = _options(arguments)
     log = stdout_log(time.time)
     stop = threading.Event()
@@ -78,7 +78,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--max-secs", type=seconds, default=0.0, metavar="SECS", help="with --once: then begin no new step; 0: no limit"
     )
     parser.add_argument("--jars", help="folder of Delta's jars, where spark-submit did not bring them")
-    parser.add_argument("--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="one more setting")
+    parser.add_argument(
+        "--spark-conf",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="KEY=VALUE",
+        help="one more setting for Spark",
+    )
     options = parser.parse_args(arguments)
     if options.max_secs and not options.once:
         parser.error("--max-secs: expected --once beside it; without it the job runs until a signal")
@@ -92,6 +99,13 @@ def seconds(text: str) -> float:
     return secs
 
 
+def setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, such as spark.driver.memory=2g, found {text!r}")
+    return key, value
+
+
 def _jobs(
     config: Config, options: argparse.Namespace, s3: S3Settings, log: Log, on_start: Callable[[], None]
 ) -> list[SourceJob]:
@@ -102,8 +116,7 @@ def _jobs(
             [f"--pipeline {', '.join(sorted(unknown))}: there is no such pipeline; expected one of {known}"]
         )
     conf = spark_settings(jars_dir=options.jars, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
-    more = dict(setting.partition("=")[::2] for setting in options.spark_conf)
-    spark = lazy_session({**conf, **more}, log, on_start=on_start)
+    spark = lazy_session({**conf, **dict(options.spark_conf)}, log, on_start=on_start)
     return [
         source_job(pipeline, source, spark=spark, s3=s3, log=log)
         for pipeline, source in config.sources()
@@ -129,47 +142,10 @@ def run_once(
     return EXIT_STOPPED if stopped else EXIT_WELL
 
 
-class _Schedule:
-    """When a source is next swept; after a failure it is left alone until then."""
-
-    def __init__(self, job: SourceJob) -> None:
-        self._job = job
-        self._sweep_ts = self._late_ts = self._resume_ts = 0.0
-
-    def turn(self, sweep: bool, log: Log) -> bool:
-        """Sweep if it is due and take one step. Whether there may be more to do at once."""
-        now_ts, busy = time.time(), False
-        if now_ts < self._resume_ts:
-            return False
-
-        def work() -> None:
-            nonlocal busy
-            if sweep and now_ts >= self._sweep_ts:
-                self._sweep(now_ts)
-            busy = self._job.ingest.step(draining=False) in (Step.COMMITTED, Step.MOVED, Step.LOST)
-
-        if guarded(self._job.source_id, log, work) is not None:
-            self._job.ingest.forget()
-            self._resume_ts = now_ts + self._job.source.sweep.interval_secs
-        return busy
-
-    def _sweep(self, now_ts: float) -> None:
-        self._job.sweep(late=False, announce=True)
-        self._sweep_ts = now_ts + self._job.source.sweep.interval_secs
-        if now_ts >= self._late_ts and self._job.late_sweep_is_due():
-            self._job.sweep(late=True, announce=True)
-            self._late_ts = now_ts + self._job.source.sweep.late_interval_secs
-
-
 def run_on(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
     """Go on until a signal asks to stop; the step in hand is finished first."""
-    schedules = [_Schedule(job) for job in jobs]
-    while not stop.is_set():
-        busy = [schedule.turn(sweep, log) for schedule in schedules]
-        if not any(busy):
-            stop.wait(POLL_SECS)
-    log("stopped")
-    return EXIT_WELL
+    failed = keep_on(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=stop.wait)
+    return EXIT_FAILED if failed else EXIT_WELL
 
 
 if __name__ == "__main__":

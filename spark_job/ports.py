@@ -14,9 +14,10 @@ class Trouble(StrEnum):
     """Errors that are not the file's own."""
 
     DENIED = "denied"
-    """Credentials, keys, permissions: when most of a batch has it, it is everybody's."""
+    """Permissions: when most of a batch has it, it is everybody's."""
     EVERYBODYS = "everybodys"
-    """Missing or expired credentials, a bucket that is gone: never the file's."""
+    """Missing or expired credentials, a key that is disabled, a bucket that is gone, a disk that fails: never the
+    file's."""
     PASSING = "passing"
     """Storage failed until the retries were used up; a later try may succeed."""
 
@@ -66,7 +67,11 @@ class Rows(Protocol):
 
 class Reader(Protocol):
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> Rows:
-        """`replacing`: the rows go to `Table.replace`, in place of what the table holds of these files."""
+        """`replacing`: the rows go to `Table.replace`, in place of what the table holds of these files.
+
+        Raises StorageError or StorageUnavailable when the table's storage takes no rows, RetryableError when reading
+        broke off.
+        """
         ...
 
 

@@ -79,7 +79,8 @@ class SparkReader:
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "SparkRows":
         layout = self._layout(staged=replacing)
         self._tell_reason()
-        schema = columns_of(self._ddl)
+        with engine("reading the source's schema"):
+            schema = columns_of(self._ddl)
         origin = Origin(self._source_id, sequence, dict(self._partition_columns))
         destination = Destination(self._table_uri, layout, self._staging.left_folder, schema.json(), origin)
         task = Task(self._uri, self._s3, self._settings, destination)
@@ -177,9 +178,12 @@ class SparkRows:
             )
 
     def release(self) -> None:
-        for part in self._decided:
-            part.release()
-        self._remove_left()
+        try:
+            with engine("letting go of the refused records"):
+                for part in self._decided:
+                    part.release()
+        finally:
+            self._remove_left()
 
 
 def columns_of(ddl: str) -> StructType:

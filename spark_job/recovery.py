@@ -1,7 +1,8 @@
-"""Recovery: from what the table holds to the state of its newest commit of this source (design section 4)."""
+"""Recovery: from what the table holds to the state of its newest commit of this source."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
 from blizzard.checkpoint import FINISHED, Checkpoint, decode
@@ -9,12 +10,19 @@ from blizzard.delta_log import Commit
 from blizzard.errors import LostRace, RecoveryError, UnreadableState
 from blizzard.identity import Identity, read_copy
 from blizzard.log import Log
+from blizzard.several import Several
 from blizzard.storage.base import ObjectStore
-from blizzard.watermark import FolderOf, Settling
+from blizzard.watermark import FolderOf, Settling, prefix_of, split
 from spark_job.ports import Table
 from spark_job.takeover import Legacy, is_siblings, legacy_states, take_over
 
 SCAN_COMMITS = 100
+_HEADS_AT_ONCE = 32
+_WORTH_LISTING = 30
+"""So many objects may be listed for each file of a folder: a page of 1,000 takes as long as one HEAD, and those go
+beside each other."""
+_FEW_FILES = 10
+"""Of one folder: asked for one by one whatever else it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +89,42 @@ def _forget_the_future(
 
 
 class SizeOf:
-    """Size in bytes of a source's file, 0 when it is gone."""
+    """Sizes in bytes of a source's files, without those that are gone. Folders are listed as far as that is less work
+    than asking for each file."""
 
     def __init__(self, source: ObjectStore) -> None:
         self._source = source
 
-    def __call__(self, path: str) -> int:
+    def __call__(self, paths: Iterable[str]) -> Mapping[str, int]:
+        folders: dict[str, set[str]] = {}
+        for path in paths:
+            folders.setdefault(split(path)[0], set()).add(path)
+        sizes: dict[str, int] = {}
+        with Several(_HEADS_AT_ONCE, name="sizes") as heads:
+            for folder, wanted in folders.items():
+                for path in self._not_listed(folder, wanted, sizes):
+                    heads.run(partial(self._ask, path, sizes))
+        return sizes
+
+    def _not_listed(self, folder: str, wanted: Collection[str], sizes: dict[str, int]) -> list[str]:
+        """List the folder from its first file to its last; those that are still to be asked for."""
+        first, last = min(wanted), max(wanted)
+        if len(wanted) <= _FEW_FILES:
+            return [*wanted]
+        listing = self._source.list(prefix_of(folder), start_after=first, recursive=False)
+        for listed, info in enumerate(listing):
+            if info.key > last:
+                break
+            if listed >= _WORTH_LISTING * len(wanted):
+                return [first, *(path for path in wanted if path >= info.key)]
+            if info.key in wanted:
+                sizes[info.key] = info.size
+        return [first]
+
+    def _ask(self, path: str, sizes: dict[str, int]) -> None:
         info = self._source.head(path)
-        return info.size if info else 0
+        if info is not None:
+            sizes[path] = info.size
 
 
 def _scan(commits: Iterable[Commit], identity: Identity) -> _Found:
@@ -156,10 +192,19 @@ def _repair(
     """Add to an older state what the commits after it hold; without any, take all from the table's rows."""
     base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
     committed = table.files_after(base.sequence)
+    log(
+        "repair_began",
+        source=identity.source_id,
+        from_sequence=base.sequence if older else None,
+        to_sequence=version,
+        files=len(committed),
+    )
+    # No commit says how much of a file it took: one that is larger than a batch may have been taken in part.
+    in_progress = base.in_progress
+    large = {path for path, size in sizes(committed.keys() - in_progress).items() if size > slice_threshold_bytes}
     files = dict(base.files)
     for path, last_row in committed.items():
-        sliced = base.files.get(path, FINISHED) != FINISHED or sizes(path) > slice_threshold_bytes
-        files[path] = last_row + 1 if sliced else FINISHED
+        files[path] = last_row + 1 if path in large or path in in_progress else FINISHED
     settling = Settling.of(replace(base, files=MappingProxyType(files)), folder_of)
     settling.prune()
     log(

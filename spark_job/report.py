@@ -8,6 +8,7 @@ import orjson
 from blizzard.dead_letters import Stage
 from spark_job.data_files import DataFile
 from spark_job.ports import Outcome, Trouble
+from spark_job.refused_write import RefusedWrite
 
 
 @dataclass(slots=True)
@@ -26,6 +27,8 @@ class Report:
     """That the task took, from the first file to the end of the last data file."""
     write_secs: float = 0.0
     """Of them, that it wrote data files."""
+    refused_write: RefusedWrite | None = None
+    """By the table's storage; the task ended there, and nothing else in here counts."""
 
     def to_json(self) -> str:
         return orjson.dumps(self).decode()
@@ -41,6 +44,7 @@ class Report:
             document["undecided"],
             document["secs"],
             document["write_secs"],
+            RefusedWrite.from_document(document["refused_write"]),
         )
 
 

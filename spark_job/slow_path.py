@@ -5,7 +5,9 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from blizzard.errors import BlizzardError
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.blame import naming
 from spark_job.data_files import DataFileWriter
 from spark_job.fit import does_not_fit, misfits, nullable_type, parsing_type
+from spark_job.refused_write import CannotWriteError, writing
 from spark_job.write import Destination
 
 CORRUPT = "_blizzard_corrupt"
@@ -83,7 +88,8 @@ def _as_wanted(field: StructField) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class SlowPath:
-    """The stage behind `parsed`, for `mapInArrow`: good records become data files, the others letters."""
+    """The stage behind `parsed`, for `mapInArrow`: good records become data files, the others letters. The last row is
+    a `report`, also when the table's storage refuses the data files."""
 
     destination: Destination
     s3: S3Settings
@@ -92,19 +98,23 @@ class SlowPath:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_writer = self.destination.opener(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
         writer, refused = open_writer(), Counter[str]()
+        report: dict[str, Any] = {"refused": refused, "data_files": [], "refused_write": None}
         try:
             yield from self._letters(batches, writer, refused)
-            data_files = [asdict(data_file) for data_file in writer.close()]
+            with writing():
+                report["data_files"] = [asdict(data_file) for data_file in writer.close()]
+        except CannotWriteError as error:
+            _discard(writer)
+            report["refused_write"] = asdict(error.refusal)
         except BaseException:
-            writer.discard()
+            _discard(writer)
             raise
-        report = json.dumps({"refused": refused, "data_files": data_files})
-        yield pa.RecordBatch.from_pylist([{"report": report}], schema=_LETTERS)
+        yield pa.RecordBatch.from_pylist([{"report": json.dumps(report)}], schema=_LETTERS)
 
     def _letters(
         self, batches: Iterator[pa.RecordBatch], writer: DataFileWriter, refused: Counter[str]
     ) -> Iterator[pa.RecordBatch]:
-        """What is refused, counted by file; the rest goes to `writer`."""
+        """What is refused, counted by file; the rest goes to `writer`. Raises CannotWriteError."""
         schema = self.destination.arrow_schema()
         for batch in batches:
             good = pc.is_null(batch["fault"])
@@ -114,7 +124,11 @@ class SlowPath:
                 columns = [letters[name] for name in _LETTERS.names[:-1]]
                 yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
             if letters.num_rows < batch.num_rows:
-                writer.write(self._rows(batch.filter(good), schema))
+                taken = batch.filter(good)
+                with naming("writing rows up to those of", taken["file"].to_pylist, foreseen=(CannotWriteError,)):
+                    rows = self._rows(taken, schema)
+                    with writing():
+                        writer.write(rows)
 
     def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
         origin = self.destination.origin
@@ -131,3 +145,8 @@ class SlowPath:
         source_type = schema.field("_source").type
         columns = [*batch["record"].flatten(), *partitions, pa.StructArray.from_arrays(source, names=source_type.names)]
         return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
+
+
+def _discard(writer: DataFileWriter) -> None:
+    with suppress(BlizzardError):  # a file that stays is named by no commit, and VACUUM removes it
+        writer.discard()

@@ -147,21 +147,23 @@ class DeltaSourceTable:
             return found
 
     def files_after(self, sequence: int) -> Mapping[str, int]:
-        if self.newest_version() < 0 or not self._has_source_column():
-            return {}
         with engine("asking the table for the files of its newest commits"):
+            if self.newest_version() < 0 or not self._has_source_column():
+                return {}
             newer = self._rows().where(F.col("_source.sequence") > sequence)
             found = newer.groupBy("_source.file").agg(F.max("_source.row").alias("row"))
             return {row["file"]: row["row"] for row in found.collect()}
 
     def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
         wanted = sorted(set(paths))
-        if not wanted or self.newest_version() < 0 or not self._has_source_column():
+        if not wanted:
             return {}
-        asked = self._rows().where(self._is_one_of(wanted)).select("_source.file", "_source.etag").distinct()
-        found: dict[str, set[str]] = {}
         with engine("asking the table about suspects"):
+            if self.newest_version() < 0 or not self._has_source_column():
+                return {}
+            asked = self._rows().where(self._is_one_of(wanted)).select("_source.file", "_source.etag").distinct()
             rows = asked.collect()
+        found: dict[str, set[str]] = {}
         for row in rows:
             found.setdefault(row["file"], set()).add(row["etag"])
         return {path: frozenset(etags) for path, etags in found.items()}
@@ -287,10 +289,14 @@ class DeltaSourceTable:
     def append(self, rows: WrittenRows | None, *, sequence: int, user_metadata: str) -> None:
         if rows is not None and rows.layout.folder and rows.data_files:
             self._append_staged(rows, sequence, user_metadata)
-        elif self._incapable:
-            self._save(self._staged(None).write.format("delta").mode("append"), sequence, user_metadata)
-        else:
+        elif self._adopts():
             self._adopt(rows, sequence, user_metadata)
+        else:
+            self._save(None, sequence, user_metadata)
+
+    def _adopts(self) -> bool:
+        with engine(f"beginning a commit to table {self._uri}"):
+            return self._incapable is None
 
     def _adopt(self, rows: WrittenRows | None, sequence: int, user_metadata: str) -> None:
         files = rows.data_files if rows is not None else ()
@@ -322,15 +328,35 @@ class DeltaSourceTable:
 
     def _append_staged(self, rows: WrittenRows, sequence: int, user_metadata: str) -> None:
         self.prepare()  # another source may have made the table since the batch was planned, with its own columns
-        self._save(self._staged(rows).write.format("delta").mode("append"), sequence, user_metadata)
+        self._save(rows, sequence, user_metadata)
         self.staging.remove(rows.data_files)
 
     def replace(self, rows: WrittenRows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         files = ", ".join(literal(path) for path in sorted(paths))
         predicate = f"_source.source = {literal(self._source_id)} AND _source.file IN ({files})"
-        writer = self._staged(rows).write.format("delta").mode("overwrite").option("replaceWhere", predicate)
-        self._save(writer, sequence, user_metadata)
+        self._save(rows, sequence, user_metadata, replacing=predicate)
         self.staging.remove(rows.data_files)
+
+    def _save(
+        self, rows: WrittenRows | None, sequence: int, user_metadata: str, *, replacing: str | None = None
+    ) -> None:
+        """By Delta's public writer, which skips a sequence that the table has seen. `replacing`: which rows go."""
+        with engine(f"beginning a commit to table {self._uri}"):
+            writer = self._writer(rows, replacing)
+            writer = writer.options(txnAppId=self._app_id, txnVersion=str(sequence), userMetadata=user_metadata)
+        try:
+            writer.save(self._uri)
+        except ENGINE_ERRORS as error:
+            raise translated(error) from error
+
+    def _writer(self, rows: WrittenRows | None, replacing: str | None) -> DataFrameWriter:
+        writer = self._staged(rows).write.format("delta").mode("append" if replacing is None else "overwrite")
+        if replacing is not None:
+            writer = writer.option("replaceWhere", replacing)
+        if self.newest_version() < 0:  # CREATE TABLE takes a folder with `_blizzard/` for a table that exists
+            writer = writer.options(**new_table_properties(self._wanted, self._partition_by))
+            writer = writer.partitionBy(*self._partition_by) if self._partition_by else writer
+        return writer
 
     def _staged(self, rows: WrittenRows | None) -> DataFrame:
         schema = nullable(self._wanted)
@@ -338,13 +364,3 @@ class DeltaSourceTable:
             return self._spark.createDataFrame([], schema)
         with engine("reading the staged rows"):
             return self.staging.frame(self._spark, self._uri, rows.data_files, schema)
-
-    def _save(self, writer: DataFrameWriter, sequence: int, user_metadata: str) -> None:
-        """By Delta's public writer, which skips a sequence that the table has seen."""
-        if self.newest_version() < 0:  # CREATE TABLE takes a folder with `_blizzard/` for a table that exists
-            writer = writer.options(**new_table_properties(self._wanted, self._partition_by))
-            writer = writer.partitionBy(*self._partition_by) if self._partition_by else writer
-        try:
-            writer.options(txnAppId=self._app_id, txnVersion=str(sequence), userMetadata=user_metadata).save(self._uri)
-        except ENGINE_ERRORS as error:
-            raise translated(error) from error

@@ -14,9 +14,11 @@ from blizzard.errors import (
     BucketMissing,
     CredentialsRefused,
     NotFound,
+    StorageBroken,
     StorageUnavailable,
 )
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from spark_job.blame import naming
 from spark_job.data_files import DataFile, DataFileWriter
 from spark_job.decode import (
     CHUNK_BYTES,
@@ -33,6 +35,7 @@ from spark_job.fetch import FetchAhead, Opening, TaskFile, openings
 from spark_job.lane import Lane, Left, Parser
 from spark_job.origin import Origin, Run
 from spark_job.ports import Outcome, Trouble
+from spark_job.refused_write import CannotWriteError
 from spark_job.report import Report
 from spark_job.timing import Stopwatch
 
@@ -97,8 +100,12 @@ class TaskReader:
 
     def read(self, files: Sequence[TaskFile]) -> Report:
         """Raises CannotWriteError; data files that were complete by then are named by no commit, and VACUUM removes
-        them."""
-        with self._left, self._lane() as shared:
+        them. What nobody foresaw is raised with a note that names the files it may be about."""
+        with (
+            naming("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
+            self._left,
+            self._lane() as shared,
+        ):
             for opening in openings(self._store, files, self._ahead):
                 self._report.outcomes.append(self._outcome(opening, shared))
             self._report.data_files += shared.finish()
@@ -114,7 +121,8 @@ class TaskReader:
     def _outcome(self, opening: Opening, shared: Lane) -> Outcome:
         """Hand the file's records on, and say what became of it."""
         progress = Progress(opening.file)
-        with ExitStack() as stack:
+        foreseen = (FileFault, BlizzardError, CannotWriteError)
+        with ExitStack() as stack, naming("reading", lambda: (opening.file.path,), foreseen=foreseen):
             file = _FileRecords(self, progress, shared, stack)
             try:
                 if self._outage is not None:
@@ -194,9 +202,9 @@ class _FileRecords:
         return self._own.finish() if self._own is not None else []
 
     def _hand_on(self, lane: Lane) -> None:
-        for run, block in self._held:
-            lane.add(run, block)
-        self._held.clear()
+        self._held.reverse()
+        while self._held:
+            lane.add(*self._held.pop())
 
 
 @dataclass(slots=True)
@@ -265,6 +273,6 @@ def _reason(error: BlizzardError) -> str:
 def _trouble(error: BlizzardError) -> Trouble | None:
     if isinstance(error, StorageUnavailable):
         return Trouble.PASSING
-    if isinstance(error, CredentialsRefused | BucketMissing):
+    if isinstance(error, CredentialsRefused | BucketMissing | StorageBroken):
         return Trouble.EVERYBODYS
     return Trouble.DENIED if isinstance(error, AccessDenied) else None

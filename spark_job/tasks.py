@@ -16,6 +16,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
+from spark_job.refused_write import CannotWriteError, raise_refused
 from spark_job.report import Report
 from spark_job.task import ReadSettings, TaskReader
 from spark_job.worker import forget_archives
@@ -76,9 +77,12 @@ class ReadTasks:
             remote=task.uri.startswith("s3"),
             parsers=len(os.sched_getaffinity(0)),
         )
-        report = reader.read([_task_file(values) for values in json.loads(files)]).to_json()
+        try:
+            report = reader.read([_task_file(values) for values in json.loads(files)])
+        except CannotWriteError as error:
+            report = Report(refused_write=error.refusal)
         forget_archives()
-        return report
+        return report.to_json()
 
 
 def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:
@@ -132,10 +136,13 @@ def _cost(file: TaskFile) -> int:
 
 
 def run_tasks(context: SparkContext, task: Task, files: Sequence[TaskFile]) -> list[Report]:
-    """One Spark job that reads the files; what it moves is their names and what became of them."""
+    """One Spark job that reads the files; what it moves is their names and what became of them. Raises StorageError or
+    StorageUnavailable for what the table's storage has against it."""
     packed = [json.dumps([_values(file) for file in part]) for part in pack(files, context.defaultParallelism)]
-    reports = context.parallelize(packed, len(packed)).map(ReadTasks(task.to_json())).collect()
-    return [Report.from_json(report) for report in reports]
+    collected = context.parallelize(packed, len(packed)).map(ReadTasks(task.to_json())).collect()
+    reports = [Report.from_json(report) for report in collected]
+    raise_refused(report.refused_write for report in reports)
+    return reports
 
 
 def _values(file: TaskFile) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.data_files import DataFileWriter, TableLayout
+from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
 from spark_job.fit import nullable_type
 from spark_job.lane import Left, Parser, TextParser, left_type
 from spark_job.origin import Origin
@@ -50,7 +50,8 @@ class Destination:
         return TextParser() if file_format == "text" else FastParser(self.record_type())
 
     def opener(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Opener:
-        """What makes writers of data files; each is for the lines of one task, or of one large file."""
+        """What makes writers of data files; each is for the lines of one task, or of one large file. They share
+        `buffer_bytes`."""
         return self._opener(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
 
     def left(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Left:
@@ -69,4 +70,5 @@ class Destination:
         clock: Clock,
     ) -> Opener:
         store = open_store(self.table_uri, s3, may_be_missing=True)
-        return lambda: DataFileWriter(store, layout, schema, buffer_bytes=buffer_bytes, new_name=new_name, clock=clock)
+        buffer = RowBuffer(buffer_bytes)
+        return lambda: DataFileWriter(store, layout, schema, buffer=buffer, new_name=new_name, clock=clock)

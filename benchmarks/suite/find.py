@@ -35,7 +35,11 @@ NOTES = (
         "The sizes take turns batch by batch in one process, each with a table of its own, so what else the machine "
         "does weighs on all. A job's first batch finds a warm JVM, and reads the log and the state anew."
     ),
-    "Structured Streaming has a process for each size, one after the other.",
+    (
+        "Structured Streaming has a process for each size, one after the other. Each of its batches is a query that "
+        "starts anew and reads its list of seen files; its equal is Blizzard's first batch and a sweep, not one of a "
+        "job that runs."
+    ),
     (
         "Of each history the first commit was made for real and the others were written beside it, as was the list of "
         "files that Structured Streaming has seen; the rows of all tables are counted afterwards."

@@ -19,7 +19,7 @@ from benchmarks.rounds import Series, in_turn, measure
 from benchmarks.s3_stand_in import stand_in
 from benchmarks.s3_stand_in.__main__ import gets_per_sec
 from benchmarks.setting import Setting
-from benchmarks.suite.contest import BULK, raw
+from benchmarks.suite.contest import BULK, parts, raw
 from blizzard.environment import adopted
 
 LATENCY_SECS = 0.03
@@ -41,10 +41,22 @@ def run(setting: Setting) -> Result:
     return Result(
         "s3",
         f"big and small by Blizzard on the local disk, and over S3 with {LATENCY_SECS * 1000:.0f} ms a request",
-        (Table(("", "cold s", "warm s", "peak MiB"), rows),),
+        (Table(("", "cold s", "warm s", "peak MiB"), rows), _parts(series)),
         tuple(judge(goals_of("s3"), measured(series), {})),
         notes=(_note(limit, server_secs),),
-        raw={name: raw(datasets[name], series[name]) for name in NAMES} | {"gets_per_sec": limit},
+        raw={name: raw(datasets[name], series[name]) for name in NAMES}
+        | {"gets_per_sec": limit}
+        | {"secs": {name: {kind: parts(one) for kind, one in both.items()} for name, both in series.items()}},
+    )
+
+
+def _parts(series: Mapping[str, Mapping[str, Series]]) -> Table:
+    """Where a warm run's seconds went, part by part: what S3 costs is the difference of two neighbours."""
+    found = {f"{name}, {kind}": parts(one) for name, both in series.items() for kind, one in both.items()}
+    names = dict.fromkeys(name for told in found.values() for name in told)
+    return Table(
+        ("seconds of a warm run", *found),
+        tuple((name, *(number(told.get(name, 0.0)) for told in found.values())) for name in names),
     )
 
 

@@ -79,7 +79,12 @@ def run(setting: Setting) -> Result:
 def measured(series: Mapping[str, Series], idle: Mapping[str, Idle], limit_bytes: int) -> dict[str, Spread]:
     """By goal."""
     added = [bytes_ / limit_bytes for bytes_ in added_bytes(series)]
-    return {"idle": Spread.of(idle["blizzard"].cores), "memory": Spread.of(added)}
+    mine = idle["blizzard"]
+    return {
+        "idle": Spread.of(mine.cores),
+        "slots": Spread.of([max(shares) for shares in mine.slots]),
+        "memory": Spread.of(added),
+    }
 
 
 def added_bytes(series: Mapping[str, Series]) -> list[int]:
@@ -89,7 +94,7 @@ def added_bytes(series: Mapping[str, Series]) -> list[int]:
 
 
 def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
-    mib = Spread.of([bytes_ / 2**20 for bytes_ in added])
+    mib, own = (Spread.of([bytes_ / unit for bytes_ in added]) for unit in (2**20, TASK_MEMORY_BYTES))
     return (
         (
             "Idle cores: one less what all processes of the job worked during the batch, by the time it took and the "
@@ -98,11 +103,12 @@ def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
         (
             "A slot is what runs one of Spark's tasks, one for each core; it is idle while no task runs on it, and so "
             "while the driver plans and commits. A task parses a large file with several threads, so an idle slot is "
-            "no idle core."
+            "no idle core. The share of the cores is the mean of all: one of them may have been idle for longer."
         ),
         (
             f"The large file adds {mib} MiB to the peak of the same job without it; held as a whole it would be some "
-            f"GB, and `limits.task_memory_bytes` of all cores is {number(limit_bytes / 2**20)} MiB together."
+            f"GB, and `limits.task_memory_bytes` of all cores is {number(limit_bytes / 2**20)} MiB together. It is one "
+            f"task: {own} of the limit of that one alone."
         ),
     )
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from blizzard.log import one_line
 
-QUIET = {"batch_read", "recovered", "spark_started", "suspects_judged", "settled_by_listing"}
+QUIET = {"batch_read", "moved_on", "recovered", "spark_started", "suspects_judged", "settled_by_listing"}
 """Events that only move the progress line."""
 BAD = {"source_failed", "configuration_wrong", "configuration_unreadable"}
 

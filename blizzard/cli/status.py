@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from blizzard.batch import OnOverwrite, Rules
 from blizzard.config import Source, load_config
 from blizzard.environment import variables
 from blizzard.partition import TimeTemplate
@@ -16,7 +17,7 @@ from blizzard.runs import Phase
 from blizzard.status import RunStatus, SourceStatus, source_status
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.watermark import FolderOf, no_folder
+from blizzard.watermark import no_folder
 
 
 def command(
@@ -38,7 +39,7 @@ def command(
             state_prefix=source.state_prefix,
             table_uri=pipeline.table_uri,
             now_ts=time.time(),
-            folder_of=_folder_of(source),
+            rules=_rules(source),
         )
         for pipeline, source in load_config(file, environ).sources()
     ]
@@ -50,9 +51,13 @@ def command(
     raise typer.Exit(1 if any(status.problem for status in statuses) else 0)
 
 
-def _folder_of(source: Source) -> FolderOf:
-    wanted = source.partition_filter
-    return TimeTemplate(wanted.prefix_template).folder_of if wanted else no_folder
+def _rules(source: Source) -> Rules:
+    dated = source.partition_filter
+    return Rules(
+        folder_of=TimeTemplate(dated.prefix_template).folder_of if dated else no_folder,
+        late_overlap_secs=source.sweep.late_overlap_secs,
+        on_overwrite=OnOverwrite(source.on_overwrite),
+    )
 
 
 def _print(status: SourceStatus) -> None:

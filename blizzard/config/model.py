@@ -29,7 +29,6 @@ _PREFIXES = tuple(enumerate("kmgt", 1))
 _UNITS = {"": 1, "b": 1, **{f"{k}b": 1000**n for n, k in _PREFIXES}, **{f"{k}ib": 1024**n for n, k in _PREFIXES}}
 _SIZE_PATTERN = r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*((?:[KkMmGgTt][Ii]?)?[Bb]|)\s*$"
 _SIZE = re.compile(_SIZE_PATTERN.replace("$", r"\Z"))
-_EXTENSIONS: dict[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 def _no_bool(value: object) -> object:
@@ -117,7 +116,11 @@ class Checkpoint(Section):
 class Sweep(Section):
     """How often a source is listed for files that no event announced."""
 
-    interval_secs: PositiveSecs = Field(default=60, description="Seconds between two sweeps of `blizzard run`.")
+    interval_secs: PositiveSecs = Field(
+        default=60,
+        description="Seconds between two sweeps of the source, by `blizzard run` or by the sweeper on AWS, which comes "
+        "once a minute. Also how long `blizzard run` leaves a source alone after a failure.",
+    )
     late_interval_secs: PositiveSecs = Field(
         default=3600,
         description="Seconds between two late sweeps, which look for files that sort before those ingested.",
@@ -221,11 +224,6 @@ class Source(Section):
         return f"{self._pipeline}:{self._name}"
 
     @property
-    def app_id(self) -> str:
-        """Delta's `txnAppId` of every commit of this source."""
-        return f"blizzard:{self.id}"
-
-    @property
     def state_prefix(self) -> str:
         """Relative to the table's URI, without a `/` at its end."""
         return f"_blizzard/{self._pipeline}_{self._name}"
@@ -234,12 +232,6 @@ class Source(Section):
     def row_ddl(self) -> str:
         """The columns of a record, whatever the format; those that folders spell are not among them."""
         return TEXT_DDL if self.schema_ddl is None else self.schema_ddl
-
-    def codec_of(self, path: str) -> Literal["gzip", "zstd", "none"]:
-        """How the file at this path is compressed."""
-        if self.compression != "auto":
-            return self.compression
-        return next((codec for end, codec in _EXTENSIONS.items() if path.lower().endswith(end)), "none")
 
 
 class Pipeline(Section):

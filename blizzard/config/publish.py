@@ -25,11 +25,9 @@ def to_published(config: Config) -> str:
     try:
         read = parse_config(text, {}, name="the published form")
     except ConfigError as error:
-        raise ConfigError(
-            [f"this configuration cannot be published: {problem}" for problem in error.problems]
-        ) from error
+        raise ConfigError([f"{_REFUSAL}: {problem}" for problem in error.problems]) from error
     if read != config:
-        raise ConfigError(["this configuration cannot be published: it reads differently from its published form"])
+        raise ConfigError([f"{_REFUSAL}: it reads differently from its published form"])
     return text
 
 

@@ -1,9 +1,9 @@
 """What of a pipeline waits to be ingested, as far as one has to look to know whether a run is worth it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-from blizzard.batch import Fate, OnOverwrite, Rules, classify
+from blizzard.batch import OnOverwrite, Rules
 from blizzard.checkpoint import Checkpoint
 from blizzard.errors import BucketMissing
 from blizzard.identity import Identity, read_copy
@@ -12,7 +12,8 @@ from blizzard.partition import TimeTemplate
 from blizzard.published import PublishedPipeline, PublishedSource
 from blizzard.runs import SourceMark
 from blizzard.storage.base import ObjectStore
-from blizzard.watermark import Settling, no_folder
+from blizzard.waiting import Waiting
+from blizzard.watermark import no_folder
 
 MAX_UNCONSUMED = 60
 """Segments without a file to ingest (marks, duplicates) are worth a run when there are so many of them."""
@@ -84,9 +85,10 @@ def read_backlog(store: ObjectStore, pipeline: PublishedPipeline, seen: Mapping[
 
 def _source_backlog(store: ObjectStore, source: PublishedSource, seen: SourceMark | None) -> SourceBacklog:
     checkpoint = _checkpoint(store, source)
-    look = _Look(checkpoint, _rules(source), _Seen(Manifest(store, source.state_prefix, source.id), seen))
+    manifest = Manifest(store, source.state_prefix, source.id)
+    look = _Look(Waiting(checkpoint, _rules(source)), _Seen(manifest, seen))
     try:
-        for item in look.seen.manifest.unconsumed(checkpoint.position, [], at_most=LISTED_SEGMENTS):
+        for item in manifest.unconsumed(checkpoint.position, [], at_most=LISTED_SEGMENTS):
             if not look.take(item):
                 break
     except BucketMissing:
@@ -131,12 +133,10 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Look:
-    """A source's unconsumed segments, gone through until enough is known. Marks count as they do for the job."""
+    """A source's unconsumed segments, gone through until enough is known."""
 
-    checkpoint: Checkpoint
-    rules: Rules
+    waiting: Waiting
     seen: _Seen
-    paths: set[str] = field(default_factory=set)
     segments: int = 0
     segments_seen: int = 0
     counted: int = 0
@@ -145,15 +145,15 @@ class _Look:
     """Something that the run which `seen` speaks of could not have left had it worked."""
     oldest_ts: float | None = None
     head: tuple[int, str] | None = None
-    settling: Settling = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settling = Settling.of(self.checkpoint, self.rules.folder_of)
-        begun = self.checkpoint.in_progress
-        if begun:
-            self.paths.update(begun)
-            self.oldest_ts = self.checkpoint.last_update_ts
+        if self.paths:
+            self.oldest_ts = self.waiting.checkpoint.last_update_ts
             self.left = self.seen.mark is not None
+
+    @property
+    def paths(self) -> Collection[str]:
+        return self.waiting.sizes.keys()
 
     def take(self, item: Unconsumed) -> bool:
         """Whether to go on with the next segment."""
@@ -164,14 +164,9 @@ class _Look:
         self.segments += 1
         self.segments_seen += in_seen
         self.head = (segment.number, segment.etag)
-        for entry in segment.entries[item.first_entry :]:
-            fate = classify(entry, self.settling, self.rules, in_batch=False)
-            if fate is Fate.INGEST or (fate is Fate.SUSPECT and not in_seen):
-                self.paths.add(entry.path)
-                self.left = self.left or in_seen
-                self.oldest_ts = segment.written_ts if self.oldest_ts is None else self.oldest_ts
-        if segment.sweep is not None and item.marks_hold:
-            self.settling.apply(segment.sweep)
+        if self.waiting.take(item, suspects=not in_seen):
+            self.left = self.left or in_seen
+            self.oldest_ts = segment.written_ts if self.oldest_ts is None else self.oldest_ts
         return True
 
     def _enough(self) -> bool:
@@ -181,9 +176,9 @@ class _Look:
         return self.counted > COUNTED_SEGMENTS or len(self.paths) >= COUNTED_FILES
 
     def found(self) -> SourceBacklog:
-        position = self.checkpoint.position
+        checkpoint, position = self.waiting.checkpoint, self.waiting.checkpoint.position
         waiting = bool(self.paths) or self.segments >= MAX_UNCONSUMED
-        mark = SourceMark(self.checkpoint.sequence, position.segment, position.entry, self.head, waiting)
+        mark = SourceMark(checkpoint.sequence, position.segment, position.entry, self.head, waiting)
         before = self.seen.mark
         stays = before is not None and before.same_place(mark)
         left = self.left or self.segments_seen >= MAX_UNCONSUMED

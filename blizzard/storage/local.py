@@ -19,7 +19,9 @@ from blizzard.errors import (
     BlizzardError,
     BucketMissing,
     NotFound,
+    StorageBroken,
     StorageError,
+    StorageFull,
     StorageUnavailable,
 )
 from blizzard.log import Log, silent
@@ -30,6 +32,9 @@ TEMPORARY = ".blizzard-tmp-"
 """What files begin with while they are written. A killed process leaves them; no listing shows them."""
 
 _PASSING = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT}
+_BROKEN = {errno.EIO, errno.EBADMSG, errno.ENOTCONN, getattr(errno, "EUCLEAN", errno.EIO)}
+"""Of the device or the mount, whichever file was asked for. `EUCLEAN` is Linux's alone."""
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
@@ -407,4 +412,12 @@ def _translation(error: OSError, what: str) -> BlizzardError:
         return AccessDenied(f"{what}: {error.strerror}. Give this user the right to it.")
     if error.errno in _PASSING:
         return StorageUnavailable(f"{what}: {error.strerror}. Try again later.")
-    return StorageError(f"{what}: {error.strerror or error}")
+    if error.errno in _BROKEN:
+        return StorageBroken(
+            f"{what}: {error.strerror}. The disk or its mount fails: mend it, or take away what it cannot read."
+        )
+    if error.errno in _FULL:
+        return StorageFull(f"{what}: {error.strerror}. Make room there (or raise the quota) and start again.")
+    if error.errno == errno.EROFS:
+        return AccessDenied(f"{what}: {error.strerror}. Mount it for writing, or use another place.")
+    return StorageError(f"{what}: {error.strerror or error}. Look at what is at this place.")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from blizzard.backoff import backoff_secs
 from blizzard.errors import StorageUnavailable
 from blizzard.log import Log, silent
 
@@ -47,8 +48,8 @@ class Retry:
             number += 1
 
     def _backoff_secs(self, failed: int) -> float:
-        ceiling = min(self.max_backoff_secs, self.first_backoff_secs * 2 ** (failed - 1))
-        return random.uniform(ceiling / 2, ceiling)
+        first_secs, most_secs = self.first_backoff_secs, self.max_backoff_secs
+        return backoff_secs(failed, first_secs=first_secs, most_secs=most_secs, jitter=random.random())
 
     def _unavailable(self, what: str, last: TransientError) -> StorageUnavailable:
         return StorageUnavailable(

@@ -5,7 +5,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.errors import AccessDenied, BucketMissing, CredentialsRefused, NotFound, StorageError
+from blizzard.errors import (
+    AccessDenied,
+    BucketMissing,
+    CredentialsRefused,
+    KeyUnusable,
+    NotFound,
+    StorageBroken,
+    StorageError,
+)
 from blizzard.log import first_line
 from blizzard.storage.retry import TransientError
 
@@ -27,6 +35,10 @@ _CREDENTIAL_CODES = {
     "SignatureDoesNotMatch",
     "TokenRefreshRequired",
 }
+_KMS = "KMS."
+"""Begins the codes with which S3 passes on what KMS says of an object's key; their status is 400."""
+_KMS_PASSING = ("Throttling", "LimitExceeded", "Internal", "Timeout", "Unavailable")
+_WRONG_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 _ACTIONS = {
     "list": "s3:ListBucket",
     "head": "s3:GetObject",
@@ -91,7 +103,12 @@ def _without_answer(call: Call, error: Exception) -> Exception:
             f"{call}: {said}. Expected credentials where boto3 looks for them: AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, a profile, or a role."
         )
-    return StorageError(f"{call}: {said}")
+    if isinstance(error, boto.ParamValidationError):
+        return StorageError(f"{call}: {said}. Correct what it names.")
+    return StorageBroken(
+        f"{call}: {said}. No request was sent; correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or the credentials, "
+        "whichever it names."
+    )
 
 
 def _not_reached(url: str) -> str:
@@ -101,7 +118,7 @@ def _not_reached(url: str) -> str:
 
 def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Exception:
     """`details` has S3's Code and Message; a HEAD has no body, so its Code is only the status."""
-    code, message = str(details.get("Code", status)), first_line(str(details.get("Message", "")))
+    code, message = str(details.get("Code", status)), first_line(str(details.get("Message", ""))).rstrip(".")
     numbered = f"{status} {code}" if status and code != str(status) else code
     said = f"S3 answered {numbered}: {message}"
     if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS:
@@ -116,11 +133,31 @@ def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Excepti
         return NotFound(f"{call}: there is no such object")
     if code == "InvalidObjectState":
         return StorageError(f"{call}: the object is archived ({said}). Restore it first.")
+    if code.startswith(_KMS):
+        return _key_refused(call, said, code)
     if code in _CREDENTIAL_CODES:
         return CredentialsRefused(f"{call}: {said}. Renew the credentials and start again.")
+    return _refused(call, said, code, status)
+
+
+def _refused(call: Call, said: str, code: str, status: int) -> StorageError:
+    if code in _WRONG_REGION or status == 301:
+        return StorageBroken(f"{call}: {said}. Set AWS_REGION to the bucket's region, or correct AWS_ENDPOINT_URL.")
+    if code == "RequestTimeTooSkewed":
+        return StorageBroken(f"{call}: {said}. Set the clock of this machine.")
     if status in (401, 403) or code == "AccessDenied":
         return _denied(call, said)
-    return StorageError(f"{call}: {said}")
+    return StorageError(f"{call}: {said}. Mend what it names and try again.")
+
+
+def _key_refused(call: Call, said: str, code: str) -> Exception:
+    if any(word in code for word in _KMS_PASSING):
+        return TransientError(said)
+    action = "kms:Decrypt" if call.operation in ("get", "head") else "kms:Decrypt and kms:GenerateDataKey"
+    return KeyUnusable(
+        f"{call}: {said}. Enable the KMS key that this names (or cancel its deletion) and allow {action} on it; if the "
+        "key is gone for good, take what it encrypts away."
+    )
 
 
 def _denied(call: Call, said: str) -> AccessDenied:

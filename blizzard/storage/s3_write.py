@@ -12,7 +12,7 @@ from blizzard.storage.s3_connection import S3Connection
 from blizzard.storage.s3_errors import Call, UploadGoneError, translating
 
 PART_BYTES = 8 << 20
-"""What a part has at first; an open writer holds up to three times as much: one that fills up, one on its way."""
+"""What a part has at first; an open writer holds up to twice as much: one that fills up, one on its way."""
 _PARTS_OF_ONE_SIZE = 1000
 _WRITER_ID = "blizzard-writer"
 

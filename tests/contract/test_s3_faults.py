@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from blizzard.errors import AccessDenied, AlreadyExists, NotFound, StorageError, StorageUnavailable
+from blizzard.errors import AccessDenied, AlreadyExists, KeyUnusable, NotFound, StorageError, StorageUnavailable
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.retry import Retry
 from blizzard.storage.s3 import S3Settings, S3Store
@@ -497,3 +497,13 @@ def test_what_is_there_and_denied_stays_denied(store: S3Store, bad_day: BadDay) 
     bad_day.inject("HEAD", refusing(403, "AccessDenied"))
     with pytest.raises(AccessDenied):
         store.head("secret")
+
+
+@pytest.mark.parametrize("read", [lambda store: store.get("k"), lambda store: _read(store, "k")], ids=["get", "open"])
+def test_a_kms_key_that_is_disabled_is_told_apart_whichever_client_asks(
+    store: S3Store, bad_day: BadDay, read: Callable[[S3Store], object]
+) -> None:
+    store.put("k", b"there")
+    bad_day.inject("GET", *[refusing(400, "KMS.DisabledException")] * 2)
+    with pytest.raises(KeyUnusable, match=r"KMS\.DisabledException.*Enable the KMS key"):
+        read(store)

@@ -10,11 +10,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import machine
+from benchmarks.version import version
 from tests.proof.apart import run_apart
+from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.outcome import End, Outcome
 from tests.proof.report import all_good, as_json, as_markdown
@@ -28,8 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0: all is well; 1: a campaign failed, or did not find what is broken on purpose; 130: ended by Ctrl-C."""
     options = _options(arguments)
     planned = [(name, variant) for name in options.names for variant in _variants(name, options)]
+    begun = version()
     outcomes = _run(planned, options.minutes, options.seed)
-    where = {**machine(), "seed": options.seed, "minutes": options.minutes}
+    of = asdict(begun) if begun else None
+    where = {**machine(), "version": of, "seed": options.seed, "minutes": options.minutes}
     report = as_markdown(where, outcomes)
     if options.json:
         options.json.write_text(json.dumps(as_json(where, outcomes), indent=1) + "\n")
@@ -86,6 +91,8 @@ def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int) -> list[
             view.begin(titles[number], share)
             with tempfile.TemporaryDirectory(prefix=f"proof-{name}-") as folder:
                 outcome = run_apart(name, MODULES[name], variant, seed, share, Path(folder), view.said)
+            if not variant and outcome.end in (End.PASSED, End.INTERRUPTED):
+                outcome = replace(outcome, untried=untried(load(MODULES[name]), outcome.counts))
             view.end(outcome)
             outcomes.append(outcome)
             if outcome.end is End.INTERRUPTED:

@@ -19,7 +19,7 @@ from blizzard.log import JsonLog, Log
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.data_files import DataFileWriter, TableLayout
+from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
 from spark_job.decode import Limits
 from spark_job.fetch import TaskFile
 from spark_job.lane import Left, Parser, TextParser, left_type
@@ -82,11 +82,12 @@ def read_entries(
     schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in columns), *origin.fields])
 
     def opener(layout: TableLayout, schema: pa.Schema) -> Callable[[], DataFileWriter]:
+        buffer = RowBuffer(settings.buffer_bytes)
         return lambda: DataFileWriter(
             store,
             layout,
             schema,
-            buffer_bytes=settings.buffer_bytes,
+            buffer=buffer,
             new_name=lambda: next(names),
             clock=lambda: NOW_TS,
         )

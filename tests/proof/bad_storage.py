@@ -22,6 +22,7 @@ from tests.proof.bad_storage_rounds import (
     OUTAGE_SECS,
     ROUNDS_A_TABLE,
     SHORT_OUTAGE_SECS,
+    SPARK_OUTAGES,
     CheapBadStorage,
     SparkBadStorage,
 )
@@ -32,10 +33,12 @@ from tests.proof.campaign import Failed, Fault, Run
 
 SPARK_EVERY = 5
 """Rounds; the last of them is one with the real job."""
-SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, 3 * SPARK_EVERY - 1
-"""Rounds, and the first of these. In each it takes the place of the round with the real job."""
+SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, SPARK_EVERY + 1
+"""Rounds, and the first of these: early, so that a run of ten minutes has it."""
 SHORT_OUTAGE_EVERY = 2
 """Where the number of rounds is bounded: for seconds only, and without Spark."""
+WORST = ("a segment", "a Delta commit", "a Delta commit that was known again")
+"""What must not have an answer once at least."""
 LOST_ANSWER = "a lost answer is taken for a refusal"
 OWN_COMMIT = "a commit of one's own is taken for another's"
 
@@ -46,6 +49,7 @@ def _not_looked_at(store: S3Store, key: str, data: bytes, refused: Exception) ->
 
 class BadStorageCampaign:
     name = "bad-storage"
+    wanted = (*(f"answers lost of {what}" for what in WORST), "answers lost of a run's record", SPARK_OUTAGES)
     about = (
         "S3 that throttles, fails, stalls, breaks off, loses the answer to what it has done, and is gone for minutes"
     )
@@ -116,13 +120,12 @@ def _hold_to_its_word(run: Run) -> None:
     """A long run in which the worst never came has shown nothing."""
     expected: dict[str, int] = {}
     if run.counts["rounds"] >= SPARK_EVERY:
-        worst = ("a segment", "a Delta commit", "a Delta commit that was known again")
-        expected = dict.fromkeys((f"answers lost of {what}" for what in worst), 1)
+        expected = dict.fromkeys((f"answers lost of {what}" for what in WORST), 1)
         expected["runs of the dispatcher"] = 2
     if run.counts["rounds"] > ROUNDS_A_TABLE:
         expected |= {"seconds of outage": int(OUTAGE_SECS[0]), "answers lost of a run's record": 1}
     if run.counts["rounds"] > SPARK_OUTAGE_AT:
-        expected["outages of the real job"] = 1
+        expected[SPARK_OUTAGES] = 1
     if missing := [what for what, fewest in expected.items() if run.counts[what] < fewest]:
         raise Failed(f"bad-storage, seed {run.seed}: it ended without {', '.join(missing)}")
 

@@ -18,6 +18,7 @@ STRETCHES, STRETCH_SECS = 0.002, (0.1, 1.0)
 OUTAGE_SECS, SHORT_OUTAGE_SECS = (60.0, 120.0), (2.0, 3.0)
 OUTLASTED_SECS = 5.0
 """An outage that is shorter is outlasted by every call with the shipped patience: its pauses last 6.3 s at least."""
+SPARK_OUTAGES = "outages of the real job"
 BEGINS_WITHIN = 60
 """Requests, of a round with an outage."""
 TURNS = 4
@@ -177,7 +178,7 @@ class SparkBadStorage:
             what = f"all requests fail for {outage.secs:.0f} s ({outage.fault}), from the {outage.after_requests}. on"
             self._begin(number, rng, what)
             self._go_badly(plan, shipped=True)
-        self._run.counts["outages of the real job"] += 1
+        self._run.counts[SPARK_OUTAGES] += 1
         self._go_well(number)
 
     def _begin(self, number: int, rng: random.Random, what: str) -> None:

@@ -4,7 +4,7 @@ purpose, which it must find."""
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -67,13 +67,18 @@ class Run:
         before it have used."""
         done = 0
         while self.budget.left(done):
-            yield done, random.Random(f"{self.seed}/{done}")
+            yield done, self.rng(done)
             done += 1
             self.counts["rounds"] += 1
 
+    def rng(self, number: int) -> random.Random:
+        """Of the round of this number, as it was when the round began."""
+        return random.Random(f"{self.seed}/{number}")
+
 
 class Campaign(Protocol):
-    """Named in words of docs/proof.md."""
+    """Named in words of docs/proof.md. One that knows what it has to have done before it has shown all that it can show
+    says so in `wanted`, as names of counts, of which each is to be one at least."""
 
     name: str
     """One word or two with a hyphen, for the command line: `small-worlds`, `kill`."""
@@ -85,3 +90,15 @@ class Campaign(Protocol):
     def run(self, run: Run) -> None:
         """Raises Failed; counts what it did in `run.counts`."""
         ...
+
+
+def untried(campaign: Campaign, counts: Mapping[str, int]) -> list[str]:
+    """Of what it wants, that of which these counts have nothing."""
+    wanted: Sequence[str] = getattr(campaign, "wanted", ())
+    return [name for name in wanted if not counts.get(name)]
+
+
+def check_shown(run: Run, wanted: Iterable[str]) -> None:
+    """Raises Failed: what never came about has shown nothing."""
+    if idle := [name for name in wanted if not run.counts[name]]:
+        raise Failed(f"these never came about, so they have shown nothing: {'; '.join(idle)}", [f"seed {run.seed}"])

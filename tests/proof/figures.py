@@ -8,11 +8,14 @@ taken.
 import json
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.proof.campaigns import known
+from benchmarks.version import Version
+from tests.proof.campaign import untried
+from tests.proof.campaigns import MODULES, known, load
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 
 README = Path(__file__).parents[2] / "README.md"
@@ -48,8 +51,11 @@ FIGURES: Mapping[str, Counted] = {
         "soak": ("rows compared",),
     },
 }
-LEAST: Mapping[str, Mapping[str, int]] = {"kill": {"kills": 200}, "kill-calls": {"kills": 200}, "race": {"rounds": 6}}
+LEAST: Mapping[str, Mapping[str, int]] = {"race": {"rounds": 6}, "bad-storage": {"seconds of outage": 120}}
 """By campaign, the counts that its reports must hold together."""
+MOST_KILLS = "most kills over one table"
+LEAST_OF_ONE: Mapping[str, Mapping[str, int]] = {"kill": {MOST_KILLS: 200}, "kill-calls": {MOST_KILLS: 200}}
+"""By campaign, the counts that one of its reports must hold."""
 SOAK_SECS = 3600.0
 """Of one run: what does not grow in a quarter of an hour may grow in an hour."""
 
@@ -79,27 +85,50 @@ def keep(reports: Iterable[tuple[str, dict[str, Any]]]) -> None:
     for file, report in reports:
         if not report["good"] or any(outcome["end"] == "interrupted" for outcome in report["campaigns"]):
             raise ValueError(f"{file}: expected a report in which all went well to its end; run that again")
+        if not (version := report["where"].get("version")) or version["changed"]:
+            raise ValueError(
+                f"{file}: expected a report of a version that git knows, found {_of(report)}; commit, and run it again"
+            )
         without = [{name: said for name, said in one.items() if name not in WAYS} for one in report["campaigns"]]
         taken.append({**report, "campaigns": without})
     KEPT.write_text(json.dumps(taken, indent=1) + "\n")
 
 
+def _of(report: Mapping[str, Any]) -> str:
+    """Its version in words."""
+    known = report["where"].get("version")
+    return f"{Version(**known)}" if known else "none"
+
+
 def lacking(reports: Reports) -> list[str]:
     """What the README says of the proof and these reports do not show; empty: nothing."""
-    return [*_lacking_campaigns(reports), *_lacking_variants(reports)]
+    return [*_lacking_versions(reports), *_lacking_campaigns(reports), *_lacking_variants(reports)]
+
+
+def _lacking_versions(reports: Reports) -> Iterator[str]:
+    if without := sum(not report["where"].get("version") for report in reports):
+        yield f"{without:,} of {len(reports):,} reports do not say of which version they are"
 
 
 def _lacking_campaigns(reports: Reports) -> Iterator[str]:
     plain = [outcome for outcome in outcomes(reports) if not outcome["variant"] and outcome["end"] == "passed"]
     passed = {outcome["campaign"] for outcome in plain}
     yield from (f"{name}: no report in which it passed" for name in known() if name not in passed)
-    for campaign, least in LEAST.items():
-        for name, fewest in least.items():
-            if (found := _sum({campaign: (name,)}, plain)) < fewest:
-                yield f"{campaign}: expected at least {fewest:,} {name}, found {found:,}"
+    for campaign, name, fewest in _each(LEAST):
+        if (found := _counts(campaign, plain)[name]) < fewest:
+            yield f"{campaign}: expected at least {fewest:,} {name}, found {found:,}"
+    for campaign, name, fewest in _each(LEAST_OF_ONE):
+        if (found := _most(campaign, name, plain)) < fewest:
+            yield f"{campaign}: {name}: expected at least {fewest:,} in one report, found {found:,}"
+    for name in sorted(passed):
+        yield from (f"{name}: not tried: {what}" for what in untried(load(MODULES[name]), _counts(name, plain)))
     longest_secs = max((outcome["secs"] for outcome in plain if outcome["campaign"] == "soak"), default=0.0)
     if longest_secs < SOAK_SECS:
         yield f"soak: expected a run of at least {SOAK_SECS:,.0f} s, found {longest_secs:,.0f} s"
+
+
+def _each(demands: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str, int]]:
+    return [(campaign, name, fewest) for campaign, least in demands.items() for name, fewest in least.items()]
 
 
 def _lacking_variants(reports: Reports) -> Iterator[str]:
@@ -126,15 +155,19 @@ def replaced(readme: str, reports: Reports) -> str:
 
 def as_markdown(reports: Reports) -> str:
     """What all of them did together, and the commands that do it again."""
-    told = outcomes(reports)
-    plain = [outcome for outcome in told if not outcome["variant"]]
+    plain = [outcome for outcome in outcomes(reports) if not outcome["variant"]]
     rows = [(name, _sum(counted, plain)) for name, counted in FIGURES.items()]
     lines = ["", "| | |", "|---|--:|"]
+    if most := max(_most(campaign, MOST_KILLS, plain) for campaign in LEAST_OF_ONE):
+        rows.insert(1, ("most of them over one table", most))
     lines += [f"| {name} | {figure:,} |" for name, figure in rows]
+    lines.append(f"| hours | {sum(outcome['secs'] for outcome in plain) / 3600:.1f} |")
+    lines += ["| **records lost** | **0** |", "| **records doubled** | **0** |"]
     if found := pairs(reports):
         lines.append(f"| pairs of a campaign and a program broken on purpose, each found | {len(found):,} |")
-    lines.append(f"| hours | {sum(outcome['secs'] for outcome in told) / 3600:.1f} |")
-    lines += ["| **records lost** | **0** |", "| **records doubled** | **0** |", "", "```console"]
+    versions = sorted({f"`{_of(report)}`" for report in reports if report["where"].get("version")})
+    lines += [f"| version | {', '.join(versions)} |"] if versions else []
+    lines += ["", "```console"]
     lines += [f"$ make prove PROVE={shlex.quote(_words(report))}" for report in reports]
     return "\n".join([*lines, "```", ""]) + "\n"
 
@@ -146,6 +179,19 @@ def _sum(counted: Counted, outcomes: Iterable[Mapping[str, Any]]) -> int:
         for name, count in outcome["counts"].items()
         if any(is_named(name, wanted) for wanted in counted.get(outcome["campaign"], ()))
     )
+
+
+def _counts(campaign: str, outcomes: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """All that it did, together."""
+    found: Counter[str] = Counter()
+    for outcome in outcomes:
+        found.update(outcome["counts"] if outcome["campaign"] == campaign else {})
+    return found
+
+
+def _most(campaign: str, name: str, outcomes: Iterable[Mapping[str, Any]]) -> int:
+    """Of one of its reports."""
+    return max((_counts(campaign, [one])[name] for one in outcomes), default=0)
 
 
 def is_named(name: str, wanted: str) -> bool:

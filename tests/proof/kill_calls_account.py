@@ -61,6 +61,12 @@ class History:
     def newest(self, path: str) -> Content:
         return self._contents[path][-1]
 
+    def in_progress(self, rows: Iterable[Row]) -> list[str]:
+        """Paths of whose newest content a part is in the table."""
+        there = Counter((row.path, row.etag) for row in rows)
+        newest = (self.newest(path) for path in self.paths)
+        return [each.path for each in newest if 0 < there[each.path, each.etag] < each.good().total()]
+
     def begun_before(self, path: str, etag: str) -> list[Content]:
         """What can have been in the table in part when this content took its place."""
         contents = self._contents[path]

@@ -85,7 +85,7 @@ def live(
     not serve. `begin_ts`: when it begins, so that several begin together."""
     time.sleep(max(0.0, begin_ts - time.time()))
     os.fsync = lambda fd: None  # SIGKILL takes nothing from a file that the kernel has
-    folders, steps = Folders.of(Path(folder)), Steps(who, nth, at=at, after=after, pause_secs=pause_secs, seed=seed)
+    folders, steps = Folders.of(Path(folder)), Steps(nth, at=at, after=after, pause_secs=pause_secs, seed=seed)
     broken = BROKEN[variant](folders.state) if variant in BROKEN else folders.state
     state: ObjectStore = SteppedStore(broken, steps)
     landing = SteppedStore(folders.landing, steps)
@@ -101,7 +101,7 @@ def live(
     else:
         answers = random.Random(seed) if nth or not pause_secs else None
         _ingest(landing, state, FileDelta(folders.delta, steps, answers, variant), variant)
-    print(json.dumps({"event": "ended", "calls": steps.count}), flush=True)
+    print(json.dumps({"event": "ended", "calls": steps.count, "names": sorted(steps.names)}), flush=True)
     return 0
 
 

@@ -20,32 +20,35 @@ class Steps:
     never. Before each it waits up to `pause_secs`, so that others come in between."""
 
     def __init__(
-        self, who: str, nth: int = 0, *, at: str = "", after: bool = False, pause_secs: float = 0.0, seed: str = ""
+        self, nth: int = 0, *, at: str = "", after: bool = False, pause_secs: float = 0.0, seed: str = ""
     ) -> None:
         self.count = 0
+        self.names: set[str] = set()
+        """Of the calls that were made."""
         self._named = 0
         self._at = at
         self._pause_secs = pause_secs
         self._rng = random.Random(seed)
-        self._who = who
         self._nth = nth
         self._after = after
 
     def __call__(self, name: str, effect: Callable[[], T]) -> T:
         self.count += 1
+        self.names.add(name)
         if self._pause_secs:
             time.sleep(self._rng.uniform(0, self._pause_secs))
         self._named += name == self._at
         due = (self._named if self._at else self.count) == self._nth and self._at in ("", name)
         if due and not self._after:
-            self._die(f"before {name}")
+            self._die(name)
         answer = effect()
         if due:
-            self._die(f"after {name}")
+            self._die(name)
         return answer
 
-    def _die(self, where: str) -> None:
-        print(json.dumps({"event": "died", "who": self._who, "where": where}), flush=True)
+    def _die(self, name: str) -> None:
+        where = f"{'after' if self._after else 'before'} {name}"
+        print(json.dumps({"event": "died", "where": where, "at": name, "after": self._after}), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -31,7 +31,7 @@ class FileDelta(MemoryDelta):
     ) -> None:
         super().__init__()
         self._store = store
-        self._steps = steps or Steps("nobody")
+        self._steps = steps or Steps()
         self._rng = rng
         self._variant = variant
 

@@ -7,9 +7,11 @@ record of the source is compared with every row.
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -25,9 +27,9 @@ from spark_job.ports import Table
 from spark_job.table import DeltaSourceTable
 from tests.proof import log_life_checkpoints as checkpoints
 from tests.proof import log_life_events as events
-from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.engine import session
-from tests.proof.log_life_events import EVENTS, Event
+from tests.proof.log_life_events import EVENTS, FROM_COPY, FROM_ROWS, REFUSED, Event
 from tests.proof.log_life_table import BATCH, Life
 from tests.spark.lake import run
 
@@ -99,14 +101,44 @@ class LogLife:
 
     def __init__(self, events: Sequence[Event] = EVENTS) -> None:
         self._events = events
+        refusals = [REFUSED for event in events if event.refused]
+        repairs = [event.repaired for event in events if event.repaired]
+        self.wanted = [*(event.name for event in events), *dict.fromkeys([*refusals, *repairs])]
 
     def run(self, run: Run) -> None:
+        """Raises Failed also where each event had its turn, and what they are for never came about."""
         broken = VARIANTS[run.variant].by() if run.variant else nullcontext()
         with broken:
-            lives = _lives(run, self._events, session(run.folder))
+            spark = session(run.folder)
+            lives = _lives(run, self._events, spark)
             for (number, rng), (life, event) in zip(run.rounds(), lives, strict=False):
                 run.say(f"round {number}: {event.name}")
-                _Round(run, life, event, rng).go()
+                form = life.cleanups
+                try:
+                    _Round(run, life, event, rng).go()
+                except Failed as failed:
+                    if len(life.history) == 1:
+                        raise
+                    run.say(f"round {number} failed; once more on a new table: {event.name}")
+                    raise _alone(run, failed, number, event, _life(run.folder / "alone", spark, form)) from failed
+        if not run.variant and run.counts["rounds"] >= len(self._events):
+            check_shown(run, self.wanted)
+
+
+def _alone(run: Run, failed: Failed, number: int, event: Event, life: Life) -> Failed:
+    """The same round on a table without a past: its failure, if it fails there as well, else the one that is known."""
+    try:
+        _Round(replace(run, counts=Counter()), life, event, run.rng(number)).go()
+    except Failed as alone:
+        return Failed(alone.why, [f"a new table, with the randomness of round {number}", *alone.steps])
+    except Exception as error:  # noqa: BLE001 - what was found stands, whatever becomes of the shorter way there
+        return Failed(failed.why, [*failed.steps, f"(on a new table the last of these breaks: {error})"])
+    return Failed(failed.why, [*failed.steps, "(on a new table the last of these alone does no harm)"])
+
+
+def _life(folder: Path, spark: Callable[[], SparkSession], cleanups: int | None = None) -> Life:
+    folder.mkdir()
+    return Life(folder, spark, BATCH, cleanups=cleanups)
 
 
 def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
@@ -115,8 +147,7 @@ def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession
     first = VARIANTS[run.variant].shown_by if run.variant else None
     age = 0
     while True:
-        life = Life(run.folder / f"life-{age}", spark, BATCH)
-        life.folder.mkdir()
+        life = _life(run.folder / f"life-{age}", spark)
         order = [*rng.sample(possible, len(possible)), *rng.choices(possible, k=EPOCH - len(possible))]
         for event in sorted(order, key=lambda event: event.do is not first):
             yield life, event
@@ -136,6 +167,7 @@ class _Round:
         life.arrive(rng)
         life.begin(rng.randint(1, 2))
         self._event.do(life, rng)
+        self._repaired()
         if self._event.refused:
             self._is_refused()
             self._event.cure(life)
@@ -161,7 +193,7 @@ class _Round:
             self._fail(f"refused, and something was committed: versions {versions[-3:]} became {versions_now[-3:]}")
         if copies_now != copies:
             self._fail(f"refused, and a state was published: {sorted(copies_now.items() ^ copies.items())}")
-        self._run.counts["refused with the reason"] += 1
+        self._run.counts[REFUSED] += 1
 
     def _goes_on(self) -> None:
         """A sweep begins from the copy of the state, which may speak of another table until a job has recovered; then
@@ -171,10 +203,19 @@ class _Round:
             self._run.counts["found by the next sweep"] += 1
             verdict = self._after_a_run()
         self._run.counts["records"] = max(self._run.counts["records"], verdict.rows_in)
-        self._run.counts["states repaired"] += len(self._life.said("state_repaired"))
-        self._life.events.clear()
+        repaired = self._repaired()
         if not verdict.good:
             self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))
+        if self._event.repaired and self._event.repaired not in repaired:
+            self._fail(f"expected {self._event.repaired}, found {sorted(repaired) or 'none'}")
+
+    def _repaired(self) -> set[str]:
+        """From what the jobs since the last time made their state again."""
+        lines = self._life.said("state_repaired")
+        repaired = [FROM_ROWS if line["from_sequence"] is None else FROM_COPY for line in lines]
+        self._run.counts.update(repaired)
+        self._life.events.clear()
+        return {*repaired}
 
     def _after_a_run(self) -> Verdict:
         try:

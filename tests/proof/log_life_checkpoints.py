@@ -9,6 +9,8 @@ from tests.proof.log_life_table import Life
 
 LONG_AGO_SECS = 40 * 86_400
 """Longer than Delta keeps its log."""
+ALL = 100
+"""Batches: more than there are."""
 
 
 def _names(life: Life, pattern: str) -> Sequence[str]:
@@ -86,6 +88,7 @@ def the_log_is_cleaned_up(life: Life, rng: random.Random) -> None:
         if rng.random() < 0.5:
             crc.unlink()
     assert min(life.versions()) > newest - 2, life.versions()
+    assert life.states_in_log() == [], life.versions()
 
 
 def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -> None:
@@ -94,11 +97,19 @@ def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -
 
 
 def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) -> None:
-    old = life.copy.read_text() if life.copy.exists() else ""
-    life.arrive(rng)
-    life.begin(9)
+    """The job has committed since: a file that lies above the copy's watermark is in the table."""
+    _ingest_one_more(life, rng)
+    old = life.copy.read_text()
+    before = life.state_beside().sequence
+    _ingest_one_more(life, rng)
+    assert life.state_beside().sequence > before
     the_log_is_cleaned_up(life, rng)
     life.copy.write_text(old)
+
+
+def _ingest_one_more(life: Life, rng: random.Random) -> None:
+    life.arrive_above_all(rng)
+    life.begin(ALL)
 
 
 def the_copy_is_lost(life: Life, rng: random.Random) -> None:

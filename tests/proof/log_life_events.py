@@ -12,12 +12,14 @@ from tests.proof.log_life_table import Life
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`refused`: what the job's error says, if it is to refuse; `cure` puts it right then. `job`: which job runs."""
+    """`refused`: what the job's error says, if it is to refuse; `cure` puts it right then. `job`: which job runs.
+    `repaired`: from what the next job has to make its state again, as neither the log nor the copy has it."""
 
     do: Callable[[Life, random.Random], object]
     refused: str = ""
     cure: Callable[[Life], object] = lambda life: None
     job: Callable[[Life], SourceJob] = lambda life: life.job()
+    repaired: str = ""
 
     @property
     def name(self) -> str:
@@ -155,14 +157,18 @@ def the_source_has_another_name(life: Life, rng: random.Random) -> None:
 NO_TXN = "holds rows of source events:landing but no Txn"
 OTHER_NAME = r"the same files under another name.*events:landing"
 
+REFUSED = "refused with the reason"
+FROM_COPY = "states repaired from an older copy"
+FROM_ROWS = "states repaired from the rows alone"
+
 EVENTS = [
     Event(checkpoints.the_log_has_a_checkpoint_in_one_file),
     Event(checkpoints.the_log_has_a_checkpoint_in_parts),
     Event(checkpoints.the_log_has_a_v2_checkpoint_with_json_on_top),
     Event(checkpoints.the_log_has_a_v2_checkpoint_with_parquet_on_top),
     Event(checkpoints.the_log_is_cleaned_up),
-    Event(checkpoints.the_log_is_cleaned_up_and_the_copy_is_lost),
-    Event(checkpoints.the_log_is_cleaned_up_and_the_copy_is_old),
+    Event(checkpoints.the_log_is_cleaned_up_and_the_copy_is_lost, repaired=FROM_ROWS),
+    Event(checkpoints.the_log_is_cleaned_up_and_the_copy_is_old, repaired=FROM_COPY),
     Event(checkpoints.the_copy_is_lost),
     Event(checkpoints.the_copy_is_torn),
     Event(checkpoints.the_pointer_to_the_last_checkpoint_is_lost),

@@ -11,6 +11,7 @@ from typing import Any
 from deltalake import DeltaTable
 from pyarrow import parquet
 
+from blizzard.checkpoint import Checkpoint, decode
 from blizzard.config import parse_config
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.verdict import Record, Verdict, compare, read_source
@@ -66,6 +67,13 @@ class Life(Lake):
         if rng.random() < 0.5:
             self.announce(*paths)
 
+    def arrive_above_all(self, rng: random.Random) -> None:
+        """A file that no state of the past has seen, by its name alone."""
+        self._files += 1
+        path = f"day=3/new-{self._files:06d}.ndjson.gz"
+        self.put(path, *self._made(rng, rng.randint(1, 5)))
+        self.announce(path)
+
     def _made(self, rng: random.Random, count: int) -> Iterator[dict[str, object]]:
         for _ in range(count):
             self._records += 1
@@ -87,6 +95,14 @@ class Life(Lake):
         for _ in range(steps):
             if job.ingest.step(draining=True) is Step.IDLE:
                 break
+
+    def state_beside(self) -> Checkpoint:
+        """The copy, as the last job has left it."""
+        return decode(self.copy.read_text(), pipeline="events", source="landing")
+
+    def states_in_log(self) -> list[int]:
+        """The versions of the commits that carry a state of this source."""
+        return [version for version in self.versions() if any("txn" in action for action in self.actions(version))]
 
     # -- what others do
 

@@ -31,6 +31,8 @@ class Outcome:
     counts: Mapping[str, int]
     why: str = ""
     steps: Sequence[str] = ()
+    untried: Sequence[str] = ()
+    """Of the program as it is: what a longer run does and this one did not, as far as the campaign knows."""
 
     @property
     def good(self) -> bool:
@@ -55,4 +57,5 @@ class Outcome:
         return ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count)
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "steps": [*self.steps], "repeat": self.repeat}
+        listed = {"steps": [*self.steps], "untried": [*self.untried]}
+        return {**asdict(self), **listed, "repeat": self.repeat}

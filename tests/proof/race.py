@@ -15,7 +15,7 @@ from blizzard.environment import adopted
 from infra.local.process import LocalAws, local_aws
 from tests.proof import kill_place, race_account
 from tests.proof.breaks import OVERWRITING_LOG
-from tests.proof.campaign import Failed, Run
+from tests.proof.campaign import Failed, Run, check_shown
 from tests.proof.kill_beliefs import Promise, believed
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
@@ -35,8 +35,23 @@ RACE_SECS = 4.0
 ALONE_AT_MOST = 4
 OPERATIONS_OF_A_ROUND = 4
 """Of somebody else; half as many in a short run."""
+PLACES = ("local files", "S3")
+"""As they name themselves; the rounds have them in turn."""
 ROUNDS_FOR_ALL = 6
-"""After which somebody has succeeded with each operation, and a race was lost, or the campaign says so."""
+"""After which somebody has succeeded with each operation on each place, and a race was lost, or the campaign says
+so."""
+
+
+def _operation(name: str, place: str) -> str:
+    return f"operations of others on {place}: {name}"
+
+
+WANTED = (
+    "races lost",
+    "files that VACUUM removed",
+    *(_operation(name, place) for name in OPERATIONS for place in PLACES),
+)
+"""Counts."""
 
 
 @dataclass
@@ -154,7 +169,7 @@ class _Race:
         for event in events:
             if event["event"] == "foreign":
                 self.run.counts["operations of others"] += 1
-                self.run.counts[f"operations of others: {event['operation']}"] += 1
+                self.run.counts[_operation(event["operation"], self.place.name)] += 1
                 self.run.counts["files that VACUUM removed"] += event["removed"]
             if event["event"] == "foreign_failed":
                 self.run.counts["operations of others that gave way"] += 1
@@ -197,7 +212,7 @@ def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = Non
         run.say(f"races of jobs, collectors, sweepers and others on {place.name}: round {number}")
         _Race(run, place, folder, lives, jvms, rng, _operations(run, number, rng)).round()
     if not run.variant and run.budget.rounds is None and run.counts["rounds"] >= ROUNDS_FOR_ALL:
-        check_shown(run)
+        check_shown(run, WANTED)
 
 
 def _operations(run: Run, number: int, rng: random.Random) -> list[str]:
@@ -209,18 +224,12 @@ def _operations(run: Run, number: int, rng: random.Random) -> list[str]:
     return rng.sample(some, len(some))
 
 
-def check_shown(run: Run) -> None:
-    """Raises Failed: what never succeeded has shown nothing."""
-    wanted = ["races lost", "files that VACUUM removed", *(f"operations of others: {name}" for name in OPERATIONS)]
-    if idle := [name for name in wanted if not run.counts[name]]:
-        raise Failed(f"these never came about, so they have shown nothing: {', '.join(idle)}", [f"seed {run.seed}"])
-
-
 @dataclass(frozen=True)
 class Race:
     name = "race"
     about = "jobs, collectors and sweepers on one table at once, and somebody else who changes it meanwhile"
     variants = VARIANTS
+    wanted = WANTED
 
     def run(self, run: Run) -> None:
         """Without a limit of rounds in two JVMs, so that the log is raced for by both, and also on S3."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from blizzard.dispatch.service import Life
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
 from tests.proof.campaign import Fault, Run
-from tests.proof.kill_calls import World
+from tests.proof.kill_calls_world import World
 from tests.proof.kill_lives import Life as Process
 from tests.proof.kill_lives import Lives
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.version import Version
 from tests.proof.outcome import End, Outcome
 
 TITLES = {False: "| campaign | | s | what it did |", True: "| variant | campaign | | s | what it did |"}
@@ -13,7 +14,8 @@ def as_markdown(where: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     machine = f"{where['cpu']}, {where['cores']} cores, {where['memory_gib']} GiB, Python {where['python']}"
     variants = any(outcome.variant for outcome in outcomes)
     rule = "|---|---|--:|---|" if not variants else "|---|---|---|--:|---|"
-    lines = [f"{machine}; seed {where['seed']}", "", TITLES[variants], rule]
+    of = f"; Blizzard at {Version(**where['version'])}" if where["version"] else ""
+    lines = [f"{machine}{of}; seed {where['seed']}", "", TITLES[variants], rule]
     lines += [_row(outcome, variants) for outcome in outcomes]
     for outcome in outcomes:
         if not outcome.good or (outcome.end is End.FAILED and not variants):
@@ -30,7 +32,9 @@ def all_good(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _row(outcome: Outcome, variants: bool) -> str:
-    cells = [outcome.campaign, outcome.said, f"{outcome.secs:,.0f}", outcome.counted or "nothing"]
+    untried = f"**not tried**: {'; '.join(outcome.untried)}" if outcome.untried else ""
+    did = ". ".join(filter(None, (outcome.counted or "nothing", untried)))
+    cells = [outcome.campaign, outcome.said, f"{outcome.secs:,.0f}", did]
     return f"| {' | '.join([outcome.variant, *cells] if variants else cells)} |"
 
 
@@ -57,4 +61,5 @@ def _verdict(outcomes: Sequence[Outcome]) -> str:
     if bad:
         return f"{len(bad)} of {len(outcomes)} are not as they should be{until}."
     what = "Each variant was found" if any(outcome.variant for outcome in outcomes) else "Nothing lost, nothing doubled"
-    return f"{what}, in {sum(outcome.secs for outcome in outcomes):,.0f} s{until}."
+    but = ". Not all was tried: the rows say what was not" if any(outcome.untried for outcome in outcomes) else ""
+    return f"{what}, in {sum(outcome.secs for outcome in outcomes):,.0f} s{until}{but}."

@@ -31,18 +31,21 @@ one that cannot be read."""
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which processes there are, and whether there is a bad file, too."""
+    """Which processes there are, and whether there is a bad file, too. The first sweeper knows the state as it is now,
+    all others an old one; `stale`: the first one, too."""
 
     collectors: int = 2
     sweepers: int = 2
     jobs: int = 2
     wipers: int = 0
     bad: bool = False
+    stale: bool = False
     interval_files: int = 2
 
     def __str__(self) -> str:
         more = (", somebody who deletes the manifest" if self.wipers else "", ", a bad file" if self.bad else "")
-        return f"{self.collectors} collectors, {self.sweepers} sweepers, {self.jobs} jobs{''.join(more)}"
+        sweepers = f"{self.sweepers} {'stale ' if self.stale else ''}sweepers"
+        return f"{self.collectors} collectors, {sweepers}, {self.jobs} jobs{''.join(more)}"
 
 
 @cache
@@ -87,7 +90,7 @@ class SmallWorld:
         self.workers = [
             *(self._worker(f"collector {n + 1}", self._collect, PENDING) for n in range(bounds.collectors)),
             *(
-                self._worker(f"sweeper {n + 1}", partial(self._sweep, n > 0), PENDING, COPY)
+                self._worker(f"sweeper {n + 1}", partial(self._sweep, bounds.stale or n > 0), PENDING, COPY)
                 for n in range(bounds.sweepers)
             ),
             *(self._worker(f"job {n + 1}", self._drain, ALL) for n in range(bounds.jobs)),
@@ -176,9 +179,7 @@ class SmallWorld:
     def check(self) -> None:
         """In every state: nothing doubled, each commit's state goes with its rows, and no watermark passes a file that
         is neither in the table nor dead-lettered."""
-        counted = [(row.path, row.row) for row in self.delta.rows]
-        if len(counted) != len(set(counted)):
-            raise Broken(f"doubled: {sorted({record for record in counted if counted.count(record) > 1})}")
+        counted = self._once()
         texts = self._texts()
         sequences = [self._decoded(text).sequence for text in texts]
         if sequences != [*range(len(sequences))]:
@@ -191,6 +192,13 @@ class SmallWorld:
                 raise Broken(
                     f"lost: the watermark of commit {sequences[-1]} is at or above {path}, which is not in the table"
                 )
+
+    def _once(self) -> list[tuple[str, int]]:
+        """The records of the table."""
+        counted = [(row.path, row.row) for row in self.delta.rows]
+        if len(counted) != len(set(counted)):
+            raise Broken(f"doubled: {sorted({record for record in counted if counted.count(record) > 1})}")
+        return counted
 
     def _texts(self) -> list[str]:
         """The states that were committed."""
@@ -227,6 +235,7 @@ class SmallWorld:
         world.clock.now_ts = self._before.clock.now_ts
         world.delta = self.delta
         world.drain()
+        self._once()
         missing = announced - world.files().keys()
         if missing and not self._bounds.wipers:
             raise Broken(f"announced, and after a job not in the table: {sorted(missing)}")

@@ -4,39 +4,32 @@ import json
 import os
 import random
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.proof import kill_place
 from tests.proof.campaign import Failed, Fault, Run
-from tests.proof.growth import BOUNDS, judged
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
+from tests.proof.soak_fates import Dies, Fates
 from tests.proof.soak_job import HEAP
 from tests.proof.soak_place import Grounds, failing_s3, local
+from tests.proof.soak_samples import WANTED, Samples
 from tests.proof.soak_traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
 
 COMMIT_SECS = 300.0
 """After which a round that is not committed counts as lost."""
-KILL_SHARE, JVM_SHARE = 1 / 150, 1 / 1500
-"""Of the rounds, after which the job or all of Spark is killed. A life has to last for its growth to be seen."""
-SHORT_KILL = 15
-"""The round with a kill where their number is bounded."""
-ALL_JUDGED_SECS, ALL_JUDGED_ROUNDS = 3_000.0, 300
-"""A run that is as long, by either, must have held each bound against enough samples."""
 MIB = 1 << 20
 
 
 @dataclass
 class _Life:
-    """A process and what was measured of it, commit by commit."""
+    """A process and what it logs."""
 
     life: Life
-    samples: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _read: int = 0
 
     def news(self) -> list[dict[str, Any]]:
@@ -65,30 +58,26 @@ class _Soak:
         self._words = [word for word in self._once if word != "--once"]
         self._lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.soak_job"]))
         self._jvm = jvm
-        self._jvm_samples: dict[str, list[float]] = defaultdict(list)
-        self._judged: set[str] = set()
+        self._fates = Fates(run)
+        self._samples = Samples(run.counts)
         self._now = _Life(self._start(self._words, run.variant))
 
     def round(self, number: int, rng: random.Random) -> None:
         self._await(self._traffic.land(rng, self._run, begun=bool(self._state().get("closed_through"))))
         self._measure()
         self._grounds.forget()
-        short = self._run.budget.rounds is not None
-        if rng.random() < JVM_SHARE and not short:
-            self._kill(jvm=True)
-        elif (number == SHORT_KILL and not self._run.variant) if short else rng.random() < KILL_SHARE:
-            self._kill(jvm=False)
+        if who := self._fates.after(number, rng):
+            self._kill(who)
         if number % self._pace.judged_every == self._pace.judged_every - 1:
             self._judge()
-        self._run.say(f"{', '.join(self._last())}")
+        self._run.say(", ".join(self._samples.latest()))
 
     def end(self) -> None:
         """What no event announced is found by a last job, and everything is compared."""
         self._judge()
-        unjudged = sorted(BOUNDS.keys() - self._judged)
-        long = time.time() - self._began_ts >= ALL_JUDGED_SECS or self._run.counts["rounds"] >= ALL_JUDGED_ROUNDS
-        if unjudged and long:
-            raise Failed(f"never measured often enough to be judged: {', '.join(unjudged)}", self._steps())
+        if unjudged := self._samples.unjudged(time.time() - self._began_ts, self._run.counts["rounds"]):
+            why = f"never measured often enough to be judged, run it for longer: {', '.join(unjudged)}"
+            raise Failed(why, self._steps())
         self._now.life.kill()
         self._now.life.wait()
         self._grounds.be_well()
@@ -109,18 +98,18 @@ class _Soak:
             variant=variant,
             epoch_ts=self._epoch_ts,
             day_secs=self._pace.day_secs,
-            heap_every=1 if variant == HEAP_VARIANT else self._pace.heap_every,
         )
 
-    def _kill(self, *, jvm: bool) -> None:
+    def _kill(self, who: Dies) -> None:
         self._judge()
         self._now.life.kill()
         self._now.life.wait()
         self._run.counts["kills"] += 1
-        if jvm:
+        self._samples.job_begins()
+        if who is Dies.SPARK:
             self._jvm.kill()
             self._jvm = self._stack.enter_context(self._grounds.jvm(self._run.folder / "jvm"))
-            self._jvm_samples.clear()
+            self._samples.jvm_begins()
             self._run.counts["kills of Spark"] += 1
         self._now = _Life(self._start(self._words, self._run.variant))
 
@@ -170,44 +159,33 @@ class _Soak:
         return self._grounds.table / f"{kill_place.prefix_of(SOURCE)}_checkpoint.json"
 
     def _measure(self) -> None:
-        life, samples, jvm = self._now.life, self._now.samples, self._jvm.group
+        life, jvm, note = self._now.life, self._jvm.group, self._samples.note
         for event in self._now.news():
             if event["event"] == "batch_committed":
                 self._run.counts["commits"] += 1
-                samples["time of a commit"].append(event["secs"]["total"] * 1000)
+                note("time of a commit", event["secs"]["total"] * 1000)
             elif event["event"] == "source_failed":
                 self._run.counts["turns of a job that failed"] += 1
             elif event["event"] == HEAP:
-                self._jvm_samples["live heap of the JVM"].append(event["mib"])
-        samples["memory of the driver"].append(_resident_mib(life.pid))
-        samples["number of open files"].append(_open_files(life.pid))
-        self._jvm_samples["memory of the JVM"].append(_resident_mib(jvm))
-        self._jvm_samples["number of open files of the JVM"].append(_open_files(jvm))
+                note("live heap of the JVM", event["mib"])
+        note("memory of the driver", _resident_mib(life.pid))
+        note("number of open files", _open_files(life.pid))
+        note("memory of the JVM", _resident_mib(jvm))
+        note("number of open files of the JVM", _open_files(jvm))
         state, size = self._whole_copy()
         if state:
-            samples["size of the state"].append(size)
-            samples["number of partitions in the state"].append(len(state["partition_watermarks"]))
+            note("size of the state", size)
+            note("number of partitions in the state", len(state["partition_watermarks"]))
         sizes = [*_sizes(self._grounds.table / kill_place.prefix_of(SOURCE) / "pending")]
-        samples["number of segments"].append(len(sizes))
-        samples["size of the manifest"].append(sum(sizes))
+        note("number of segments", len(sizes))
+        note("size of the manifest", sum(sizes))
 
     def _judge(self) -> None:
-        """Whatever was measured often enough."""
-        measured = {**self._now.samples, **self._jvm_samples}
-        found = [judgement for name, samples in measured.items() if (judgement := judged(name, samples)) is not None]
-        if grown := [str(judgement) for judgement in found if judgement.grew]:
+        if grown := self._samples.grown():
             raise Failed("\n".join(grown), self._steps())
-        self._judged |= {judgement.name for judgement in found}
-        for judgement in found:
-            self._run.counts[f"times that it had not grown: {judgement.name}"] += 1
-            for when, amount in (("first", judgement.first), ("last", judgement.last)):
-                self._run.counts[f"{judgement.unit} at {when}: {judgement.name}"] = round(amount)
 
     def _steps(self) -> list[str]:
         return [f"seed {self._run.seed}, {self._run.counts['rounds']} rounds, {self._run.counts['kills']} kills"]
-
-    def _last(self) -> Iterator[str]:
-        return (f"{name} {values[-1]:,.4g}" for name, values in self._now.samples.items() if values)
 
 
 def _resident_mib(pid: int) -> float:
@@ -228,16 +206,14 @@ def _sizes(folder: Path) -> Iterator[int]:
             continue
 
 
-HEAP_VARIANT = "the JVM keeps objects after each commit"
 LONG_ONLY = frozenset(
     {
-        HEAP_VARIANT,
+        "the JVM keeps a quarter of a MiB after each commit",
         "the JVM keeps a file open after each commit",
         "each commit takes longer than the one before",
     }
 )
-"""What takes minutes until it is found: less says nothing of a JVM or of times, and a look at what is alive in its heap
-is a whole collection after each commit."""
+"""What takes minutes until it is found: less says nothing of a JVM or of times."""
 
 
 class Soak:
@@ -248,7 +224,6 @@ class Soak:
     )
     variants: Mapping[str, Fault] = {
         "memory is kept after each commit": Fault("memory of the driver grows", "(?m)^memory of the driver grows"),
-        HEAP_VARIANT: Fault("live heap of the JVM grows", "(?m)^live heap of the JVM grows"),
         "a file stays open after each commit": Fault("number of open files grows", "(?m)^number of open files grows"),
         "the JVM keeps a file open after each commit": Fault(
             "number of open files of the JVM grows", "(?m)^number of open files of the JVM grows"
@@ -259,7 +234,13 @@ class Soak:
             "number of partitions in the state grows", "(?m)^number of partitions in the state grows"
         ),
         "each commit takes longer than the one before": Fault("time of a commit grows", "(?m)^time of a commit grows"),
+        # Last, since it gets all of the time that the others have left.
+        "the JVM keeps a quarter of a MiB after each commit": Fault(
+            "live heap of the JVM grows", "(?m)^live heap of the JVM grows"
+        ),
     }
+
+    wanted = ("kills", "kills of Spark", "faults", "broken files", "events withheld", *WANTED)
 
     def run(self, run: Run) -> None:
         """Over S3 that fails now and then; what is broken on purpose shows sooner on local files."""

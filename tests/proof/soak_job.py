@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 import spark_job.main
-from blizzard.log import Log
 from blizzard.manifest import Manifest
 from blizzard.partition import TimeTemplate
 from blizzard.sweep import SweepRules
@@ -20,7 +18,8 @@ from spark_job.job import SourceJob
 from tests.proof.kill_job import attached
 
 LEAK_BYTES = 12 << 20
-JVM_LEAK_BYTES = 16 << 20
+JVM_LEAK_BYTES = 256 << 10
+"""A leak that takes a thousand commits to fill a quarter of a GiB."""
 SLOWER_SECS = 0.06
 IDLE_SECS = 0.1
 """In place of the seconds that an idle job waits, which would be most of the campaign."""
@@ -28,6 +27,8 @@ MIB = 1 << 20
 DAY_SECS = 86_400.0
 HEAP = "heap_seen"
 """The event that says how much of the JVM's heap is in use after a collection."""
+HEAP_EVERY = 5
+"""Commits between two such looks, each of which is a whole collection."""
 _LEAK = "tests.proof.leak"
 _held: list[Any] = []
 
@@ -37,28 +38,15 @@ def days_since(epoch_ts: float, now_ts: float, day_secs: float) -> float:
     return epoch_ts + (now_ts - epoch_ts) * DAY_SECS / day_secs
 
 
-def live(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float, heap_every: int) -> int:
-    """`day_secs`: how long a day of the dated folders lasts. `heap_every`: so many commits lie between two looks at the
-    heap."""
-    spark_job.main.lazy_session = _attached_anew
+def live(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -> int:
+    """`day_secs`: how long a day of the dated folders lasts."""
+    spark_job.main.lazy_session = attached
     spark_job.main.POLL_SECS = IDLE_SECS  # type: ignore[attr-defined]
     _let_days_pass(epoch_ts, day_secs)
-    _after_each_step(_tell_heap(heap_every))
+    _after_each_step(_tell_heap())
     if variant:
         LEAKS[variant]()
     return spark_job.main.main([*words])
-
-
-def _attached_anew(
-    conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
-) -> Callable[[], SparkSession]:
-    """At a JVM that keeps nothing of what another life has made it keep."""
-
-    def started() -> None:
-        on_start()
-        SparkContext._jvm.java.lang.System.getProperties().remove(_LEAK)
-
-    return attached(conf, log, on_start=started)
 
 
 def _let_days_pass(epoch_ts: float, day_secs: float) -> None:
@@ -80,13 +68,13 @@ def _after_each_step(do: Callable[[], object]) -> None:
     Ingest._say_committed = said  # type: ignore[method-assign]
 
 
-def _tell_heap(every: int) -> Callable[[], None]:
+def _tell_heap() -> Callable[[], None]:
     count = 0
 
     def tell() -> None:
         nonlocal count
         count += 1
-        if count % every == 0:
+        if count % HEAP_EVERY == 0:
             runtime = SparkContext._jvm.java.lang.Runtime.getRuntime()
             runtime.gc()
             used = runtime.totalMemory() - runtime.freeMemory()
@@ -129,7 +117,7 @@ def _ever_slower() -> None:
 
 
 def _in_the_jvm(made: Callable[[Any], Any]) -> Callable[[], None]:
-    """Kept by the JVM, until another life begins."""
+    """Kept by the JVM for as long as it lives, whichever job comes."""
 
     def keep() -> None:
         properties = SparkContext._jvm.java.lang.System.getProperties()
@@ -148,7 +136,7 @@ def _heap_array(jvm: Any) -> Any:
 
 LEAKS: Mapping[str, Callable[[], object]] = {
     "memory is kept after each commit": _keep_memory,
-    "the JVM keeps objects after each commit": _in_the_jvm(_heap_array),
+    "the JVM keeps a quarter of a MiB after each commit": _in_the_jvm(_heap_array),
     "a file stays open after each commit": _keep_files_open,
     "the JVM keeps a file open after each commit": _in_the_jvm(lambda jvm: jvm.java.io.FileInputStream(os.devnull)),
     "segments are not trimmed": _leave_segments,

@@ -22,14 +22,13 @@ DATED = TimeTemplate(TEMPLATE)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long a day of the dated folders and the pauses between sweeps last, in seconds; and how often, in rounds and
-    in commits, the samples are judged and the heap is looked at."""
+    """How long a day of the dated folders and the pauses between sweeps last, in seconds; and how often, in rounds,
+    the samples are judged."""
 
     day_secs: float
     sweep_secs: float
     late_secs: float
     judged_every: int
-    heap_every: int
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -45,8 +44,8 @@ class Pace:
         }
 
 
-LONG = Pace(day_secs=20.0, sweep_secs=2.0, late_secs=30.0, judged_every=100, heap_every=5)
-SHORT = Pace(day_secs=1.0, sweep_secs=0.3, late_secs=0.5, judged_every=5, heap_every=5)
+LONG = Pace(day_secs=20.0, sweep_secs=2.0, late_secs=30.0, judged_every=100)
+SHORT = Pace(day_secs=1.0, sweep_secs=0.3, late_secs=0.5, judged_every=5)
 
 
 @dataclass

@@ -97,7 +97,8 @@ def _states(world: Explorable, counts: Sequence[Mapping[str, int]]) -> str:
 
 
 def _in_words(bounds: Bounds) -> str:
-    named = {"collector": bounds.collectors, "sweeper": bounds.sweepers, "job": bounds.jobs}
+    sweeper = "stale sweeper" if bounds.stale else "sweeper"
+    named = {"collector": bounds.collectors, sweeper: bounds.sweepers, "job": bounds.jobs}
     who = [f"a {name}" if many == 1 else f"{many} {name}s" for name, many in named.items() if many]
     more = (
         ", and somebody who deletes the manifest" if bounds.wipers else "",

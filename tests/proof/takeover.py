@@ -18,7 +18,7 @@ from blizzard.checkpoint import Checkpoint
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.identity import read_copy
 from spark_job import ingest, recovery, takeover
-from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.engine import session
 from tests.proof.takeover_past import Age, Form, Past
 from tests.spark.lake import Lake, run, until
@@ -48,11 +48,14 @@ class Takeover:
 
     def __init__(self, cases: Sequence[tuple[Age, Form]] = CASES) -> None:
         self._cases = cases
+        self.wanted = [case_of(age, form) for age, form in cases]
 
     def run(self, run: Run) -> None:
+        """Each case once, in an order of the seed's, then again."""
         spark = session(run.folder)
         broken = _VARIANTS[run.variant]() if run.variant else _nothing()
-        cases = sorted(self._cases, key=lambda case: case[1] is not SHOWN_BY.get(run.variant))
+        mixed = Random(run.seed).sample(self._cases, len(self._cases))
+        cases = sorted(mixed, key=lambda case: case[1] is not SHOWN_BY.get(run.variant))
         with broken:
             for number, rng in run.rounds():
                 folder = run.folder / f"{number}"
@@ -60,6 +63,13 @@ class Takeover:
                 age, form = cases[number % len(cases)]
                 _Round(run, f"round {number}", age, form, rng, folder, spark).go()
                 shutil.rmtree(folder)
+        if not run.variant and run.counts["rounds"] >= len(cases):
+            check_shown(run, self.wanted)
+
+
+def case_of(age: Age, form: Form) -> str:
+    """The name under which it is counted."""
+    return f"{form}, {age}"
 
 
 class _Round:
@@ -87,6 +97,7 @@ class _Round:
             self._is_refused_before_penguin_is_done()
         self._goes_on()
         self._run.counts["tables taken over"] += 1
+        self._run.counts[case_of(self._age, self._form)] += 1
         self._run.counts["records"] += sum(len(content) for content in self._past.files.values())
 
     def _have_a_past(self) -> None:

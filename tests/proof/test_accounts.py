@@ -9,6 +9,7 @@ from infra.local.verdict import Source
 from tests.proof import kill_letters
 from tests.proof.kill_beliefs import believed, lost
 from tests.proof.kill_calls_account import CHANGED, History, account, strangers, wrong_letters
+from tests.proof.kill_calls_places import MANY, Places
 from tests.unit.fakes import POISON, REFUSED, Row
 
 LARGE = [f"large {n}" for n in range(10)]
@@ -152,3 +153,33 @@ def test_a_commit_that_a_job_believes_in_is_in_the_log() -> None:
     log = [(0, [{"commitInfo": {"operation": "OPTIMIZE"}}]), (1, [{"commitInfo": {"userMetadata": state}}])]
     assert lost(believed(events), log) is None
     assert lost(believed(events), log[:1]) == "a job believes to have committed what is not in the log: [('p:s', '1')]"
+
+
+def test_a_file_is_in_progress_while_a_part_of_its_newest_content_is_in_the_table() -> None:
+    history = History(slice_bytes=10)
+    history.put("a", "e1", b"1\n2\n3\n")
+    history.put("b", "e2", b"1\n")
+    rows = [Row("s", "a", 0, "e1", "1", 1), Row("s", "b", 0, "e2", "1", 1)]
+    assert history.in_progress([]) == []
+    assert history.in_progress(rows) == ["a"]
+    assert history.in_progress([*rows, Row("s", "a", 1, "e1", "2", 2), Row("s", "a", 2, "e1", "3", 2)]) == []
+    history.put("a", "e3", b"4\n")
+    assert history.in_progress(rows) == []
+
+
+def test_a_place_is_spared_until_somebody_of_that_kind_dies_there() -> None:
+    places = Places()
+    for _ in range(MANY - 1):
+        places.saw("job", ["get"])
+    places.saw("sweeper", ["list"])
+    assert places.spared("job") == [("get", False), ("get", True)]
+    assert places.spared_of_many == []
+    places.saw("job", ["get", "put"])
+    assert places.spared_of_many == ["before get of a job", "after get of a job"]
+    places.died("sweeper", "get", after=False)
+    places.died("job", "get", after=False)
+    assert places.spared_of_many == ["after get of a job"]
+    assert places.spared("job") == [("get", True), ("put", False), ("put", True)]
+    places.died("job", "get", after=True)
+    assert places.spared_of_many == []
+    assert places.killed_at == 3

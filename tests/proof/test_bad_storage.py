@@ -15,10 +15,11 @@ from blizzard.dispatch.service import ServiceBusy
 from blizzard.environment import adopted
 from blizzard.manifest import Entry, Manifest
 from blizzard.storage.memory import MemoryStore
+from tests.proof import bad_storage as campaign
 from tests.proof.bad_storage import CAMPAIGN, LOST_ANSWER, OWN_COMMIT
 from tests.proof.bad_storage_dispatch import Runs
 from tests.proof.bad_storage_proxy import BadStorage, Outage, Plan, bad_storage
-from tests.proof.bad_storage_rounds import SparkBadStorage
+from tests.proof.bad_storage_rounds import ROUNDS_A_TABLE, SparkBadStorage
 from tests.proof.bad_storage_spark import SparkJobs, spark_jobs
 from tests.proof.bad_storage_world import LAKE, LANDING, numbers_gone_wrong
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
@@ -114,6 +115,31 @@ def test_the_real_job_ends_well_or_with_a_clear_error_and_goes_on(
         if run.counts["faults"] > number + 1 + FEWEST_FAULTS:
             return
     pytest.fail(f"{MOST_ROUNDS} runs over bad storage met too few faults: {run.counts}")
+
+
+def test_ten_rounds_have_an_outage_of_minutes_for_each_and_bad_rounds_of_the_real_job() -> None:
+    came: list[str] = []
+
+    class Rounds:
+        def __init__(self, name: str) -> None:
+            self.name, self.rounds = name, 0
+
+        @property
+        def outage_is_due(self) -> bool:
+            return self.rounds % ROUNDS_A_TABLE == ROUNDS_A_TABLE // 2
+
+        def round(self, *_: object) -> None:
+            came.append(self.name)
+            self.rounds += 1
+
+        def outage(self, number: int, rng: random.Random, secs: tuple[float, float]) -> None:
+            came.append(f"outage of {secs[0]:.0f} s: {self.name}")
+            self.rounds += 1
+
+    core, real = Rounds("core"), Rounds("real job")
+    for number in range(10):
+        campaign._long(number, random.Random(1), core, real)  # type: ignore[arg-type]
+    assert Counter(came) == {"core": 6, "real job": 2, "outage of 60 s: core": 1, "outage of 60 s: real job": 1}
 
 
 def test_an_outage_begins_and_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

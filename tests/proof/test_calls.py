@@ -9,6 +9,7 @@ import pytest
 
 from tests.proof import kill_calls, race_calls
 from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.kill_calls_world import ACTORS
 
 ROUNDS_TO_FIND, TRIES = 150, 6
 KILL, RACE = frozenset(kill_calls.VARIANTS), frozenset(race_calls.VARIANTS)
@@ -30,9 +31,11 @@ def tries(folder: Path, rounds: int) -> Iterator[Run]:
 
 def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: Path) -> None:
     """Who dies in a few rounds is partly luck, so there may be more of them."""
-    killed = {f"kills of the {who}" for who in kill_calls.ACTORS}
+    killed = {f"kills of the {who}" for who in ACTORS}
     for run in tries(tmp_path, rounds=2):
         kill_calls.CAMPAIGN.run(run)
+        assert run.counts["tables"] == 1
+        assert run.counts["most kills over one table"] == run.counts["kills"]
         deleted = run.counts["times that the manifest was deleted"]
         if killed <= run.counts.keys() and run.counts["places killed at"] > 20 and deleted:
             return

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.version import Version
 from tests.proof import __main__ as command
 from tests.proof.campaigns import MODULES, known, load
+from tests.proof.rigged import Rigged
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,6 +47,36 @@ def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
     (one,) = document["campaigns"]
     assert (document["good"], one["end"], one["seed"]) == (True, "passed", 5)
     assert one["counts"]["rounds"] > 0
+    assert one["untried"] == []
+    assert "not tried" not in said.out
+
+
+@pytest.mark.usefixtures("rigged")
+def test_what_was_not_tried_is_said_and_the_version_that_was_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Rigged, "wanted", ("never", "rounds", "nor this"), raising=False)
+    monkeypatch.setattr(command, "version", lambda: Version("f" * 40, changed=True))
+    assert command.main(["--minutes", "0.001", "--json", str(tmp_path / "all.json")]) == 0
+    said = capsys.readouterr().out
+    assert " rounds. **not tried**: never; nor this |" in said
+    assert "; Blizzard at ffffffffffff with changes; seed " in said
+    assert said.endswith(". Not all was tried: the rows say what was not.\n")
+    document = json.loads((tmp_path / "all.json").read_text())
+    assert document["where"]["version"] == {"commit": "f" * 40, "changed": True}
+    assert document["campaigns"][0]["untried"] == ["never", "nor this"]
+
+
+@pytest.mark.usefixtures("rigged")
+def test_nothing_is_said_of_what_a_variant_did_not_try(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Rigged, "wanted", ("never",), raising=False)
+    monkeypatch.setattr(command, "version", lambda: None)
+    assert command.main(["--variant", "fails", "--minutes", "0.001", "--seed", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "not tried" not in said
+    assert "Blizzard at" not in said
 
 
 @pytest.mark.usefixtures("rigged")

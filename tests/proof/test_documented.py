@@ -24,7 +24,7 @@ from tests.proof.table import (
     worlds_as_markdown,
     worlds_replaced,
 )
-from tests.proof.variants import VARIANTS
+from tests.proof.variants import PROGRAMS, VARIANTS
 
 TEXT = DOCUMENT.read_text()
 
@@ -100,5 +100,5 @@ def test_each_option_is_explained() -> None:
 
 
 def test_each_world_that_is_broken_on_purpose_is_a_variant_of_the_small_worlds() -> None:
-    assert set(SMALL_WORLDS.variants) == set(VARIANTS)
+    assert {*SMALL_WORLDS.variants} == {*VARIANTS, *PROGRAMS}
     assert load("tests.proof.every_way") is SMALL_WORLDS

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from tests.proof import figures
-from tests.proof.campaigns import MODULES, known
+from tests.proof.campaign import untried
+from tests.proof.campaigns import MODULES, known, load
 from tests.proof.figures import (
     BEGIN,
     END,
     FIGURES,
     KEPT,
     LEAST,
+    LEAST_OF_ONE,
+    MOST_KILLS,
     README,
     SOAK_SECS,
     as_markdown,
@@ -26,7 +29,8 @@ from tests.proof.figures import (
 )
 from tests.proof.table import WORLDS_HEADER, variants, worlds_as_markdown
 
-WHERE = {"minutes": 60.0, "seed": 7}
+VERSION = {"commit": "0123456789abcdef", "changed": False}
+WHERE = {"minutes": 60.0, "seed": 7, "version": VERSION}
 
 
 def _report(
@@ -100,7 +104,16 @@ def test_a_pair_counts_once_and_a_report_of_one_variant_says_which() -> None:
 
 def _passed() -> list[dict[str, Any]]:
     """A report of each campaign, with as much as the README says."""
-    return [_report(name, secs=SOAK_SECS, **LEAST.get(name, {})) for name in known()]
+    return [_report(name, secs=SOAK_SECS, **_wanted(name), **_least(name)) for name in known()]
+
+
+def _least(name: str) -> dict[str, int]:
+    return {**LEAST.get(name, {}), **LEAST_OF_ONE.get(name, {})}
+
+
+def _wanted(name: str) -> dict[str, int]:
+    """What a campaign knows that it has to have done."""
+    return dict.fromkeys(untried(load(MODULES[name]), {}), 1)
 
 
 def _found() -> list[dict[str, Any]]:
@@ -119,19 +132,76 @@ def test_a_campaign_without_a_report_is_lacking(number: int) -> None:
     assert lacking([*some, *_found()])[0] == f"{known()[number]}: no report in which it passed"
 
 
-def test_a_short_soak_and_few_kills_are_lacking() -> None:
-    little = [_report(name, secs=SOAK_SECS - 1, kills=1) for name in known()]
-    assert lacking([*little, *_found()]) == [
-        "kill: expected at least 200 kills, found 1",
-        "kill-calls: expected at least 200 kills, found 1",
+def test_a_short_soak_few_kills_and_short_outages_are_lacking() -> None:
+    little = [_report(name, secs=SOAK_SECS - 1, **{MOST_KILLS: 199}, **_wanted(name)) for name in known()]
+    assert lacking([*little, *little, *_found()]) == [
         "race: expected at least 6 rounds, found 0",
+        "bad-storage: expected at least 120 seconds of outage, found 0",
+        "kill: most kills over one table: expected at least 200 in one report, found 199",
+        "kill-calls: most kills over one table: expected at least 200 in one report, found 199",
         "soak: expected a run of at least 3,600 s, found 3,599 s",
     ]
 
 
+def test_what_is_demanded_of_all_reports_together_may_be_in_several() -> None:
+    half = [_report(name, **{what: -(-fewest // 2) for what, fewest in least.items()}) for name, least in LEAST.items()]
+    others = [one for one in _passed() if one["campaigns"][0]["campaign"] not in LEAST]
+    wanted = [_report(name, **_wanted(name)) for name in LEAST]
+    assert lacking([*others, *wanted, *half, *half, *_found()]) == []
+
+
+def test_what_no_report_has_tried_is_lacking() -> None:
+    half = {name: [*_wanted(name)][::2] for name in known()}
+    other = {name: [*_wanted(name)][1::2] for name in known()}
+    reports = [_report(name, secs=SOAK_SECS, **dict.fromkeys(half[name], 1), **_least(name)) for name in known()]
+    assert half["log-life"]
+    assert half["takeover"]
+    assert [what for what in lacking([*reports, *_found()]) if "not tried" in what] == [
+        f"{name}: not tried: {what}" for name in sorted(known()) for what in other[name]
+    ]
+    more = [_report(name, **dict.fromkeys(other[name], 1)) for name in known()]
+    assert lacking([*reports, *more, *_found()]) == []
+
+
+def test_reports_of_a_version_that_nobody_knows_are_lacking() -> None:
+    old = _report("kill") | {"where": {"minutes": 60.0, "seed": 7}}
+    assert lacking([*_passed(), *_found(), old])[0].startswith("1 of ")
+    assert "version" not in as_markdown([old])
+
+
+def test_the_versions_of_the_reports_are_named_once() -> None:
+    other = {**WHERE, "version": {"commit": "f" * 40, "changed": False}}
+    text = as_markdown([_report("kill"), _report("race"), _report("soak") | {"where": other}])
+    assert "| version | `0123456789ab`, `ffffffffffff` |" in text
+
+
+def test_the_most_kills_over_one_table_are_no_sum() -> None:
+    text = as_markdown([_report("kill", kills=9, **{MOST_KILLS: many}) for many in (3, 6, 4)])
+    assert "| processes killed | 27 |\n| most of them over one table | 6 |\n" in text
+    assert "over one table" not in as_markdown([_report("kill", kills=9)])
+
+
+def test_hours_are_those_of_the_program_as_it_is() -> None:
+    assert "| hours | 0.5 |" in as_markdown([_report("kill", secs=1800.0), _broken("kill", "x")])
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [(None, "found none"), ({"commit": "0" * 40, "changed": True}, "found 000000000000 with changes")],
+    ids=["no", "changed"],
+)
+def test_a_report_of_no_version_that_git_knows_is_not_taken(
+    version: dict[str, Any] | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
+    with pytest.raises(ValueError, match=found):
+        keep([("r.json", _report() | {"where": {**WHERE, "version": version}})])
+    assert not (tmp_path / "kept.json").exists()
+
+
 def test_what_a_variants_report_counts_is_not_shown_of_the_program() -> None:
-    broken = _report("kill", variant=next(iter(variants())), end="failed", kills=500)
-    assert "kill: expected at least 200 kills, found 1" in lacking([_report("kill", kills=1), broken])
+    broken = _report("race", variant=next(iter(variants())), end="failed", rounds=500)
+    assert "race: expected at least 6 rounds, found 1" in lacking([_report("race", rounds=1), broken])
 
 
 def test_a_pair_that_was_not_found_or_is_none_any_more_is_lacking() -> None:
@@ -170,7 +240,7 @@ def test_reports_take_the_place_of_those_that_were_kept(
     keep([("old", _report(kills=1))])
     (tmp_path / "r.json").write_text(json.dumps(_report(kills=2)))
     assert main([str(tmp_path / "r.json")]) == 1
-    assert "not shown: kill: expected at least 200 kills, found 2\n" in capsys.readouterr().err
+    assert "not shown: race: expected at least 6 rounds, found 0\n" in capsys.readouterr().err
     assert json.loads(kept.read_text()) == [_report(kills=2)]
     assert readme.read_text() == f"before\n{BEGIN}{as_markdown([_report(kills=2)])}{END}after\n"
     assert document.read_text() == f"before\n{worlds_as_markdown([])}\nafter\n"

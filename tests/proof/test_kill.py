@@ -9,12 +9,12 @@ import pytest
 from tests.proof import kill, kill_steps, kill_variants
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill_names import LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
+from tests.proof.kill_place import LocalPlace
 from tests.proof.kill_stage import Stage, stage
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TRIED: dict[str, frozenset[str]] = {kill.CAMPAIGN.name: frozenset(VARIANTS)}
-PLACES = ("local files", "S3")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubl
 ) -> None:
     run = run_of(tmp_path)
     kill.kill(run, common)
-    for place, steps in zip(PLACES, kill.SHORT, strict=True):
+    for place, steps in zip(kill.PLACES, kill.SHORT, strict=True):
         assert {step for step in STEPS if run.counts[f"kills {step} on {place}"]} == {*STEPS}.intersection(steps)
     assert run.counts["kills with the JVM"] == 1
     assert run.counts["answers of commits lost on local files"] == 1
@@ -58,7 +58,7 @@ def test_each_step_and_each_variant_has_its_place_in_the_product() -> None:
 
 def test_a_step_that_nobody_died_of_is_no_proof(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    wanted = [(step, PLACES) for step in (*STEPS, LOST_ANSWER)]
+    wanted = [(step, kill.PLACES) for step in (*STEPS, LOST_ANSWER)]
     run.counts.update({f"kills {step} on S3": 1 for step in STEPS[1:]})
     with pytest.raises(Failed) as failed:
         kill.check_shown(run, wanted)
@@ -67,16 +67,38 @@ def test_a_step_that_nobody_died_of_is_no_proof(tmp_path: Path) -> None:
     kill.check_shown(run, wanted)
 
 
+def test_two_of_three_kills_are_on_one_table_and_all_its_steps_come_on_the_other_one_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[tuple[str, str]] = []
+    monkeypatch.setattr(kill, "_die", lambda place, step, *_: tried.append((step, place)))
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    for number in range(kill.ROUNDS_FOR_ALL):
+        kill._long_round(kill.PLACES, number, run.rng(number), run)  # type: ignore[arg-type]
+    steps = (*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT)
+    assert sorted(tried) == sorted([(step, place) for step in steps for place in (*kill.PLACES, kill.PLACES[0])])
+
+
+def test_the_kills_over_one_table_are_those_of_the_table_with_most(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    table = kill._Table(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
+    other = kill._Table(run, None, LocalPlace(tmp_path, "S3"), tmp_path / "other")  # type: ignore[arg-type]
+    for one in (table, other, table, table, other):
+        one._count_kill(RANDOM_MOMENT, kill.Whom.JOB)
+    assert run.counts["most kills over one table"] == 3
+    assert run.counts["kills"] == 5
+
+
 def test_in_the_end_each_step_has_killed_somebody_on_each_place(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
     run.counts["rounds"] = kill.ROUNDS_FOR_ALL - 1
-    assert not kill.wanted(run, PLACES)
+    assert not kill.wanted(run, kill.PLACES)
     run.counts["rounds"] = kill.ROUNDS_FOR_ALL
-    assert {*kill.wanted(run, PLACES)} == {(step, PLACES) for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)}
+    assert {*kill.wanted(run, kill.PLACES)} == {(step, kill.PLACES) for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)}
     run.counts["rounds"] = kill.ROUNDS_FOR_EACH_PLACE
-    run.counts.update({f"kills {step} on {place}": 1 for step in (*STEPS, RANDOM_MOMENT) for place in PLACES})
+    run.counts.update({f"kills {step} on {place}": 1 for step in (*STEPS, RANDOM_MOMENT) for place in kill.PLACES})
     run.counts["answers of commits lost on S3"] = 1
     del run.counts["kills in the sweep on S3"]
     with pytest.raises(Failed) as failed:
-        kill.check_shown(run, kill.wanted(run, PLACES))
+        kill.check_shown(run, kill.wanted(run, kill.PLACES))
     assert failed.value.why.endswith(f": {LOST_ANSWER} on local files, in the sweep on S3")

@@ -40,7 +40,8 @@ def test_a_table_lives_through_what_happens_to_its_log(tmp_path: Path, spark: Ca
     run = short(tmp_path, len(SHORT))
     campaign(SHORT).run(run)
     assert run.counts["refused with the reason"] == 2
-    assert run.counts["states repaired"] >= 1
+    assert run.counts[events.FROM_ROWS] >= 1
+    assert run.counts[events.FROM_COPY] >= 1
     assert all(run.counts[event.__name__.replace("_", " ")] == 1 for event in SHORT)
     forms = {name for name in run.counts if name.startswith("clean-ups behind ")}
     assert len(forms) == 2

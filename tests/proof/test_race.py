@@ -9,7 +9,7 @@ import pytest
 
 from tests.proof import race
 from tests.proof.breaks import OVERWRITING_LOG
-from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Lives
 from tests.proof.race_names import OPERATIONS, VARIANTS
@@ -64,11 +64,21 @@ def test_what_is_broken_on_purpose_is_found(tmp_path: Path, lives: Lives, jvm: J
     assert failed.value.steps
 
 
-def test_what_never_came_about_is_no_proof(tmp_path: Path) -> None:
+def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
     run = run_of(tmp_path, 1)
-    run.counts.update({f"operations of others: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
+    run.counts.update({f"operations of others on local files: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
     with pytest.raises(Failed) as failed:
-        race.check_shown(run)
-    assert failed.value.why.endswith(": files that VACUUM removed")
+        check_shown(run, race.CAMPAIGN.wanted)
+    assert failed.value.why.split(": ", 1)[1].split("; ") == [
+        "files that VACUUM removed",
+        *(f"operations of others on S3: {name}" for name in OPERATIONS),
+    ]
     run.counts["files that VACUUM removed"] = 1
-    race.check_shown(run)
+    run.counts.update({f"operations of others on S3: {name}": 1 for name in OPERATIONS})
+    check_shown(run, race.CAMPAIGN.wanted)
+
+
+def test_in_six_rounds_somebody_tries_each_operation_on_each_place(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    tried = {(name, number % 2) for number in range(6) for name in race._operations(run, number, run.rng(number))}
+    assert tried == {(name, place) for name in OPERATIONS for place in range(2)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import spark_job.ingest
 from tests.proof.breaks import (
     LATE_LETTERS,
     MARKS_ALONE,
@@ -17,15 +18,16 @@ from tests.proof.breaks import (
     WIPED_BELIEVED,
 )
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.every_way import CAMPAIGN, IN_PART, WHOLE, Explorable, SmallWorlds
+from tests.proof.every_way import CAMPAIGN, IN_PART, WHOLE, WORLDS, Explorable, SmallWorlds
 from tests.proof.explore import explore, smallest
+from tests.proof.processes import Actor
 from tests.proof.small_worlds import Bounds, SmallWorld
 from tests.proof.variants import VARIANTS
 
 WHERE = {
     UNCONDITIONAL_PUT: Explorable(Bounds(2, 0, 1), 0, 1),
     TXN_NOT_COMPARED: Explorable(Bounds(1, 0, 2), 0, 1),
-    OLDER_STATE: Explorable(Bounds(1, 0, 1), 0, 0),
+    OLDER_STATE: Explorable(Bounds(1, 0, 2), 0, 1),
     MARKS_ALONE: Explorable(Bounds(2, 1, 1), 0, 0),
     NO_LOOK: Explorable(Bounds(1, 0, 1), 0, 0),
     NO_TXN: Explorable(Bounds(1, 0, 1), 0, 0),
@@ -49,6 +51,7 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
         (Explorable(Bounds(1, 1, 1, bad=True), 1), 1_000),
         (Explorable(Bounds(1, 0, 2), 1), 5_000),
         (Explorable(Bounds(1, 0, 1, wipers=1), 1), 300),
+        (Explorable(Bounds(0, 1, 2, stale=True), 1), 5_000),
     ],
     ids=str,
 )
@@ -57,6 +60,33 @@ def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) ->
     assert run.counts["worlds explored whole"] == 1
     assert run.counts["states"] == run.counts[WHOLE.format(world)] > states
     assert run.counts["deaths"] > 1
+
+
+def test_a_stale_sweeper_asks_nobody_for_the_state() -> None:
+    first = {}
+    for stale in (False, True):
+        (actor,) = map(Actor, SmallWorld(Bounds(0, 1, 0, stale=stale)).workers)
+        first[stale] = actor.first.call.text if actor.first.call else ""
+        actor.close()
+    assert first[False].endswith("_checkpoint.json")
+    assert first[True].startswith("list ")
+    assert str(Bounds(0, 1, 2, stale=True)) == "0 collectors, 1 stale sweepers, 2 jobs"
+
+
+def test_the_world_of_all_at_once_comes_early_and_has_to_be_whole() -> None:
+    everybody = [world for world in WORLDS if world.bounds == Bounds(2, 2, 2)]
+    needed = {str(world) for world in everybody if WHOLE.format(world) in CAMPAIGN.wanted}
+    assert needed == {str(Explorable(Bounds(2, 2, 2), *few)) for few in ((0, 0), (2, 0), (0, 1))}
+    assert {WHOLE.format(world) for world in WORLDS} >= {*CAMPAIGN.wanted}
+    last = max(number for number, world in enumerate(WORLDS) if WHOLE.format(world) in CAMPAIGN.wanted)
+    assert last < min(WORLDS.index(Explorable(bounds, 2)) for bounds in (Bounds(2, 1, 1), Bounds(1, 1, 2)))
+
+
+def test_the_program_is_whole_again_after_one_that_takes_an_older_state(tmp_path: Path) -> None:
+    before = spark_job.ingest.recover
+    with pytest.raises(Failed, match=r"^doubled: "):
+        campaign_of(tmp_path, Explorable(Bounds(1, 0, 1), 1, 0), variant=OLDER_STATE)
+    assert spark_job.ingest.recover is before
 
 
 def test_a_world_that_time_ended_is_said_to_be_explored_in_part(tmp_path: Path) -> None:

@@ -1,18 +1,23 @@
 """Under steady traffic nothing grows, and what does is noticed."""
 
+import math
 import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.growth import BOUNDS, judged
+from tests.proof.growth import BOUNDS, Of, judged
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_place import LocalPlace
 from tests.proof.soak import CAMPAIGN, LONG_ONLY, soak
+from tests.proof.soak_fates import JVM_ROUNDS, YOUNG, Dies, Fates
+from tests.proof.soak_job import HEAP_EVERY, JVM_LEAK_BYTES
 from tests.proof.soak_place import Grounds, failing_s3, local
+from tests.proof.soak_samples import ALL_JUDGED_ROUNDS, ALL_JUDGED_SECS, WANTED, Samples
 from tests.proof.soak_traffic import Traffic
 
 ROUNDS = 30
@@ -51,6 +56,7 @@ def test_nothing_grows_while_storage_fails_and_jobs_die(run: Run, s3: Grounds, j
     assert run.counts["kills"] == 1
     assert run.counts["faults"]
     assert run.counts["times that it had not grown: number of partitions in the state"]
+    assert run.counts["times that it had not grown in the whole run: size of the state"]
 
 
 @pytest.mark.spark
@@ -90,9 +96,145 @@ def test_growth_is_told_from_a_start_and_from_noise(name: str) -> None:
     found = judged(name, flat)
     assert found is not None
     assert not found.grew
-    rising = [level + n * (level * (bound.factor - 1) + bound.slack) / bound.fewest for n in range(3 * bound.fewest)]
+    rising = [0.0] * bound.start + [
+        level + n * (level * (bound.factor - 1) + bound.slack) / bound.fewest for n in range(3 * bound.fewest)
+    ]
     found = judged(name, rising)
     assert found is not None
     assert found.grew
     assert f"{name} grows" in str(found)
-    assert judged(name, rising[: bound.fewest]) is None
+    assert judged(name, rising[: bound.needed]) is not None
+    assert judged(name, rising[: bound.needed - 1]) is None
+
+
+HEAP = "live heap of the JVM"
+HOUR_COMMITS = 1_200
+"""Of an hour on two cores that do much else."""
+
+
+def _heap(commits: int, mib: Callable[[int], float]) -> list[float]:
+    """Samples with the noise of collections, each after some commits of a JVM's life."""
+    noise = random.Random(7)
+    return [mib(commit) + noise.gauss(0, 6) for commit in range(HEAP_EVERY, commits + 1, HEAP_EVERY)]
+
+
+@pytest.mark.parametrize("commits", [JVM_ROUNDS - 50, HOUR_COMMITS - 2 * max(YOUNG)])
+def test_a_heap_that_takes_a_little_with_each_commit_grows(commits: int) -> None:
+    """A tenth of a MiB, in the shortest life that a JVM has in a long run, and in that of an hour."""
+    found = judged(HEAP, _heap(commits, lambda commit: 115 + 0.1 * commit))
+    assert found is not None
+    assert found.grew
+
+
+def test_the_leak_of_the_variant_is_seen_in_as_few_commits_as_are_judged() -> None:
+    leak = JVM_LEAK_BYTES / (1 << 20)
+    assert leak <= 0.5
+    found = judged(HEAP, _heap(BOUNDS[HEAP].needed * HEAP_EVERY, lambda commit: 115 + leak * commit))
+    assert found is not None
+    assert found.grew
+
+
+@pytest.mark.parametrize("commits", [BOUNDS[HEAP].needed * HEAP_EVERY, JVM_ROUNDS - 50, HOUR_COMMITS])
+def test_a_heap_that_fills_at_first_and_is_level_then_does_not_grow(commits: int) -> None:
+    found = judged(HEAP, _heap(commits, lambda commit: 90 + 40 * (1 - math.exp(-commit / 50))))
+    assert found is not None
+    assert not found.grew
+    assert found.samples * HEAP_EVERY <= commits - 100
+
+
+STATE = "size of the state"
+
+
+def _growing_by_life(samples: Samples, name: str, lives: int) -> list[str]:
+    """A little in each life, too little for any one of them."""
+    bound, step = BOUNDS[name], BOUNDS[name].slack / 2
+    said: list[str] = []
+    for life in range(lives):
+        for _ in range(2 * bound.needed):
+            samples.note(name, 100.0 + life * step)
+        said += samples.grown()
+        samples.job_begins()
+    return said
+
+
+@pytest.mark.parametrize("name", [name for name, bound in BOUNDS.items() if bound.of is Of.TABLE])
+def test_what_outlives_the_job_is_judged_over_the_whole_run(name: str) -> None:
+    counts = Counter[str]()
+    said = _growing_by_life(Samples(counts), name, lives=9)
+    assert said
+    assert all(each.startswith(f"{name} grows") and each.endswith("in the whole run") for each in said)
+    assert counts[f"times that it had not grown: {name}"] == 9
+
+
+def test_what_dies_with_the_job_begins_anew() -> None:
+    assert _growing_by_life(Samples(Counter()), "memory of the driver", lives=9) == []
+
+
+def test_a_jvm_is_judged_across_jobs_until_it_dies_itself() -> None:
+    samples = Samples(Counter())
+    assert _growing_by_life(samples, HEAP, lives=9)
+    samples.jvm_begins()
+    assert samples.grown() == []
+
+
+def test_the_counts_are_of_the_longest_life() -> None:
+    counts = Counter[str]()
+    samples = Samples(counts)
+    for mib, many in ((100.0, 2 * BOUNDS[HEAP].needed), (50.0, BOUNDS[HEAP].needed)):
+        samples.jvm_begins()
+        for _ in range(many):
+            samples.note(HEAP, mib)
+        assert samples.grown() == []
+    assert counts[f"MiB at last: {HEAP}"] == 100
+    assert counts[f"samples: {HEAP}"] > BOUNDS[HEAP].fewest
+    assert counts[f"times that it had not grown: {HEAP}"] == 2
+
+
+@pytest.mark.parametrize(("secs", "rounds"), [(ALL_JUDGED_SECS, 0), (0.0, ALL_JUDGED_ROUNDS)])
+def test_a_long_run_in_which_something_was_never_judged_is_told(secs: float, rounds: int) -> None:
+    samples = Samples(Counter())
+    for name, bound in BOUNDS.items():
+        for _ in range(bound.needed - (name == HEAP)):
+            samples.note(name, 1.0)
+    assert samples.grown() == []
+    needed = BOUNDS[HEAP].needed
+    assert samples.unjudged(secs, rounds) == [f"{HEAP} ({needed - 1} samples at most, expected {needed})"]
+    assert samples.unjudged(ALL_JUDGED_SECS - 1, ALL_JUDGED_ROUNDS - 1) == []
+    samples.note(HEAP, 1.0)
+    assert samples.grown() == []
+    samples.jvm_begins()
+    assert samples.unjudged(secs, rounds) == []
+
+
+def test_a_run_in_which_all_was_judged_has_the_counts_that_are_wanted() -> None:
+    counts = Counter[str]()
+    samples = Samples(counts)
+    for name, bound in BOUNDS.items():
+        for _ in range(bound.needed):
+            samples.note(name, 1.0)
+    assert samples.grown() == []
+    assert {name for name in counts if "not grown" in name} == {*WANTED}
+    assert {*WANTED} < {*CAMPAIGN.wanted}
+
+
+def _fates(folder: Path, seed: int, rounds: int, variant: str = "") -> list[tuple[int, Dies]]:
+    run = Run(seed, Budget(time.monotonic, until_ts=math.inf), folder, variant)
+    fates = Fates(run)
+    deaths = ((number, fates.after(number, random.Random(f"{seed}/{number}"))) for number in range(rounds))
+    return [(number, who) for number, who in deaths if who is not None]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: int) -> None:
+    deaths = _fates(tmp_path, seed, 10_000)
+    young, *others = [number for number, who in deaths if who is Dies.SPARK]
+    assert young in YOUNG
+    assert others
+    assert all(later - before >= JVM_ROUNDS for before, later in zip([young, *others], others, strict=False))
+    assert (JVM_ROUNDS - max(YOUNG)) // HEAP_EVERY > BOUNDS[HEAP].needed
+    assert 40 < len(deaths) < 110
+
+
+def test_what_is_broken_in_a_jvm_is_not_killed_with_it_at_once(tmp_path: Path) -> None:
+    deaths = _fates(tmp_path, 7, JVM_ROUNDS, "the JVM keeps a quarter of a MiB after each commit")
+    assert {who for _, who in deaths} == {Dies.JOB}

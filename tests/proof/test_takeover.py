@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from blizzard.checkpoint import decode_app_id
+from tests.proof import takeover
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.takeover import CAMPAIGN, CASES, Takeover
+from tests.proof.takeover import CAMPAIGN, CASES, Takeover, case_of
 from tests.proof.takeover_past import Age, Form, Past
 from tests.spark.lake import Lake
 
@@ -32,6 +33,8 @@ def go(folder: Path, *cases: tuple[Age, Form], variant: str = "") -> Run:
 def test_tables_of_the_first_blizzard_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
     run = go(tmp_path, (Age.IN_A_CHECKPOINT, Form.ONE_PROGRAM), (Age.BEHIND_OTHERS, Form.PENGUIN))
     assert run.counts["rounds"] == 2
+    assert run.counts[case_of(Age.IN_A_CHECKPOINT, Form.ONE_PROGRAM)] == 1
+    assert run.counts[case_of(Age.BEHIND_OTHERS, Form.PENGUIN)] == 1
     assert run.counts["refused with the reason"] == 3
     assert run.counts["records"] > 50
 
@@ -47,6 +50,30 @@ def test_a_takeover_that_is_broken_on_purpose_is_found(variant: str, tmp_path: P
 
 def test_each_form_comes_at_each_age() -> None:
     assert set(CASES) == {(age, form) for age in Age for form in Form}
+    assert CAMPAIGN.wanted == [case_of(age, form) for age, form in CASES]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_case_has_its_turn_before_one_comes_again(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came: list[tuple[Age, Form]] = []
+
+    class Round:
+        def __init__(self, run: Run, title: str, age: Age, form: Form, *_: object) -> None:
+            came.append((age, form))
+
+        def go(self) -> None:
+            """No table."""
+
+    monkeypatch.setattr(takeover, "_Round", Round)
+    CAMPAIGN.run(Run(seed, Budget(time.monotonic, rounds=len(CASES) - 1), tmp_path))
+    assert len(set(came)) == len(CASES) - 1
+    came.clear()
+    with pytest.raises(Failed, match="these never came about, so they have shown nothing: ") as failed:
+        CAMPAIGN.run(Run(seed, Budget(time.monotonic, rounds=len(CASES)), tmp_path))
+    assert set(came) == set(CASES)
+    assert failed.value.why.count("; ") == len(CASES) - 1
 
 
 @pytest.mark.parametrize("form", Form)

@@ -2,8 +2,11 @@
 around the product, never the product itself."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from unittest.mock import patch
 
+import spark_job.ingest
 from blizzard.delta_log import Commit
 from blizzard.errors import CommitOutcomeUnknown
 from tests.proof.breaks import (
@@ -18,6 +21,7 @@ from tests.proof.breaks import (
     Believed,
     MarksAlone,
     Overwriting,
+    older_state_as_current,
 )
 from tests.proof.small_calls import Remote
 from tests.proof.small_worlds import SmallWorld
@@ -49,13 +53,6 @@ class RetryingDelta(MemoryDelta):
         except CommitOutcomeUnknown:
             self.faults.clear()
             super().commit(rows, app_id, sequence + 1, user_metadata, without=without)
-
-
-class _Outdated(list[Commit]):
-    """The log as it was one commit ago, for whoever reads it backwards."""
-
-    def __reversed__(self) -> Iterator[Commit]:  # type: ignore[override]
-        return iter([*super().__reversed__()][1 if len(self) > 1 else 0 :])
 
 
 class _Adding(MemoryTable):
@@ -120,10 +117,6 @@ def retry_without_a_look(world: SmallWorld) -> None:
     world.replace_delta(RetryingDelta(faults=["answer lost"]))
 
 
-def older_state_as_current(world: SmallWorld) -> None:
-    world.delta.commits = _Outdated(world.delta.commits)
-
-
 def rows_without_txn(world: SmallWorld) -> None:
     world.table = _Adding(world.delta, world.identity, Calls())
     world.around_job = lambda table, letters: (_InTwo(table), letters)
@@ -137,10 +130,19 @@ def letters_after_the_commit(world: SmallWorld) -> None:
     world.around_job = around
 
 
+@contextmanager
+def older_state() -> Iterator[None]:
+    """All jobs of this process, until the end of the block."""
+    with patch.object(spark_job.ingest, "recover", spark_job.ingest.recover):
+        older_state_as_current()
+        yield
+
+
+PROGRAMS: Mapping[str, Callable[[], AbstractContextManager[None]]] = {OLDER_STATE: older_state}
+"""What is broken for as long as a world is explored, in all its jobs and in those that come after the end."""
 VARIANTS: Mapping[str, Callable[[SmallWorld], None]] = {
     UNCONDITIONAL_PUT: unconditional_put,
     TXN_NOT_COMPARED: txn_not_compared,
-    OLDER_STATE: older_state_as_current,
     MARKS_ALONE: marks_without_entries,
     NO_LOOK: retry_without_a_look,
     NO_TXN: rows_without_txn,

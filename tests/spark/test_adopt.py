@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from blizzard.errors import CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
+from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
 from blizzard.storage.local import LocalStore
 from spark_job import adopt
 from spark_job.data_files import DataFile, TableLayout
@@ -397,6 +397,34 @@ def test_an_error_after_the_commit_leaves_its_outcome_open(world: World) -> None
 
 
 # -- a table that changes
+
+
+def test_a_log_that_delta_cannot_read_is_an_error_of_this_source_whatever_asks_for_it(world: World) -> None:
+    world.append(0, "a")
+    layout = world.source().layout(staged=True)
+    staged = Written([world.write(layout, "b")], layout)
+    (world.table / "_delta_log" / f"{1:020d}.json").write_text("torn\n")
+    calls: dict[str, Callable[[DeltaSourceTable], object]] = {
+        "txn_version": lambda table: table.txn_version(APP_ID),
+        "txns": lambda table: table.txns(),
+        "loose_files": lambda table: table.loose_files(),
+        "holds_rows": lambda table: table.holds_rows(),
+        "files_after": lambda table: table.files_after(-1),
+        "etags": lambda table: table.etags(["f1"]),
+        "prepare": lambda table: table.prepare(),
+        "append nothing": lambda table: table.append(None, sequence=1, user_metadata=""),
+        "append": lambda table: table.append(Written([], TableLayout("", (), (), 0, 1)), sequence=1, user_metadata=""),
+        "append staged": lambda table: table.append(staged, sequence=1, user_metadata=""),
+        "replace": lambda table: table.replace(staged, ["f1"], sequence=1, user_metadata=""),
+    }
+    found: dict[str, object] = {}
+    for name, call in calls.items():
+        with pytest.raises(BlizzardError) as raised:
+            call(world.source())
+        found[name] = type(raised.value)
+    reading = {name: kind for name, kind in found.items() if name != "replace"}
+    assert reading == dict.fromkeys(reading, RetryableError)
+    assert world.versions() == [0, 1]
 
 
 def test_a_constraint_added_since_the_batch_was_read_throws_it_away(world: World) -> None:

@@ -101,6 +101,9 @@ def test_files_and_table_may_be_on_s3(setting: Setting, monkeypatch: pytest.Monk
     monkeypatch.setattr(s3, "NAMES", ("small",))
     result = s3.run(setting)
     assert [row[0] for row in result.tables[0].rows] == ["small, local", "small, s3"]
+    assert result.tables[1].columns == ("seconds of a warm run", "small, local", "small, s3")
+    told = {row[0]: [float(cell) for cell in row[1:]] for row in result.tables[1].rows}
+    assert all(0 < secs <= whole for secs, whole in zip(told["read"], told["total"], strict=True))
     assert {judged.goal.name: judged.verdict for judged in result.judged}["big"] == "not measured"
 
 

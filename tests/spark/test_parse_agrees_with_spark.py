@@ -36,7 +36,8 @@ SCHEMA = """
 """
 MAPS = """
     id STRING NOT NULL, n BIGINT,
-    words MAP<STRING, STRING>, counts MAP<STRING, INT>, bytes MAP<STRING, TINYINT>, f32s MAP<STRING, FLOAT>,
+    words MAP<STRING, STRING>, `a/b` MAP<STRING, STRING>,
+    counts MAP<STRING, INT>, bytes MAP<STRING, TINYINT>, f32s MAP<STRING, FLOAT>,
     f64s MAP<STRING, DOUBLE>, moneys MAP<STRING, DECIMAL(5,2)>, days MAP<STRING, DATE>, ats MAP<STRING, TIMESTAMP>,
     named MAP<STRING, STRUCT<x: INT NOT NULL, y: STRING>>, lists MAP<STRING, ARRAY<BIGINT>>,
     inside STRUCT<m: MAP<STRING, INT>>, many ARRAY<MAP<STRING, BOOLEAN>>, deep MAP<STRING, MAP<STRING, INT>>
@@ -146,6 +147,7 @@ anything = st.one_of(
     arrays(scalars),
     objects(scalars, ["a", "x", "y"]),
     objects(arrays(objects(small, ["x"])), ["points", "inner"]),
+    objects(objects(quoted, ["a"]), ["words", "a/b", "a\\/b"]),
 )
 OF_COLUMN: dict[str, st.SearchStrategy[str]] = {
     "id": st.one_of(quoted, scalars),
@@ -181,7 +183,8 @@ OF_MAP: dict[str, st.SearchStrategy[str]] = {
     **{name: st.lists(st.tuples(keys, values), max_size=4).map(
            lambda pairs: "{" + ",".join(f'"{k}":{v}' for k, v in pairs) + "}")
        for name, values in {
-           "words": st.one_of(quoted, scalars), "counts": small, "bytes": small, "f32s": st.one_of(numbers, small),
+           "words": st.one_of(quoted, scalars), "a/b": quoted, "counts": small, "bytes": small,
+           "f32s": st.one_of(numbers, small),
            "f64s": st.one_of(numbers, small), "moneys": st.one_of(numbers, scalars),
            "days": st.sampled_from(DAYS).map(json.dumps), "ats": good_times.map(json.dumps),
            "named": objects(small, ["x", "y"]), "lists": arrays(small),
@@ -196,7 +199,9 @@ def with_odd_forms(columns: dict[str, st.SearchStrategy[str]]) -> st.SearchStrat
     """Lines with several keys, some of them twice or no column's, blanks, something behind, or cut off."""
     pair = st.one_of(
         *[st.tuples(st.just(name), values) for name, values in columns.items()],
-        st.tuples(st.sampled_from([*columns, "other", "ID", "i64 ", "\\u0069d", "é", ""]), anything),
+        st.tuples(
+            st.sampled_from([*columns, "other", "ID", "i64 ", "\\u0069d", "a\\/b", "\\u0061/b", "é", ""]), anything
+        ),
     )
     blank = st.sampled_from(["", "", "", "", " ", "\t", "\r", "\x0c", "\u00a0"])
     tail = st.sampled_from(
@@ -210,6 +215,15 @@ def with_odd_forms(columns: dict[str, st.SearchStrategy[str]]) -> st.SearchStrat
     cuts = st.one_of(*[st.just(0)] * 12, st.integers(1, 80))
     return st.builds(line, st.lists(pair, min_size=1, max_size=2), blank, tail, cuts).filter(str.strip)
 
+
+HIDDEN = [
+    f'{{"id":"x",{",".join(pairs)}}}'
+    for name, hides in (("words", "w\\u006frds"), ("a/b", "a\\/b"), ("a/b", "\\u0061/b"))
+    for own in (f'"{hides}":{{"k":"own"}}', f'"{hides}": null', f'"{name}":{{"k":"own"}}')
+    for inner in (f'"other":{{"{name}":{{"k":"inner"}}}}', f'"n":1,"other":[{{"{name}":{{"k":"inner"}}}}]')
+    for pairs in ((own, inner), (inner, own))
+]
+"""A map's name as the record's own key, perhaps with an escape, and as that of an object within it."""
 
 AT_LIMITS = [
     f'{{"id":"x","other":{value}}}'
@@ -318,7 +332,7 @@ def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
     required = "" if schema["id"].nullable else '"id":"x",'
     cases = values_of(columns, count, everywhere) + (MOMENTS if everywhere else [])
     alone = [f'{{{required}"{name}":{value}}}' for name, value in cases]
-    lines = [*alone, *drawn(with_odd_forms(columns), count * 3), *AT_LIMITS]
+    lines = [*alone, *drawn(with_odd_forms(columns), count * 3), *HIDDEN, *AT_LIMITS]
     slow = slow_path(spark(), schema, lines)
     good = [n for n, record in enumerate(slow) if not isinstance(record, Dead)]
     found, taken = [], 0

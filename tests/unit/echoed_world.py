@@ -19,7 +19,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.data_files import DataFileWriter, TableLayout
+from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
 from spark_job.fetch import TaskFile
 from spark_job.lane import Left, TextParser, left_type
 from spark_job.origin import Origin
@@ -54,9 +54,9 @@ class TasksReader:
         origin, left_schema = Origin(self.source_id, sequence, {}), pa.schema(to_arrow_type(left_type(0)))
 
         def writers(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
-            layout = TableLayout(folder, (), (), 32, 1 << 27)
+            layout, buffer = TableLayout(folder, (), (), 32, 1 << 27), RowBuffer(1 << 20)
             return lambda: DataFileWriter(
-                table, layout, schema, buffer_bytes=1 << 20, new_name=lambda: next(names), clock=self.clock
+                table, layout, schema, buffer=buffer, new_name=lambda: next(names), clock=self.clock
             )
 
         rows_schema = pa.schema([("value", pa.string()), *origin.fields])

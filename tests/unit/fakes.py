@@ -422,6 +422,7 @@ def settings(
     on_overwrite: OnOverwrite = OnOverwrite.IGNORE,
     max_tracked_files: int = 1000,
     max_attempts: int = 8,
+    max_backoff_secs: float = 20.0,
 ) -> Settings:
     """A source of `*.txt` files."""
     return Settings(
@@ -434,6 +435,7 @@ def settings(
         interval_secs=interval_secs,
         max_tracked_files=max_tracked_files,
         max_attempts=max_attempts,
+        max_backoff_secs=max_backoff_secs,
     )
 
 
@@ -517,7 +519,7 @@ class World:
         state = checkpoint or read_copy(self._watched_state(), self.identity) or self.unknown()
         receipts = Receipts(self._watched_state(), self.identity.state_prefix)
         sweeper = self.sweeper(state, **more)
-        return sweeper.late_sweep(lambda since_ts: receipts.ingested_since(state.receipt, since_ts).items())
+        return sweeper.late_sweep(lambda since_ts: receipts.ingested_since(state.receipt, since_ts))
 
     def source_sweep(self) -> SourceSweep:
         """As the sweeper has it: from the checkpoint's copy, and with its report."""

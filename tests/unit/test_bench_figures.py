@@ -127,7 +127,7 @@ def test_the_goals_are_those_that_were_set() -> None:
         "history": {"flat": "at most 1.2", "segments": "at most 16", "log": "at most 10", "state": "at most 1.2"},
         "wide": {"spark_warm": "at least 1", "differences": "at most 0"},
         "dirty": {"clean": "at most 1.3"},
-        "skew": {"idle": "at most 0.2", "memory": "at most 1"},
+        "skew": {"idle": "at most 0.2", "slots": "at most 0.2", "memory": "at most 1"},
         "s3": {"big": "at least 0.8", "small": "at least 0.8"},
         "latency": {"p50": "at most 3", "p99": "at most 8"},
         "plan": {"secs": "at most 1", "mib": "at most 200"},

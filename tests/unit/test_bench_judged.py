@@ -15,7 +15,7 @@ from benchmarks.goals import goals_of
 from benchmarks.letters import broken_lines
 from benchmarks.rounds import Measured, Series, interleaved
 from benchmarks.setting import Setting
-from benchmarks.suite import bulk, dirty, find, history, latency, plan, s3, skew, wide
+from benchmarks.suite import bulk, contest, dirty, find, history, latency, plan, s3, skew, wide
 from benchmarks.suite.latency import WARM_UP, Seen, Way
 from benchmarks.suite.skew import ALONE, Idle
 from benchmarks.verify import WrongResult
@@ -91,10 +91,21 @@ def test_a_large_file_adds_memory_as_far_as_the_job_had_more_than_without_it() -
         "blizzard": series_of(run_of(1.0, 1.0, peak_bytes=900 * MIB), run_of(1.0, 1.0, peak_bytes=1000 * MIB)),
         ALONE: series_of(run_of(1.0, 1.0, peak_bytes=700 * MIB), run_of(1.0, 1.0, peak_bytes=600 * MIB)),
     }
-    idle = {"blizzard": Idle([0.1, 0.3]), ALONE: Idle([0.9, 0.9])}
+    idle = {"blizzard": Idle([0.1, 0.3], [[0.0, 0.1], [0.5, 0.2]]), ALONE: Idle([0.9, 0.9], [[0.9, 0.9]] * 2)}
     found = skew.measured(series, idle, 100 * MIB)
-    assert found == {"idle": Spread.of([0.1, 0.3]), "memory": Spread.of([2.0, 4.0])}
-    assert verdicts("skew", found) == {"idle": "met", "memory": "not met"}
+    assert found == {"idle": Spread.of([0.1, 0.3]), "slots": Spread.of([0.1, 0.5]), "memory": Spread.of([2.0, 4.0])}
+    assert verdicts("skew", found) == {"idle": "met", "slots": "not met", "memory": "not met"}
+
+
+def test_parts_are_told_of_the_run_in_the_middle() -> None:
+    def run(warm_secs: float, *batches: dict[str, float]) -> Measured:
+        events = [{"event": "batch_committed", "secs": secs} for secs in batches]
+        return run_of(9.0, warm_secs, answers=[{"events": []}, {"events": [{"event": "swept"}, *events]}])
+
+    slow, middle, fast = run(12.0, {"read": 9.0}), run(9.0, {"read": 2.0}, {"read": 4.0, "commit": 1.0}), run(8.0)
+    assert contest.parts(series_of(middle, fast, slow)) == {"read": 6.0, "commit": 1.0}
+    assert contest.parts(series_of(slow, middle)) == {"read": 6.0, "commit": 1.0}
+    assert "not told" in contest.parts_note(series_of(fast))
 
 
 # --- One after the other ---

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.cost import bill
-from benchmarks.figures import Spread, judge
+from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.picture import WIDTH, picture
 from benchmarks.report import as_markdown, as_text
@@ -121,6 +121,17 @@ def test_the_cost_is_told_where_it_can_be_known() -> None:
     told = as_markdown(MACHINE, [replace(BIG, raw={"data": facts})])
     assert "| 2,500 kB, 50,000 records | 6.25 |" in told
     assert "a million files" not in as_markdown(MACHINE, [PLAN])
+
+
+def test_from_s3_each_file_costs_a_get_beside_the_workers() -> None:
+    facts = {"files": 1000, "records": 10_000, "stored_bytes": 500_000, "raw_bytes": 1_000_000}
+    over_s3 = {"data": facts, "contenders": {"local": {"warm_secs": [9.0]}, "s3": {"warm_secs": [1.0, 0.5, 0.1]}}}
+    result = Result("s3", "both", (), raw={"big": over_s3, "small": over_s3, "gets_per_sec": 6_000.0})
+    core, cost = [line for line in as_markdown(MACHINE, [result]).splitlines() if ", 10 records, from S3" in line][::2]
+    per_core = 1000 / (0.5 * MACHINE["cores"])
+    assert core.startswith(f"| 0.50 kB, 10 records, from S3 | {number(per_core)} | {number(10 * per_core)} |")
+    workers = bill(1_000_000, per_core).dollars
+    assert cost.endswith(f"| {number(workers)} | 0.40 | {number(workers + 0.4)} |")
 
 
 def test_what_a_core_does_is_told_by_files_records_and_bytes() -> None:

@@ -25,11 +25,11 @@ from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from blizzard.storage.s3_write import S3Writer
-from spark_job.data_files import DataFile, DataFileWriter, TableLayout
+from spark_job.data_files import DataFile, DataFileWriter, RowBuffer, TableLayout
 from spark_job.parquet_upload import ParquetUpload
 from spark_job.report import Report
 from spark_job.table_partitions import folders
+from tests.unit.slow_s3 import SlowS3
 
 PROVENANCE = pa.struct([("source", pa.string()), ("file", pa.string()), ("row", pa.int64())])
 SCHEMA = pa.schema(
@@ -41,7 +41,8 @@ LAYOUT = TableLayout("", ("day", "kind"), ("id", "n", "_source.file"), 32, 1 << 
 
 def writer_into(store: ObjectStore, layout: TableLayout = LAYOUT, schema: pa.Schema = SCHEMA, **more: Any) -> Any:
     numbers = itertools.count()
-    arguments = {"buffer_bytes": 1 << 20, "new_name": lambda: f"{next(numbers):06}", "clock": lambda: 1.5} | more
+    arguments = {"new_name": lambda: f"{next(numbers):06}", "clock": lambda: 1.5} | more
+    arguments.setdefault("buffer", RowBuffer(arguments.pop("buffer_bytes", 1 << 20)))
     return DataFileWriter(store, layout, schema, **arguments)
 
 
@@ -303,42 +304,6 @@ def test_a_thousand_partitions_take_bounded_memory_and_handles() -> None:
     assert sum(file.rows for file in files) == 50_000
 
 
-class WaitedFor(S3Writer):
-    """Sends a part when the next one is due and not before, so that it holds as much as it ever may."""
-
-    def __init__(self, put: Callable[[bytes], object]) -> None:
-        self._due = threading.Event()
-        super().__init__(NoUpload(self._due), put)  # type: ignore[arg-type]
-
-    def _await_sent(self) -> None:
-        self._due.set()
-        super()._await_sent()
-        self._due.clear()
-
-
-@dataclass
-class NoUpload:
-    due: threading.Event
-
-    def add(self, data: bytes) -> None:
-        assert self.due.wait(60), len(data)
-
-    def complete(self) -> None: ...
-
-
-class SlowS3(MemoryStore):
-    """Keeps nothing itself."""
-
-    def __init__(self) -> None:
-        super().__init__(time.time)
-
-    @contextmanager
-    def writer(self, key: str) -> Iterator[ObjectWriter]:
-        writer = WaitedFor(len)
-        yield writer
-        writer.finish()
-
-
 def test_what_open_uploads_hold_is_bounded_by_what_they_are_reckoned_at() -> None:
     """Rows wait in Arrow's memory, parts of uploads in Python's: the latter is what is measured."""
     buffer_bytes, rows, places = 64 << 20, 1 << 16, 8
@@ -564,6 +529,43 @@ def test_an_upload_that_cannot_be_given_up_does_not_keep_the_others(monkeypatch:
     with pytest.raises(StorageUnavailable, match="as injected"):
         writer.discard()
     assert (store.open, [*store.list()]) == (0, [])
+
+
+def test_writers_that_share_a_buffer_keep_to_their_parts_while_both_are_at_work() -> None:
+    store, buffer, names = memory(), RowBuffer(2 * MIB), itertools.count()
+    layout = replace(LAYOUT, target_file_bytes=64 * MIB)
+    first, second, third = (
+        writer_into(store, layout, buffer=buffer, new_name=lambda: f"{next(names):06}") for _ in range(3)
+    )
+    table = noise(1000)
+    tables = [table] * (1_700_000 // table.nbytes)
+    for rows in tables:
+        first.write(rows)
+    assert first.buffered_bytes > MIB
+    for rows in tables:
+        second.write(rows)
+        assert first.buffered_bytes <= MIB
+        assert second.buffered_bytes <= MIB
+    second.close()
+    for rows in tables:
+        first.write(rows)
+    first.discard()
+    for rows in tables:
+        third.write(rows)
+    assert third.buffered_bytes > MIB
+    assert sum(file.rows for file in third.close()) == len(tables) * table.num_rows
+
+
+def test_a_store_that_fails_while_another_writer_makes_room_fails_the_one_that_begins() -> None:
+    buffer, layout = RowBuffer(2 * MIB), replace(LAYOUT, target_file_bytes=64 * MIB)
+    first, second = writer_into(FailingStore(0), layout, buffer=buffer), writer_into(memory(), buffer=buffer)
+    table = noise(1000)
+    for _ in range(1_700_000 // table.nbytes):
+        first.write(table)
+    with pytest.raises(StorageUnavailable):
+        second.write(table)
+    for writer in (first, second):
+        writer.discard()
 
 
 def test_nothing_is_written_behind_a_discard() -> None:

@@ -1,4 +1,4 @@
-"""What the dispatcher takes for a backlog is what the job's own planning would take."""
+"""What the dispatcher takes for a backlog, and `blizzard status` shows, is what the job's own planning would take."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,8 +14,10 @@ from blizzard.errors import BucketMissing
 from blizzard.manifest import Closing, Entry, FoundBy, Manifest, Position, SettleMark, Sweep
 from blizzard.partition import TimeTemplate
 from blizzard.published import PublishedPipeline
+from blizzard.status import SourceStatus, source_status
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
+from blizzard.watermark import no_folder
 from tests.unit.dispatch_world import PIPELINE, published_source
 from tests.unit.strategies import memory_store
 
@@ -51,6 +53,7 @@ checkpoints = st.builds(
     late_swept_ts=st.none() | st.just(NOW_TS),
     files=st.dictionaries(paths, st.just(FINISHED), max_size=3).map(MappingProxyType),
 )
+begun = st.dictionaries(paths, st.just(7), max_size=1)
 
 
 def stored(segments_given: list[tuple[list[Entry], Sweep | None]]) -> tuple[MemoryStore, Manifest]:
@@ -69,6 +72,18 @@ def position_after(manifest: Manifest, count: int) -> Position:
         if count <= 0:
             break
     return position
+
+
+def status_of(store: MemoryStore, rules: Rules) -> SourceStatus:
+    return source_status(
+        store,
+        pipeline=PIPELINE,
+        source="landing",
+        state_prefix=f"_blizzard/{PIPELINE}_landing",
+        table_uri=store.uri,
+        now_ts=NOW_TS,
+        rules=rules,
+    )
 
 
 @given(segments, checkpoints, st.integers(0, 8), st.sampled_from(OnOverwrite))
@@ -94,11 +109,46 @@ def test_what_waits_is_what_the_next_batch_would_take(
     pipeline = PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,))
     found = read_backlog(store, pipeline, {})
     assert (found.files, found.worth_a_run) == (len(taken), bool(taken))
+    shown = status_of(store, rules)
+    assert (shown.backlog_files, shown.backlog_bytes, shown.problem) == (len(taken), 10 * len(taken), None)
 
     seen = read_backlog(store, pipeline, found.marks)
     certain = {file.path for file in plan.files}
     assert seen.worth_a_run == bool(certain)
     assert seen.left_behind == (("landing",) if certain else ())
+
+
+@given(segments, checkpoints, begun, st.sampled_from(OnOverwrite))
+def test_a_file_in_progress_waits_for_the_dispatcher_and_for_people(
+    segments_given: list[tuple[list[Entry], Sweep | None]],
+    checkpoint: Checkpoint,
+    in_progress: dict[str, int],
+    on_overwrite: OnOverwrite,
+) -> None:
+    store, _ = stored(segments_given)
+    checkpoint = replace(checkpoint, files=MappingProxyType({**checkpoint.files, **in_progress}))
+    source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
+    store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
+    rules = Rules(
+        TimeTemplate(TEMPLATE).folder_of, late_overlap_secs=source.late_overlap_secs, on_overwrite=on_overwrite
+    )
+    found = read_backlog(store, PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,)), {})
+    shown = status_of(store, rules)
+    assert shown.backlog_files == found.files >= len(in_progress)
+    assert shown.backlog_bytes == 10 * (found.files - len(in_progress))
+
+
+def test_a_segment_that_cannot_be_read_is_a_problem_that_status_names_and_the_others_count() -> None:
+    store, _ = stored([([Entry(name, 10, "e1", NOW_TS)], None) for name in "abcd"])
+    keys = [info.key for info in store.list(f"_blizzard/{PIPELINE}_landing/pending/")]
+    store.put(keys[1], b"{torn")
+    shown = status_of(store, Rules(no_folder))
+    assert shown.backlog_files == 3
+    assert shown.problem is not None
+    assert shown.problem.startswith(f"segment 1 of {PIPELINE}:landing cannot be read")
+    assert shown.problem.endswith("It is skipped and the next sweep lists its files anew.")
+    store.put(keys[2], b"{torn")
+    assert str(status_of(store, Rules(no_folder)).problem).endswith("The same holds for 1 more.")
 
 
 class NoBucket(MemoryStore):

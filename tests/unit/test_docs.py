@@ -32,6 +32,8 @@ from spark_job.timing import TurnSecs
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 DEPLOYED = ("blizzard", "functions", "spark_job")
+PARTS = [field.name for field in fields(TurnSecs)]
+"""Of a turn of the loop, each timed."""
 LOGGING = {"log", "_log", "log_warning", "_log_warning", "log_error", "_log_error", "info", "warning", "error"}
 
 
@@ -209,12 +211,129 @@ def test_every_make_target_is_documented_and_every_documented_one_exists() -> No
     assert named == targets
 
 
+def test_the_targets_that_make_is_shown_to_explain_are_those_that_it_explains() -> None:
+    (shown,) = [fence.body.removeprefix("$ make\n") for fence in fences("console") if fence.body.startswith("$ make\n")]
+    assert shown.splitlines() == re.findall(r'^\t@echo "(.*)"$', text("Makefile"), re.MULTILINE)
+
+
+def layout() -> dict[str, list[str]]:
+    """What `Layout` names in each folder: modules, folders with a `/`, `json_…` for all that begin so."""
+    (shown,) = [
+        fence for fence in fences_of(ROOT / "docs" / "development.md") if "the core, shared by all" in fence.body
+    ]
+    found: dict[str, list[str]] = {}
+    for line in shown.body.splitlines():
+        if match := re.match(r"(\S+(?:, \S+)*)(?: {2,}|$)", line):
+            found |= {name: [] for name in match[1].split(", ")}
+        elif match := re.match(r" {4}(\S+(?:, \S+)*)(?: {2,}|$)", line):
+            found[[*found][-1]] += match[1].split(", ")
+    return found
+
+
+def is_there(folder: Path, name: str) -> bool:
+    begins = name.removesuffix("…")
+    return (folder / name).is_dir() or any(folder.glob(f"{begins}*.py" if begins != name else f"{name}.py"))
+
+
+def test_what_the_layout_names_is_there() -> None:
+    named = layout()
+    assert {"blizzard/", "spark_job/", "infra/local/", "tests/", "functions/runtime"} <= set(named)
+    places = [("", name) for name in named] + [(folder, name) for folder, names in named.items() for name in names]
+    assert [folder + name for folder, name in places if not is_there(ROOT / folder, name)] == []
+
+
+@pytest.mark.parametrize("folder", ["blizzard/", "spark_job/"])
+def test_the_layout_names_every_module(folder: str) -> None:
+    names = layout()[folder]
+    beginnings = tuple(name.removesuffix("…") for name in names if name.endswith("…"))
+    modules = [path.stem for path in sorted((ROOT / folder).glob("*.py")) if path.stem != "__init__"]
+    assert [module for module in modules if module not in names and not module.startswith(beginnings or "…")] == []
+
+
 def test_every_package_has_its_reason_in_the_decisions() -> None:
     project = tomllib.loads(text("pyproject.toml"))["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     names = {re.split(r"[<>=\[]", requirement)[0] for requirement in needed}
     why = section("docs/decisions.md", "## 2026-11-21: What the project depends on")
     assert {name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", why)} == set()
+
+
+# --- Decisions ---
+
+
+@dataclass(frozen=True)
+class Decision:
+    title: str
+    replaced: bool
+    """By a newer one, says its first line: altogether, or as to how."""
+    body: str
+
+    def __str__(self) -> str:
+        return self.title
+
+    def bullets(self) -> dict[str, str]:
+        found = re.split(r"^- \*\*(\w+)\.\*\*", self.body, flags=re.MULTILINE)[1:]
+        return dict(zip(found[::2], found[1::2], strict=True))
+
+
+def decisions() -> list[Decision]:
+    found = re.split(r"^## \d{4}-\d\d-\d\d: (.+)\n\n", text("docs/decisions.md"), flags=re.MULTILINE)[1:]
+    bodies = zip(found[::2], found[1::2], strict=True)
+    return [Decision(title, body.startswith("**Replaced** "), body) for title, body in bodies]
+
+
+@cache
+def defined() -> dict[str, frozenset[str]]:
+    """By Python file what is named in it: functions, classes, arguments, variables, and members as `Class.member`."""
+    return {path.relative_to(ROOT).as_posix(): frozenset(names_in(path)) for path in python_files(*DEPLOYED, "infra")}
+
+
+def names_in(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ClassDef(name=name):
+                yield name
+                yield from (f"{name}.{member}" for member in members_of(node))
+            case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def members_of(node: ast.ClassDef) -> Iterator[str]:
+    for statement in node.body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                yield name
+
+
+NOT_OURS = {"ALTER TABLE", "jars/", "spark.delta.logStore.*.impl"}
+"""What an undo names that is neither our Python nor a word of the template: SQL, a class path, settings of Spark."""
+
+
+@pytest.mark.parametrize("decision", decisions(), ids=str)
+def test_what_a_decision_names_to_undo_it_is_there(decision: Decision) -> None:
+    bullets = decision.bullets()
+    assert set(bullets) >= ({"Context", "Choice"} if decision.replaced else {"Context", "Undo"})
+    undo = re.sub(r"\s+", " ", bullets.get("Undo", ""))
+    everywhere = {name for names in defined().values() for name in names}
+    for name in set(re.findall(r"`([^`]+)`", undo)) - NOT_OURS:
+        called = name.partition("(")[0]
+        assert (
+            (ROOT / name).exists()
+            or called in everywhere
+            or re.search(rf"\b{re.escape(name)}\b", text("template.yaml"))
+        )
+    for name, file in re.findall(r"`([\w.]+)` (?:in|of) `([\w/]+\.py)`", undo):
+        assert name in defined()[file]
+
+
+def test_what_replaces_a_decision_is_another_one() -> None:
+    replaced = [decision for decision in decisions() if decision.replaced]
+    assert len(replaced) >= 4
+    for decision in replaced:
+        said = decision.body.partition("\n\n")[0]
+        assert set(re.findall(r"\]\(#([^)]+)\)", said)) & anchors(ROOT / "docs" / "decisions.md")
 
 
 # --- Log events and metrics ---
@@ -248,10 +367,20 @@ def test_every_event_that_is_logged_is_documented_with_its_fields() -> None:
     assert {event: names for event, names in missing.items() if names} == {}
 
 
+def test_events_that_are_shown_have_the_fields_that_are_logged() -> None:
+    rows = first_cells(section("docs/how-it-works.md", "## Log events"))
+    lines = [line for fence in fences("console", "json") for line in fence.body.splitlines() if '"event": ' in line]
+    shown = [json.loads(line) for line in lines]
+    assert {"swept", "recovered", "drained"} <= {event["event"] for event in shown}
+    for event in shown:
+        documented = re.findall(r"`(\w+)`", rows[event["event"]].split("|")[1])
+        assert [*event] == ["ts", "event", *documented]
+        assert list(event.get("secs", PARTS)) == PARTS
+
+
 def test_each_part_of_a_turn_that_is_timed_is_documented() -> None:
-    parts = {field.name for field in fields(TurnSecs)}
     explained = re.findall(r"^- (`.+`): ", section("docs/how-it-works.md", "## Log events"), re.MULTILINE)
-    assert words("\n".join(explained)) == parts
+    assert words("\n".join(explained)) == set(PARTS)
 
 
 def test_the_progress_of_a_run_knows_only_events_that_are_logged() -> None:
@@ -357,7 +486,9 @@ def test_every_field_of_a_segment_and_of_the_checkpoint_is_explained() -> None:
 
 
 def test_every_stage_of_a_dead_letter_is_explained() -> None:
-    assert {str(stage) for stage in Stage} <= set(first_cells(section("docs/how-it-works.md", "## Dead letters")))
+    heading, *explained = first_cells(section("docs/how-it-works.md", "## Dead letters"))
+    assert heading == "stage"
+    assert set(explained) == {str(stage) for stage in Stage}
 
 
 def test_the_columns_of_provenance_are_explained() -> None:

@@ -1,16 +1,22 @@
 """The turns of the loop: what it asks, in which order it writes, what it retries and what it refuses."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from pyspark.sql import SparkSession
 
 from blizzard.batch import OnOverwrite, PlannedFile
 from blizzard.checkpoint import WatermarkState
+from blizzard.config import parse_config
 from blizzard.delta_log import Commit
 from blizzard.errors import AccessDenied, PermanentError, RetryableError, StorageUnavailable
+from blizzard.log import silent
 from blizzard.receipts import Receipts
-from spark_job.ingest import Step, backoff_secs
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.ingest import MAX_LAG_SEGMENTS, Step
+from spark_job.job import source_job
 from spark_job.ports import Outcome
 from tests.unit.fakes import POISON, Calls, Clock, MemoryReader, MemoryRows, World, settings
 
@@ -265,6 +271,61 @@ def test_the_time_of_a_turn_is_its_own() -> None:
     assert second["total"] == 2.0 + 16.0 + 64.0 + 128.0 + 256.0 + 512.0 + 1024.0
 
 
+def test_a_turn_in_which_the_table_knows_all_suspects_says_what_that_cost() -> None:
+    world = World()
+    event = world.arrive("a.txt")
+    world.settle()
+    world.deliver(event)
+    world.log.clear()
+    world.calls = SlowCalls(world.stopwatch)
+    job = world.job()
+    assert [job.step(draining=True), job.step(draining=True)] == [Step.MOVED, Step.IDLE]
+    (moved,) = world.events_logged("moved_on")
+    secs = moved["secs"]
+    assert (secs["suspects"], secs["prepare"], secs["read"], secs["commit"]) == (8.0, 4.0, 0.0, 0.0)
+    assert secs["total"] == sum(value for part, value in secs.items() if part != "total")
+    assert moved["source"] == "events:landing"
+
+
+def test_one_in_which_no_overwritten_file_can_be_read_does_so_too() -> None:
+    world = World(settings(on_overwrite=OnOverwrite.REPLACE))
+    world.arrive("a.txt")
+    world.settle()
+    world.deliver(world.put("a.txt", raw=POISON))
+    world.calls = SlowCalls(world.stopwatch)
+    world.reader = MemoryReader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)
+    world.log.clear()
+    job = world.job()
+    assert job.step(draining=True) is Step.MOVED
+    (moved,) = world.events_logged("moved_on")
+    assert (moved["secs"]["suspects"], moved["secs"]["read"], moved["secs"]["letters"]) == (8.0, 16.0, 32.0)
+
+
+def test_the_seconds_of_a_turn_are_told_once() -> None:
+    world = slow_world()
+    world.job().step(draining=True)
+    assert world.events_logged("moved_on") == []
+    world = World()
+    event = world.arrive("a.txt")
+    world.settle()
+    for _ in range(MAX_LAG_SEGMENTS + 1):
+        world.deliver(event)
+    world.log.clear()
+    assert world.job().step(draining=True) is Step.COMMITTED
+    assert (len(world.events_logged("batch_committed")), world.events_logged("moved_on")) == (1, [])
+
+
+def test_a_turn_that_asks_nothing_of_the_table_and_commits_nothing_says_nothing() -> None:
+    world = World()
+    event = world.arrive("a.txt")
+    job = world.job()
+    job.step(draining=True)
+    world.deliver(event)
+    world.log.clear()
+    assert [job.step(draining=True), job.step(draining=True)] == [Step.MOVED, Step.IDLE]
+    assert world.log == []
+
+
 def test_a_lost_race_says_what_it_cost_and_asks_no_snapshot() -> None:
     world = World()
     world.arrive("old.txt")
@@ -358,12 +419,30 @@ def test_a_denied_file_that_is_alone_in_its_batch_stops_the_run() -> None:
         world.drain()
 
 
-def test_waits_grow_up_to_a_cap_and_are_jittered() -> None:
-    waits = [backoff_secs(failures, "ab") for failures in range(1, 9)]
-    assert waits == sorted(waits)
-    assert 0.5 <= waits[0] <= 1.0
-    assert 10.0 <= waits[-1] <= 20.0
-    assert len({backoff_secs(3, seed) for seed in ("00", "17", "a3", "ff")}) > 1
+def test_waits_grow_up_to_the_sources_limit_and_are_jittered() -> None:
+    world = World(settings(max_attempts=40, max_backoff_secs=5.0))
+    world.arrive("a.txt")
+    world.reader.passing = 39
+    world.drain()
+    ceilings = [1.0, 2.0, 4.0, *[5.0] * 36]
+    assert all(most / 2 <= wait <= most for wait, most in zip(world.slept_secs, ceilings, strict=True))
+    last = world.slept_secs[3:]
+    assert min(last) < 3.0 < 4.5 < max(last)
+    assert [fields["wait_secs"] for fields in world.events_logged("retrying")] == world.slept_secs
+
+
+def test_how_often_and_how_long_is_what_the_configuration_says() -> None:
+    source = {"uri": "/landing", "schema": "id STRING", "retries": {"max_attempts": 30, "max_backoff_secs": 0.25}}
+    document = {"pipelines": {"p": {"table_uri": "/lake", "sources": {"a": source}}}}
+    [(pipeline, found)] = parse_config(json.dumps(document), {}).sources()
+    job = source_job(pipeline, found, spark=no_engine, s3=S3Settings(), log=silent)
+    assert job.ingest.retry_after_secs(StorageUnavailable("503"), 29) <= 0.25
+    with pytest.raises(StorageUnavailable):
+        job.ingest.retry_after_secs(StorageUnavailable("503"), 30)
+
+
+def no_engine() -> SparkSession:
+    raise AssertionError("nothing here needs the engine")
 
 
 # -- A reader that is at fault

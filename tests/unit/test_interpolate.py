@@ -1,10 +1,12 @@
 """`${VAR}` in the texts of a configuration."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from blizzard.config import read_config
 from blizzard.config.interpolate import InterpolationError, interpolate, interpolate_all
+from blizzard.config.load import Reading
 from blizzard.config.problems import Problems
 
 ENVIRON = {"BUCKET": "lake", "EMPTY": "", "_X1": "x"}
@@ -71,6 +73,47 @@ def test_any_text_is_either_done_or_refused(text: str) -> None:
     except InterpolationError:
         return
     assert done == text or "${" in text
+
+
+YAML = [
+    "x\n        format: text",
+    '"\n        format: text',
+    'x", format: text',
+    "{a: b}",
+    "[a, b]",
+    "- a\n- b",
+    "x # y",
+    "*a",
+    "&a x",
+    "!!python/name:os.system",
+    "null",
+    "7",
+    "---\nx",
+]
+
+
+@pytest.mark.parametrize("written", ["${V}", '"${V}"', "'*${V}'"])
+@given(value=st.sampled_from(YAML) | st.text())
+def test_a_variable_adds_no_yaml(written: str, value: str) -> None:
+    """Whatever it holds, the file says the same as one that has this text in its place, each character escaped."""
+    assume("${" not in value)
+    text = written.strip("\"'").replace("${V}", value)
+    escaped = '"' + "".join(f"\\U{ord(character):08x}" for character in text) + '"'
+    assert reading(written, {"V": value}) == reading(escaped, {})
+
+
+def reading(pattern: str, environ: dict[str, str]) -> Reading:
+    lines = ["uri: s3://landing/a", "schema: id STRING", f"pattern: {pattern}", "format: ndjson"]
+    source = "".join(f"        {line}\n" for line in lines)
+    text = f"pipelines:\n  p:\n    table_uri: s3://lake/t\n    sources:\n      s:\n{source}"
+    return read_config(text, environ, name="f.yaml", folder=None)
+
+
+def test_a_variable_is_a_text_whatever_it_looks_like() -> None:
+    read = [reading("${V}", {"V": value}).config for value in YAML]
+    patterns = [source.pattern for config in read if config for _, source in config.sources()]
+    assert len(patterns) > 3
+    assert set(patterns) <= set(YAML)
 
 
 @given(st.text())

@@ -1,6 +1,7 @@
 """The pending manifest: an ordered log that nobody overwrites, and whose loss is noticed."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -248,22 +249,63 @@ def test_a_segment_without_entries_is_passed_by_consuming_nothing() -> None:
     assert walk(manifest)[0].position_at(0).segment == 1
 
 
+class Counting(MemoryStore):
+    """Counts what is read of each segment."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.read: Counter[str] = Counter()
+
+    def get(self, key: str) -> bytes:
+        self.read[key] += 1
+        return super().get(key)
+
+
+def filled_and_counted(*words: str, ahead: int = 0) -> tuple[Counting, Manifest]:
+    store = Counting()
+    for word in words:
+        append(manifest_on(store), word)
+    store.read.clear()
+    return store, Manifest(store, STATE_PREFIX, SOURCE_ID, ahead=ahead)
+
+
 def test_reading_is_lazy() -> None:
-    class Counting(MemoryStore):
-        reads = 0
-
-        def get(self, key: str) -> bytes:
-            Counting.reads += 1
-            return super().get(key)
-
-    store = Counting(lambda: 0.0)
-    manifest = Manifest(store, STATE_PREFIX, SOURCE_ID)
-    for path in "abcde":
-        append(manifest, path)
-    again = Manifest(store, STATE_PREFIX, SOURCE_ID)
+    store, manifest = filled_and_counted(*"abcde")
     for _ in range(2):
-        next(iter(again.unconsumed(Position(2, 0, manifest.refs()[1].etag))))
-        assert Counting.reads == 1
+        next(iter(manifest.unconsumed(Position(2, 0, manifest.refs()[1].etag))))
+        assert store.read.total() == 1
+
+
+@pytest.mark.parametrize("ahead", [0, 4])
+def test_who_looks_again_reads_only_what_is_new_however_many_segments_wait(ahead: int) -> None:
+    store, manifest = filled_and_counted(*"abc" * 20, ahead=ahead)
+    for _ in range(3):
+        assert paths(walk(manifest)) == "abc" * 20
+    append(manifest_on(store), "d")
+    assert paths(walk(manifest)) == "abc" * 20 + "d"
+    assert store.read == Counter(dict.fromkeys(map(key, range(61)), 1))
+
+
+def test_what_is_kept_has_a_limit_and_is_what_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, manifest = filled_and_counted(*"abcdefgh")
+    monkeypatch.setattr("blizzard.manifest.KEPT_BYTES", sum(ref.size for ref in manifest.refs()[1:4]))
+    for _ in range(4):
+        assert paths(walk(manifest)) == "abcdefgh"
+    assert [store.read[key(number)] for number in range(8)] == [1, 1, 1, 4, 4, 4, 4, 4]
+    position = consumed(manifest_on(store), 3)
+    store.read.clear()
+    for _ in range(4):
+        assert paths(walk(manifest, position)) == "defgh"
+    assert [store.read[key(number)] for number in range(8)] == [0, 0, 0, 1, 1, 1, 4, 4]
+
+
+def test_a_segment_that_came_in_the_place_of_another_is_read() -> None:
+    store, manifest = filled_and_counted("a", "b")
+    assert paths(walk(manifest)) == "ab"
+    wipe(store, 0)
+    wipe(store, 1)
+    append(manifest_on(store), "c")
+    assert paths(walk(manifest)) == "c"
 
 
 class Together(MemoryStore):

@@ -484,6 +484,18 @@ def test_a_map_is_found_wherever_it_is_and_whatever_looks_like_it(line: str, exp
     assert taken(parse(line, schema=schema)) == {0: {"m": expected}}
 
 
+def test_a_map_whose_name_may_be_written_with_an_escape_is_the_records_own() -> None:
+    schema = StructType([StructField("a/b", MapType(StringType(), StringType()))])
+    lines = (
+        r'{"x":{"a/b":{"k":"no"}},"a\/b":{"k":"yes"}}',
+        r'{"a\/b":{"k":"yes"},"x":{"a/b":{"k":"no"}}}',
+        '{"x":{"a/b":{"k":"no"}},"a/b":{"k":"yes"}}',
+        r'{"x":{"a\/b":{"k":"no"}}}',
+    )
+    found = {"a/b": [("k", "yes")]}
+    assert taken(parse(*lines, schema=schema)) == {0: found, 1: found, 2: found, 3: {"a/b": None}}
+
+
 def test_threads_may_share_a_parser() -> None:
     schema = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
     parser = FastParser(schema)

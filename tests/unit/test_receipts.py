@@ -136,11 +136,20 @@ def test_storage_that_fails_is_not_taken_for_the_end_of_the_chain() -> None:
 @pytest.mark.parametrize(("since_ts", "paths"), [(0.0, "0123"), (2.0, "23"), (2.5, "3"), (9.0, "")])
 def test_what_was_ingested_since_a_moment_includes_that_moment(since_ts: float, paths: str) -> None:
     made = chain(4)
-    assert made.receipts.ingested_since(made.newest, since_ts) == {f"f{n}": "e1" for n in paths}
+    known = made.receipts.ingested_since(made.newest, since_ts)
+    assert [n for n in "0123" if known.holds(f"f{n}", "e1")] == [*paths]
+
+
+def test_of_more_files_than_may_be_known_the_newest_are_and_older_receipts_are_not_read() -> None:
+    made = chain(4)
+    made.store.put(FOLDER + made.names[1], b"never read")
+    known = made.receipts.ingested_since(made.newest, 0.0, most=2)
+    assert [n for n in "0123" if known.holds(f"f{n}", "e1")] == ["2", "3"]
 
 
 def test_of_a_file_that_was_committed_twice_the_newest_etag_counts() -> None:
     receipts = Receipts(memory_store(), STATE_PREFIX)
     first = receipts.put(sequence=0, attempt="a", previous=None, now_ts=1.0, lines=[line("x", "e1"), line("y", "e1")])
     newest = receipts.put(sequence=1, attempt="a", previous=first, now_ts=2.0, lines=[line("x", "e2")])
-    assert receipts.ingested_since(newest, 0.0) == {"x": "e2", "y": "e1"}
+    known = receipts.ingested_since(newest, 0.0)
+    assert [pair for pair in ("x1", "x2", "y1", "y2") if known.holds(pair[0], f"e{pair[1]}")] == ["x2", "y1"]

@@ -2,15 +2,21 @@
 
 import base64
 import json
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blizzard.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.delta_log import Commit
 from blizzard.errors import LostRace, RecoveryError
 from blizzard.identity import Identity, read_copy
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.memory import MemoryStore
 from spark_job.recovery import Recovered, SizeOf, recover
 from tests.unit.fakes import Days, Row, World, settings
 
@@ -139,6 +145,85 @@ def test_without_any_readable_state_everything_is_taken_from_the_rows() -> None:
     found = recovered(world)
     assert (found.checkpoint.sequence, set(found.checkpoint.files)) == (2, {"a.txt", "b.txt", "c.txt"})
     assert world.events_logged("state_repaired")[0]["from_sequence"] is None
+
+
+def test_a_repair_says_what_it_begins_before_it_asks_storage() -> None:
+    world = three_commits()
+    world.delta.spoil(3)
+    world.forget_copy()
+    world.source = AskedStore(world.source)
+    world.source.before_head = lambda: world.log.append(("asked", {}))
+    recovered(world)
+    events = [event for event, _ in world.log]
+    assert events[-3:] == ["repair_began", "asked", "state_repaired"]
+    said = world.events_logged("repair_began")[0]
+    assert (said["from_sequence"], said["to_sequence"], said["files"]) == (1, 2, 1)
+
+
+class AskedStore(MemoryStore):
+    """The objects of another store, and how many were listed and asked for."""
+
+    def __init__(self, objects: MemoryStore) -> None:
+        super().__init__(lambda: 0.0)
+        self._objects, self._keys = objects._objects, objects._keys
+        self.listed = self.heads = 0
+        self.before_head = lambda: None
+        self._counting = threading.Lock()
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        inner = MemoryStore(lambda: 0.0)
+        inner._objects, inner._keys = self._objects, self._keys
+        for info in inner.list(prefix, start_after=start_after, recursive=recursive):
+            self.listed += 1
+            yield info
+
+    def head(self, key: str) -> ObjectInfo | None:
+        self.before_head()
+        with self._counting:
+            self.heads += 1
+        return super().head(key)
+
+
+names = st.integers(0, 400).map(lambda n: f"{n:03}")
+folders = st.sampled_from(["", "a/", "a/b/", "c/"])
+paths = st.builds(str.__add__, folders, names)
+
+
+@given(
+    there=st.sets(paths, max_size=40),
+    crowded=st.sets(folders),
+    wanted=st.sets(paths, max_size=60),
+)
+def test_sizes_are_those_of_the_files_that_are_there_however_they_are_found(
+    there: set[str], crowded: set[str], wanted: set[str]
+) -> None:
+    objects = MemoryStore(lambda: 0.0)
+    for path in there | {f"{folder}{n:03}-" for folder in crowded for n in range(400)}:
+        objects.put(path, b"x" * (len(path) + int(path[-3:-1], 36)))
+    expected = {path: info.size for path in wanted if (info := objects.head(path)) is not None}
+    assert dict(SizeOf(objects)(wanted)) == expected
+
+
+def objects_of(count: int, prefix: str = "") -> MemoryStore:
+    store = MemoryStore(lambda: 0.0)
+    for n in range(count):
+        store.put(f"{prefix}{n:05}", b"x")
+    return store
+
+
+def test_the_sizes_of_a_whole_folder_take_a_listing_and_one_request() -> None:
+    store = AskedStore(objects_of(500, "day=1/"))
+    assert len(SizeOf(store)(f"day=1/{n:05}" for n in range(500))) == 500
+    assert (store.heads, store.listed) == (1, 499)
+
+
+def test_a_few_files_among_many_others_are_asked_for_beside_each_other() -> None:
+    store = AskedStore(objects_of(5000))
+    together = threading.Barrier(11)
+    store.before_head = lambda: together.wait(timeout=30)
+    assert len(SizeOf(store)(f"{n:05}" for n in range(0, 5000, 455))) == 11
+    assert store.heads == 11
+    assert store.listed <= 11 * 31
 
 
 def test_a_txn_that_only_the_snapshot_knows_is_the_truth_too() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from blizzard.config import parse_config
 from blizzard.config.publish import to_published
-from blizzard.errors import AlreadyExists, ConfigError, UnreadableState
+from blizzard.errors import AlreadyExists, ConfigError, StorageUnavailable, UnreadableState
 from blizzard.published import read_published
-from blizzard.runs import RECORDS_KEPT, TRIM_SLACK, Phase, RunLog, RunRecord, SourceMark, decode, encode
+from blizzard.runs import MAX_READS, RECORDS_KEPT, TRIM_SLACK, Phase, RunLog, RunRecord, SourceMark, decode, encode
 from blizzard.storage.memory import MemoryStore
 from tests.unit.strategies import any_text, memory_store, moments, naturals
 
@@ -157,19 +157,28 @@ def test_trimming_keeps_the_newest_and_the_last_ones_before_it() -> None:
     assert kept == [f"{FOLDER}{number:020d}.json" for number in range(TRIM_SLACK + 1, TRIM_SLACK + 1 + RECORDS_KEPT)]
 
 
+class Vanishing(MemoryStore):
+    """Deletes each object that somebody wants to read."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__(lambda: 0.0)
+        for number in range(records):
+            run_log(self, str(number)).append(replace(RECORD, number=number), now_ts=1.0)
+
+    def get(self, key: str) -> bytes:
+        self.delete([key])
+        return super().get(key)
+
+
 def test_records_that_vanish_while_they_are_read_are_looked_for_again() -> None:
-    store = memory_store()
+    assert run_log(Vanishing(MAX_READS - 1)).latest() is None
 
-    class Vanishing(MemoryStore):
-        def get(self, key: str) -> bytes:
-            store.delete([key])
-            return store.get(key)
 
-    vanishing = Vanishing(lambda: 0.0)
-    vanishing._objects, vanishing._keys = store._objects, store._keys
-    for number in range(3):
-        run_log(store, str(number)).append(replace(RECORD, number=number), now_ts=1.0)
-    assert run_log(vanishing).latest() is None
+def test_that_none_could_be_read_is_not_taken_for_a_first_run() -> None:
+    vanishing = Vanishing(MAX_READS + 1)
+    with pytest.raises(StorageUnavailable, match="newest run record of pipeline events"):
+        run_log(vanishing).latest()
+    assert vanishing.head(f"{FOLDER}{0:020d}.json") is not None
 
 
 @given(records, records)

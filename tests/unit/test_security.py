@@ -79,7 +79,7 @@ def test_no_text_of_data_is_a_template() -> None:
     assert found == {"infra/package/build.py"}, "names of files, from a table beside it"
 
 
-NUMBERS = {"version % self._checkpoint_interval", "number % PARTITIONS"}
+NUMBERS = {"version % self._checkpoint_interval", "number % PARTITIONS", "at % _RECORD_BYTES"}
 """What is left of a division, where the code does not show that it is one."""
 
 

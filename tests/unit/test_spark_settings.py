@@ -21,6 +21,14 @@ def test_session_and_jvm_are_in_utc() -> None:
         assert "-Duser.timezone=UTC" in given[f"spark.{side}.extraJavaOptions"]
 
 
+@pytest.mark.parametrize("jars_dir", [None, "jars"])
+def test_a_driver_that_goes_on_does_not_remember_all_it_did(jars_dir: str | None) -> None:
+    given = settings(jars_dir=jars_dir)
+    kept = [key for key in given if ".retained" in key]
+    assert len(kept) == 4
+    assert all(int(given[key]) <= 1_000 for key in kept)
+
+
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "file"])
 def test_every_scheme_has_a_log_store_that_is_among_the_sources(scheme: str) -> None:
     store = settings(jars_dir=None)[f"spark.delta.logStore.{scheme}.impl"]

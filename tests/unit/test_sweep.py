@@ -1,8 +1,16 @@
 """What one sweep lists, appends and says, and how the job settles by listing."""
 
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+
 from blizzard.checkpoint import FINISHED
+from blizzard.known_files import KnownFiles
 from blizzard.manifest import Closing, Entry, FoundBy, Segment, SettleMark
-from blizzard.sweep import Kind, Room, cold_closing, settle_by_listing
+from blizzard.settling import Room, settle_by_listing
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.memory import MemoryStore
+from blizzard.sweep import Kind, cold_closing
 from blizzard.watermark import Settling, no_folder
 from tests.unit.fakes import DAY_SECS, Days, World, settings
 
@@ -55,6 +63,39 @@ def test_what_is_young_is_appended_and_not_settled_nor_is_what_follows_it() -> N
     assert [entry.path for entry in segment.entries] == ["a.txt", "b.txt", "c.txt"]
     assert segment.sweep is not None
     assert segment.sweep.marks == (SettleMark("", None, "a.txt"),)
+
+
+class Key(str):
+    """A key that can be watched."""
+
+
+class Listed(MemoryStore):
+    """Counts how many of the keys that it listed are still held by somebody."""
+
+    most_held = 0
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        held = weakref.WeakSet[Key]()
+        for info in super().list(prefix, start_after=start_after, recursive=recursive):
+            key = Key(info.key)
+            held.add(key)
+            yield replace(info, key=key)
+            del key
+            self.most_held = max(self.most_held, len(held))
+
+
+def test_a_sweep_holds_what_is_not_yet_appended_and_nothing_else_of_what_it_lists() -> None:
+    world = World()
+    world.source = Listed(world.clock, "memory://landing/")
+    for n in range(300):
+        world.put(f"{n:03}.txt", "x")
+    world.clock.advance(OLD)
+    for report in (
+        world.sweeper(segment_entries=10).watermark_sweep(),
+        world.sweeper(segment_entries=10).late_sweep(lambda _: KnownFiles()),
+    ):
+        assert report.listed == 300
+        assert world.source.most_held < 15
 
 
 def test_what_is_not_of_the_source_is_passed_over() -> None:
@@ -276,9 +317,9 @@ def test_the_late_sweep_takes_a_known_path_with_another_etag() -> None:
 def test_a_late_sweep_that_found_nothing_leaves_no_trace_unless_it_is_due() -> None:
     world = world_of("a.txt")
     world.settle()
-    quiet = world.sweeper().late_sweep(lambda since_ts: [], announce=False)
+    quiet = world.sweeper().late_sweep(lambda since_ts: KnownFiles(), announce=False)
     assert quiet.segments == ()
-    due = world.sweeper().late_sweep(lambda since_ts: [("a.txt", world.source_event("a.txt").etag)])
+    due = world.sweeper().late_sweep(lambda since_ts: KnownFiles())
     assert len(due.segments) == 1
 
 
@@ -286,7 +327,7 @@ def test_a_late_sweep_that_runs_out_of_time_does_not_count_as_one() -> None:
     world = world_of(*(f"{n}.txt" for n in range(9)))
     world.deliver(*(world.source_event(f"{n}.txt") for n in range(9)))
     world.drain()
-    report = world.sweeper(deadline_ts=world.clock.now_ts + 0.006).late_sweep(lambda since_ts: [])
+    report = world.sweeper(deadline_ts=world.clock.now_ts + 0.006).late_sweep(lambda since_ts: KnownFiles())
     assert not report.complete
     sweep = said(world, report.segments[0]).sweep
     assert sweep is not None

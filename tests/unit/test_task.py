@@ -26,19 +26,23 @@ from blizzard.errors import (
     BlizzardError,
     BucketMissing,
     CredentialsRefused,
+    KeyUnusable,
     NotFound,
+    StorageBroken,
     StorageError,
     StorageUnavailable,
 )
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.data_files import DataFileWriter, TableLayout
+from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
 from spark_job.decode import Limits
 from spark_job.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
-from spark_job.lane import CannotWriteError, Left, TextParser, left_type
+from spark_job.lane import Left, Parser, TextParser, left_type
 from spark_job.origin import Origin
+from spark_job.parse import Parsed
 from spark_job.ports import Outcome, Trouble
+from spark_job.refused_write import CannotWriteError
 from spark_job.report import Report
 from spark_job.task import ReadSettings, TaskReader
 from tests.unit.fakes import Clock
@@ -89,6 +93,7 @@ class Task:
     settings: dict[str, Any] = field(default_factory=dict)
     remote: bool = True
     monotonic: Callable[[], float] = time.monotonic
+    parser: Parser = field(default_factory=TextParser)
     table: ObjectStore = field(default_factory=lambda: MemoryStore(lambda: NOW_TS))
 
     @property
@@ -102,11 +107,12 @@ class Task:
         left_schema = pa.schema(to_arrow_type(left_type(self.partition_columns)))
 
         def opener(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
+            buffer = RowBuffer(settings.buffer_bytes)
             return lambda: DataFileWriter(
                 self.table,
                 TableLayout(folder, (), (), 32, 1 << 27),
                 schema,
-                buffer_bytes=settings.buffer_bytes,
+                buffer=buffer,
                 new_name=lambda: next(names),
                 clock=lambda: NOW_TS,
             )
@@ -114,7 +120,7 @@ class Task:
         return TaskReader(
             self.store,
             settings,
-            TextParser(),
+            self.parser,
             self.origin,
             opener("", schema),
             Left(left_schema, opener(LEFT_FOLDER, left_schema)),
@@ -371,6 +377,8 @@ class Refusing(MemoryStore):
         (AccessDenied("get b: S3 answered 403"), Trouble.DENIED),
         (CredentialsRefused("get b: S3 answered ExpiredToken"), Trouble.EVERYBODYS),
         (BucketMissing("get b: there is no such bucket"), Trouble.EVERYBODYS),
+        (KeyUnusable("get b: S3 answered KMS.DisabledException"), Trouble.DENIED),
+        (StorageBroken("get b: Input/output error"), Trouble.EVERYBODYS),
     ],
 )
 @pytest.mark.parametrize("size", [9, WHOLE_BYTES + 1])
@@ -421,6 +429,59 @@ def test_a_file_that_its_path_refuses_is_not_read_but_its_etag_is_known() -> Non
     assert found.records == []
     assert (found.outcome.stage, found.outcome.error) == (Stage.PARSE, "no folder `date=`")
     assert found.outcome.etag == next(store.list()).etag
+
+
+# --- What nobody foresaw ---
+
+
+class Unforeseen(Exception):
+    """As a bug would raise it, or memory that ran out."""
+
+
+def test_an_error_that_nobody_foresaw_names_the_file_that_was_read() -> None:
+    store = Refusing({"b": Unforeseen()})  # type: ignore[dict-item]
+    store.put("a", b"one")
+    store.put("c", b"two")
+    with pytest.raises(Unforeseen) as raised:
+        read(store, [TaskFile(key, 3) for key in "abc"])
+    assert raised.value.__notes__ == ["while reading b"]
+
+
+class Choking(TextParser):
+    """Takes no poison."""
+
+    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
+        if b"poison" in block:
+            raise Unforeseen
+        return super().parse(block, braced=braced)
+
+
+@pytest.mark.parametrize(("files", "named"), [("b", "b"), ("bc", "b, c"), ("abcde", "a, b, c and 2 other files")])
+def test_a_block_that_breaks_the_parser_names_the_files_whose_lines_it_has(files: str, named: str) -> None:
+    task = Task(a_store(**dict.fromkeys(files, b"poison\nmore")), parser=Choking())
+    with pytest.raises(Unforeseen) as raised:
+        task.report(files_of(task.store))
+    assert raised.value.__notes__ == [f"while parsing lines of {named}"]
+
+
+def test_a_large_file_that_breaks_the_parser_is_named_alone_though_another_thread_parsed_it() -> None:
+    large = numbered(900, pad=10_000)
+    task = Task(a_store(a=b"good", b=large + b"poison", c=b"poison"), settings=LARGE, parser=Choking())
+    with pytest.raises(Unforeseen) as raised:
+        task.report(files_of(task.store))
+    assert raised.value.__notes__ == ["while parsing lines of b"]
+
+
+def test_rows_that_break_the_writer_name_the_files_they_may_be_of() -> None:
+    class Broken(MemoryStore):
+        def writer(self, key: str) -> Any:
+            raise Unforeseen
+
+    task = Task(a_store(a=numbered(3), b=numbered(4)), table=Broken(lambda: NOW_TS))
+    with pytest.raises(Unforeseen) as raised:
+        task.report(files_of(task.store))
+    assert raised.value.__notes__ == ["while reading a, b"]
+    assert [*task.table.list()] == []
 
 
 # --- Slices ---

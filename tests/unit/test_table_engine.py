@@ -1,0 +1,119 @@
+"""Whatever the engine fails with, and wherever, what leaves the table is an error of ours: one source's trouble."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import AnalysisException, PySparkRuntimeError
+
+from blizzard.errors import BlizzardError, CommitOutcomeUnknown, PermanentError, RetryableError
+from blizzard.storage.memory import MemoryStore
+from spark_job.data_files import DataFile, TableLayout
+from spark_job.table import DeltaSourceTable
+
+FILE = DataFile("_blizzard/p_a/staging/1/a.parquet", 1, 1, 0.0, {}, "{}")
+STAGED = TableLayout("_blizzard/p_a/staging/1/", (), (), 0, 1 << 20)
+ERRORS = [Py4JError("gone"), Py4JNetworkError("reset"), PySparkRuntimeError("SlowDown: 503", messageParameters={})]
+
+
+class Rows:
+    """Two of a table whose layout says that Spark has to write them."""
+
+    data_files = (FILE,)
+    layout = STAGED
+
+
+class Engine:
+    """Stands for every object behind the gateway. Answers so many calls, then each one fails."""
+
+    def __init__(self, error: Exception, answers: Iterator[None]) -> None:
+        self._error, self._answers = error, answers
+
+    def __call__(self, *_: object, **__: object) -> "Engine":
+        if next(self._answers, self) is self:
+            raise self._error
+        return self
+
+    def __getattr__(self, name: str) -> "Engine":
+        return self
+
+    def __iter__(self) -> Iterator["Engine"]:
+        return iter(())
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
+    engine = Engine(error, iter([None] * answers))
+    store = MemoryStore(lambda: 0.0)
+    store.put(f"_delta_log/{0:020d}.json", b'{"commitInfo":{}}')
+    session: Callable[[], Any] = engine
+    return DeltaSourceTable(
+        session,
+        uri="memory://lake",
+        store=store,
+        app_id="blizzard:p:a",
+        source_id="p:a",
+        schema="id STRING",
+        partition_columns={},
+        partition_by=[],
+        state_prefix="_blizzard/p_a",
+    )
+
+
+def without_what_adopting_needs(table: DeltaSourceTable) -> DeltaSourceTable:
+    table.__dict__["_incapable"] = "as in a Delta that lacks something"
+    return table
+
+
+CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
+    "txn_version": lambda table: table.txn_version("blizzard:p:a"),
+    "txns": lambda table: table.txns(),
+    "loose_files": lambda table: table.loose_files(),
+    "holds_rows": lambda table: table.holds_rows(),
+    "files_after": lambda table: table.files_after(3),
+    "etags": lambda table: table.etags(["a", "b"]),
+    "prepare": lambda table: table.prepare(),
+    "layout": lambda table: table.layout(),
+    "append nothing": lambda table: table.append(None, sequence=1, user_metadata="{}"),
+    "append staged": lambda table: table.append(Rows(), sequence=1, user_metadata="{}"),
+    "append by Spark": lambda table: without_what_adopting_needs(table).append(None, sequence=1, user_metadata="{}"),
+    "replace": lambda table: table.replace(Rows(), ["a"], sequence=1, user_metadata="{}"),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("answers", range(2))
+@pytest.mark.parametrize("name", CALLS)
+def test_an_engine_that_fails_before_the_commit_may_be_asked_again(name: str, answers: int, error: Exception) -> None:
+    with pytest.raises(RetryableError, match="Spark failed, nothing was committed"):
+        CALLS[name](table_on(error, answers=answers))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_the_engine_refuses_is_not_asked_again(name: str) -> None:
+    refused = AnalysisException("column id is not there", messageParameters={})
+    with pytest.raises(PermanentError, match="Spark refused it: column id is not there"):
+        CALLS[name](table_on(refused, answers=0))
+
+
+@pytest.mark.parametrize("name", ["append staged", "append by Spark", "replace"])
+def test_only_of_the_commit_itself_it_is_not_known_whether_it_landed(name: str) -> None:
+    kinds: list[type[BlizzardError] | None] = []
+    while None not in kinds:
+        table = table_on(Py4JError("gone"), answers=len(kinds))
+        table.__dict__["_wanted"] = []
+        table.prepare = lambda: None  # type: ignore[method-assign]
+        kinds.append(_error_of(lambda table=table: CALLS[name](table)))
+    assert kinds == [RetryableError] * (len(kinds) - 2) + [CommitOutcomeUnknown, None]
+    assert len(kinds) >= 6
+
+
+def _error_of(call: Callable[[], object]) -> type[BlizzardError] | None:
+    try:
+        call()
+    except BlizzardError as error:
+        return type(error)
+    return None
