@@ -150,7 +150,14 @@ def replaced(readme: str, reports: Reports) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{README.name}: expected {BEGIN.strip()} and {END.strip()}, between which the figures stand")
-    return before + BEGIN + as_markdown(reports) + END + after
+    return before + BEGIN + as_markdown(reports) + lacking_as_markdown(reports) + END + after
+
+
+def lacking_as_markdown(reports: Reports) -> str:
+    """What these reports do not show is said where their figures stand."""
+    missing = lacking(reports)
+    lines = ["Asked of the proof, and not shown by these runs:", "", *(f"- {what}" for what in missing), ""]
+    return "\n".join([*lines, ""]) if missing else ""
 
 
 def as_markdown(reports: Reports) -> str:
