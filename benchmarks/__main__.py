@@ -5,14 +5,14 @@ table is checked each time; one that did wrong work fails the run.
 """
 
 import argparse
-import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import CannotKeep, Documents, document, keep, together, written
 from benchmarks.machine import machine
 from benchmarks.picture import picture
 from benchmarks.process import ContenderFailed, clear_scratch
@@ -29,12 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     was measured before is in `--json` by then."""
     options = _options(arguments)
     try:
-        where, results = _known(options.read) if options.read else _measured(options)
+        where, results = together([*map(written, options.read)]) if options.read else _measured(options)
+        if options.json and not options.read:
+            where, results = written(options.json)
+        if options.keep:
+            keep(Documents(options.keep), where, results)
     except (WrongResult, ContenderFailed) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    if options.json and not options.read:
-        where, results = _known(options.json)
+    except CannotKeep as error:
+        print(error, file=sys.stderr)
+        return 2
     if options.svg:
         options.svg.write_text(picture(results))
     print((as_markdown if options.markdown else as_text)(where, results), end="")
@@ -50,7 +55,19 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="every number; adds to what is in FILE already")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="the picture of big and small")
     parser.add_argument("--markdown", action="store_true", help="the report as docs/performance.md has it")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="run nothing; report what --json wrote to FILE")
+    parser.add_argument(
+        "--read",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="run nothing; report what --json wrote to FILE, later ones in place of earlier ones",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="what is reported into FILE, docs/performance.json, and the documents anew from there",
+    )
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.names) - set(BENCHMARKS))
     if unknown:
@@ -60,14 +77,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _measured(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
+def _measured(options: argparse.Namespace) -> tuple[Mapping[str, Any], list[Result]]:
     """On the first so many cores alone, when fewer are asked for: JVM, workers and all."""
+    where, results = machine(), []
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     with Progress() as progress:
         setting = Setting(options.scale, options.rounds, options.cores, progress.say)
-        where, results = machine(), []
-        if options.json and options.json.exists() and _known(options.json)[0] != where:
-            print(f"{options.json}: expected results of this machine, these versions, as many cores", file=sys.stderr)
+        if options.json and options.json.exists() and written(options.json)[0] != where:
+            print(f"{options.json}: expected results of this machine and these versions", file=sys.stderr)
             sys.exit(2)
         try:
             for name in options.names or BENCHMARKS:
@@ -79,21 +96,10 @@ def _measured(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]
             clear_scratch()
 
 
-def _document(where: dict[str, Any], results: Sequence[Result]) -> dict[str, Any]:
-    return {"machine": where, "benchmarks": [result.to_json() for result in results]}
-
-
-def _known(file: Path) -> tuple[dict[str, Any], list[Result]]:
-    document = json.loads(file.read_text())
-    return document["machine"], [Result.from_json(one) for one in document["benchmarks"]]
-
-
-def _add(file: Path, where: dict[str, Any], result: Result) -> None:
-    """In place of an earlier result of the same benchmark."""
-    known = _known(file)[1] if file.exists() else []
-    by_name = {one.name: one for one in [*known, result]}
-    document = _document(where, [by_name[name] for name in BENCHMARKS if name in by_name])
-    file.write_text(json.dumps(document, indent=1) + "\n")
+def _add(file: Path, where: Mapping[str, Any], result: Result) -> None:
+    """In place of an earlier result of the same benchmark on as many cores."""
+    before = [written(file)] if file.exists() else []
+    file.write_text(document(*together([*before, (where, [result])])))
 
 
 if __name__ == "__main__":

@@ -63,11 +63,11 @@ def rates(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[Rat
     measured."""
     for result in results:
         if result.name in ("big", "small") and "Blizzard" in result.bars:
-            yield _rate("", result.raw["data"], result.bars["Blizzard"] * machine["cores"])
+            yield _rate("", result.raw["data"], result.bars["Blizzard"] * (result.cores or machine["cores"]))
         for name in ("big", "small") if result.name == "s3" else ():
             measured = result.raw[name]
             warm = Spread.of(measured["contenders"]["s3"]["warm_secs"]).median
-            yield _rate(FROM_S3, measured["data"], warm * machine["cores"])
+            yield _rate(FROM_S3, measured["data"], warm * (result.cores or machine["cores"]))
 
 
 def _rate(where: str, facts: Mapping[str, int], core_secs: float) -> Rate:

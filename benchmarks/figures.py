@@ -77,11 +77,13 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A goal beside what was measured; None: this run has no such measurement, and why."""
+    """A goal beside what was measured; None: this run has no such measurement, and why. `rounds`: on how many the
+    measurement rests, which may be more than it has values: one may be of medians."""
 
     goal: Goal
     measured: Spread | None
     why_not: str = ""
+    rounds: int = 0
 
     @property
     def verdict(self) -> str:
@@ -105,13 +107,18 @@ class Judged:
             "unit": self.goal.unit,
             "measured": self.measured.to_json() if self.measured else None,
             "why_not": self.why_not,
+            "rounds": self.rounds,
             "verdict": self.verdict,
         }
 
 
-def judge(goals: Sequence[Goal], measured: dict[str, Spread], why_not: dict[str, str]) -> list[Judged]:
-    """Each goal with its measurement; one that is missing is said to be, never left out."""
-    return [
-        Judged(goal, measured.get(goal.name), "" if goal.name in measured else why_not.get(goal.name, "not measured"))
-        for goal in goals
-    ]
+def judge(
+    goals: Sequence[Goal], measured: dict[str, Spread], why_not: dict[str, str], *, rounds: int = 0
+) -> list[Judged]:
+    """Each goal with its measurement; one that is missing is said to be, never left out. `rounds`: of all of them,
+    where a measurement is one value of several rounds; otherwise as many as it has values."""
+    return [_judged(goal, measured.get(goal.name), why_not.get(goal.name, "not measured"), rounds) for goal in goals]
+
+
+def _judged(goal: Goal, measured: Spread | None, why_not: str, rounds: int) -> Judged:
+    return Judged(goal, None, why_not) if measured is None else Judged(goal, measured, "", rounds or measured.count)

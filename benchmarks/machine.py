@@ -3,9 +3,13 @@
 import os
 import platform
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from benchmarks.figures import Spread
 
 PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "isal", "orjson", "obstore", "boto3")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -26,6 +30,23 @@ def machine() -> dict[str, Any]:
 def load() -> float:
     """Processes that ran or waited for a core, mean of the last minute."""
     return os.getloadavg()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What else there was while something was measured: `load()` before it, and what share of the cores others had."""
+
+    load_before: float
+    others_share: float
+
+
+def around_note(found: Mapping[str, Sequence[Around]]) -> str:
+    """By what was measured, in one line."""
+    told = (
+        f"{what}, {Spread.of([one.load_before for one in some])} and {Spread.of([one.others_share for one in some])}"
+        for what, some in found.items()
+    )
+    return f"Load before it, and others' share of the cores meanwhile: {'; '.join(told)}."
 
 
 def busy_secs() -> float:

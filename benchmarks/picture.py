@@ -5,6 +5,7 @@ from html import escape
 from textwrap import wrap
 
 from benchmarks.figures import TIMES, Judged, number
+from benchmarks.growth import on_most_cores
 from benchmarks.result import Result
 
 SHOWN = ("big", "small")
@@ -19,7 +20,7 @@ STYLE = (
 
 def picture(results: Sequence[Result]) -> str:
     """Of those results that it shows."""
-    shown = [result for result in results if result.name in SHOWN and result.bars]
+    shown = [result for result in on_most_cores(results) if result.name in SHOWN and result.bars]
     parts, height = _charts(shown)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.cost import core, cost
-from benchmarks.figures import Judged, number
+from benchmarks.figures import Goal, Judged, number
+from benchmarks.growth import growth, on_most_cores
 from benchmarks.result import Result, Table
 from benchmarks.version import Version
 
@@ -18,13 +19,18 @@ def as_text(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 def _text(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
     yield about(machine) + _only_version(results)
     yield from _versions(results)
-    for result in results:
+    for result in on_most_cores(results):
         yield ""
-        yield f"{result.name}: {result.what}{_scaled(result)}"
+        yield f"{result.name}: {_what(machine, result)}"
         for table in [*result.tables, *_goals(result)]:
             yield ""
             yield from _columns(table)
         yield from (f"  {note}" for note in result.notes)
+    for name, table in growth(machine, results).items():
+        yield ""
+        yield _grown(name)
+        yield ""
+        yield from _columns(table)
 
 
 def _columns(table: Table) -> Iterator[str]:
@@ -48,31 +54,36 @@ def _markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator
     for line in _versions(results):
         yield line
         yield ""
-    yield from _pipes(Table(("benchmark", *GOAL_COLUMNS), tuple(_all_goals(results))))
-    for result in results:
+    shown = on_most_cores(results)
+    yield from pipes(Table(("benchmark", *GOAL_COLUMNS), tuple(_all_goals(shown))))
+    for result in shown:
         yield ""
         yield f"### {result.name}"
         yield ""
-        yield f"{result.what}{_scaled(result)}"
+        yield _what(machine, result)
         for table in result.tables:
             yield ""
-            yield from _pipes(table)
+            yield from pipes(table)
         if result.notes:
             yield ""
             yield from (f"- {note}" for note in result.notes)
-
     for heading, table in (
-        ("What a core does in a second", core(machine, results)),
-        ("What a million files would cost", cost(machine, results)),
+        ("What a core does in a second", core(machine, shown)),
+        ("What a million files would cost", cost(machine, shown)),
+        *((_grown(name), table) for name, table in growth(machine, results).items()),
     ):
         if table is not None:
             yield ""
             yield f"### {heading}"
             yield ""
-            yield from _pipes(table)
+            yield from pipes(table)
 
 
-def _pipes(table: Table) -> Iterator[str]:
+def _grown(name: str) -> str:
+    return f"How {name} grows with cores"
+
+
+def pipes(table: Table) -> Iterator[str]:
     yield f"| {' | '.join(table.columns)} |"
     yield f"|{'|'.join(['---', *['--:'] * (len(table.columns) - 1)])}|"
     for row in table.rows:
@@ -90,16 +101,26 @@ def _goals(result: Result) -> list[Table]:
 def _goal(judged: Judged, scale: float) -> tuple[str, ...]:
     """The goals are those of the full size."""
     goal = judged.goal
-    limit = ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
     if judged.measured is None:
-        return goal.text, limit, "", f"{judged.verdict}: {judged.why_not}"
+        return goal.text, limit_of(goal), "", f"{judged.verdict}: {judged.why_not}"
+    return goal.text, limit_of(goal), f"{judged.measured}{goal.unit}", verdict_of(judged, scale)
+
+
+def limit_of(goal: Goal) -> str:
+    return ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
+
+
+def verdict_of(judged: Judged, scale: float = 1.0) -> str:
+    """With what weakens it."""
     verdict = judged.verdict + (" by the median" if judged.divided else "")
     verdict += "" if scale == 1 else f" at {scale:g} of the size"
-    return goal.text, limit, f"{judged.measured}{goal.unit}", verdict
+    return verdict + (", one round" if judged.rounds == 1 else "")
 
 
-def _scaled(result: Result) -> str:
-    return "" if result.scale == 1 else f" (scale {result.scale:g}: too small to say anything about time)"
+def _what(machine: Mapping[str, Any], result: Result) -> str:
+    scaled = "" if result.scale == 1 else f" (scale {result.scale:g}: too small to say anything about time)"
+    fewer = result.cores and result.cores != machine["cores"]
+    return result.what + (f", on {result.cores} of the {machine['cores']} cores" if fewer else "") + scaled
 
 
 def about(machine: Mapping[str, Any]) -> str:
@@ -113,8 +134,10 @@ def about(machine: Mapping[str, Any]) -> str:
 def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:
     """Benchmarks by the version that was measured."""
     found: dict[Version | None, list[str]] = {}
+    reported = on_most_cores(results)
     for result in results:
-        found.setdefault(result.version, []).append(result.name)
+        fewer = "" if any(result is one for one in reported) else f" on {result.cores} of the cores"
+        found.setdefault(result.version, []).append(result.name + fewer)
     return found
 
 

@@ -16,6 +16,8 @@ from benchmarks.verify import expect, found_in, found_in_parquet
 from benchmarks.watch import Taken
 
 T = TypeVar("T")
+SLOW_ROUNDS = 2
+"""Of a contender that is slow: what it takes twice has a spread, and more would cost hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +103,16 @@ def interleaved(
     look: Callable[[Work, int], None] = lambda work, number: None,
 ) -> dict[str, Series]:
     """Each work once a round; who is first, changes from round to round. One whose first run took longer than
-    `slow_secs` has two rounds, and in the second one only a first run."""
+    `slow_secs` has two rounds."""
     series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
     for turn in range(setting.rounds):
         for name, work in in_turn(works, turn):
             mine = series[name]
             slow = bool(mine.runs) and mine.runs[0].cold_secs > slow_secs
-            if slow and turn > 1:
+            if slow and turn >= SLOW_ROUNDS:
                 continue
             setting.say(f"{work.data.name}, round {turn + 1} of {setting.rounds}: {mine.title}")
             with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-                asked = replace(work, out=folder, runs=1 if slow else work.runs)
+                asked = replace(work, out=folder)
                 mine.runs.append(measure(asked, Path(folder), process=setting.process, look=look))
     return series

@@ -42,7 +42,8 @@ class _Process:
 
 
 class Watch:
-    """Samples the process `pid` and its descendants for as long as the block lasts."""
+    """Samples the process `pid` and its descendants for as long as the block lasts. It may be this one: what it worked
+    before does not count."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -53,6 +54,7 @@ class Watch:
         self._family = {pid}
 
     def __enter__(self) -> Self:
+        self._own_before_secs = cpu_secs(self._pid) if self._pid == os.getpid() else 0.0
         self._started, self._busy_secs, self._children_secs = time.monotonic(), busy_secs(), _children_secs()
         self._thread.start()
         return self
@@ -72,7 +74,7 @@ class Watch:
 
     def taken(self) -> Taken:
         """After the block."""
-        own_secs = max(sum(self._cpu.values()), self._waited_secs)
+        own_secs = max(sum(self._cpu.values()) - self._own_before_secs, self._waited_secs)
         cores = len(os.sched_getaffinity(0))
         others = max(0.0, self._all_secs - own_secs) / max(self._secs * cores, 1e-9)
         return Taken(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)

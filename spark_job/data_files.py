@@ -198,7 +198,8 @@ class DataFileWriter:
     def _flush(self, values: Values) -> None:
         waiting = self._waiting.pop(values)
         rows = waiting.taken()
-        if self._encoding is None and self._rows >= _FEW_ROWS:
+        enough = rows.num_rows >= SAMPLE_ROWS or waiting.bytes >= self._row_group_bytes
+        if self._encoding is None and self._rows >= _FEW_ROWS and enough:
             self._encoding = measured(rows)
         groups = -(-waiting.bytes // self._row_group_bytes) or 1
         size = -(-rows.num_rows // groups)

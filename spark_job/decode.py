@@ -185,7 +185,8 @@ def blocks(
             )
         head, newline, rest = chunk.rpartition(b"\n")
         if newline:
-            block = _block(tail + head if tail else head, limits, first=first, blank_lines=blank_lines)
+            ended = (tail + head if tail else head).removesuffix(b"\r")
+            block = _block(ended, limits, first=first, blank_lines=blank_lines)
             tail, first = rest, False
             if block.count:
                 yield block
@@ -202,7 +203,7 @@ def _block(data: bytes, limits: Limits, *, first: bool, blank_lines: bool) -> Bl
     if first:
         data = data.removeprefix(_BOM)
     if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        data = data.replace(b"\r\n", b"\n")
     if len(data) > limits.max_record_bytes:
         _check_length(max(map(len, data.split(b"\n"))), limits)
     count = len(data) - len(data.replace(b"\n", b"")) + 1  # faster than bytes.count

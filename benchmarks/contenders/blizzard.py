@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.contenders import Run, Work
+from benchmarks.contenders.moments import Moments, worked
 from blizzard.config import parse_config
 from blizzard.environment import variables
 from blizzard.manifest import Entry, Manifest
@@ -66,15 +67,19 @@ def opened(work: Work) -> Iterator[Run]:
 
     def run(number: int) -> dict[str, Any]:
         events: list[dict[str, Any]] = []
+        moments = Moments()
 
         def log(event: str, /, **fields: object) -> None:
-            events.append({"at": time.monotonic(), "event": event, **fields})
+            events.append({"at": time.monotonic(), "event": event, **worked(work), **fields})
 
         config = parse_config(config_of(work, number), {}, folder="/")
         ((pipeline, source),) = config.sources()
-        job = source_job(pipeline, source, spark=spark, s3=s3_settings(), log=log)
-        totals = job.ingest.drain()
-        return {"totals": asdict(totals), "events": json.loads(json.dumps(events, default=str))}
+        log("run_began")
+        session = moments.noting_session(spark)
+        totals = source_job(pipeline, source, spark=session, s3=s3_settings(), log=log).ingest.drain()
+        log("run_ended")
+        told = json.loads(json.dumps(events, default=str))
+        return {"totals": asdict(totals), "events": told, "moments": moments.at}
 
     yield run
 

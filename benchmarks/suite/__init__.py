@@ -18,4 +18,6 @@ def run(name: str, setting: Setting) -> Result:
     began, of = time.monotonic(), version()
     result: Result = getattr(module, name if name in ("big", "small") else "run")(setting)
     took_secs = time.monotonic() - began
-    return replace(result, scale=setting.scale, rounds=setting.rounds, took_secs=took_secs, version=of)
+    return replace(
+        result, scale=setting.scale, rounds=setting.rounds, took_secs=took_secs, version=of, cores=setting.cores
+    )

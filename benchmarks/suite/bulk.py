@@ -1,5 +1,6 @@
 """`big` and `small`: a backlog, by every contender."""
 
+from benchmarks import timeline
 from benchmarks.contenders import Work
 from benchmarks.data import dataset
 from benchmarks.figures import Spread, judge, number, ratio
@@ -21,15 +22,18 @@ def small(setting: Setting) -> Result:
 def _run(name: str, setting: Setting) -> Result:
     data = dataset(name, setting.scale, setting.say, cache=setting.cache)
     works = {who: Work(who, data, "", 2, setting.cores, settings=contest.BULK) for who in contest.able(data)}
-    series = interleaved(works, setting)
+    landings = timeline.Landings()
+    series = interleaved(works, setting, look=landings.look)
+    moments = timeline.moments_of(series, landings)
+    titles = {who: series[who].title for who in moments}
     return Result(
         name,
         f"{data.rows:,} records in {data.files:,} gzip files, {number(data.stored_bytes / 1e6)} MB, into Delta",
-        (contest.table(data, series),),
+        (contest.table(data, series), timeline.table(moments, titles)),
         tuple(judge(goals_of(name), measured(series), {})),
-        notes=(contest.parts_note(series["blizzard"]),),
+        notes=(*timeline.notes(moments, titles), contest.parts_note(series["blizzard"])),
         bars=contest.bars(series),
-        raw=contest.raw(data, series),
+        raw=contest.raw(data, series) | {"moments": moments},
     )
 
 

@@ -12,9 +12,10 @@ import time
 
 from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
+from benchmarks.machine import around_note
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
-from benchmarks.suite.fresh import fresh, peak_bytes
+from benchmarks.suite.fresh import around, fresh, peak_bytes
 from benchmarks.verify import WrongResult
 
 EVENTS = 3_000
@@ -32,7 +33,10 @@ def run(setting: Setting) -> Result:
         f"{events:,} events in one invoke: parsed, routed, and appended as one segment, in a store in memory",
         (Table(("", "s", "MB of the process"), (("collector", str(secs), str(mib)),)),),
         tuple(judge(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
-        notes=("Latency of S3 comes on top: two LISTs and one PUT. Lambda's smaller processors take longer.",),
+        notes=(
+            "Latency of S3 comes on top: two LISTs and one PUT. Lambda's smaller processors take longer.",
+            around_note({"collector": around(found)}),
+        ),
         raw={"runs": found},
     )
 

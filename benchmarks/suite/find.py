@@ -11,6 +11,7 @@ from benchmarks.data import Dataset
 from benchmarks.figures import TIMES, Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.known import NEW, Known
+from benchmarks.machine import Around, around_note, load
 from benchmarks.process import scratch
 from benchmarks.records import EVENT_SCHEMA
 from benchmarks.result import Result, Table
@@ -50,17 +51,23 @@ NOTES = (
 def run(setting: Setting) -> Result:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         histories = [*_made(Path(folder), setting)]
-        found = _blizzard(Path(folder), histories, setting)
+        found, beside = _blizzard(Path(folder), histories, setting)
+        around = {"Blizzard": [beside]}
         for known in histories:
-            found[known.count]["streaming"] = _streaming(Path(folder), known, setting)
+            found[known.count]["streaming"], beside = _streaming(Path(folder), known, setting)
+            around[f"Structured Streaming among {known.count:,}"] = [beside]
     rows = tuple((f"{count:,}", *(str(Spread.of(by[kind])) for kind in SHOWN)) for count, by in found.items())
     spreads = measured([*found.values()])
     return Result(
         "find",
         f"{NEW} new files of one record, announced, until they are committed",
         (Table(COLUMNS, rows),),
-        tuple(judge(goals_of("find"), spreads, {})),
-        notes=(*NOTES, swept_note(spreads["flat_swept"], [by["sweep"] for by in found.values()])),
+        tuple(judge(goals_of("find"), spreads, {}, rounds=setting.rounds)),
+        notes=(
+            *NOTES,
+            swept_note(spreads["flat_swept"], [by["sweep"] for by in found.values()]),
+            around_note(around),
+        ),
         raw={"secs": {str(count): by for count, by in found.items()}},
     )
 
@@ -103,11 +110,13 @@ def _made(folder: Path, setting: Setting) -> Iterable[Known]:
         yield known
 
 
-def _blizzard(folder: Path, histories: Sequence[Known], setting: Setting) -> dict[int, dict[str, list[float]]]:
+def _blizzard(
+    folder: Path, histories: Sequence[Known], setting: Setting
+) -> tuple[dict[int, dict[str, list[float]]], Around]:
     turns = turns_of(setting)
     setting.say(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
     options = {"histories": [asdict(known) for known in histories], "turns": turns}
-    out, answers = _process("find_blizzard", folder, "blizzard", len(turns) * len(histories), options, setting)
+    out, answers, around = _process("find_blizzard", folder, "blizzard", len(turns) * len(histories), options, setting)
     found = {}
     for known in histories:
         mine = [answer for answer in answers if answer["known"] == known.count]
@@ -116,26 +125,29 @@ def _blizzard(folder: Path, histories: Sequence[Known], setting: Setting) -> dic
         found[known.count] = {
             kind: [answer["commit_secs"] for answer in mine if answer["kind"] == kind] for kind in KINDS
         } | {"sweep": [answer["swept_secs"] for answer in mine if answer["kind"] == "swept"]}
-    return found
+    return found, around
 
 
-def _streaming(folder: Path, known: Known, setting: Setting) -> list[float]:
+def _streaming(folder: Path, known: Known, setting: Setting) -> tuple[list[float], Around]:
     setting.say(f"find: {known.count:,} files, Structured Streaming")
     runs = 1 + setting.rounds
-    out, answers = _process("find_streaming", folder, f"streaming-{known.count}", runs, asdict(known), setting)
+    name = f"streaming-{known.count}"
+    out, answers, around = _process("find_streaming", folder, name, runs, asdict(known), setting)
     _check("Structured Streaming", out, [0, *range(known.count, known.count + NEW * setting.rounds)], answers, runs)
-    return [answer["commit_secs"] for answer in answers[1:]]
+    return [answer["commit_secs"] for answer in answers[1:]], around
 
 
 def _process(
     who: str, folder: Path, name: str, runs: int, options: dict[str, Any], setting: Setting
-) -> tuple[Path, list[dict[str, Any]]]:
-    """Where it wrote, and what it answered."""
+) -> tuple[Path, list[dict[str, Any]], Around]:
+    """Where it wrote, what it answered, and what else there was."""
     out = folder / name
     out.mkdir()
     data = Dataset("find", setting.scale, options.get("folder", ""), EVENT_SCHEMA, 0, {}, 0, 0, 0, ())
     work = Work(who, data, str(out), runs, setting.cores, options=options)
-    return out, setting.process(work, out, {})[0]
+    before = load()
+    answers, taken = setting.process(work, out, {})
+    return out, answers, Around(before, taken.others_share)
 
 
 def _check(who: str, out: Path, numbers: Sequence[int], answers: Sequence[dict[str, Any]], commits: int) -> None:

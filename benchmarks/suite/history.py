@@ -9,6 +9,7 @@ from benchmarks.contenders import Work
 from benchmarks.data import Dataset, dataset
 from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
+from benchmarks.machine import Around, around_note, load
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
@@ -37,6 +38,7 @@ def run(setting: Setting) -> Result:
             done = len([*Path(work.table(0), "_delta_log").glob("0*.json")])
             setting.say(f"history: {done:,} of {commits:,} commits")
 
+        before = load()
         answers, taken = setting.process(work, Path(folder), {}, tick)
         _check(data, work, answers)
     return Result(
@@ -48,7 +50,11 @@ def run(setting: Setting) -> Result:
             _kinds(answers),
         ),
         tuple(judge(goals_of("history"), measured(answers), {})),
-        notes=(log_note(answers), f"Memory at its most: {number(taken.peak_bytes / 2**20)} MiB in all processes."),
+        notes=(
+            log_note(answers),
+            f"Memory at its most: {number(taken.peak_bytes / 2**20)} MiB in all processes.",
+            around_note({"the process": [Around(before, taken.others_share)]}),
+        ),
         raw={"commits": answers},
     )
 

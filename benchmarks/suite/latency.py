@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 import tempfile
 import time
@@ -19,11 +20,13 @@ from benchmarks.contenders.blizzard import manifest_of
 from benchmarks.contenders.session import JARS
 from benchmarks.figures import Spread, judge, number, percentile
 from benchmarks.goals import goals_of
+from benchmarks.machine import Around, around_note, load
 from benchmarks.process import ContenderFailed, scratch
 from benchmarks.records import EVENT_SCHEMA, event_lines
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.verify import Found, WrongResult, found_in
+from benchmarks.watch import Watch
 from blizzard.delta_log import parse_commit
 from blizzard.manifest import Entry
 from blizzard.storage.local import LocalStore
@@ -86,7 +89,10 @@ class Seen:
 def run(setting: Setting) -> Result:
     drops = setting.count(100, 3)
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-        seen = watch(Path(folder), drops, setting)
+        before = load()
+        with Watch(os.getpid()) as machine:
+            seen = watch(Path(folder), drops, setting)
+        around = Around(before, machine.taken().others_share)
         sequence_of = _sequences(Path(folder, "table"), WARM_UP + drops)
         ways, commits = seen.ways(sequence_of), seen.commits(sequence_of)
     secs = [way.secs for way in ways]
@@ -101,7 +107,7 @@ def run(setting: Setting) -> Result:
         f"one file of {RECORDS} records dropped into a running pipeline that lingers, {drops} times",
         (_table("a file's way", parts), _table("a commit's parts, by the job's log", _inner(commits))),
         tuple(judge(goals_of("latency"), measured(ways), {})),
-        notes=(NOTE,),
+        notes=(NOTE, around_note({"the job": [around]})),
         raw={"secs": secs, "parts": parts, "commits": commits},
     )
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
+from benchmarks.machine import around_note
 from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
-from benchmarks.suite.fresh import fresh, peak_bytes
+from benchmarks.suite.fresh import around, fresh, peak_bytes
 from benchmarks.verify import WrongResult
 from blizzard.batch import Rules, plan_batch
 from blizzard.checkpoint import Checkpoint
@@ -39,6 +40,7 @@ def run(setting: Setting) -> Result:
         f"a batch of {wanted:,} among {total:,} entries of the manifest, which are made up as they are asked for",
         (Table(("entries", "s", "MB of the process"), rows),),
         tuple(judge(goals_of("plan"), measured(found), {})),
+        notes=(around_note({kind: around(runs) for kind, runs in found.items()}),),
         raw=found,
     )
 

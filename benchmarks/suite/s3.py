@@ -5,11 +5,13 @@ be all that is measured; so a stand-in takes its place, and what it can do itsel
 """
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import phases
 from benchmarks.contenders import Work
+from benchmarks.contenders.moments import SERVER_PID
 from benchmarks.data import Dataset, dataset
 from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
@@ -24,6 +26,16 @@ from blizzard.environment import adopted
 
 LATENCY_SECS = 0.03
 NAMES = ("big", "small")
+NOTES = (
+    (
+        "Who had the cores: of two runs, from the start of the process. Others are whatever else the machine did; what "
+        "is left of the cores' time was idle, while requests or the disk were waited for, or one core alone had work."
+    ),
+    (
+        "A phase ends with an event of the job's log: planned, read and its receipt written, committed. What a batch "
+        "does after its commit is in the plan of the next."
+    ),
+)
 
 
 def run(setting: Setting) -> Result:
@@ -41,11 +53,16 @@ def run(setting: Setting) -> Result:
     return Result(
         "s3",
         f"big and small by Blizzard on the local disk, and over S3 with {LATENCY_SECS * 1000:.0f} ms a request",
-        (Table(("", "cold s", "warm s", "peak MiB"), rows), _parts(series)),
+        (
+            Table(("", "cold s", "warm s", "peak MiB"), rows),
+            _parts(series),
+            phases.account(series, server_secs, setting.cores),
+            phases.table(series, setting.cores),
+        ),
         tuple(judge(goals_of("s3"), measured(series), {})),
-        notes=(_note(limit, server_secs),),
+        notes=(_note(limit, server_secs), *phases.more_notes(series, server_secs, setting.cores), *NOTES),
         raw={name: raw(datasets[name], series[name]) for name in NAMES}
-        | {"gets_per_sec": limit}
+        | {"gets_per_sec": limit, "server_secs": server_secs}
         | {"secs": {name: {kind: parts(one) for kind, one in both.items()} for name, both in series.items()}},
     )
 
@@ -65,29 +82,30 @@ def measured(series: Mapping[str, Mapping[str, Series]]) -> dict[str, Spread]:
     return {name: ratio(both["local"].warm(), both["s3"].warm()) for name, both in series.items()}
 
 
-def _note(limit: float, server_secs: dict[str, Spread]) -> str:
-    each = " and ".join(f"{secs} s ({name})" for name, secs in server_secs.items())
+def _note(limit: float, server_secs: Mapping[str, Sequence[float]]) -> str:
+    each = " and ".join(f"{Spread.of(secs)} s ({name})" for name, secs in server_secs.items())
     return (
         "The S3 is a stand-in on the same cores, not a proxy before moto, which is too slow. Without latency obstore "
-        f"got {number(limit)} small objects a second from it; of the processors it took {each} for each run."
+        f"got {number(limit)} small objects a second from it; of the processors it took {each} for both runs of a "
+        "process."
     )
 
 
-def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], Spread]:
-    """Local and over S3 in turn; and the seconds of a processor that the stand-in took for each run."""
+def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], list[float]]:
+    """Local and over S3 in turn; and the seconds of a processor that the stand-in took for each process."""
     both = {"local": Series("local disk"), "s3": Series("S3")}
     server_secs = []
     for turn in range(setting.rounds):
         for kind, series in in_turn(both, turn):
             setting.say(f"s3: {data.name}, round {turn + 1} of {setting.rounds}: {series.title}")
             with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-                work = Work("blizzard", data, folder, 2, setting.cores, settings=BULK)
+                work = Work("blizzard", data, folder, 2, setting.cores, settings=BULK, options={SERVER_PID: 0})
                 if kind == "local":
                     series.runs.append(measure(work, Path(folder), process=setting.process))
                     continue
                 buckets = {"landing": Path(data.folder), "lake": Path(folder, "lake")}
                 with stand_in(buckets, latency_secs=LATENCY_SECS) as server, adopted(server.environment):
-                    remote = replace(work, out="s3://lake", source="s3://landing")
+                    remote = replace(work, out="s3://lake", source="s3://landing", options={SERVER_PID: server.pid})
                     before = server.cpu_secs()
                     series.runs.append(
                         measure(
@@ -98,8 +116,8 @@ def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], Spread]:
                             on_disk=_below(folder),
                         )
                     )
-                    server_secs.append((server.cpu_secs() - before) / remote.runs)
-    return both, Spread.of(server_secs)
+                    server_secs.append(server.cpu_secs() - before)
+    return both, server_secs
 
 
 def _below(folder: str) -> Callable[[str], str]:

@@ -30,10 +30,9 @@ def plainly(path: str, body: bytes, *, is_text: bool) -> Plain:
     if len(body) > MOST_FILE_BYTES:
         faults.add(Stage.DECOMPRESS)
     *ended, last = body.split(b"\n")
-    lines = [*ended, last] if last else ended
+    lines = [line.removesuffix(b"\r") for line in ended] + [last] * bool(last)
     if lines:
         lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
-    lines = [line.removesuffix(b"\r") for line in lines]
     if not is_text:
         lines = [line for line in lines if line.strip(_BLANKS)]
     if any(len(line) > MOST_RECORD_BYTES for line in lines) or not (is_text or is_utf8(b"\n".join(lines))):

@@ -12,7 +12,9 @@ from benchmarks.contenders import Work, blizzard
 from benchmarks.data import Dataset, dataset
 from benchmarks.figures import Judged, Spread, judge
 from benchmarks.goals import goals_of
+from benchmarks.known import Known
 from benchmarks.letters import broken_lines
+from benchmarks.machine import Around
 from benchmarks.rounds import Measured, Series, interleaved
 from benchmarks.setting import Setting
 from benchmarks.suite import bulk, contest, dirty, find, history, latency, plan, s3, skew, wide
@@ -121,6 +123,22 @@ def test_the_slowest_size_is_held_against_the_fastest_whichever_they_are() -> No
     )
     assert medians(found) == {"flat": 2.0, "flat_first": 3.0, "flat_swept": 6.0}
     assert verdicts("find", found) == {"flat": "not met", "flat_first": "not met"}
+
+
+def test_of_finding_the_verdict_rests_on_all_rounds_and_each_process_has_its_load(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def blizzard_of(folder: Path, histories: Sequence[Known], setting: Setting) -> object:
+        secs = {kind: [1.0] * setting.rounds for kind in (*find.KINDS, "sweep")}
+        return {known.count: {**secs} for known in histories}, Around(1.5, 0.25)
+
+    monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path)
+    monkeypatch.setattr(find, "_made", lambda folder, setting: [Known("", count, 1, 1) for count in (10, 20)])
+    monkeypatch.setattr(find, "_blizzard", blizzard_of)
+    monkeypatch.setattr(find, "_streaming", lambda folder, known, setting: ([2.0], Around(known.count, 0.5)))
+    result = find.run(Setting(1.0, 3, 2, lambda text: None))
+    assert [(judged.verdict, judged.rounds) for judged in result.judged] == [("met", 3)] * 2
+    assert "Blizzard, 1.50 and 0.25; Structured Streaming among 10, 10 and 0.50; " in result.notes[-1]
 
 
 def test_what_a_sweep_takes_is_told_though_no_goal_is_about_it() -> None:
@@ -276,17 +294,17 @@ def turns(rounds_wanted: int, **limit: float) -> dict[str, Series]:
     return interleaved(works, Setting(1.0, rounds_wanted, 2, lambda text: None), **limit)
 
 
-def test_a_slow_contender_has_two_rounds_and_one_warm_run(asked: list[tuple[str, int]]) -> None:
+def test_a_slow_contender_has_two_rounds_each_with_a_warm_run(asked: list[tuple[str, int]]) -> None:
     series = turns(4)
     assert asked == [
         ("blizzard", 2),
         ("bare_limit", 2),
-        ("bare_limit", 1),
+        ("bare_limit", 2),
         ("blizzard", 2),
         ("blizzard", 2),
         ("blizzard", 2),
     ]
-    assert (len(series["bare_limit"].cold()), len(series["bare_limit"].warm())) == (2, 1)
+    assert (len(series["bare_limit"].cold()), len(series["bare_limit"].warm())) == (2, 2)
     assert (len(series["blizzard"].cold()), len(series["blizzard"].warm())) == (4, 4)
 
 

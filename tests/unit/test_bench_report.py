@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.cost import bill
-from benchmarks.figures import Spread, judge, number
+from benchmarks.figures import TIMES, Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.picture import WIDTH, picture
 from benchmarks.report import as_markdown, as_text
@@ -47,7 +47,7 @@ def test_the_report_has_each_goal_with_what_was_measured() -> None:
     assert "1.50 (1.40..1.60)" in text
     assert "not measured: no room" in text
     verdicts = [line.split("  ")[-1].strip() for line in text.splitlines() if "throughput by" in line]
-    assert verdicts == ["met", "not met"]
+    assert verdicts == ["met", "not met, one round"]
     assert "a note" in text
     assert "a processor, 2 cores" in text
 
@@ -89,6 +89,24 @@ def test_a_verdict_that_not_every_round_shares_is_told_to_be_the_medians(cold: l
     judged = tuple(judge(goals_of("big"), {"spark_cold": Spread.of(cold)}, {}))
     (line,) = [line for line in as_markdown(MACHINE, [replace(BIG, judged=judged)]).splitlines() if ", cold" in line]
     assert line.endswith(f"| {verdict} |")
+
+
+def test_a_verdict_on_one_round_says_so_unless_its_value_is_of_several() -> None:
+    def told(rounds: int) -> str:
+        judged = tuple(
+            judge(goals_of("find"), {"flat": Spread.of([1.1]), "flat_first": Spread.of([1.3])}, {}, rounds=rounds)
+        )
+        return as_markdown(MACHINE, [replace(PLAN, name="find", judged=judged)])
+
+    assert f"| 1.10{TIMES} | met, one round |" in told(1)
+    assert f"| 1.30{TIMES} | not met, one round |" in told(1)
+    assert f"| 1.10{TIMES} | met |" in told(3)
+    assert "one round" not in told(3)
+
+
+def test_a_goal_that_was_not_measured_has_no_rounds() -> None:
+    judged = tuple(judge(goals_of("find"), {}, {}, rounds=3))
+    assert "one round" not in as_markdown(MACHINE, [replace(PLAN, name="find", judged=judged)])
 
 
 def test_a_small_form_says_that_it_is_one() -> None:
@@ -178,7 +196,9 @@ def test_a_result_survives_with_its_version() -> None:
 
 def test_a_result_from_before_there_were_versions_is_read() -> None:
     older = BIG.to_json()
-    del older["version"]
+    del older["version"], older["cores"]
+    for goal in older["goals"]:
+        del goal["rounds"]
     assert Result.from_json(json.loads(json.dumps(older))) == BIG
 
 

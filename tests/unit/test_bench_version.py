@@ -90,7 +90,7 @@ def test_a_result_is_of_the_version_that_was_there_when_it_began(monkeypatch: py
 
     def fresh(module: str, *words: object) -> dict[str, float]:
         found[0] = Version("b" * 40, changed=False)
-        return {"secs": 0.1, "peak_mb": 50.0}
+        return {"secs": 0.1, "peak_mb": 50.0, "load_before": 0.5, "others_share": 0.1}
 
     monkeypatch.setattr("benchmarks.suite.collecting.fresh", fresh)
     result = run("collect", Setting(0.01, 1, 1, lambda text: None))

@@ -411,6 +411,41 @@ def test_each_column_is_written_in_the_way_that_pays() -> None:
     assert pq.read_table(pa.BufferReader(store.get(file.path))).to_pydict() == columns
 
 
+def dictionaries_of(
+    rows: int, *, few: int = 0, wide: int = 0, target: int = 1 << 30, buffer_bytes: int = 100 << 20
+) -> list[set[str]]:
+    """The columns with a dictionary in each file: of a partition with `few` rows, which is written first, and of one
+    with the others, whose column `kind` has few values. `wide`: bytes of a row that are like no other's."""
+    store = memory()
+    noise = random.Random(1).randbytes(rows * wide // 2).hex()
+    table = pa.table(
+        {
+            "place": ["a"] * few + ["b"] * (rows - few),
+            "id": [f"{at:016x}" for at in range(rows)],
+            "kind": [f"{at % 20:064}" for at in range(rows)],
+            "noise": [noise[at * wide : (at + 1) * wide] for at in range(rows)],
+        }
+    )
+    layout = replace(LAYOUT, partition_by=("place",), target_file_bytes=target)
+    writer = writer_into(store, layout, table.schema, buffer_bytes=buffer_bytes)
+    for start in range(0, rows, 1_000):
+        writer.write(table.slice(start, 1_000))
+    found = (columns_of(store, file) for file in writer.close())
+    return [{path for path, column in columns.items() if column.has_dictionary_page} for columns in found]
+
+
+def test_a_handful_of_rows_does_not_decide_how_all_others_are_written() -> None:
+    usual, others = dictionaries_of(40_000, few=5)
+    assert {"id", "kind"} < usual
+    assert {"id", "kind"} & others == {"kind"}
+
+
+def test_rows_are_a_sample_where_a_row_group_has_no_more_of_them() -> None:
+    first, *_, last = dictionaries_of(40_000, wide=1_000, target=2 << 20)
+    assert {"id", "kind"} < first
+    assert {"id", "kind"} & last == {"kind"}
+
+
 def test_texts_of_many_dictionaries_stay_dictionary_encoded() -> None:
     store = memory()
     layout = replace(LAYOUT, partition_by=(), target_file_bytes=1 << 30)

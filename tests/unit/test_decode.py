@@ -112,6 +112,10 @@ def test_the_configuration_overrules_the_extension() -> None:
         (b"\xef\xbb\xbfa", [b"a"]),
         (b"a\n\xef\xbb\xbfb", [b"a", b"\xef\xbb\xbfb"]),
         (b"a\rb\n", [b"a\rb"]),
+        (b"a\r\n\r", [b"a", b"\r"]),
+        (b"a\nb\r", [b"a", b"b\r"]),
+        (b"a\r", [b"a\r"]),
+        (b"a\r\r\nb\r\r", [b"a\r", b"b\r\r"]),
         (b"a\x0bb\xe2\x80\xa8c\n", [b"a\x0bb\xe2\x80\xa8c"]),
     ],
 )
@@ -129,6 +133,15 @@ def test_lines_come_back_as_they_were_written_however_they_lie_in_chunks(records
         found = joined(blocks(lambda _, chunks=chunks: next(chunks, b""), Limits(), blank_lines=True))
         expected = [records[0].removeprefix(b"\xef\xbb\xbf"), *records[1:]] if records else []
         assert found == expected
+
+
+@given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12).map(b"".join), st.integers(1, 4))
+@example(b"a\r\na\r", 2)
+def test_a_carriage_return_belongs_to_the_end_of_its_line_only_before_a_line_feed(stored: bytes, size: int) -> None:
+    chunks = (stored[start : start + size] for start in range(0, len(stored), size))
+    found = joined(blocks(lambda _: next(chunks, b""), Limits(), blank_lines=True))
+    *ended, last = stored.split(b"\n")
+    assert found == [line.removesuffix(b"\r") for line in ended] + [last] * bool(last)
 
 
 def test_a_line_longer_than_many_chunks_is_one_line() -> None:
@@ -345,6 +358,9 @@ def test_one_object_is_a_record(line: str) -> None:
         ("true", "found a boolean"),
         ("null", "found null"),
         ("NaN", "found a number"),
+        ('{"a": +INF}', "not JSON"),
+        ('{"a": -INF}', "not JSON"),
+        ('{"a": +Infinity}', "not JSON"),
         ('{"a": "\\ud800"}', "lone surrogate"),
         ('{"\\udfff": 1}', "lone surrogate"),
         ('{"a": {"b": "\\ud800", "b": 1}}', "lone surrogate"),

@@ -1,0 +1,107 @@
+"""How large a job has to be: arithmetic on the rates that were measured, for an example of so many bytes an hour."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.cost import EXECUTOR, Rate, rates
+from benchmarks.figures import number
+from benchmarks.growth import on_most_cores
+from benchmarks.report import pipes
+from benchmarks.result import Result, Table
+
+MB_AN_HOUR = 200_000
+FILES_KB = (1_000, 100, 10, 1)
+BATCH_FILES = 25_000
+DRIVER_BATCH_SECS, DRIVER_FILE_SECS = 0.2, 26e-6
+"""The driver's share of a batch: plan, receipt and commit, by the logs of runs of `big` and `small`."""
+BUSY_SHARE = 0.5
+"""Of an hour in which executors work; the rest is for peaks, for starts, and for the driver's share."""
+HOUR_SECS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one core does in a second, rounded down: files that hold next to nothing, or MB (10^6 bytes), compressed."""
+
+    where: str
+    files: float
+    stored_mb: float
+
+
+def prices(machine: Mapping[str, Any], results: Sequence[Result]) -> list[Price]:
+    """From the local disk and from S3, where both small files and large ones were measured."""
+    found = [*rates(machine, on_most_cores(results))]
+    both = (("a local disk", [rate for rate in found if not rate.from_s3]), ("S3", [r for r in found if r.from_s3]))
+    return [Price(where, _most(some, "per_sec"), _most(some, "stored_mb")) for where, some in both if len(some) > 1]
+
+
+def _most(some: Sequence[Rate], kind: str) -> float:
+    return _down(max(getattr(rate, kind) for rate in some))
+
+
+def _down(value: float) -> float:
+    """To two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return round(math.floor(value / unit) * unit, 9)
+
+
+def as_sizing(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """The rates, and the example by the slower of them; nothing where they are not known."""
+    found = prices(machine, results)
+    columns = ("a core does in a second, rounded down", "files", "MB, compressed")
+    rows = ((f"from {price.where}", number(price.files), number(price.stored_mb)) for price in found)
+    lines = [*pipes(Table(columns, tuple(rows))), "", *(_example(found[-1]) if found else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _example(price: Price) -> Iterator[str]:
+    yield f"For example {MB_AN_HOUR:,} MB an hour, gzipped, from {price.where}, in files of one size or another:"
+    yield ""
+    columns = (
+        "files of",
+        "files an hour",
+        "core-seconds for files",
+        "for bytes",
+        "cores, always busy",
+        f"`MaxExecutors`, of {EXECUTOR.vcpus} vCPUs",
+        f"batches of {BATCH_FILES:,}",
+        "seconds of the driver",
+    )
+    yield from pipes(Table(columns, tuple(_row(price, kb) for kb in FILES_KB)))
+
+
+def _row(price: Price, file_kb: int) -> tuple[str, ...]:
+    files = MB_AN_HOUR * 1000 // file_kb
+    by_files, by_bytes = files / price.files, MB_AN_HOUR / price.stored_mb
+    cores = (by_files + by_bytes) / HOUR_SECS
+    batches = -(-files // BATCH_FILES)
+    driver_secs = batches * DRIVER_BATCH_SECS + files * DRIVER_FILE_SECS
+    executors = math.ceil(cores / EXECUTOR.vcpus / BUSY_SHARE) if driver_secs < HOUR_SECS else 0
+    return (
+        f"{file_kb:,} kB",
+        *(number(value) for value in (files, by_files, by_bytes, cores)),
+        f"{executors}" if executors else "none is enough",
+        *(number(value) for value in (batches, driver_secs)),
+    )
+
+
+def as_driver(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
+    """What the driver's share of `big` means for many executors, by the log of the run whose parts are kept."""
+    big = next((one for one in on_most_cores(results) if one.name == "big" and one.raw.get("parts")), None)
+    parts = big.raw["parts"].get("blizzard") if big else None
+    if not parts or not big:
+        return ""
+    driver_secs = parts["total"] - parts["read"] - parts["write"]
+    core_secs = (parts["read"] + parts["write"]) * (big.cores or machine["cores"])
+    cores = 8 * EXECUTOR.vcpus
+    share = driver_secs / (driver_secs + core_secs / cores)
+    wanted_secs = cores * driver_secs * (1 / 0.1 - 1)
+    records = big.raw["data"]["records"] * wanted_secs / core_secs
+    return (
+        f"Of the {number(parts['total'])} seconds of the run of `big` whose parts are shown, {number(driver_secs)} are"
+        f" the driver's, beside {number(core_secs)} core-seconds of reading and writing. On 8 executors of "
+        f"{EXECUTOR.vcpus} vCPUs such a batch would spend {share:.0%} of its time on the driver; for a tenth it needs "
+        f"{number(wanted_secs)} core-seconds, {records:,.0f} records of that kind.\n"
+    )
