@@ -251,11 +251,14 @@ def test_reports_take_the_place_of_those_that_were_kept(
     assert main([str(tmp_path / "r.json")]) == 1
     assert "not shown: race: expected at least 6 rounds, found 0\n" in capsys.readouterr().err
     assert json.loads(kept.read_text()) == [_report(kills=2)]
-    assert readme.read_text() == f"before\n{BEGIN}{as_markdown([_report(kills=2)])}{END}after\n"
+    told = as_markdown([_report(kills=2)]) + figures.lacking_as_markdown([_report(kills=2)])
+    assert readme.read_text() == f"before\n{BEGIN}{told}{END}after\n"
+    assert "\n- race: expected at least 6 rounds, found 0\n" in told
     assert document.read_text() == f"before\n{worlds_as_markdown([])}\nafter\n"
     kept.write_text(json.dumps([*_passed(), *_found()]))
     assert main([]) == 0
     assert not capsys.readouterr().err
+    assert "not shown" not in readme.read_text()
 
 
 def test_the_ways_to_what_is_broken_on_purpose_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
