@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from blizzard.environment import adopted
+from blizzard.errors import BlizzardError
 from infra.local.process import LocalAws, local_aws
 from tests.proof import kill_place, race_account
 from tests.proof.breaks import OVERWRITING_LOG
@@ -21,7 +22,7 @@ from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
 from tests.proof.kill_place import LocalPlace, Place, S3Place
 from tests.proof.race_log import overwriting
-from tests.proof.race_names import OPERATIONS, VARIANTS
+from tests.proof.race_names import OPERATIONS, UNREADABLE, VARIANTS
 
 SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
@@ -188,7 +189,10 @@ class _Race:
                     self._fail(f"after {ALONE_AT_MOST} jobs in a row {source_id} still has something to commit")
 
     def _compare(self) -> None:
-        found = race_account.account(self.place)
+        try:
+            found = race_account.account(self.place)
+        except (BlizzardError, KeyError, ValueError) as error:
+            self._fail(f"{UNREADABLE}: {type(error).__name__}: {error}")
         self.run.counts["rows compared"] += found.entered.total()
         self.run.counts["rows removed by others"] += found.removed.total()
         self.run.counts["rows that came back with a repeated event"] += found.came_back.total()
@@ -197,7 +201,7 @@ class _Race:
             self._fail("; ".join(wrong))
         self.run.counts[f"comparisons on {self.place.name}"] += 1
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str) -> NoReturn:
         number = self.run.counts["rounds"]
         raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, round {number}", *self.done])
 

@@ -5,10 +5,11 @@ from tests.proof.campaign import Fault
 
 OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
 """By somebody else, while jobs ingest."""
+UNREADABLE = "the log, or a data file that it names, cannot be read"
 VARIANTS = {
     OVERWRITING_LOG: Fault(
-        "of two jobs that commit the same version the first one's rows are gone",
-        r"a job believes to have committed what is not in the log",
+        "of two jobs that commit the same version the first one's rows are gone, or both tear the log's file",
+        rf"a job believes to have committed what is not in the log|{UNREADABLE}",
     ),
     TXN_NOT_COMPARED: Fault(
         "two jobs that planned from the same checkpoint both commit", r"entered more than once: [1-9]"

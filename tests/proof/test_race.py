@@ -1,5 +1,6 @@
 """Whoever works on one table at once, each record enters once; and what is broken on purpose is found."""
 
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Lives
+from tests.proof.kill_place import LocalPlace
 from tests.proof.race_names import OPERATIONS, VARIANTS
 
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS)}
@@ -62,6 +64,18 @@ def test_what_is_broken_on_purpose_is_found(tmp_path: Path, lives: Lives, jvm: J
         race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(run, lives, [jvm])
     assert VARIANTS[variant].finds(failed.value.why)
     assert failed.value.steps
+
+
+def test_a_log_that_two_writers_tore_is_no_log(tmp_path: Path) -> None:
+    place = LocalPlace(tmp_path / "place")
+    log = tmp_path / "place/table/_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text('{"commitInfo":{}}\n{"add":{"pa{"txn":{}}\n')
+    one = race._Race(run_of(tmp_path, 1), place, tmp_path, None, [], random.Random(1), [])
+    with pytest.raises(Failed) as failed:
+        one._compare()
+    assert VARIANTS[OVERWRITING_LOG].finds(failed.value.why)
+    assert "JSONDecodeError" in failed.value.why
 
 
 def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
