@@ -6,6 +6,7 @@ It may have a time after which it ends, whatever is left.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Protocol
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
@@ -46,6 +47,31 @@ class DrainedSource(Protocol):
         ...
 
 
+class Patience:
+    """Leaves a source alone for a while after trouble that may pass or a lost race, longer after more in a row."""
+
+    def __init__(self, ingest: Steps, clock: Callable[[], float], resume_ts: float) -> None:
+        self.resume_ts = resume_ts
+        """Before it, the source is to be left alone."""
+        self.failures = 0
+        self._ingest = ingest
+        self._clock = clock
+
+    def attempt(self, work: Callable[[], Step]) -> Step | None:
+        """What the work came to; None: it is to be tried again. Raises BlizzardError, once the attempts are used up."""
+        trouble: RetryableError | None = None
+        try:
+            step = work()
+        except RetryableError as error:
+            step, trouble = Step.LOST, error
+        if step is Step.LOST:
+            self.failures += 1
+            self.resume_ts = self._clock() + self._ingest.retry_after_secs(trouble, self.failures)
+            return None
+        self.failures = 0
+        return step
+
+
 class _Turn:
     """One source of the run. It ends when it fails, when it has no more to do, or when the run is stopped."""
 
@@ -59,12 +85,11 @@ class _Turn:
         self._unswept: BlizzardError | None = None
         self._log = log
         self._clock = clock
-        self._next_ts = 0.0
-        self._failures = 0
+        self._patience = Patience(job.ingest, clock, 0.0)
 
     def take(self) -> bool:
         """One step, unless the source is to be left alone for now. Whether there may be more to do at once."""
-        if self.ended or self._clock() < self._next_ts:
+        if self.ended or self._clock() < self._patience.resume_ts:
             return False
         if self._to_be_swept:
             self._to_be_swept = False
@@ -87,26 +112,16 @@ class _Turn:
             _say_failed(self.job.source_id, self._log, kind(missing))
 
     def _step(self) -> None:
-        try:
-            step = self.job.ingest.step(draining=True)
-        except RetryableError as error:
-            self._leave_alone(error)
+        self.idle = False
+        step = self._patience.attempt(partial(self.job.ingest.step, draining=True))
+        if step is None:
             return
-        if step is Step.LOST:
-            self._leave_alone(None)
-            return
-        self._failures = 0
         self.served = self.served or step in (Step.IDLE, Step.COMMITTED)
         self.idle = step is Step.IDLE
         if self.idle:
-            self._next_ts = self._clock() + POLL_SECS
+            self._patience.resume_ts = self._clock() + POLL_SECS
         elif step is Step.COMMITTED:  # what needs no commit, such as a sweep's marks, is no traffic to linger for
             self.news_ts = self._clock()
-
-    def _leave_alone(self, error: RetryableError | None) -> None:
-        self._failures += 1
-        self.idle = False
-        self._next_ts = self._clock() + self.job.ingest.retry_after_secs(error, self._failures)
 
 
 def guarded(source_id: str, log: Log, work: Callable[[], object]) -> BlizzardError | None:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from blizzard.config import Source
-from blizzard.errors import RetryableError
 from blizzard.log import Log
-from spark_job.drain import POLL_SECS, Steps, guarded
+from spark_job.drain import POLL_SECS, Patience, Steps, guarded
 from spark_job.ingest import Step
 
 
@@ -44,39 +43,33 @@ class _Schedule:
         self._sweeps = sweep
         self._log = log
         self._clock = clock
-        self._sweep_ts = self._late_ts = self._resume_ts = clock()
-        self._troubles = 0
+        self._sweep_ts = self._late_ts = now_ts = clock()
+        self._patience = Patience(job.ingest, clock, now_ts)
         self.failed = False
         """Whether its work was given up and has not got on since."""
 
     def turn(self) -> bool:
         """Sweep if that is due, and take one step. Whether there may be more to do at once."""
-        if self._clock() < self._resume_ts:
+        if self._clock() < self._patience.resume_ts:
             return False
         self._busy = False
         if guarded(self._job.source_id, self._log, self._work) is not None:
-            self.failed, self._troubles = True, 0
+            self.failed, self._patience.failures = True, 0
             self._job.ingest.forget()
-            self._resume_ts = self._clock() + self._job.source.sweep.interval_secs
+            self._patience.resume_ts = self._clock() + self._job.source.sweep.interval_secs
         return self._busy
 
     def _work(self) -> None:
-        try:
-            if self._sweeps and self._clock() >= self._sweep_ts:
-                self._sweep()
-            step = self._job.ingest.step(draining=False)
-        except RetryableError as error:
-            self._leave_alone(error)
+        step = self._patience.attempt(self._sweep_and_step)
+        if step is None:
             return
-        if step is Step.LOST:
-            self._leave_alone(None)
-            return
-        self.failed, self._troubles = False, 0
+        self.failed = False
         self._busy = step in (Step.COMMITTED, Step.MOVED)
 
-    def _leave_alone(self, error: RetryableError | None) -> None:
-        self._troubles += 1
-        self._resume_ts = self._clock() + self._job.ingest.retry_after_secs(error, self._troubles)
+    def _sweep_and_step(self) -> Step:
+        if self._sweeps and self._clock() >= self._sweep_ts:
+            self._sweep()
+        return self._job.ingest.step(draining=False)
 
     def _sweep(self) -> None:
         now_ts, every = self._clock(), self._job.source.sweep

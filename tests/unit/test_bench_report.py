@@ -18,15 +18,8 @@ from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.verify import WrongResult
 from benchmarks.version import Version
+from tests.unit.bench_results import MACHINE
 
-MACHINE = {
-    "cpu": "a processor",
-    "cores": 2,
-    "memory_gib": 16,
-    "kernel": "Linux 6",
-    "python": "3.11.7",
-    "versions": {"pyspark": "4.1.1"},
-}
 SPREADS = {"spark_warm": Spread.of([1.5, 1.4, 1.6]), "spark_cold": Spread.of([1.9])}
 BIG = Result(
     "big",

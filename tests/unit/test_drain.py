@@ -2,9 +2,8 @@
 
 import json
 import math
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -298,14 +297,6 @@ class EndlessIngest(ScriptedIngest):
         self.totals.commits += 1
         assert self.totals.commits < 1_000_000, "no end in sight"
         return Step.COMMITTED
-
-
-@pytest.fixture
-def signals_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for number, listener in before.items():
-        signal.signal(number, listener)
 
 
 @pytest.mark.usefixtures("signals_as_before")

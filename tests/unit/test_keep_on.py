@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -194,14 +194,6 @@ def test_a_source_is_not_begun_once_the_run_is_to_stop(run: Run) -> None:
     one.ingest.step = lambda *, draining: run.clock.advance(100.0) or Step.COMMITTED  # type: ignore[method-assign]
     run.go(one, other)
     assert other.ingest.steps == []
-
-
-@pytest.fixture
-def signals_as_before() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for number, listener in before.items():
-        signal.signal(number, listener)
 
 
 @pytest.mark.usefixtures("signals_as_before")
