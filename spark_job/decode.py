@@ -183,11 +183,12 @@ def blocks(
                 Stage.DECOMPRESS,
                 f"limit max_file_bytes: it holds more than {limits.max_file_bytes} bytes when decompressed",
             )
-        head, newline, rest = chunk.rpartition(b"\n")
-        if newline:
-            ended = (tail + head if tail else head).removesuffix(b"\r")
+        end = chunk.rfind(b"\n")
+        if end >= 0:
+            # One copy of what is some MiB.
+            ended = b"".join((tail, memoryview(chunk)[:end])).removesuffix(b"\r")
             block = _block(ended, limits, first=first, blank_lines=blank_lines)
-            tail, first = rest, False
+            tail, first = chunk[end + 1 :], False
             if block.count:
                 yield block
         else:

@@ -229,9 +229,11 @@ class Progress:
         return bytes_read - self.slice_started_at >= self.task_file.slice_bytes
 
     def outcome(self, stage: Stage | None = None, error: str | None = None, trouble: Trouble | None = None) -> Outcome:
+        """Of the content that is being read. One that took its place meanwhile has not been seen by anybody: a late
+        sweep finds it, and `on_overwrite` decides."""
         return Outcome(
             path=self.task_file.path,
-            etag=self.info.etag,
+            etag=self.task_file.expected_etag or self.info.etag,
             size=self.info.size,
             rows=max(0, self.records - self.task_file.skip_records),
             records_read=self.records,
@@ -262,7 +264,8 @@ def _check_wanted(task_file: TaskFile, info: ObjectInfo) -> None:
         raise FileFault(
             Stage.DOWNLOAD,
             f"it changed while in progress: {task_file.skip_records} records of etag {task_file.expected_etag} are "
-            f"committed and it has etag {info.etag} now; the rest was not ingested",
+            f"committed and it has etag {info.etag} now; the rest was not ingested, and on_overwrite decides what "
+            "becomes of the new content",
         )
 
 

@@ -67,12 +67,6 @@ class History:
         newest = (self.newest(path) for path in self.paths)
         return [each.path for each in newest if 0 < there[each.path, each.etag] < each.good().total()]
 
-    def begun_before(self, path: str, etag: str) -> list[Content]:
-        """What can have been in the table in part when this content took its place."""
-        contents = self._contents[path]
-        index = next(index for index, content in enumerate(contents) if content.etag == etag)
-        return [content for content in contents[:index] if len(content.body) > self._slice_bytes]
-
     def accounts_for(self, letter: Mapping[str, Any]) -> bool:
         """Whether that is what was wrong with a content that the path really had."""
         path, row, etag = dead_of(letter)
@@ -81,7 +75,11 @@ class History:
             return False
         if row is not None:
             return (path, row, etag) in content.dead() and letter.get("raw") == content.lines[row]
-        return content.bad or (CHANGED in letter["error"] and bool(self.begun_before(path, etag)))
+        return content.bad or (changed(letter) and self._may_have_begun(content) and content is not self.newest(path))
+
+    def _may_have_begun(self, content: Content) -> bool:
+        """Whether a part of it can have been in the table without the rest."""
+        return len(content.body) > self._slice_bytes
 
 
 @dataclass(slots=True)
@@ -95,9 +93,11 @@ class Account:
     """In the table more often than in the file, or as it does not have them."""
     silent: list[Dead] = field(default_factory=list)
     """Without a letter."""
-    in_progress: list[str] = field(default_factory=list)
-    """Files that were overwritten when a part of them was in the table: the letter of the newest content says so, and
-    the rows are those of the part. What the file holds now waits for somebody's decision."""
+
+
+def changed(letter: Mapping[str, Any]) -> bool:
+    """Whether it is of a content that was overwritten while a part of it was in the table."""
+    return letter.get("row") is None and CHANGED in letter["error"]
 
 
 def dead_of(letter: Mapping[str, Any]) -> Dead:
@@ -111,23 +111,15 @@ def account(
     there: dict[str, Counter[Record]] = {}
     for row in rows:
         there.setdefault(row.path, Counter())[row.path, row.row, row.etag, row.value] += 1
-    letters = [*letters]
-    dead = {dead_of(letter) for letter in letters}
-    changed = {dead_of(letter) for letter in letters if letter.get("row") is None and CHANGED in letter["error"]}
+    dead = {*map(dead_of, letters)}
     found = Account()
     for path in paths:
         newest, has = history.newest(path), there.get(path, Counter())
         wanted = newest.good()
-        silent = [one for one in newest.dead() if one not in dead]
-        if (has != wanted or silent) and (path, None, newest.etag) in changed:
-            begun = history.begun_before(path, newest.etag)
-            if any(_is_a_part(content, has, dead) for content in begun):
-                found.in_progress.append(path)
-                continue
         found.records += wanted.total()
         found.missing += [*(wanted - has)]
         found.more += [*(has - wanted)]
-        found.silent += silent
+        found.silent += [one for one in newest.dead() if one not in dead]
     return found
 
 
@@ -144,9 +136,3 @@ def wrong_letters(history: History, letters: Iterable[Mapping[str, Any]]) -> Ite
         yield f"letters that are there twice: {doubled[:5]}"
     if wrong := [letter for letter in letters if not history.accounts_for(letter)]:
         yield f"letters of what was not so: {wrong[:3]}"
-
-
-def _is_a_part(content: Content, has: Counter[Record], dead: set[Dead]) -> bool:
-    """Whether the rows are those of the content's beginning, each once, and not of all of it."""
-    end = max((number for _, number, _, _ in has), default=-1) + 1
-    return 0 < end < len(content.lines) and has == content.good(end) and dead.issuperset(content.dead(end))

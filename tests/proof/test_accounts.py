@@ -33,7 +33,7 @@ def letter_of(etag: str, row: int | None = None, raw: str = "", error: str = "no
     return {"path": "a", "etag": etag, "error": error, **({} if row is None else {"row": row, "raw": raw})}
 
 
-WAITING = letter_of("1", error=CHANGED)
+CHANGED_MEANWHILE = letter_of("0", error=CHANGED)
 
 
 def test_all_is_well_with_what_is_there_once() -> None:
@@ -46,31 +46,22 @@ def test_all_is_well_with_what_is_there_once() -> None:
     assert not strangers(history, rows)
 
 
-def test_a_content_in_progress_that_was_overwritten_may_stay_as_it_began() -> None:
+def test_a_content_that_was_overwritten_while_in_progress_has_a_letter_and_the_new_one_is_there() -> None:
     history = history_of(LARGE, ["new"])
-    found = account(history, rows_of(LARGE, "0", range(3)), [WAITING], history.paths)
-    assert (found.in_progress, found.missing, found.more) == (["a"], [], [])
-    assert not [*wrong_letters(history, [WAITING])]
+    found = account(history, rows_of(["new"], "1"), [CHANGED_MEANWHILE], history.paths)
+    assert (found.missing, found.more) == ([], [])
+    assert not [*wrong_letters(history, [CHANGED_MEANWHILE])]
 
 
-@pytest.mark.parametrize(
-    ("contents", "rows"),
-    [
-        ([LARGE, ["new"]], []),
-        ([["small"], ["new"]], rows_of(["small"], "0")),
-        ([LARGE, ["new"]], rows_of(LARGE, "0")),
-        ([LARGE, ["new"]], rows_of(LARGE, "0", [0, 2])),
-        ([LARGE, ["new"]], rows_of(LARGE, "0", [0, 1, 1])),
-        ([LARGE, ["new"]], rows_of(LARGE[::-1], "0", [0, 1])),
-        ([LARGE, ["new"], ["newest"]], rows_of(LARGE, "0", [0, 1])),
-    ],
-    ids=["nothing of it", "not large", "all of it", "a hole", "twice", "other values", "another letter's content"],
-)
-def test_a_letter_is_no_excuse_for_what_it_does_not_explain(contents: list[list[str]], rows: list[Row]) -> None:
-    history = history_of(*contents)
-    found = account(history, rows, [WAITING], history.paths)
-    assert not found.in_progress
-    assert found.missing == [("a", 0, f"{len(contents) - 1}", contents[-1][0])]
+def test_a_letter_is_no_excuse_for_a_new_content_that_is_not_there() -> None:
+    history = history_of(LARGE, ["new"])
+    found = account(history, rows_of(LARGE, "0", [0]), [CHANGED_MEANWHILE], history.paths)
+    assert (found.missing, found.more) == ([("a", 0, "1", "new")], [("a", 0, "0", LARGE[0])])
+
+
+@pytest.mark.parametrize("contents", [[["small"], ["new"]], [LARGE]], ids=["not large", "not overwritten"])
+def test_a_content_that_cannot_have_changed_while_in_progress_has_no_such_letter(contents: list[list[str]]) -> None:
+    assert [*wrong_letters(history_of(*contents), [CHANGED_MEANWHILE])]
 
 
 def test_a_letter_of_an_old_content_says_nothing_of_the_new_one() -> None:
@@ -92,7 +83,7 @@ def test_rows_of_an_old_content_are_not_those_of_the_new_one() -> None:
         [letter_of("1", 0, "else")],
         [letter_of("7", 0, f"{REFUSED}1")],
         [letter_of("1")],
-        [WAITING],
+        [CHANGED_MEANWHILE],
         [{**letter_of("1", 0, f"{REFUSED}1"), "path": "b"}],
     ],
     ids=["twice", "a good record", "another text", "another content", "a good file", "never begun", "another file"],

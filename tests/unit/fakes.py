@@ -363,7 +363,7 @@ class MemoryReader:
         except NotFound:
             return _failed(file, "", "gone")
         if file.expected_etag not in (None, info.etag):
-            return _failed(file, info.etag, "it changed while in progress")
+            return _failed(file, file.expected_etag or "", "it changed while in progress")
         if content.startswith(POISON):
             return _failed(file, info.etag, "not a gzip file", stage=Stage.DECOMPRESS)
         return self._take(file, info, content, sequence, rows, letters)

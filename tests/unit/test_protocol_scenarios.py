@@ -663,14 +663,28 @@ def test_a_file_that_changes_while_in_progress_keeps_its_first_rows_and_is_dead_
     assert world.dead_files() == {"large.txt": "it changed while in progress"}
 
 
+def test_a_file_that_changes_while_in_progress_is_replaced_though_no_event_tells_of_it() -> None:
+    world = World(settings(interval_bytes=100, on_overwrite=OnOverwrite.REPLACE))
+    content = large(world)
+    world.job().step(draining=True)
+    world.put("large.txt", *reversed(content))
+    world.settle()
+    assert world.files() == {"large.txt": [*reversed(content)]}
+    assert world.dead_files() == {"large.txt": "it changed while in progress"}
+
+
 def test_a_change_is_noticed_even_if_no_record_was_good_so_far() -> None:
+    """And since the table has nothing of the file, what it holds now is a late file."""
     world = World(settings(interval_bytes=100))
     world.arrive("large.txt", *(f"!record {n}" for n in range(30)))
-    world.job().step(draining=True)
-    world.put("large.txt", *(f"record {n:02d}" for n in range(30)))
-    world.settle()
+    job = world.job()
+    job.step(draining=True)
+    world.put("large.txt", *(records := [f"record {n:02d}" for n in range(30)]))
+    job.step(draining=True)
     assert world.files() == {}
     assert world.dead_files() == {"large.txt": "it changed while in progress"}
+    world.settle()
+    assert world.files() == {"large.txt": records}
 
 
 def test_a_large_late_file_and_its_neighbours_are_all_ingested() -> None:

@@ -1,0 +1,24 @@
+"""What Spark's Python workers are told by the session's settings."""
+
+import resource
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+BLOCK_BYTES = 5 << 20
+AT_ONCE, TIMES = 4, 50
+PAGE_BYTES = resource.getpagesize()
+
+
+def pages_asked_for(_: int) -> int:
+    """By a task whose blocks of memory come and go, as those of a reader do."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for number in range(TIMES):
+        blocks = [bytes([number % 250 + 1]) * BLOCK_BYTES for _ in range(AT_ONCE)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def test_a_task_does_not_ask_the_system_for_each_block_of_memory_anew(spark: Callable[[], SparkSession]) -> None:
+    asked = spark().sparkContext.parallelize([0], 1).map(pages_asked_for).collect()
+    assert asked[0] * PAGE_BYTES < 5 * AT_ONCE * BLOCK_BYTES  # of 50 times
