@@ -151,6 +151,21 @@ def test_the_first_commit_makes_the_table_and_holds_rows_and_state(world: World)
     assert (world.table / add["path"]).exists()
 
 
+def test_commits_run_no_job_of_spark_and_list_no_files_in_their_checksums(world: World) -> None:
+    before = jobs_so_far(world.spark())
+    for sequence in range(3):
+        world.append(sequence, f"{sequence}")
+    assert jobs_so_far(world.spark()) == before
+    checksums = [json.loads(file.read_text()) for file in sorted((world.table / "_delta_log").glob("[0-9]*.crc"))]
+    assert [checksum["numFiles"] for checksum in checksums] == [1, 2, 3]
+    assert [checksum["setTransactions"][0]["version"] for checksum in checksums] == [0, 1, 2]
+    assert not any("allFiles" in checksum for checksum in checksums)
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1) + 1
+
+
 def test_history_shows_what_was_written_and_the_state(world: World) -> None:
     world.append(0, "a", "b")
     world.append(1, "c")
