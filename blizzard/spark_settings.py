@@ -11,6 +11,9 @@ LOG_STORES = {
 }
 """By scheme of the table's URI; the classes are in jars/blizzard-logstore.jar."""
 
+CHECKSUM_FILES = {"spark.sql.streaming.checkpointFileManagerClass": "io.github.blizzard.logstore.ChecksumFiles"}
+"""Who writes the checksum beside each commit; in the same jar."""
+
 DELTA_ON_EMR = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
 """Where EMR's image has Delta, from release 7 on."""
 
@@ -54,6 +57,8 @@ def everywhere() -> dict[str, str]:
         "spark.databricks.delta.allFilesInCrc.enabled": "false",
         # Delta's own let two drivers win the same version.
         **{f"spark.delta.logStore.{scheme}.impl": store for scheme, store in LOG_STORES.items()},
+        # Spark's own writes another file and renames it: twenty requests of each commit to S3, where one will do.
+        **CHECKSUM_FILES,
         # What Spark remembers for its pages, even where there are none: up to 1,000 jobs, stages and queries, 0.1 MB of
         # plan each query, so 100 MB in a driver that goes on for days. Its event log has all of them.
         "spark.ui.retainedJobs": "50",

@@ -4,11 +4,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from blizzard.environment import adopt, variables
 from blizzard.log import Log
+from blizzard.spark_settings import CHECKSUM_FILES
 
 
 def lazy_session(
@@ -25,8 +28,21 @@ def lazy_session(
         for key, value in conf.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
+        leave_out_what_does_not_load(spark, CHECKSUM_FILES)
         on_start()
         log("spark_started", secs=round(time.monotonic() - started, 2), version=spark.version)
         return spark
 
     return session
+
+
+def leave_out_what_does_not_load(spark: SparkSession, classes: Mapping[str, str]) -> None:
+    """`classes`: by setting, that rest on parts of Spark which another version has elsewhere. Delta would find out in
+    the midst of a commit."""
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for setting, name in classes.items():
+        try:
+            loader.loadClass(name)
+        except Py4JError:
+            spark.conf.unset(setting)

@@ -130,6 +130,9 @@ class Writer:
         (answer,) = self._server.ask("write", S3_STORE, self._log.uri, "me", 7, "false", *given)
         return answer
 
+    def listed(self, version: int) -> list[str]:
+        return self._server.ask("list", S3_STORE, self._log.uri, version, *hadoop_settings(self._proxy.endpoint))
+
     @property
     def committed(self) -> str:
         """Whose commit the log holds."""
@@ -222,6 +225,31 @@ def test_a_log_on_s3_is_listed_from_a_version_on_overwritten_and_read(
     assert server.ask("list", S3_STORE, s3_log.uri, 2, *given) == [commit_name(2), commit_name(3)]
     assert server.ask("write", S3_STORE, s3_log.uri, "me", 3, "true", *given) == ["won 3"]
     assert server.ask("read", S3_STORE, s3_log.uri, 3, *given) == content("me", 3).splitlines()
+
+
+def test_a_log_on_s3_is_listed_as_deltas_own_log_store_lists_it(server: Server, aws: LocalAws, s3_log: S3Log) -> None:
+    given = hadoop_settings(aws.endpoint)
+
+    def listed(version: int) -> list[str]:
+        found, theirs = (
+            server.ask("list", store, s3_log.uri, version, *given) for store in (S3_STORE, DELTAS_S3_STORE)
+        )
+        assert found == theirs
+        return found
+
+    assert "FileNotFound" in listed(0)[0]
+    for version in range(12):
+        s3_log.put_by_somebody(version)
+    assert listed(0) == [commit_name(version) for version in range(12)]
+    assert listed(11) == [commit_name(11)]
+    assert listed(12) == []
+
+
+def test_a_log_on_s3_is_listed_by_one_request(writer: Writer, proxy: BadDay) -> None:
+    assert writer.create() == "won 7"
+    proxy.exchanges.clear()
+    assert writer.listed(7) == [commit_name(7)]
+    assert [exchange.method for exchange in proxy.exchanges] == ["GET"]
 
 
 # --- Local files ------------------------------------------------------------------------------------------------------

@@ -1,28 +1,33 @@
 package io.github.blizzard.logstore;
 
 import io.delta.storage.S3SingleDriverLogStore;
+import io.delta.storage.internal.S3LogStoreUtil;
 import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.Iterator;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.s3a.AWSServiceIOException;
+import org.apache.hadoop.fs.s3a.S3AFileSystem;
 
 /**
  * A Delta log on S3 that any number of drivers may write: S3 itself picks the winner of each version.
  *
  * <p>A commit is one PUT with {@code If-None-Match: *}, which S3 refuses when the key exists. Needs S3A of Hadoop 3.4.2
- * or later, and every writer of the table has to use it. Reading and listing are those of Delta's own S3 log store.
+ * or later, and every writer of the table has to use it. Reading is that of Delta's own S3 log store.
  */
 public class ConditionalS3LogStore extends S3SingleDriverLogStore {
 
@@ -33,10 +38,33 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   private static final long FIRST_CONFLICT_PAUSE_MS = 20;
   private static final int HTTP_CONFLICT = 409;
 
+  private final boolean fromThereOn = initHadoopConf().getBoolean("delta.enableFastS3AListFrom", false);
+
   private enum Holder { NOBODY, THIS_WRITE, ANOTHER_WRITE }
 
   public ConditionalS3LogStore(Configuration hadoopConf) {
     super(hadoopConf);
+  }
+
+  /**
+   * From a version on, by LISTs alone. Delta's own asks first whether there is such a folder, two requests, so that
+   * nobody takes a log that is gone for one without newer versions; that has to be asked only if nothing is found.
+   */
+  @Override
+  public Iterator<FileStatus> listFrom(Path path, Configuration hadoopConf) throws IOException {
+    FileSystem fs = path.getFileSystem(hadoopConf);
+    if (!fromThereOn || !(fs instanceof S3AFileSystem)) {
+      return super.listFrom(path, hadoopConf);
+    }
+    Path first = fs.makeQualified(path);
+    FileStatus[] found = S3LogStoreUtil.s3ListFromArray(fs, first, first.getParent());
+    if (found.length == 0) {
+      return super.listFrom(path, hadoopConf);
+    }
+    return Arrays.stream(found)
+        .filter(status -> status.getPath().getName().compareTo(first.getName()) >= 0)
+        .sorted(Comparator.comparing(status -> status.getPath().getName()))
+        .iterator();
   }
 
   @Override

@@ -1,0 +1,150 @@
+"""What a commit asks of S3: each request is a latency that the next batch waits for, and one on the bill."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.s3_stand_in import CREDENTIALS
+from benchmarks.s3_stand_in.answers import Answer, Request, answer
+from benchmarks.s3_stand_in.http import Connection
+from benchmarks.s3_stand_in.objects import Bucket
+from blizzard.errors import LostRace
+from blizzard.spark_settings import CHECKSUM_FILES
+from blizzard.storage.s3 import S3Settings, S3Store
+from spark_job.session import leave_out_what_does_not_load
+from spark_job.table import DeltaSourceTable
+
+pytestmark = pytest.mark.spark
+
+BUCKET = "requests"
+LOG = "table/_delta_log/"
+APP_ID = "blizzard:events:landing"
+
+
+@dataclass
+class Lake:
+    """A bucket, and what was asked of it by Hadoop's clients."""
+
+    bucket: Bucket
+    asked: list[str] = field(default_factory=list)
+    refused: str = ""
+    """The end of keys that nobody may write."""
+    port: int = 0
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def answer(self, request: Request) -> Answer:
+        if request.headers.get("user-agent", "").startswith("Hadoop"):
+            path, _, query = request.target.partition("?")
+            what = "LIST" if "list-type" in query else f"{request.method} {path.rpartition('/')[2].lstrip('0')}"
+            self.asked.append(what)
+        if self.refused and request.method == "PUT" and request.target.endswith(self.refused):
+            return Answer(403)
+        return answer({BUCKET: self.bucket}, request)
+
+    def serve(self, ready: threading.Event) -> None:
+        async def forever() -> None:
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(partial(Connection, self.answer, 0.0), "127.0.0.1", 0)
+            self.port = server.sockets[0].getsockname()[1]
+            ready.set()
+            await server.serve_forever()
+
+        asyncio.run(forever())
+
+    def names(self, end: str) -> list[str]:
+        return [key.removeprefix(LOG).lstrip("0") for key in self.bucket.objects if key.endswith(end)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    lake, ready = Lake(Bucket(tmp_path)), threading.Event()
+    threading.Thread(target=lake.serve, args=[ready], daemon=True).start()
+    assert ready.wait(30)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    given = {
+        "endpoint": lake.endpoint,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "connection.ssl.enabled": "false",
+        "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "access.key": "local",
+        "secret.key": "local-has-no-secrets",
+        # Each test has another endpoint.
+        "impl.disable.cache": "true",
+    }
+    settings = {f"fs.s3a.bucket.{BUCKET}.{name}": value for name, value in given.items()}
+    settings["fs.s3a.impl.disable.cache"] = settings["fs.s3.impl.disable.cache"] = "true"
+    for name, value in settings.items():
+        spark().conf.set(name, value)
+    yield lake
+    for name in settings:
+        spark().conf.unset(name)
+
+
+@pytest.fixture
+def table(lake: Lake, spark: Callable[[], SparkSession]) -> DeltaSourceTable:
+    return DeltaSourceTable(
+        spark,
+        uri=f"s3a://{BUCKET}/table",
+        store=S3Store(BUCKET, "table/", S3Settings(lake.endpoint, "us-east-1")),
+        app_id=APP_ID,
+        source_id="events:landing",
+        schema="id STRING",
+        partition_columns={},
+        partition_by=(),
+    )
+
+
+def commit(table: DeltaSourceTable, sequence: int) -> None:
+    table.append(None, sequence=sequence, user_metadata=f"state {sequence}")
+
+
+def test_a_commit_is_four_requests(lake: Lake, table: DeltaSourceTable) -> None:
+    for sequence in range(3):
+        lake.asked.clear()
+        commit(table, sequence)
+    assert lake.asked == ["LIST", "PUT 2.json", "HEAD 2.json", "PUT 2.crc"]
+    assert lake.names(".crc") == [".crc", "1.crc", "2.crc"]
+    assert lake.names(".tmp") == []
+
+
+def test_what_the_checksums_say_is_what_the_next_process_goes_by(lake: Lake, table: DeltaSourceTable) -> None:
+    for sequence in range(2):
+        commit(table, sequence)
+    lake.asked.clear()
+    with pytest.raises(LostRace):
+        commit(table, 1)
+    assert not [what for what in lake.asked if "GET" in what]
+
+
+def test_a_checksum_that_cannot_be_written_is_no_failed_commit(lake: Lake, table: DeltaSourceTable) -> None:
+    commit(table, 0)
+    lake.refused = ".crc"
+    commit(table, 1)
+    lake.refused = ""
+    commit(table, 2)
+    assert lake.names("0.json") + lake.names("1.json") + lake.names("2.json") == [".json", "1.json", "2.json"]
+    assert "1.crc" not in lake.names(".crc")
+    with pytest.raises(LostRace):
+        commit(table, 2)
+
+
+def test_what_another_version_of_spark_has_elsewhere_is_left_out(spark: Callable[[], SparkSession]) -> None:
+    ((setting, ours),) = CHECKSUM_FILES.items()
+    assert spark().conf.get(setting) == ours
+    session = spark().newSession()
+    session.conf.set(setting, "io.github.blizzard.logstore.OfAnotherVersion")
+    leave_out_what_does_not_load(session, {setting: "io.github.blizzard.logstore.OfAnotherVersion"})
+    assert session.conf.get(setting, "none") == "none"
+    leave_out_what_does_not_load(spark(), CHECKSUM_FILES)
+    assert spark().conf.get(setting) == ours
