@@ -21,7 +21,8 @@ DEPENDENCIES = "./deps"
 """Where Spark unpacks the job's archive, on the driver and on each executor."""
 
 _HEAP_STEP_BYTES = 32 << 20
-"""From here on the C library of a Python worker asks the system for each block of memory; it keeps twice of that."""
+"""From here on the C library asks the system for each block of memory; of smaller ones it keeps twice as much for each
+of its arenas, of which a process with many threads has several."""
 
 # A local endpoint has no regions, but requests are signed for one.
 _LOCAL_REGION = "us-east-1"
@@ -66,7 +67,7 @@ def everywhere() -> dict[str, str]:
         "spark.ui.retainedTasks": "500",
         "spark.sql.ui.retainedExecutions": "20",
         # A task's blocks of some MiB come and go. By itself the C library gives each back to the system, which clears
-        # the pages of the next one: 500 MB a task, a sixth of its time.
+        # the pages of the next one: 500 MB a task, a sixth of its time. On a cluster executors get it, too.
         "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(_HEAP_STEP_BYTES),
         "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(2 * _HEAP_STEP_BYTES),
         # Lists the log from the version that is asked for, not all of it: 44 requests for a month of commits.

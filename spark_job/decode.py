@@ -185,7 +185,7 @@ def blocks(
             )
         end = chunk.rfind(b"\n")
         if end >= 0:
-            # One copy of what is some MiB.
+            # Put together at once: each copy is of some MiB.
             ended = b"".join((tail, memoryview(chunk)[:end])).removesuffix(b"\r")
             block = _block(ended, limits, first=first, blank_lines=blank_lines)
             tail, first = chunk[end + 1 :], False

@@ -28,7 +28,7 @@ def lazy_session(
         for key, value in conf.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
-        leave_out_what_does_not_load(spark, CHECKSUM_FILES)
+        leave_out_what_does_not_load(spark, CHECKSUM_FILES, log)
         on_start()
         log("spark_started", secs=round(time.monotonic() - started, 2), version=spark.version)
         return spark
@@ -36,13 +36,15 @@ def lazy_session(
     return session
 
 
-def leave_out_what_does_not_load(spark: SparkSession, classes: Mapping[str, str]) -> None:
+def leave_out_what_does_not_load(spark: SparkSession, classes: Mapping[str, str], log: Log) -> None:
     """`classes`: by setting, that rest on parts of Spark which another version has elsewhere. Delta would find out in
-    the midst of a commit."""
+    the midst of a commit. In this session alone: one that is made of it has the setting again."""
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for setting, name in classes.items():
-        try:
-            loader.loadClass(name)
-        except Py4JError:
-            spark.conf.unset(setting)
+        if spark.conf.get(setting, None) == name:
+            try:
+                loader.loadClass(name)
+            except Py4JError:
+                spark.conf.unset(setting)
+                log("setting_left_out", setting=setting, value=name)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from blizzard.dead_letters import Stage
 from blizzard.errors import (
@@ -128,8 +128,7 @@ class TaskReader:
                 if self._outage is not None:
                     raise self._outage
                 reader = opening.enter(stack)
-                progress.info = reader.info
-                _check_wanted(opening.file, reader.info)
+                progress.begin(reader.info)
                 for block, first_row in self._records(reader, progress):
                     file.add(block, first_row)
                 self._report.data_files += file.finish()
@@ -220,6 +219,25 @@ class Progress:
     def __post_init__(self) -> None:
         self.info = ObjectInfo(self.task_file.path, self.task_file.size, "", 0.0)
 
+    def begin(self, info: ObjectInfo) -> None:
+        """`info`: of the object as it was opened. Raises FileFault for one that is not to be read.
+
+        Where a file in progress has another content, what becomes of it is said of the one that it had: nobody has
+        looked at the new one, so a late sweep has to find it.
+        """
+        wanted = self.task_file
+        if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
+            self.info = replace(self.info, etag=wanted.expected_etag)
+            raise FileFault(
+                Stage.DOWNLOAD,
+                f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "
+                f"committed and it has etag {info.etag} now; the rest was not ingested, and the new content is "
+                "a change or a late file for whatever tells of it, an event or the late sweep",
+            )
+        self.info = info
+        if wanted.refusal is not None:
+            raise FileFault(Stage.PARSE, wanted.refusal)
+
     def slice_is_over(self, bytes_read: int, began: bool) -> bool:
         """Whether this slice has had its share of the stored bytes; skipping what is committed does not count."""
         if self.slice_started_at is None:
@@ -229,11 +247,9 @@ class Progress:
         return bytes_read - self.slice_started_at >= self.task_file.slice_bytes
 
     def outcome(self, stage: Stage | None = None, error: str | None = None, trouble: Trouble | None = None) -> Outcome:
-        """Of the content that is being read. One that took its place meanwhile has not been seen by anybody: a late
-        sweep finds it, and `on_overwrite` decides."""
         return Outcome(
             path=self.task_file.path,
-            etag=self.task_file.expected_etag or self.info.etag,
+            etag=self.info.etag,
             size=self.info.size,
             rows=max(0, self.records - self.task_file.skip_records),
             records_read=self.records,
@@ -255,18 +271,6 @@ class _Counted:
         data = self._reader.read(size)
         self.bytes_read += len(data)
         return data
-
-
-def _check_wanted(task_file: TaskFile, info: ObjectInfo) -> None:
-    if task_file.refusal is not None:
-        raise FileFault(Stage.PARSE, task_file.refusal)
-    if task_file.expected_etag is not None and info.etag != task_file.expected_etag:
-        raise FileFault(
-            Stage.DOWNLOAD,
-            f"it changed while in progress: {task_file.skip_records} records of etag {task_file.expected_etag} are "
-            f"committed and it has etag {info.etag} now; the rest was not ingested, and on_overwrite decides what "
-            "becomes of the new content",
-        )
 
 
 def _reason(error: BlizzardError) -> str:

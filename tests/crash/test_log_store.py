@@ -61,8 +61,10 @@ class S3Log:
         return str(found["Body"].read().decode())
 
     def put_by_somebody(self, version: int) -> None:
-        body = content("somebody", version).encode()
-        self._client.put_object(Bucket=self._bucket, Key=f"_delta_log/{commit_name(version)}", Body=body)
+        self.put_beside(f"_delta_log/{commit_name(version)}", content("somebody", version))
+
+    def put_beside(self, key: str, body: str = "") -> None:
+        self._client.put_object(Bucket=self._bucket, Key=key, Body=body.encode())
 
 
 @pytest.fixture
@@ -243,6 +245,25 @@ def test_a_log_on_s3_is_listed_as_deltas_own_log_store_lists_it(server: Server, 
     assert listed(0) == [commit_name(version) for version in range(12)]
     assert listed(11) == [commit_name(11)]
     assert listed(12) == []
+
+
+@pytest.mark.parametrize("name", [commit_name(12), f"{10:020d}.checkpoint.parquet"])
+def test_what_lies_beside_a_log_on_s3_or_below_it_is_not_listed(
+    server: Server, aws: LocalAws, s3_log: S3Log, name: str
+) -> None:
+    given = hadoop_settings(aws.endpoint)
+    s3_log.put_beside(f"_delta_log_old/{name}")
+    assert "FileNotFound" in server.ask("list", S3_STORE, s3_log.uri, 0, *given)[0]
+    s3_log.put_beside(f"_delta_log/_sidecars/{name}")
+    assert server.ask("list", S3_STORE, s3_log.uri, 0, *given) == []
+    s3_log.put_by_somebody(3)
+    assert server.ask("list", S3_STORE, s3_log.uri, 0, *given) == [commit_name(3)]
+    assert server.ask("list", S3_STORE, s3_log.uri, 4, *given) == []
+
+
+def test_a_log_that_must_not_be_listed_says_so(writer: Writer, proxy: BadDay) -> None:
+    proxy.inject("GET", refusing(403, "AccessDenied"))
+    assert "java.nio.file.AccessDeniedException" in writer.listed(0)[0]
 
 
 def test_a_log_on_s3_is_listed_by_one_request(writer: Writer, proxy: BadDay) -> None:

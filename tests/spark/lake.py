@@ -246,3 +246,8 @@ def until(true: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:
     while not true():
         assert time.monotonic() < deadline, f"it did not come about within {secs:g} s"
         time.sleep(0.002)
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    """Of Spark: it forgets the older ones, and numbers all."""
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1) + 1

@@ -22,6 +22,7 @@ from spark_job.data_files import DataFile, TableLayout
 from spark_job.snapshot import PARTITIONS_SETTING
 from spark_job.table import DeltaSourceTable
 from spark_job.timing import Stopwatch
+from tests.spark.lake import jobs_so_far
 
 pytestmark = pytest.mark.spark
 
@@ -160,10 +161,6 @@ def test_commits_run_no_job_of_spark_and_list_no_files_in_their_checksums(world:
     assert [checksum["numFiles"] for checksum in checksums] == [1, 2, 3]
     assert [checksum["setTransactions"][0]["version"] for checksum in checksums] == [0, 1, 2]
     assert not any("allFiles" in checksum for checksum in checksums)
-
-
-def jobs_so_far(spark: SparkSession) -> int:
-    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1) + 1
 
 
 def test_history_shows_what_was_written_and_the_state(world: World) -> None:

@@ -18,6 +18,7 @@ from spark_job.data_files import TableLayout
 from spark_job.reader import SparkReader
 from spark_job.staging import Staging
 from spark_job.task import ReadSettings
+from tests.spark.lake import jobs_so_far
 
 pytestmark = pytest.mark.spark
 
@@ -107,16 +108,11 @@ def test_lines_that_are_surely_dead_need_no_query(tmp_path: Path, spark: Callabl
     spark()
     found = []
     for name, in_memory_bytes in (("spark", 0), ("tasks", 1 << 20)):
-        before = _jobs(spark())
+        before = jobs_so_far(spark())
         found.append(read(tmp_path / name, spark, SURELY_DEAD, in_memory_bytes))
-        found[-1]["jobs"] = _jobs(spark()) - before
+        found[-1]["jobs"] = jobs_so_far(spark()) - before
     by_spark, by_tasks = found
     # The test itself asks for the rows, which takes as many in both.
     assert by_tasks.pop("jobs") < by_spark.pop("jobs")
     assert by_tasks == by_spark
     assert by_tasks["letters"][1][2].startswith("not JSON")
-
-
-def _jobs(spark: SparkSession) -> int:
-    """Of Spark, so far: it forgets the older ones, and numbers all."""
-    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1) + 1

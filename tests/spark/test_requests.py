@@ -1,11 +1,13 @@
 """What a commit asks of S3: each request is a latency that the next batch waits for, and one on the bill."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -35,11 +37,12 @@ class Lake:
     asked: list[str] = field(default_factory=list)
     refused: str = ""
     """The end of keys that nobody may write."""
-    port: int = 0
+    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
 
     def answer(self, request: Request) -> Answer:
         if request.headers.get("user-agent", "").startswith("Hadoop"):
@@ -50,15 +53,13 @@ class Lake:
             return Answer(403)
         return answer({BUCKET: self.bucket}, request)
 
-    def serve(self, ready: threading.Event) -> None:
-        async def forever() -> None:
-            loop = asyncio.get_running_loop()
-            server = await loop.create_server(partial(Connection, self.answer, 0.0), "127.0.0.1", 0)
-            self.port = server.sockets[0].getsockname()[1]
-            ready.set()
-            await server.serve_forever()
-
-        asyncio.run(forever())
+    def serve(self) -> None:
+        """Until `loop` is stopped."""
+        make = partial(Connection, self.answer, 0.0)
+        server = self.loop.run_until_complete(self.loop.create_server(make, sock=self.listener))
+        self.loop.run_forever()
+        server.close()
+        self.loop.close()
 
     def names(self, end: str) -> list[str]:
         return [key.removeprefix(LOG).lstrip("0") for key in self.bucket.objects if key.endswith(end)]
@@ -66,9 +67,9 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
-    lake, ready = Lake(Bucket(tmp_path)), threading.Event()
-    threading.Thread(target=lake.serve, args=[ready], daemon=True).start()
-    assert ready.wait(30)
+    lake = Lake(Bucket(tmp_path))
+    server = threading.Thread(target=lake.serve, daemon=True)
+    server.start()
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     given = {
@@ -89,6 +90,9 @@ def lake(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.
     yield lake
     for name in settings:
         spark().conf.unset(name)
+    lake.loop.call_soon_threadsafe(lake.loop.stop)
+    server.join(30)
+    assert not server.is_alive()
 
 
 @pytest.fixture
@@ -118,16 +122,27 @@ def test_a_commit_is_four_requests(lake: Lake, table: DeltaSourceTable) -> None:
     assert lake.names(".tmp") == []
 
 
-def test_what_the_checksums_say_is_what_the_next_process_goes_by(lake: Lake, table: DeltaSourceTable) -> None:
+def test_what_the_checksums_say_is_what_the_next_process_goes_by(
+    lake: Lake, table: DeltaSourceTable, spark: Callable[[], SparkSession]
+) -> None:
     for sequence in range(2):
         commit(table, sequence)
+    forget_the_log(spark())
     lake.asked.clear()
     with pytest.raises(LostRace):
         commit(table, 1)
-    assert not [what for what in lake.asked if "GET" in what]
+    assert [what for what in lake.asked if "GET" in what] == ["GET 1.crc"]
 
 
-def test_a_checksum_that_cannot_be_written_is_no_failed_commit(lake: Lake, table: DeltaSourceTable) -> None:
+def forget_the_log(spark: SparkSession) -> None:
+    """As a new process knows nothing of it."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def test_a_checksum_that_cannot_be_written_is_no_failed_commit(
+    lake: Lake, table: DeltaSourceTable, spark: Callable[[], SparkSession]
+) -> None:
     commit(table, 0)
     lake.refused = ".crc"
     commit(table, 1)
@@ -135,6 +150,7 @@ def test_a_checksum_that_cannot_be_written_is_no_failed_commit(lake: Lake, table
     commit(table, 2)
     assert lake.names("0.json") + lake.names("1.json") + lake.names("2.json") == [".json", "1.json", "2.json"]
     assert "1.crc" not in lake.names(".crc")
+    forget_the_log(spark())
     with pytest.raises(LostRace):
         commit(table, 2)
 
@@ -142,9 +158,17 @@ def test_a_checksum_that_cannot_be_written_is_no_failed_commit(lake: Lake, table
 def test_what_another_version_of_spark_has_elsewhere_is_left_out(spark: Callable[[], SparkSession]) -> None:
     ((setting, ours),) = CHECKSUM_FILES.items()
     assert spark().conf.get(setting) == ours
-    session = spark().newSession()
-    session.conf.set(setting, "io.github.blizzard.logstore.OfAnotherVersion")
-    leave_out_what_does_not_load(session, {setting: "io.github.blizzard.logstore.OfAnotherVersion"})
+    events: list[tuple[str, str]] = []
+
+    def log(event: str, /, **fields: object) -> None:
+        events.append((event, str(fields["setting"])))
+
+    session, elsewhere = spark().newSession(), "io.github.blizzard.logstore.OfAnotherVersion"
+    session.conf.set(setting, elsewhere)
+    leave_out_what_does_not_load(session, CHECKSUM_FILES, log)
+    assert session.conf.get(setting) == elsewhere  # somebody's own
+    leave_out_what_does_not_load(session, {setting: elsewhere}, log)
     assert session.conf.get(setting, "none") == "none"
-    leave_out_what_does_not_load(spark(), CHECKSUM_FILES)
+    leave_out_what_does_not_load(spark(), CHECKSUM_FILES, log)
     assert spark().conf.get(setting) == ours
+    assert events == [("setting_left_out", setting)]

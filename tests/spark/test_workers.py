@@ -3,7 +3,10 @@
 import resource
 from collections.abc import Callable
 
+import pytest
 from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
 
 BLOCK_BYTES = 5 << 20
 AT_ONCE, TIMES = 4, 50

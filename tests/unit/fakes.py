@@ -617,6 +617,10 @@ class World:
         """Path to error of the files that were dead-lettered as a whole."""
         return {letter["path"]: letter["error"] for letter in self.dead_letters.letters() if "row" not in letter}
 
+    def dead_contents(self) -> set[tuple[str, str]]:
+        """Path and etag of what was dead-lettered as a whole."""
+        return {(letter["path"], letter["etag"]) for letter in self.dead_letters.letters() if "row" not in letter}
+
     def dead_records(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for letter in self.dead_letters.letters():

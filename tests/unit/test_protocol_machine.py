@@ -383,13 +383,13 @@ class Overwriting(Protocol):
         """A file may have been bad in any of its versions."""
 
     def everything_is_there(self) -> None:
-        held, dead = self.world.files(), self.world.dead_files()
+        held, dead = self.world.files(), self.world.dead_contents()
         for path, put in self.puts.items():
-            gone = self.world.source.head(path) is None
-            if put.kind == "foreign" or gone or (self._needs_its_event(path, put) and not put.announced):
+            info = self.world.source.head(path)
+            if put.kind == "foreign" or info is None or (self._needs_its_event(path, put) and not put.announced):
                 continue
             if put.kind == "poison" or self.policy is OnOverwrite.DEAD_LETTER:
-                assert path in dead or held.get(path, []) == self._good(put), path
+                assert (path, info.etag) in dead or held.get(path, []) == self._good(put), path
             elif self.policy is OnOverwrite.REPLACE:
                 assert held.get(path, []) == self._good(put), path
 

@@ -673,6 +673,20 @@ def test_a_file_that_changes_while_in_progress_is_replaced_though_no_event_tells
     assert world.dead_files() == {"large.txt": "it changed while in progress"}
 
 
+def test_a_file_that_changes_while_in_progress_has_a_letter_for_each_content_where_changes_are_to_have_one() -> None:
+    world = World(settings(interval_bytes=100, on_overwrite=OnOverwrite.DEAD_LETTER))
+    content = large(world)
+    world.job().step(draining=True)
+    before = world.source.head("large.txt")
+    world.put("large.txt", *reversed(content))
+    after = world.source.head("large.txt")
+    world.settle()
+    assert before is not None
+    assert after is not None
+    assert world.files() == {"large.txt": content[:10]}
+    assert world.dead_contents() == {("large.txt", before.etag), ("large.txt", after.etag)}
+
+
 def test_a_change_is_noticed_even_if_no_record_was_good_so_far() -> None:
     """And since the table has nothing of the file, what it holds now is a late file."""
     world = World(settings(interval_bytes=100))

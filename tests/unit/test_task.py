@@ -421,8 +421,13 @@ def test_a_file_in_progress_that_changed_is_refused() -> None:
 def test_what_became_of_a_file_in_progress_is_said_of_the_content_it_had() -> None:
     """Of the new content nothing is known: as if it were, no sweep would ever ask for it."""
     part = TaskFile("a", 9, skip_records=4, slice_bytes=100, expected_etag="another")
-    assert read(a_store(a=numbered(9)), [part]).outcome.etag == "another"
-    assert read(a_store(), [part]).outcome.etag == "another"
+    changed = read(a_store(a=numbered(9)), [part]).outcome
+    assert (changed.etag, changed.size) == ("another", 9)
+
+
+def test_of_a_file_in_progress_that_is_gone_no_content_is_known() -> None:
+    part = TaskFile("a", 9, skip_records=4, slice_bytes=100, expected_etag="another")
+    assert read(a_store(), [part]).outcome.etag == ""
 
 
 def test_a_file_in_progress_that_is_the_same_goes_on() -> None:

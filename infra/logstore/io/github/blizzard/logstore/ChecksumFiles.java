@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * How Delta writes the checksum beside each commit: on S3 by one PUT, which shows the file whole or not at all.
  *
  * <p>Spark's own way is a temporary file that is renamed. On S3 that is some twenty requests, one after the other, in
- * each commit. All else, and other file systems, are left to Spark.
+ * each commit. All else, other file systems, and what a streaming query of the same session writes, are left to Spark.
  */
 public final class ChecksumFiles implements CheckpointFileManager {
 
@@ -37,7 +37,7 @@ public final class ChecksumFiles implements CheckpointFileManager {
 
   @Override
   public CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
-    if (overwriteIfPossible || !(fs instanceof S3AFileSystem)) {
+    if (overwriteIfPossible || !path.getName().endsWith(".crc") || !(fs instanceof S3AFileSystem)) {
       return sparks.createAtomic(path, overwriteIfPossible);
     }
     FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);

@@ -11,8 +11,10 @@ import java.nio.file.FileAlreadyExistsException;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
@@ -22,6 +24,8 @@ import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.s3a.AWSServiceIOException;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
+import org.apache.hadoop.fs.s3a.S3AUtils;
+import software.amazon.awssdk.core.exception.SdkException;
 
 /**
  * A Delta log on S3 that any number of drivers may write: S3 itself picks the winner of each version.
@@ -49,6 +53,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   /**
    * From a version on, by LISTs alone. Delta's own asks first whether there is such a folder, two requests, so that
    * nobody takes a log that is gone for one without newer versions; that has to be asked only if nothing is found.
+   * Delta's listing goes on into folders beside this one whose names begin alike; what lies there is not ours.
    */
   @Override
   public Iterator<FileStatus> listFrom(Path path, Configuration hadoopConf) throws IOException {
@@ -57,14 +62,26 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
       return super.listFrom(path, hadoopConf);
     }
     Path first = fs.makeQualified(path);
-    FileStatus[] found = S3LogStoreUtil.s3ListFromArray(fs, first, first.getParent());
-    if (found.length == 0) {
-      return super.listFrom(path, hadoopConf);
+    String folder = first.getParent().toUri().getPath();
+    List<FileStatus> found =
+        Arrays.stream(listed(fs, first))
+            .filter(status -> status.getPath().getParent().toUri().getPath().equals(folder))
+            .filter(status -> status.getPath().getName().compareTo(first.getName()) >= 0)
+            .sorted(Comparator.comparing(status -> status.getPath().getName()))
+            .collect(Collectors.toList());
+    if (found.isEmpty() && !fs.exists(first.getParent())) {
+      throw new FileNotFoundException("No such file or directory: " + first.getParent());
     }
-    return Arrays.stream(found)
-        .filter(status -> status.getPath().getName().compareTo(first.getName()) >= 0)
-        .sorted(Comparator.comparing(status -> status.getPath().getName()))
-        .iterator();
+    return found.iterator();
+  }
+
+  /** S3A gives the first page's failures as the SDK has them. */
+  private static FileStatus[] listed(FileSystem fs, Path first) throws IOException {
+    try {
+      return S3LogStoreUtil.s3ListFromArray(fs, first, first.getParent());
+    } catch (SdkException failure) {
+      throw S3AUtils.translateException("list", first, failure);
+    }
   }
 
   @Override
