@@ -5,10 +5,8 @@ import java.io.UncheckedIOException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
-import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
-import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
@@ -25,26 +23,34 @@ public final class ChecksumFiles implements CheckpointFileManager {
   /** Names the class that Spark asks, here this one. */
   static final String SETTING = "spark.sql.streaming.checkpointFileManagerClass";
 
+  private final Path folder;
+  private final Configuration hadoopConf;
   private final FileSystem fs;
-  private final CheckpointFileManager sparks;
+  private CheckpointFileManager sparks;
 
-  public ChecksumFiles(Path path, Configuration hadoopConf) throws IOException {
-    Configuration withoutUs = new Configuration(hadoopConf);
-    withoutUs.unset(SETTING);
-    sparks = CheckpointFileManager.create(path, withoutUs);
-    fs = path.getFileSystem(hadoopConf);
+  public ChecksumFiles(Path folder, Configuration hadoopConf) throws IOException {
+    this.folder = folder;
+    this.hadoopConf = hadoopConf;
+    fs = folder.getFileSystem(hadoopConf);
+  }
+
+  /** Made when it is first needed: each transaction has one of us, and Spark's starts a client of its own. */
+  private synchronized CheckpointFileManager sparks() {
+    if (sparks == null) {
+      Configuration withoutUs = new Configuration(hadoopConf);
+      withoutUs.unset(SETTING);
+      sparks = CheckpointFileManager.create(folder, withoutUs);
+    }
+    return sparks;
   }
 
   @Override
   public CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
     if (overwriteIfPossible || !path.getName().endsWith(".crc") || !(fs instanceof S3AFileSystem)) {
-      return sparks.createAtomic(path, overwriteIfPossible);
+      return sparks().createAtomic(path, overwriteIfPossible);
     }
-    FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
-    builder.overwrite(false);
-    builder.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
     try {
-      return new WholeOrNothing(builder.build());
+      return new WholeOrNothing(ConditionalS3LogStore.createOnly(fs, path).build());
     } catch (IOException failure) {
       throw new UncheckedIOException(failure);
     }
@@ -52,42 +58,44 @@ public final class ChecksumFiles implements CheckpointFileManager {
 
   @Override
   public FSDataInputStream open(Path path) {
-    return sparks.open(path);
+    return sparks().open(path);
   }
 
   @Override
   public FileStatus[] list(Path path, PathFilter filter) {
-    return sparks.list(path, filter);
+    return sparks().list(path, filter);
   }
 
   @Override
   public void mkdirs(Path path) {
-    sparks.mkdirs(path);
+    sparks().mkdirs(path);
   }
 
   @Override
   public boolean exists(Path path) {
-    return sparks.exists(path);
+    return sparks().exists(path);
   }
 
   @Override
   public void delete(Path path) {
-    sparks.delete(path);
+    sparks().delete(path);
   }
 
   @Override
   public boolean isLocal() {
-    return sparks.isLocal();
+    return sparks().isLocal();
   }
 
   @Override
   public Path createCheckpointDirectory() {
-    return sparks.createCheckpointDirectory();
+    return sparks().createCheckpointDirectory();
   }
 
   @Override
-  public void close() {
-    sparks.close();
+  public synchronized void close() {
+    if (sparks != null) {
+      sparks.close();
+    }
   }
 
   /** The object comes into being in close(); a stream that is cancelled leaves nothing. */

@@ -132,11 +132,17 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
     }
   }
 
-  private static FSDataOutputStream openConditionally(FileSystem fs, Path path, String writeId) throws IOException {
+  /** What makes the object in close(), by one PUT, unless it is there. */
+  static FSDataOutputStreamBuilder<?, ?> createOnly(FileSystem fs, Path path) throws IOException {
     FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
     builder.overwrite(false);
     // must(), not opt(): a file system that does not know the condition has to fail here instead of overwriting.
     builder.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
+    return builder;
+  }
+
+  private static FSDataOutputStream openConditionally(FileSystem fs, Path path, String writeId) throws IOException {
+    FSDataOutputStreamBuilder<?, ?> builder = createOnly(fs, path);
     builder.must("fs.s3a.create.header." + WRITE_ID, writeId);
     try {
       return builder.build();
