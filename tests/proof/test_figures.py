@@ -77,7 +77,7 @@ def test_figures_are_sums_over_reports_and_name_their_commands() -> None:
         [_report("kill", kills=1000, **{"rows compared": 5}), _report("soak", kills=234, **{"rows compared": 6})]
     )
     assert "| processes killed | 1,234 |" in text
-    assert "| records compared | 11 |" in text
+    assert "| records compared, after each round all that there are | 11 |" in text
     assert "| hours | 1.0 |" in text
     assert "$ make prove PROVE='kill --minutes 60 --seed 7'\n$ make prove PROVE='soak --minutes 60 --seed 7'" in text
     assert "on purpose" not in text
@@ -187,7 +187,22 @@ def test_the_versions_of_the_reports_are_named_once() -> None:
 def test_the_most_kills_over_one_table_are_no_sum() -> None:
     text = as_markdown([_report("kill", kills=9, **{MOST_KILLS: many}) for many in (3, 6, 4)])
     assert "| processes killed | 27 |\n| most of them over one table | 6 |\n" in text
+    spark = "| of them jobs of Spark on Delta tables | 27 |\n| most of these over one table | 6 |\n| races | 0 |\n"
+    assert spark in text
     assert "over one table" not in as_markdown([_report("kill", kills=9)])
+
+
+def test_kills_without_spark_are_not_counted_as_sparks() -> None:
+    text = as_markdown([_report("kill", kills=3), _report("kill-calls", kills=40, **{MOST_KILLS: 8})])
+    assert "| processes killed | 43 |\n| most of them over one table | 8 |\n| of them jobs of Spark" in text
+    assert "on Delta tables | 3 |\n| races" in text
+
+
+def test_no_figure_is_made_of_a_run_that_did_not_pass() -> None:
+    report = _report("kill", kills=3)
+    report["campaigns"][0]["end"] = "failed"
+    with pytest.raises(ValueError, match="found others of kill"):
+        as_markdown([report])
 
 
 def test_hours_are_those_of_the_program_as_it_is() -> None:

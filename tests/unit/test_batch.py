@@ -213,6 +213,15 @@ def test_the_marks_of_a_segment_count_once_it_is_consumed_to_its_end() -> None:
     assert (dict(second.partition_watermarks), dict(second.files)) == ({"p": "b"}, {})
 
 
+def test_a_folder_without_a_date_keeps_its_watermark() -> None:
+    folders = [f"p{n}" for n in range(300)]
+    state = checkpoint()
+    for folder in folders:
+        manifest = manifest_of([entry(f"{folder}/a"), settled(folder, "a")])
+        state = replace(conclude(plan(state, manifest), {}), position=Position())
+    assert dict(state.partition_watermarks) == dict.fromkeys(folders, "a")
+
+
 def test_marks_that_rest_on_a_lost_segment_settle_nothing() -> None:
     manifest = manifest_of([entry("p/b"), settled("p", "b", relies_on=0)])
     state = replace(checkpoint(), position=Position(3, 0, "what was wiped", 2))
