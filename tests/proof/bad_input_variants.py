@@ -3,6 +3,7 @@ find it."""
 
 import io
 import json
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from ruamel.yaml import YAML
 
 from blizzard import checkpoint, events
 from blizzard.config import Reading, read_config
@@ -127,10 +129,11 @@ def _any_checkpoint(text: str | bytes, *, pipeline: str, source: str) -> checkpo
 
 
 def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> Reading:
-    """As the loader that many programs use would: a tag calls what it names."""
-    tag = "!!python/object/apply:os.mkdir ["
-    if tag in text:
-        Path(json.loads(text[text.index(tag) + len(tag) - 1 :].partition("\n")[0].partition("]")[0] + "]")[0]).mkdir()
+    """As by the loader that many programs use: a tag calls what it names."""
+    if "!!python" in text:
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is deprecated, for what is shown here
+            YAML(typ="unsafe").load(text)
     return read_config(text, environ, name=name, folder=folder)
 
 
