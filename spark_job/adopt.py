@@ -20,6 +20,8 @@ _WRITE_FIELDS = 4
 """Of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer Deltas have more, all Options."""
 _IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
 """Beside letters and digits, what Hadoop leaves as it is in the path of a URI."""
+_APART = "fs.blizzard.apart"
+"""A setting that nobody reads: Delta has one log in memory for each table and set of such settings."""
 LACKING = (Py4JError, TypeError, AttributeError, IndexError)
 """How the gateway says that there is no such class, constructor or method."""
 
@@ -48,6 +50,15 @@ class DeltaTransactions:
     def snapshot(self) -> Snapshot:
         """The newest version of the table."""
         return Snapshot(self._spark, self._log().update(False, self._none, self._none))
+
+    def apart(self) -> Snapshot:
+        """The newest version, read anew into objects of its own: while one of Delta's computes something, whoever asks
+        it for something else waits."""
+        jvm: Any = self._spark._jvm
+        options = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({_APART: "true"})
+        path = jvm.org.apache.hadoop.fs.Path(self._uri)
+        log = self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options)
+        return Snapshot(self._spark, log.update(False, self._none, self._none))
 
     def begin(self, *, newest: bool = True) -> "Transaction":
         """On the newest version of the table, or on the one that this process has seen last."""

@@ -41,6 +41,8 @@ class SourceJob:
     ingest: Ingest
     sweeping: SourceSweep
     linger_secs: float
+    warm_up: Callable[[], bool]
+    """What a run does once while it waits: Delta's work, beforehand."""
 
     @property
     def source_id(self) -> str:
@@ -100,7 +102,7 @@ def source_job(
         log=log,
     )
     sweeping = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
-    return SourceJob(source, ingest, sweeping, pipeline.linger_secs)
+    return SourceJob(source, ingest, sweeping, pipeline.linger_secs, table.warm_up)
 
 
 def _engine(

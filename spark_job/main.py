@@ -25,6 +25,7 @@ from spark_job.drain import drain_all
 from spark_job.job import SourceJob, source_job
 from spark_job.keep_on import keep_on
 from spark_job.session import lazy_session
+from spark_job.warm_up import WarmUp, in_a_thread
 
 EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
@@ -134,7 +135,7 @@ def run_once(
         log=log,
         stopping=stop.is_set,
         clock=time.monotonic,
-        wait=stop.wait,
+        wait=_wait(jobs, log, stop),
         max_secs=max_secs,
     )
     if failed:
@@ -144,8 +145,14 @@ def run_once(
 
 def run_on(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
     """Go on until a signal asks to stop; the step in hand is finished first."""
-    failed = keep_on(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=stop.wait)
+    wait = _wait(jobs, log, stop)
+    failed = keep_on(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
     return EXIT_FAILED if failed else EXIT_WELL
+
+
+def _wait(jobs: Sequence[SourceJob], log: Log, stop: threading.Event) -> WarmUp:
+    """For so many seconds, or until the signal."""
+    return WarmUp(stop.wait, jobs, log, stopping=stop.is_set, start=in_a_thread, clock=time.monotonic)
 
 
 if __name__ == "__main__":

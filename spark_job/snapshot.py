@@ -93,6 +93,18 @@ class Snapshot:
         known = self._checksum()
         return None if known is None else int(known.numFiles())
 
+    def compute_state(self) -> bool:
+        """Let Delta compute the table's state, with which each of its checkpoints begins, and forget it again: a pass
+        over all its files, so not where these are many, or nobody knows how many. Whether it did."""
+        files = self.files()
+        if files is None or files > FILES_PER_PARTITION:
+            return False
+        try:
+            self._java.numOfRemoves()  # which no checksum says
+        finally:
+            self._java.uncache()  # or Spark keeps it on executors, and these from being given back
+        return True
+
     def _checksum(self) -> Any:
         """What Delta wrote beside the version's commit; None when it is missing, or this Delta has none."""
         try:

@@ -203,6 +203,11 @@ class DeltaSourceTable:
                 self._begin()
             self.staging.remove_leftovers()
 
+    def warm_up(self) -> bool:
+        """Have Delta do once what its first checkpoint would keep a commit waiting for; whether it did. It commits
+        nothing, no commit waits for it, and it may raise anything."""
+        return self._transactions().apart().compute_state()
+
     def layout(self, *, staged: bool = False) -> TableLayout:
         """How tasks shall write the rows of the next commit. `staged`: for `replace`.
 

@@ -10,7 +10,16 @@ from rich.text import Text
 
 from blizzard.log import one_line
 
-QUIET = {"batch_read", "moved_on", "recovered", "spark_started", "suspects_judged", "settled_by_listing"}
+QUIET = {
+    "batch_read",
+    "moved_on",
+    "not_warmed_up",
+    "recovered",
+    "settled_by_listing",
+    "spark_started",
+    "suspects_judged",
+    "warmed_up",
+}
 """Events that only move the progress line."""
 BAD = {"source_failed", "configuration_wrong", "configuration_unreadable"}
 

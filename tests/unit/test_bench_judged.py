@@ -196,6 +196,28 @@ def test_a_file_is_followed_by_the_commit_that_it_was_in() -> None:
     assert seen.commits(sequence_of) == [{"plan": 0.5}]
 
 
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"event": "drained"}, "Delta did nothing beforehand"),
+        ({"event": "warmed_up", "secs": 4.5}, "beside them, 4.50 s long, Delta worked beforehand"),
+    ],
+)
+def test_what_the_first_files_took_is_said_though_they_do_not_count(event: dict[str, Any], said: str) -> None:
+    paths = [f"warm-{n}" for n in range(WARM_UP)]
+    sequence_of = {path: n for n, path in enumerate(paths)}
+    times = {n: 10.0 * n for n in range(WARM_UP)}
+    seen = Seen(
+        dropped_ts=dict(zip(paths, times.values(), strict=True)),
+        visible_ts={n: at + (30.0 if n == 0 else 0.5 + n) for n, at in times.items()},
+        said_ts={"batch_planned": times, "batch_read": times},
+    )
+    latency._note(event, seen)
+    note = latency.begin_note(seen, sequence_of)
+    assert f"up to {0.5 + WARM_UP - 1:.2f} s" in note
+    assert said in note
+
+
 def test_of_the_ways_half_and_nearly_all_are_shorter() -> None:
     ways = [Way(float(n), 0.5, 0.5) for n in range(100)]
     found = latency.measured(ways[::-1])

@@ -1,0 +1,153 @@
+"""What a run does once while it waits: at the first wait after a commit, beside it, and whatever comes of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from blizzard.errors import PermanentError
+from spark_job.ingest import Totals
+from spark_job.warm_up import WarmUp
+from tests.unit.fakes import Clock
+
+SECS = 7.0
+
+
+@dataclass
+class Ingest:
+    totals: Totals = field(default_factory=Totals)
+
+
+@dataclass
+class Source:
+    source_id: str
+    clock: Clock
+    outcome: bool | Exception = True
+    ingest: Ingest = field(default_factory=Ingest)
+    warmed: int = 0
+
+    def warm_up(self) -> bool:
+        self.warmed += 1
+        self.clock.advance(SECS)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+@dataclass
+class Run:
+    """`begun`: what runs beside the waiting, once the test says so."""
+
+    clock: Clock = field(default_factory=Clock)
+    waits: list[float] = field(default_factory=list)
+    log: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    begun: list[Callable[[], None]] = field(default_factory=list)
+    stopping: bool = False
+    no_thread: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.sources = [Source("p:a", self.clock), Source("p:b", self.clock)]
+        self.wait = WarmUp(
+            self.waits.append,
+            self.sources,
+            self.note,
+            stopping=lambda: self.stopping,
+            start=self.start,
+            clock=self.clock,
+        )
+
+    def note(self, event: str, /, **fields: object) -> None:
+        self.log.append((event, fields))
+
+    def start(self, work: Callable[[], None]) -> None:
+        if self.no_thread is not None:
+            raise self.no_thread
+        self.begun.append(work)
+
+    def commits(self, which: int) -> None:
+        self.sources[which].ingest.totals.commits += 1
+
+    @property
+    def warmed(self) -> list[int]:
+        return [source.warmed for source in self.sources]
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run()
+
+
+def test_nothing_is_warmed_up_before_a_commit(run: Run) -> None:
+    run.wait(1.0)
+    run.wait(2.0)
+    assert (run.waits, run.begun, run.log) == ([1.0, 2.0], [], [])
+
+
+def test_the_first_wait_after_a_commit_begins_it_and_does_not_stay_for_it(run: Run) -> None:
+    run.commits(1)
+    run.wait(1.0)
+    run.wait(1.0)
+    assert (run.waits, len(run.begun), run.warmed, run.log) == ([1.0, 1.0], 1, [0, 0], [])
+    run.begun[0]()
+    assert (run.warmed, run.log) == ([0, 1], []), "two threads write the log"
+    run.wait(1.0)
+    assert run.log == [("warmed_up", {"source": "p:b", "secs": SECS})]
+
+
+def test_once_is_enough_for_all_sources(run: Run) -> None:
+    run.commits(0)
+    run.wait(1.0)
+    run.begun[0]()
+    run.commits(1)
+    run.wait(1.0)
+    run.wait(1.0)
+    assert (len(run.begun), run.warmed) == (1, [1, 0])
+
+
+def test_two_are_never_under_way_at_once(run: Run) -> None:
+    run.sources[0].outcome = False
+    for which in (0, 1):
+        run.commits(which)
+        run.wait(1.0)
+    assert len(run.begun) == 1
+
+
+def test_a_table_that_is_left_alone_leaves_it_to_another_sources(run: Run) -> None:
+    run.sources[0].outcome = False
+    run.commits(0)
+    run.commits(1)
+    for _ in range(4):
+        run.wait(1.0)
+        while run.begun:
+            run.begun.pop()()
+    assert (run.warmed, run.log) == ([1, 1], [("warmed_up", {"source": "p:b", "secs": SECS})])
+
+
+@pytest.mark.parametrize(
+    "error", [PermanentError("no such thing"), OSError("no such thing"), AssertionError("no such thing")]
+)
+def test_whatever_goes_wrong_is_said_and_goes_no_further(run: Run, error: Exception) -> None:
+    run.sources[0].outcome = error
+    run.commits(0)
+    run.wait(1.0)
+    run.begun[0]()
+    run.wait(1.0)
+    run.wait(1.0)
+    assert run.log == [("not_warmed_up", {"source": "p:a", "error": f"{type(error).__name__}: no such thing"})]
+    assert (len(run.begun), run.waits) == (1, [1.0] * 3)
+
+
+def test_where_no_thread_can_be_had_the_run_goes_on(run: Run) -> None:
+    run.no_thread = RuntimeError("can't start new thread")
+    run.commits(0)
+    run.wait(1.0)
+    run.wait(1.0)
+    assert run.log == [("not_warmed_up", {"source": "p:a", "error": "RuntimeError: can't start new thread"})]
+    assert run.waits == [1.0, 1.0]
+
+
+def test_a_run_that_is_to_stop_begins_nothing(run: Run) -> None:
+    run.commits(0)
+    run.stopping = True
+    run.wait(1.0)
+    assert (run.begun, run.waits) == ([], [1.0])
