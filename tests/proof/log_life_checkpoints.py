@@ -4,7 +4,9 @@ import os
 import random
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
+from spark_job.layout import DELTAS_CHECKPOINT_INTERVAL
 from tests.proof.log_life_table import Life
 
 LONG_AGO_SECS = 40 * 86_400
@@ -18,19 +20,26 @@ def _names(life: Life, pattern: str) -> Sequence[str]:
     return [file.name for file in life.log_folder.iterdir() if re.fullmatch(pattern, file.name)]
 
 
+def _somebody_commits(life: Life) -> None:
+    """A version of which Delta makes no checkpoint by itself, of the form that it likes."""
+    life.insert_foreign_row()
+    if life.versions()[-1] % DELTAS_CHECKPOINT_INTERVAL == 0:
+        life.insert_foreign_row()
+
+
 # --- Checkpoints in each form -----------------------------------------------------------------------------------------
 
 
 def the_log_has_a_checkpoint_in_one_file(life: Life, rng: random.Random) -> None:
     life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
-    life.insert_foreign_row()
+    _somebody_commits(life)
     life.make_checkpoint()
     assert _names(life, rf"{life.versions()[-1]:020d}\.checkpoint\.parquet")
 
 
 def the_log_has_a_checkpoint_in_parts(life: Life, rng: random.Random) -> None:
     life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
-    life.insert_foreign_row()
+    _somebody_commits(life)
     with life.conf(spark__databricks__delta__checkpoint__partSize="1"):
         life.make_checkpoint()
     found = _names(life, rf"{life.versions()[-1]:020d}\.checkpoint\..*")
@@ -40,7 +49,7 @@ def the_log_has_a_checkpoint_in_parts(life: Life, rng: random.Random) -> None:
 
 def _v2(life: Life, top_level: str) -> None:
     life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')")
-    life.insert_foreign_row()
+    _somebody_commits(life)
     sizes = {"spark__databricks__delta__checkpoint__partSize": "2"}
     with life.conf(spark__databricks__delta__checkpointV2__topLevelFileFormat=top_level, **sizes):
         life.make_checkpoint()
@@ -85,8 +94,7 @@ def the_log_is_cleaned_up(life: Life, rng: random.Random) -> None:
     none = life.java.scala.Option.empty()
     log.doLogCleanup(log.update(False, none, none), none)
     for crc in life.log_folder.glob("*.crc"):
-        if rng.random() < 0.5:
-            crc.unlink()
+        crc.unlink()  # it would say the Txn without a look at the checkpoint
     assert min(life.versions()) > newest - 2, life.versions()
     assert life.states_in_log() == [], life.versions()
 
@@ -113,7 +121,7 @@ def _ingest_one_more(life: Life, rng: random.Random) -> None:
 
 
 def the_copy_is_lost(life: Life, rng: random.Random) -> None:
-    life.copy.unlink(missing_ok=True)
+    life.copy.unlink()
 
 
 def the_copy_is_torn(life: Life, rng: random.Random) -> None:
@@ -122,14 +130,19 @@ def the_copy_is_torn(life: Life, rng: random.Random) -> None:
 
 
 def the_pointer_to_the_last_checkpoint_is_lost(life: Life, rng: random.Random) -> None:
-    (life.log_folder / "_last_checkpoint").unlink(missing_ok=True)
+    _pointer(life, rng).unlink()
     life.forget_in_memory()
 
 
-def the_pointer_to_the_last_checkpoint_is_torn(life: Life, rng: random.Random) -> None:
-    if not (life.log_folder / "_last_checkpoint").exists():
-        the_log_has_a_checkpoint_in_one_file(life, rng)
+def _pointer(life: Life, rng: random.Random) -> Path:
     pointer = life.log_folder / "_last_checkpoint"
+    if not pointer.exists():
+        the_log_has_a_checkpoint_in_one_file(life, rng)
+    return pointer
+
+
+def the_pointer_to_the_last_checkpoint_is_torn(life: Life, rng: random.Random) -> None:
+    pointer = _pointer(life, rng)
     body = pointer.read_bytes()
     pointer.write_bytes(body[: rng.randrange(len(body))])
     (life.log_folder / "._last_checkpoint.crc").unlink(missing_ok=True)
@@ -137,6 +150,8 @@ def the_pointer_to_the_last_checkpoint_is_torn(life: Life, rng: random.Random) -
 
 
 def the_checksums_of_the_versions_are_lost(life: Life, rng: random.Random) -> None:
-    for crc in life.log_folder.glob("*.crc"):
+    there = [*life.log_folder.glob("*.crc")]
+    assert there, "no version has a checksum"
+    for crc in there:
         crc.unlink()
     life.forget_in_memory()
