@@ -30,8 +30,6 @@ LEFT_ROWS = 20_000
 LEFT_BYTES = 8 << 20
 _ROW_BYTES = 250
 """Of one line that is left, beside its text and its file's name."""
-_WRITES_AHEAD = 8
-"""Parsed blocks that wait for a writer: it keeps most that it is given, and then is busy with many at once."""
 
 
 class Parser(Protocol):
@@ -150,7 +148,7 @@ class _Made:
 
 class Lane:
     """Blocks of lines into one writer's files. With a pool, `at_once` blocks are parsed beside each other, and written
-    in order, beside the parsing, by one thread more. `watch` times the writing, as far as it was waited for.
+    in order. `watch` times the writing.
 
     At the end of its `with` block, whatever was not finished is discarded.
     """
@@ -176,9 +174,6 @@ class Lane:
         self._pieces: list[Block] = []
         self._bytes = 0
         self._parsing: deque[Future[_Made]] = deque()
-        self._hand = ThreadPoolExecutor(1, thread_name_prefix="write") if pool is not None else None
-        self._writing: deque[Future[None]] = deque()
-        self._failed = False
         self._finished = False
 
     def __enter__(self) -> Self:
@@ -187,8 +182,6 @@ class Lane:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for future in self._parsing:
             future.cancel()
-        if self._hand is not None:
-            self._hand.shutdown(wait=True, cancel_futures=True)  # a writer is not for two threads at once
         if not self._finished:
             with suppress(BlizzardError):  # a file that stays is named by no commit, and VACUUM removes it
                 self._writer.discard()
@@ -207,10 +200,8 @@ class Lane:
             self._parse()
         while self._parsing:
             self._write(self._parsing.popleft().result())
-        with self._watch.part("write"):
-            self._wait_for_writes(0)
-            with writing():
-                data_files = self._writer.close()
+        with writing(), self._watch.part("write"):
+            data_files = self._writer.close()
         self._finished = True
         return data_files
 
@@ -238,36 +229,14 @@ class Lane:
             self._left.add(run, row, line, fault)
         if not made.table.num_rows:
             return
-        with self._watch.part("write"):
-            if self._hand is None:
-                self._write_rows(made)
-            else:
-                self._writing.append(self._hand.submit(self._write_unless_failed, made))
-                self._wait_for_writes(_WRITES_AHEAD)
-
-    def _write_rows(self, made: _Made) -> None:
         with (
             naming(
                 "writing rows up to those of", lambda: (run.path for run in made.runs), foreseen=(CannotWriteError,)
             ),
             writing(),
+            self._watch.part("write"),
         ):
             self._writer.write(made.table)
-
-    def _write_unless_failed(self, made: _Made) -> None:
-        """What comes behind a block that could not be written need not run through all retries, too."""
-        if self._failed:
-            return
-        try:
-            self._write_rows(made)
-        except BaseException:
-            self._failed = True
-            raise
-
-    def _wait_for_writes(self, most: int) -> None:
-        """Until at most so many blocks are still to be written. Raises CannotWriteError, as soon as that is known."""
-        while self._writing and (len(self._writing) > most or self._writing[0].done()):
-            self._writing.popleft().result()
 
 
 def _left(runs: Sequence[Run], parsed: Parsed) -> list[tuple[Run, int, bytes, str | None]]:

@@ -38,7 +38,7 @@ class TurnSecs:
     read: float = 0.0
     """The tasks, but for `write`: fetch, decompress, parse."""
     write: float = 0.0
-    """Of the tasks' time what they say that writing data files took of it, or waiting for that."""
+    """Of the tasks' time what they say that writing data files took of it."""
     letters: float = 0.0
     receipt: float = 0.0
     lookup: float = 0.0

@@ -608,62 +608,6 @@ def test_the_rows_of_a_large_file_are_written_in_their_order() -> None:
     assert rows.to_pylist() == [*range(4000)]
 
 
-class Counting(TextParser):
-    """Says how many blocks it has had."""
-
-    def __init__(self) -> None:
-        self.blocks = 0
-        self.more = threading.Condition()
-
-    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-        with self.more:
-            self.blocks += 1
-            self.more.notify_all()
-        return super().parse(block, braced=braced)
-
-
-@dataclass
-class BehindTheParser:
-    """Waits until the parser is some blocks further."""
-
-    parser: Counting
-    waited: list[bool] = field(default_factory=list)
-
-    def wait(self) -> None:
-        with self.parser.more:
-            wanted = self.parser.blocks + 4
-            self.waited.append(self.parser.more.wait_for(lambda: self.parser.blocks >= wanted, timeout=60.0))
-
-
-def test_a_large_file_is_parsed_on_while_rows_of_it_are_written() -> None:
-    behind = BehindTheParser(Counting())
-
-    class Slow(MemoryStore):
-        def writer(self, key: str) -> Any:
-            behind.wait()
-            return super().writer(key)
-
-    store = a_store(a=numbered(6000, pad=10_000))
-    task = Task(store, settings=LARGE, parser=behind.parser, table=Slow(lambda: NOW_TS))
-    assert sum(file.rows for file in task.report(files_of(task.store)).data_files) == 6000
-    assert behind.waited == [True]
-
-
-def test_what_follows_rows_that_could_not_be_written_is_not_tried() -> None:
-    behind = BehindTheParser(Counting())
-
-    class Full(MemoryStore):
-        def writer(self, key: str) -> Any:
-            behind.wait()
-            raise AccessDenied(f"put {key}: no")
-
-    store = a_store(a=numbered(6000, pad=10_000))
-    task = Task(store, settings=LARGE, parser=behind.parser, table=Full(lambda: NOW_TS))
-    with pytest.raises(CannotWriteError, match="no"):
-        task.report(files_of(task.store))
-    assert behind.waited == [True]
-
-
 def test_nothing_is_written_any_more_once_a_large_file_was_given_up() -> None:
     begun = threading.Event()
 
