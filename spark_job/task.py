@@ -66,7 +66,7 @@ class ReadSettings:
     @property
     def buffer_bytes(self) -> int:
         """Of rows that wait to be written."""
-        return self.memory_bytes // 4
+        return self.memory_bytes * 3 // 16
 
 
 class TaskReader:
