@@ -44,27 +44,29 @@ class DeltaTransactions:
         self._spark = spark
         self._uri = uri
         jvm: Any = spark._jvm
+        self._jvm = jvm
         self._delta = jvm.org.apache.spark.sql.delta
         self._some, self._none = jvm.scala.Option.apply, jvm.scala.Option.empty()
 
     def snapshot(self) -> Snapshot:
         """The newest version of the table."""
-        return Snapshot(self._spark, self._log().update(False, self._none, self._none))
+        return self._newest(self._log())
 
     def apart(self) -> Snapshot:
         """The newest version, read anew into objects of its own: while one of Delta's computes something, whoever asks
         it for something else waits."""
-        jvm: Any = self._spark._jvm
-        options = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({_APART: "true"})
-        path = jvm.org.apache.hadoop.fs.Path(self._uri)
-        log = self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options)
-        return Snapshot(self._spark, log.update(False, self._none, self._none))
+        options = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({_APART: "true"})
+        path = self._jvm.org.apache.hadoop.fs.Path(self._uri)
+        return self._newest(self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options))
 
     def begin(self, *, newest: bool = True) -> "Transaction":
         """On the newest version of the table, or on the one that this process has seen last."""
         log = self._log()
         version = self._none if newest else self._some(log.unsafeVolatileSnapshot())
         return Transaction(self._spark, log.startTransaction(self._none, version))
+
+    def _newest(self, log: Any) -> Snapshot:
+        return Snapshot(self._spark, log.update(False, self._none, self._none))
 
     def _log(self) -> Any:
         return self._delta.DeltaLog.forTable(self._spark._jsparkSession, self._uri)

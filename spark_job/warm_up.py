@@ -1,8 +1,8 @@
 """Delta's first checkpoint in a process keeps files waiting for seconds, since the JVM has never run its queries.
 A job that has to wait anyway has Delta run the first half of them beforehand."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from threading import Thread
 from typing import Protocol
 
@@ -63,13 +63,14 @@ class WarmUp:
         self._stopping = stopping
         self._start = start
         self._clock = clock
-        self._pending = self._done = False
-        self._outcomes: deque[tuple[str, bool, Exception | None, float]] = deque()
+        self._under_way: tuple[str, Future[float | None]] | None = None
+        """Whose warm-up, and how many seconds it took; None if the table is left alone."""
+        self._done = False
 
     def __call__(self, secs: float) -> object:
-        while self._outcomes:
-            self._conclude(*self._outcomes.popleft())
-        if not (self._pending or self._done or self._stopping()):
+        if self._under_way is not None and self._under_way[1].done():
+            self._conclude(*self._under_way)
+        if not (self._under_way or self._done or self._stopping()):
             self._begin()
         return self._wait(secs)
 
@@ -78,23 +79,24 @@ class WarmUp:
         if job is None:
             return
         self._untried.remove(job)
-        self._pending = True
+        took: Future[float | None] = Future()
+        self._under_way = job.source_id, took
         try:
-            self._start(lambda: self._outcomes.append(self._outcome(job)))
+            self._start(lambda: self._warm_up(job, took))
         except Exception as error:  # noqa: BLE001 - no thread, or no engine: what needs them will say so
-            self._conclude(job.source_id, False, error, 0.0)
+            took.set_exception(error)
 
-    def _outcome(self, job: WarmedSource) -> tuple[str, bool, Exception | None, float]:
+    def _warm_up(self, job: WarmedSource, took: "Future[float | None]") -> None:
         began = self._clock()
         try:
-            done, failure = job.warm_up(), None
+            took.set_result(self._clock() - began if job.warm_up() else None)
         except Exception as error:  # noqa: BLE001 - as above
-            done, failure = False, error
-        return job.source_id, done, failure, self._clock() - began
+            took.set_exception(error)
 
-    def _conclude(self, source_id: str, done: bool, failure: Exception | None, secs: float) -> None:
-        self._pending, self._done = False, done
-        if failure is not None:
+    def _conclude(self, source_id: str, took: "Future[float | None]") -> None:
+        self._under_way = None
+        if isinstance(failure := took.exception(), Exception):
             self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {said(failure)}")
-        elif done:
+        elif (secs := took.result()) is not None:
+            self._done = True
             self._log("warmed_up", source=source_id, secs=round(secs, 2))

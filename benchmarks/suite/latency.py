@@ -105,7 +105,6 @@ def run(setting: Setting) -> Result:
         around = Around(before, machine.taken().others_share)
         sequence_of = _sequences(Path(folder, "table"), WARM_UP + drops)
         ways, commits = seen.ways(sequence_of), seen.commits(sequence_of)
-        begin = begin_note(seen, sequence_of)
     secs = [way.secs for way in ways]
     parts = {
         "announced → planned": [way.planned_secs for way in ways],
@@ -118,7 +117,7 @@ def run(setting: Setting) -> Result:
         f"one file of {RECORDS} records dropped into a running pipeline that lingers, {drops} times",
         (_table("a file's way", parts), _table("a commit's parts, by the job's log", _inner(commits))),
         tuple(judge(goals_of("latency"), measured(ways), {})),
-        notes=(NOTE, begin, around_note({"the job": [around]})),
+        notes=(NOTE, begin_note(seen, sequence_of), around_note({"the job": [around]})),
         raw={"secs": secs, "parts": parts, "commits": commits},
     )
 

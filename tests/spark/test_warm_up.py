@@ -103,10 +103,11 @@ def test_a_job_that_lingers_warms_up_once_and_ends_well(lake: Lake) -> None:
     lake.put("a.ndjson", *ids(0, 2))
     lake.write_config()
     with lake.process() as job:
-        event_of(job, "warmed_up")
+        event_of(job, "batch_committed")
         lake.put("b.ndjson", *ids(2, 4))
         lake.announce("b.ndjson")
-        event_of(job, "batch_committed")
+        until(lambda: len(lake.versions()) == 2)
+        event_of(job, "warmed_up")  # said by a run that waits, so it has nothing in hand
         job.stop()
         assert job.ended == 0
     said = (lake.folder / "job.log").read_text()

@@ -615,11 +615,14 @@ class World:
 
     def dead_files(self) -> dict[str, str]:
         """Path to error of the files that were dead-lettered as a whole."""
-        return {letter["path"]: letter["error"] for letter in self.dead_letters.letters() if "row" not in letter}
+        return {letter["path"]: letter["error"] for letter in self._of_whole_files()}
 
     def dead_contents(self) -> set[tuple[str, str]]:
         """Path and etag of what was dead-lettered as a whole."""
-        return {(letter["path"], letter["etag"]) for letter in self.dead_letters.letters() if "row" not in letter}
+        return {(letter["path"], letter["etag"]) for letter in self._of_whole_files()}
+
+    def _of_whole_files(self) -> Iterator[dict[str, Any]]:
+        return (letter for letter in self.dead_letters.letters() if "row" not in letter)
 
     def dead_records(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
