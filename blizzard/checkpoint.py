@@ -120,7 +120,8 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
 
 def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | None:
     """The state that the first Blizzard kept in the Txn's app id; None when the app id is not of its making. One of its
-    committer, Penguin, knows no files.
+    committer, Penguin, knows no files. Its `delta_version` is the table's version before its own commit, which puts
+    such states in order; -1 where it does not say.
 
     Raises UnreadableState when it holds one that cannot be read: to go on without it would double its rows.
     """
@@ -136,9 +137,14 @@ def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | No
         return None
     if not _LEGACY_PARTS.intersection(document):
         return None
-    if document.get("schema_version") == COMMITTERS_VERSION:
-        return Checkpoint(pipeline, source)
-    return decode(text, pipeline=pipeline, source=source)
+    state = Checkpoint(pipeline, source)
+    if document.get("schema_version") != COMMITTERS_VERSION:
+        state = decode(text, pipeline=pipeline, source=source)
+    version = document.get("delta_version", -1)
+    try:
+        return replace(state, delta_version=fields.integer(version))
+    except fields.MALFORMED as error:
+        raise UnreadableState(f"the table's version in the checkpoint cannot be read ({error!s:.200})") from error
 
 
 def _load(text: str | bytes) -> dict[str, Any]:

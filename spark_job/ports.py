@@ -42,6 +42,15 @@ class Outcome:
     trouble: Trouble | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """A Txn of the table: whose, its number, and when it was set (Unix seconds, if that is known)."""
+
+    app_id: str
+    version: int
+    updated_ts: float | None
+
+
 class Rows(Protocol):
     """The rows of a batch, read and held until they are committed or thrown away."""
 
@@ -102,8 +111,8 @@ class Table(Protocol):
         """From the snapshot: exact, whatever log clean-up removed, and slow."""
         ...
 
-    def txns(self) -> Iterable[tuple[str, float | None]]:
-        """Every app id of the snapshot, and when it was last set (Unix seconds, if that is known); slow."""
+    def txns(self) -> Sequence[Txn]:
+        """The newest Txn of every app id of the snapshot, in no order; slow."""
         ...
 
     def loose_files(self) -> Sequence[str]:

@@ -13,8 +13,8 @@ from blizzard.log import Log
 from blizzard.several import Several
 from blizzard.storage.base import ObjectStore
 from blizzard.watermark import FolderOf, Settling, prefix_of, split
-from spark_job.ports import Table
-from spark_job.takeover import Legacy, is_siblings, legacy_states, take_over
+from spark_job.ports import Table, Txn
+from spark_job.takeover import Legacy, is_siblings, newest_legacy, take_over
 
 SCAN_COMMITS = 100
 _HEADS_AT_ONCE = 32
@@ -139,8 +139,8 @@ def _scan(commits: Iterable[Commit], identity: Identity) -> _Found:
             states.extend(_states_of(commit, mine, identity))
             if states and states[0].sequence == version:
                 break
-        of_commit = ((app_id, commit.committed_ts) for app_id in commit.txns)
-        legacy = legacy or next(legacy_states(of_commit, identity), None)
+        of_commit = (Txn(app_id, number, commit.committed_ts) for app_id, number in commit.txns.items())
+        legacy = legacy or newest_legacy(of_commit, identity)
         siblings = siblings or any(is_siblings(app_id, identity) for app_id in commit.txns)
     return _Found(version, tuple(states), legacy, siblings)
 
@@ -159,9 +159,9 @@ def _fresh(
     """The state to begin with: the first Blizzard's, or none."""
     legacy, siblings = found.legacy, found.siblings
     if legacy is None:
-        newest_first = sorted(table.txns(), key=lambda txn: txn[1] or 0.0, reverse=True)
-        legacy = next(legacy_states(newest_first, identity), None)
-        siblings = siblings or any(is_siblings(app_id, identity) for app_id, _ in newest_first)
+        txns = table.txns()
+        legacy = newest_legacy(txns, identity)
+        siblings = siblings or any(is_siblings(txn.app_id, identity) for txn in txns)
     taken_over = take_over(
         table, legacy, copy, identity, siblings=siblings, late_overlap_secs=late_overlap_secs, log=log
     )

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_job.layout import leaves
+from spark_job.ports import Txn
 
 PARTITIONS_SETTING = "spark.databricks.delta.snapshotPartitions"
 FILES_PER_PARTITION = 50_000
@@ -64,12 +65,12 @@ class Snapshot:
         found = self._java.transactions().get(app_id)
         return int(found.get()) if found.isDefined() else None
 
-    def txns(self) -> list[tuple[str, float | None]]:
-        """All app ids, each with the time of its newest Txn (Unix seconds)."""
+    def txns(self) -> list[Txn]:
+        """The newest of each app id."""
         listed = self._listed(self._java.setTransactions())
         times = (txn.get("lastUpdated") for txn in listed)
         return [
-            (str(txn["appId"]), None if millis is None else millis / 1000)
+            Txn(str(txn["appId"]), int(txn["version"]), None if millis is None else millis / 1000)
             for txn, millis in zip(listed, times, strict=True)
         ]
 

@@ -20,6 +20,7 @@ from spark_job.commit_errors import translated
 from spark_job.data_files import TableLayout
 from spark_job.engine import ENGINE_ERRORS, engine
 from spark_job.layout import DELTAS_CHECKPOINT_INTERVAL, Described, why_staged
+from spark_job.ports import Txn
 from spark_job.reader import columns_of
 from spark_job.snapshot import follow_size
 from spark_job.sql import literal, quoted, type_sql
@@ -122,7 +123,7 @@ class DeltaSourceTable:
             follow_size(self._spark, snapshot)
             return snapshot.txn_version(app_id)
 
-    def txns(self) -> list[tuple[str, float | None]]:
+    def txns(self) -> list[Txn]:
         if self.newest_version() < 0:
             return []
         with engine("asking the table's snapshot for all Txns"), self._watch.part("lookup"):

@@ -2,36 +2,61 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from blizzard.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint, decode_app_id
 from blizzard.errors import RecoveryError
 from blizzard.identity import Identity
 from blizzard.log import Log
-from spark_job.ports import Table
+from spark_job.ports import Table, Txn
 
 _ITS_PARQUET = re.compile(r"(^|/)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.parquet$")
 """How it named the table's files; ours, and Spark's, begin with `part-`."""
 
-Txn = tuple[str, float | None]
-"""An app id, and when it was last set (Unix seconds, if that is known)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Legacy:
-    """What a Txn of the first Blizzard says, and when it was committed."""
+    """What a Txn of the first Blizzard says, its number, and when it was committed."""
 
     state: Checkpoint
+    number: int
     committed_ts: float | None
 
+    @property
+    def has_order(self) -> bool:
+        """Whether it says on which version of the table it was committed."""
+        return self.state.delta_version >= 0
 
-def legacy_states(txns: Iterable[Txn], identity: Identity) -> Iterator[Legacy]:
-    """Those of the first Blizzard and of Penguin, in the same order. Raises UnreadableState."""
-    for app_id, committed_ts in txns:
-        state = decode_app_id(app_id, pipeline=identity.pipeline, source=identity.source)
-        if state is not None:
-            yield Legacy(state, committed_ts)
+
+def newest_legacy(txns: Iterable[Txn], identity: Identity) -> Legacy | None:
+    """The newest of those of the first Blizzard and of Penguin. Raises UnreadableState.
+
+    Each state has an app id of its own and names the version of the table before its commit, which is their order:
+    times come from clocks, and two commits may have the same; the Txn's number began anew where it lost its state.
+    Penguin's app ids as documented name no version, so only the times tell.
+    """
+    found = [legacy for txn in txns if (legacy := _legacy(txn, identity)) is not None]
+    ordered = max(
+        (legacy for legacy in found if legacy.has_order),
+        key=lambda legacy: (legacy.state.delta_version, legacy.committed_ts or 0.0, legacy.number),
+        default=None,
+    )
+    timed = max(
+        (legacy for legacy in found if not legacy.has_order),
+        key=lambda legacy: (math.inf if legacy.committed_ts is None else legacy.committed_ts, legacy.number),
+        default=None,
+    )
+    if ordered is None or timed is None:
+        return ordered or timed
+    # In doubt the one that knows no files: with it a file beside the table has to say them.
+    known = ordered.committed_ts is not None and timed.committed_ts is not None
+    return ordered if known and (ordered.committed_ts or 0.0) > (timed.committed_ts or 0.0) else timed
+
+
+def _legacy(txn: Txn, identity: Identity) -> Legacy | None:
+    state = decode_app_id(txn.app_id, pipeline=identity.pipeline, source=identity.source)
+    return None if state is None else Legacy(state, txn.version, txn.updated_ts)
 
 
 def is_siblings(app_id: str, identity: Identity) -> bool:

@@ -1,7 +1,6 @@
 """Campaign 7: tables of the first Blizzard and Penguin go on under this one, with nothing lost and nothing doubled."""
 
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,14 +17,18 @@ from blizzard.checkpoint import Checkpoint
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.identity import read_copy
 from spark_job import ingest, recovery, takeover
+from spark_job.ports import Txn
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.engine import session
 from tests.proof.takeover_past import Age, Form, Past
-from tests.spark.lake import Lake, run, until
+from tests.spark.lake import Lake, run
 
 CASES = tuple(product(Age, Form))
 SHOWN = 5
-SHOWN_BY = {"a refused table is a fresh start": Form.PENGUIN}
+SHOWN_BY = {
+    "a refused table is a fresh start": (*Age, Form.PENGUIN),
+    "of two commits of one second the older counts": (Age.IN_A_CHECKPOINT, Form.ONE_PROGRAM),
+}
 """The tables that come first where this is broken on purpose, so that it is found soon."""
 DOUBLED = r"^\d+ records doubled: "
 NOT_REFUSED = r"^not refused$"
@@ -40,6 +43,9 @@ class Takeover:
         "the first Blizzard's state is ignored": Fault("what it ingested is in the table twice", BEGUN_ANEW),
         "a state that was an older commit's is taken over": Fault(
             "what its newest commit holds is in the table twice", BEGUN_ANEW
+        ),
+        "of two commits of one second the older counts": Fault(
+            "what the newer one holds is in the table twice", DOUBLED
         ),
         "files below its watermarks are asked of the table": Fault(
             "its rows do not say their files, so they are read again", DOUBLED
@@ -58,7 +64,7 @@ class Takeover:
         spark = session(run.folder)
         broken = _VARIANTS[run.variant]() if run.variant else _nothing()
         mixed = Random(run.seed).sample(self._cases, len(self._cases))
-        cases = sorted(mixed, key=lambda case: case[1] is not SHOWN_BY.get(run.variant))
+        cases = sorted(mixed, key=lambda case: not {*case} <= {*SHOWN_BY.get(run.variant, ())})
         with broken:
             for number, rng in run.rounds():
                 folder = run.folder / f"{number}"
@@ -89,8 +95,10 @@ class _Round:
         if dated:
             self._lake.settings["partition_columns"] = {"date": "string"}
             self._lake.table_settings["partition_by"] = ["date"]
-        self._past = Past(self._lake, form, rng, dated)
-        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {'dated' if dated else 'flat'}"]
+        coarse = rng.random() < 0.5
+        self._past = Past(self._lake, form, rng, dated, coarse_clock=coarse)
+        shape = f"{'dated' if dated else 'flat'}, its clock counts {'seconds' if coarse else 'milliseconds'}"
+        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {shape}"]
 
     def go(self) -> None:
         self._run.say(self._steps[0])
@@ -116,8 +124,7 @@ class _Round:
             self._step(f"and {past.ingested[partly]} records of {partly}")
             past.land("1-not-yet", day=rng.randint(1, 3))
         past.grow_old(self._age)
-        said_ts = time.time()
-        until(lambda: time.time() >= int(said_ts) + 1)
+        past.wait_until_newer()
         self._run.counts["commits of the first Blizzard"] += len(past.states) - 1
 
     def _is_refused_without_its_file(self) -> None:
@@ -137,8 +144,7 @@ class _Round:
         past.ingest(path, committed=False)
         self._is_refused("before Penguin has committed what is there", "are in no commit")
         past.commit_rest()
-        said_ts = time.time()
-        until(lambda: time.time() >= int(said_ts) + 1)
+        past.wait_until_newer()
         shutil.rmtree(lake.copy.parent / "events_landing", ignore_errors=True)
 
     def _is_refused(self, when: str, why: str) -> None:
@@ -249,13 +255,28 @@ def _own_copy(*args: Any) -> Checkpoint | None:
 @contextmanager
 def _older() -> Iterator[None]:
     """The newest commit of the first Blizzard, and what it had then written beside the table, are not seen."""
-    known = recovery.legacy_states
+    newest = takeover.newest_legacy
 
-    def older(txns: Iterable[tuple[str, float | None]], identity: Any) -> Iterator[Any]:
-        return iter([*known(txns, identity)][1:])
+    def older(txns: Iterable[Txn], identity: Any) -> takeover.Legacy | None:
+        seen = [*txns]
+        first = newest(seen, identity)
+        return newest([txn for txn in seen if newest([txn], identity) != first], identity)
 
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(recovery, "legacy_states", older))
+    with patch.object(recovery, "newest_legacy", older):
+        yield
+
+
+@contextmanager
+def _timed() -> Iterator[None]:
+    """Times alone put the commits of the first Blizzard in order."""
+
+    def by_time(txns: Iterable[Txn], identity: Any) -> takeover.Legacy | None:
+        found = (takeover.newest_legacy([txn], identity) for txn in txns)
+        return max(
+            filter(None, found), key=lambda one: (one.committed_ts or 0.0, -one.state.delta_version), default=None
+        )
+
+    with patch.object(recovery, "newest_legacy", by_time):
         yield
 
 
@@ -289,6 +310,7 @@ def _never_refused(table: Any, store: Any, identity: Any, **named: Any) -> recov
 _VARIANTS = {
     "the first Blizzard's state is ignored": _ignored,
     "a state that was an older commit's is taken over": _older,
+    "of two commits of one second the older counts": _timed,
     "files below its watermarks are asked of the table": _asked,
     "a refused table is a fresh start": _fresh_start,
 }

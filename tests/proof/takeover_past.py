@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 
 from blizzard.manifest import Entry, Manifest
 from blizzard.storage.local import LocalStore
-from tests.spark.lake import Lake
+from tests.spark.lake import Lake, until
 
 Records = list[dict[str, Any]]
 
@@ -57,6 +57,10 @@ class Past:
     """After each commit: the app id, and the file beside the table."""
     waiting: list[dict[str, Any]] = field(default_factory=list)
     """Actions that Penguin has not committed yet."""
+    coarse_clock: bool = False
+    """Whether it counts whole seconds, rounded up, so that one commit has the time of the next."""
+    newest_ts: float = 0.0
+    """Unix seconds that its newest Txn says."""
 
     # -- what lands
 
@@ -97,7 +101,7 @@ class Past:
             self.ingested[path] = done
             adds.append(self._add(last, path, size))
         app_id, beside = self._app_id(partly, last), self._beside()
-        txn = {"appId": app_id, "version": len(self.states), "lastUpdated": _now_ms()}
+        txn = {"appId": app_id, "version": len(self.states), "lastUpdated": self._txn_ms()}
         self.waiting += [{"txn": txn}, *adds]
         if committed:
             self.commit_rest()
@@ -126,7 +130,17 @@ class Past:
             for version in self.lake.versions()[:-1]:
                 (self.lake.log_folder / f"{version:020d}.json").unlink()
 
+    def wait_until_newer(self) -> None:
+        """What lands from now on is not of a second that its state may have seen."""
+        newest_ts = max(time.time(), self.newest_ts)
+        until(lambda: time.time() >= int(newest_ts) + 1)
+
     # -- what it wrote
+
+    def _txn_ms(self) -> int:
+        millis = -(-_now_ms() // 1000) * 1000 if self.coarse_clock else _now_ms()
+        self.newest_ts = millis / 1000
+        return millis
 
     def _parquet(self, source: str, records: Records) -> tuple[str, int]:
         folder = source.rpartition("/")[0]

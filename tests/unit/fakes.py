@@ -21,7 +21,7 @@ from blizzard.sweep import Sweeper, SweepReport, SweepRules, Window
 from blizzard.sweeping import SourceSweep
 from blizzard.watermark import no_folder
 from spark_job.ingest import Ingest, Settings, Totals
-from spark_job.ports import Outcome, Rows, Trouble
+from spark_job.ports import Outcome, Rows, Trouble, Txn
 from spark_job.timing import Stopwatch
 
 POISON = b"\x00poison"
@@ -257,9 +257,10 @@ class MemoryTable:
         self._calls("txn_version")
         return self._delta.last_txn(app_id)
 
-    def txns(self) -> list[tuple[str, float | None]]:
+    def txns(self) -> list[Txn]:
         self._calls("txns")
-        return [(app_id, commit.committed_ts) for commit in self._delta.commits for app_id in commit.txns]
+        commits = self._delta.commits
+        return [Txn(app_id, n, commit.committed_ts) for commit in commits for app_id, n in commit.txns.items()]
 
     def loose_files(self) -> list[str]:
         self._calls("loose_files")

@@ -17,7 +17,9 @@ from blizzard.errors import LostRace, RecoveryError
 from blizzard.identity import Identity, read_copy
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
+from spark_job.ports import Txn
 from spark_job.recovery import Recovered, SizeOf, recover
+from spark_job.takeover import newest_legacy
 from tests.unit.fakes import Days, Row, World, settings
 
 
@@ -368,6 +370,45 @@ def test_of_old_txns_the_newest_counts() -> None:
     world.delta.commits = [Commit(0, {older: 1}, None, 2.0), Commit(1, {IN_APP_ID: 2}, None, 3.0)]
     world.delta.commits += [Commit(2, {"somebody": 1}, None, 4.0)]
     assert set(recovered(world, scan_commits=1).checkpoint.files) == {"p/m.txt", "p/n.txt"}
+
+
+def state_of(version: int, **documents: object) -> str:
+    """That of the first Blizzard's commit on this version of the table: one more file than on the version before."""
+    files = {f"p/{number}.txt": "Finished" for number in range(version + 1)}
+    return legacy_app_id({"schema_version": 1, "source_state": {"files": files}, "delta_version": version, **documents})
+
+
+@given(
+    st.permutations([(state_of(version), version) for version in range(4)]),
+    st.sampled_from(["one time for all", "a clock that runs back", "no times"]),
+    st.booleans(),
+)
+def test_the_order_of_old_txns_comes_from_what_they_say_and_not_from_clocks(
+    txns: list[tuple[str, int]], clock: str, begun_anew: bool
+) -> None:
+    times = {"one time for all": [5.0] * 4, "a clock that runs back": [9.0, 8.0, 7.0, 6.0], "no times": [None] * 4}
+    numbers = [7, 8, 1, 2] if begun_anew else [1, 2, 3, 4]
+    found = newest_legacy([Txn(app_id, numbers[n], times[clock][n]) for app_id, n in txns], World().identity)
+    assert found is not None
+    assert len(found.state.files) == 4
+
+
+@pytest.mark.parametrize(("penguins_ts", "knows"), [(4.0, True), (5.0, False), (6.0, False), (None, False)])
+def test_penguin_s_txn_without_a_version_counts_unless_it_is_certainly_older(
+    penguins_ts: float | None, knows: bool
+) -> None:
+    """It knows no files, so that nothing is taken over without the file that does."""
+    txns = [Txn(state_of(3), 1, 5.0), Txn("penguin-events", 9, penguins_ts)]
+    for order in (txns, txns[::-1]):
+        found = newest_legacy(order, World().identity)
+        assert found is not None
+        assert found.state.knows_files == knows
+
+
+def test_penguin_s_txn_counts_where_a_state_has_no_time() -> None:
+    found = newest_legacy([Txn("penguin-events", 1, 5.0), Txn(state_of(3), 1, None)], World().identity)
+    assert found is not None
+    assert not found.state.knows_files
 
 
 @pytest.mark.parametrize(
