@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from benchmarks.contenders import Work, contender
 from benchmarks.figures import Spread
-from benchmarks.machine import load
+from benchmarks.machine import Around, around_note, load
 from benchmarks.process import Runner, run_process, scratch
 from benchmarks.setting import Setting
 from benchmarks.verify import expect, found_in, found_in_parquet
@@ -57,6 +57,14 @@ class Series:
 
     def peak_mib(self) -> Spread:
         return Spread.of([run.taken.peak_bytes / 2**20 for run in self.runs])
+
+
+def loads_note(series: Mapping[str, Series]) -> str:
+    """What else there was beside each of them, by its name in the note."""
+    around = {
+        name: [Around(run.load_before, run.taken.others_share) for run in one.runs] for name, one in series.items()
+    }
+    return around_note(around)
 
 
 def measure(

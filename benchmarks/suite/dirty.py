@@ -10,7 +10,7 @@ from benchmarks.figures import TIMES, Spread, judge, ratio
 from benchmarks.goals import goals_of
 from benchmarks.letters import broken_lines, expect_stored
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Measured, Series, interleaved
+from benchmarks.rounds import Measured, Series, interleaved, loads_note
 from benchmarks.setting import Setting
 from benchmarks.suite import contest
 from benchmarks.verify import WrongResult
@@ -50,6 +50,7 @@ def run(setting: Setting) -> Result:
                 f"Lines that Spark has to decide: {DOUBTFUL_SHARE:.0%} of the broken ones have a text for a DOUBLE, "
                 "and Spark takes some texts for one. The goal is on the first row."
             ),
+            loads_note({f"{one.title}, {name.rpartition(' ')[2]}": one for name, one in series.items()}),
         ),
         raw={"broken": dirty.broken} | {data.name: contest.raw(data, series) for data in (clean, dirty, undecided)},
     )

@@ -17,7 +17,7 @@ from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Series, in_turn, measure
+from benchmarks.rounds import Series, in_turn, loads_note, measure
 from benchmarks.s3_stand_in import stand_in
 from benchmarks.s3_stand_in.__main__ import gets_per_sec
 from benchmarks.setting import Setting
@@ -60,7 +60,13 @@ def run(setting: Setting) -> Result:
             phases.table(series, setting.cores),
         ),
         tuple(judge(goals_of("s3"), measured(series), {})),
-        notes=(_note(limit, server_secs), *phases.more_notes(series, server_secs, setting.cores), *NOTES),
+        notes=(
+            _note(limit, server_secs),
+            *phases.more_notes(series, server_secs, setting.cores),
+            *NOTES,
+            loads_note({f"{name}, {kind}": one for name, both in series.items() for kind, one in both.items()})
+            + " Over S3 the stand-in is among these others.",
+        ),
         raw={name: raw(datasets[name], series[name]) for name in NAMES}
         | {"gets_per_sec": limit, "server_secs": server_secs}
         | {"secs": {name: {kind: parts(one) for kind, one in both.items()} for name, both in series.items()}},

@@ -12,7 +12,7 @@ from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Measured, Series, in_turn, measure
+from benchmarks.rounds import Measured, Series, in_turn, loads_note, measure
 from benchmarks.setting import Setting
 from benchmarks.suite.contest import raw
 from benchmarks.verify import WrongResult
@@ -70,7 +70,7 @@ def run(setting: Setting) -> Result:
         f"one file of {data.raw_bytes / 1e9:.2g} GB (decompressed) beside {data.files - 1:,} of 10 records",
         (Table(COLUMNS, tuple(_row(series[name], idle[name]) for name in works)),),
         tuple(judge(goals_of("skew"), measured(series, idle, limit_bytes), {})),
-        notes=_notes(added_bytes(series), limit_bytes),
+        notes=(*_notes(added_bytes(series), limit_bytes), loads_note({one.title: one for one in series.values()})),
         raw=raw(data, series)
         | {"idle": {name: {"cores": one.cores, "slots": one.slots} for name, one in idle.items()}},
     )
