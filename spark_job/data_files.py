@@ -25,8 +25,8 @@ _ENDING = 8
 """Files that are ended at the same time: on S3 the end of a small one is one request of many milliseconds, and there
 may be a thousand of them."""
 _ENDS_ALONE_BYTES = PART_BYTES // 2
-"""A file from this size on may keep a whole part until it has ended, so it waits for the others; its end is a small
-part of its time."""
+"""A file from this size on may keep a whole part until it has ended, so before another one opens in its place it waits
+for the others; its end is a small part of its time."""
 _FEW_ROWS = 2 * SAMPLE_ROWS
 """Looking for the best encoding takes as long as writing these."""
 _SHORT_TABLE = 4096
@@ -159,8 +159,9 @@ class DataFileWriter:
         """Everything that was written, once it is complete on storage."""
         for values in list(self._waiting):
             self._flush(values)
+        # No other file opens any more, so what they hold as open ones they may hold until they have ended.
         for values in list(self._open):
-            self._finish(values)
+            self._finish(values, beside_others=True)
         self._commits.wait()
         self._buffer.leave(self)
         return self._files
@@ -234,11 +235,11 @@ class DataFileWriter:
             named,
         )
 
-    def _finish(self, values: Values) -> None:
+    def _finish(self, values: Values, *, beside_others: bool = False) -> None:
         file = self._open[values]
         metadata = file.upload.end()
         stats = file.stats.to_json(metadata)
-        if file.upload.written_bytes >= _ENDS_ALONE_BYTES:
+        if file.upload.written_bytes >= _ENDS_ALONE_BYTES and not beside_others:
             self._commits.wait()
         self._commits.run(file.upload.commit)
         del self._open[values]
