@@ -36,7 +36,13 @@ class JsonReader:
 
     def empty(self, styles: Mapping[str, str]) -> pa.Table:
         """What it gives for no objects."""
-        return self.read(b"{}", styles).slice(1)
+        return self._options(styles).explicit_schema.empty_table()
+
+    def _options(self, styles: Mapping[str, str]) -> pj.ParseOptions:
+        last = self._last
+        if last[0] != styles:
+            self._last = last = (dict(styles), self._made(styles))
+        return last[1]
 
     def _made(self, styles: Mapping[str, str]) -> pj.ParseOptions:
         fields = [pa.field(f.name, reading_type(f.dataType, styles, f.name)) for f in self._schema]
@@ -45,13 +51,10 @@ class JsonReader:
 
     def read(self, block: pa.Buffer | bytes, styles: Mapping[str, str]) -> pa.Table:
         """`styles`: as `reading_type` takes them. Raises ReadFailed."""
-        last = self._last
-        if last[0] != styles:
-            self._last = last = (dict(styles), self._made(styles))
         # One piece, one thread: the task has one core, and pieces that run at the same time cost more than they save.
         how = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         try:
-            return pj.read_json(pa.BufferReader(block), read_options=how, parse_options=last[1])
+            return pj.read_json(pa.BufferReader(block), read_options=how, parse_options=self._options(styles))
         except pa.ArrowInvalid as error:
             row, column = _ROW.search(str(error)), _COLUMN.search(str(error))
             raise ReadFailed(int(row[1]) if row else None, column[1] if column else None) from error
