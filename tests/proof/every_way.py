@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import ClassVar
 
 from tests.proof.breaks import (
@@ -34,15 +35,18 @@ WHOLE, IN_PART = "states of {}", "states so far of {}"
 
 @dataclass(frozen=True, slots=True)
 class Explorable:
-    """Who is there, how many of them may die, and how often one may be interrupted that could go on (None: always)."""
+    """Who is there, how many of them may die, how often one may be interrupted that could go on (None: always), and how
+    many answers may be lost."""
 
     bounds: Bounds
     crashes: int
     switches: int | None = None
+    lost: int = 0
 
     def __str__(self) -> str:
         interrupted = "" if self.switches is None else f", {self.switches} interruptions"
-        return f"{self.bounds}, {self.crashes} deaths{interrupted}"
+        lost = f", {self.lost} lost answers" if self.lost else ""
+        return f"{self.bounds}, {self.crashes} deaths{interrupted}{lost}"
 
 
 _PAIRS = (Bounds(2, 0, 1), Bounds(1, 1, 1), Bounds(1, 0, 2))
@@ -50,6 +54,7 @@ _ALL = Bounds(2, 2, 2)
 _SHORT_WAYS = (
     *(Explorable(bounds, 0, switches) for switches in range(3) for bounds in _PAIRS),
     Explorable(Bounds(1, 0, 1), 1, 0),
+    Explorable(Bounds(1, 0, 1), 0, 0, 1),
     Explorable(Bounds(2, 1, 1), 0, 0),
     Explorable(Bounds(2, 1, 1, wipers=1), 0, 1),
 )
@@ -64,6 +69,24 @@ _WHOLE = (
     Bounds(0, 1, 2, stale=True),
     Bounds(1, 0, 1, wipers=1),
 )
+_UNANSWERED = (
+    Explorable(Bounds(1, 0, 1), 2, None, 2),
+    *(
+        Explorable(bounds, 2, None, 1)
+        for bounds in (
+            Bounds(1, 0, 1, wipers=1),
+            Bounds(0, 2, 1),
+            Bounds(0, 1, 2, stale=True),
+            Bounds(0, 1, 2),
+            Bounds(2, 0, 1),
+            Bounds(1, 1, 1),
+            Bounds(1, 1, 1, bad=True),
+            Bounds(1, 0, 2),
+        )
+    ),
+    Explorable(_ALL, 0, 0, 1),
+)
+"""With a lost answer anywhere, which is some five to forty times as many states."""
 _NAMED = (
     *(Explorable(Bounds(1, 1, 2, stale=stale), 1, 1) for stale in (True, False)),
     Explorable(_ALL, 0, 0),
@@ -89,6 +112,7 @@ WORLDS = (
     *_SHORT_WAYS,
     *(Explorable(bounds, 2) for bounds in _WHOLE),
     *_NAMED,
+    *_UNANSWERED,
     *(Explorable(bounds, 2) for bounds in _LARGER),
     Explorable(_ALL, 1, 1),
     *(Explorable(bounds, 2) for bounds in _LARGE),
@@ -105,7 +129,7 @@ class SmallWorlds:
         "every interleaving of collectors, sweepers and jobs in a world of three files, with a crash after any step"
     )
     wanted: ClassVar[Sequence[str]] = [
-        WHOLE.format(world) for world in (*(Explorable(bounds, 2) for bounds in _WHOLE), *_NAMED)
+        WHOLE.format(world) for world in (*(Explorable(bounds, 2) for bounds in _WHOLE), *_NAMED, *_UNANSWERED)
     ]
     variants: ClassVar[Mapping[str, Fault]] = {
         UNCONDITIONAL_PUT: Fault(
@@ -145,7 +169,7 @@ class SmallWorlds:
             return late or explored.states >= MOST_STATES
 
         try:
-            explored = explore(make, crashes=world.crashes, switches=world.switches, stop=stop)
+            explored = explore(make, crashes=world.crashes, switches=world.switches, lost_answers=world.lost, stop=stop)
         except Found as found:
             raise _failed(world, _shortest(make, world, found, run.budget.clock), run) from found
         run.counts.update(_counted(explored, before, run.counts))
@@ -160,29 +184,43 @@ def _unharmed(world: SmallWorld) -> None:
 
 def _counted(explored: Explored, before: Counter[str], now: Counter[str]) -> Counter[str]:
     """What has to be added to the counts, for them to hold this exploration once."""
-    found = {"states": explored.states, "steps": explored.steps, "ends": explored.ends, "deaths": explored.deaths}
+    found = {
+        "states": explored.states,
+        "steps": explored.steps,
+        "ends": explored.ends,
+        "deaths": explored.deaths,
+        "answers lost": explored.unanswered,
+    }
     return Counter({name: before[name] + count - now[name] for name, count in found.items()})
 
 
 def _shortest(make: Callable[[], SmallWorld], world: Explorable, found: Found, clock: Callable[[], float]) -> Found:
     """As few crashes and interruptions as any way to a fault, if that can be found out in time."""
     until_ts = clock() + SHRINK_SECS
-    for crashes, switches in _fewer(world):
+    for less in _fewer(world):
         if clock() >= until_ts:
             break
+        crashes, switches, lost = less.crashes, less.switches, less.lost
         try:
-            explore(make, crashes=crashes, switches=switches, stop=lambda explored: clock() >= until_ts)
+            explore(
+                make,
+                crashes=crashes,
+                switches=switches,
+                lost_answers=lost,
+                stop=lambda explored: clock() >= until_ts,
+            )
         except Found as shorter:
             return shorter
     return found
 
 
-def _fewer(world: Explorable) -> Iterator[tuple[int, int]]:
-    """What is less than in this world."""
-    for crashes in range(world.crashes + 1):
-        for switches in range(MOST_SWITCHES if world.switches is None else world.switches + 1):
-            if (crashes, switches) != (world.crashes, world.switches):
-                yield crashes, switches
+def _fewer(world: Explorable) -> Iterator[Explorable]:
+    """The same with less of something."""
+    most = MOST_SWITCHES if world.switches is None else world.switches + 1
+    for lost, crashes, switches in product(range(world.lost + 1), range(world.crashes + 1), range(most)):
+        less = Explorable(world.bounds, crashes, switches, lost)
+        if less != world:
+            yield less
 
 
 def _failed(world: Explorable, found: Found, run: Run) -> Failed:

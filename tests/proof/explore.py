@@ -21,11 +21,17 @@ same there with the call or without it, and at most one is dead less (`finish` a
 (2) What is checked takes on the same values in the same order. And no call is put off for ever, since each step leads
 to a state that was never before: answers only become more. These are the conditions of an ample set, of one process.
 With a bound of interruptions every order is tried.
+
+Where up to so many answers may be lost, a call that can be left without one has two further fates: it was done, or it
+was not, and its caller gets an error. Each is a step like any other, of a call that reads and writes no more; so where
+a call comes first as above, all of its fates do. How many answers were lost belongs to the state.
 """
 
 from collections.abc import Callable, Hashable, Set
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import reduce
+from itertools import product
 from operator import or_
 from typing import Any
 
@@ -43,13 +49,14 @@ def explore(
     *,
     crashes: int = 0,
     switches: int | None = None,
+    lost_answers: int = 0,
     stop: Callable[[Explored], bool] = lambda explored: False,
     fewer: bool = True,
 ) -> Explored:
-    """Visit every state that up to `crashes` deaths can lead to. `switches` bounds how often a process may be
-    interrupted that could go on; None: any number. `stop` may end it early. `fewer`: not every order, as above. Raises
-    Found."""
-    search = _Search(make(), crashes, switches, stop, fewer and switches is None)
+    """Visit every state that up to `crashes` deaths and `lost_answers` can lead to. `switches` bounds how often a
+    process may be interrupted that could go on; None: any number. `stop` may end it early. `fewer`: not every order,
+    as above. Raises Found."""
+    search = _Search(make(), crashes, switches, lost_answers, stop, fewer and switches is None)
     try:
         search.run()
     except _Stopped:
@@ -59,19 +66,27 @@ def explore(
     return search.explored
 
 
-def smallest(make: Callable[[], World], *, crashes: int, most_switches: int = 6) -> Found | None:
-    """A reproduction with as few deaths and interruptions as any."""
-    for deaths in range(crashes + 1):
-        for switches in range(most_switches + 1):
-            try:
-                explore(make, crashes=deaths, switches=switches)
-            except Found as found:
-                return found
+def smallest(make: Callable[[], World], *, crashes: int, lost_answers: int = 0, most_switches: int = 6) -> Found | None:
+    """A reproduction with as few lost answers, deaths and interruptions as any."""
+    for lost, deaths, switches in product(range(lost_answers + 1), range(crashes + 1), range(most_switches + 1)):
+        try:
+            explore(make, crashes=deaths, switches=switches, lost_answers=lost)
+        except Found as found:
+            return found
     return None
 
 
 class _Stopped(Exception):
     pass
+
+
+class _Fate(StrEnum):
+    """Of a call, as a way to a fault has it."""
+
+    ANSWERED = "{call}"
+    DEAD = "dies before {call}"
+    DONE = "{call}, which is done, and no answer comes"
+    NOT_DONE = "{call}, which is not done, and no answer comes"
 
 
 @dataclass(eq=False, slots=True)
@@ -89,10 +104,17 @@ class _Shared:
 
 class _Search:
     def __init__(
-        self, world: World, crashes: int, switches: int | None, stop: Callable[[Explored], bool], fewer: bool
+        self,
+        world: World,
+        crashes: int,
+        switches: int | None,
+        lost_answers: int,
+        stop: Callable[[Explored], bool],
+        fewer: bool,
     ) -> None:
         self.explored = Explored()
         self._world, self._crashes, self._switches, self._stop, self._fewer = world, crashes, switches, stop, fewer
+        self._lost_answers = lost_answers
         self._actors = [Actor(worker) for worker in world.workers]
         self._shifts = [BITS * number for number in range(len(self._actors) + 1)]
         self._never = -1 if crashes else 0
@@ -103,8 +125,8 @@ class _Search:
         self._answers: dict[str, int] = {}
         self._given: list[Answer] = []
         self._contents: dict[Hashable, _Shared] = {}
-        self._way: list[tuple[int, Local, bool]] = []
-        """Who moved from where, and whether it died instead."""
+        self._way: list[tuple[int, Local, _Fate]] = []
+        """Who moved from where, and what became of its call."""
 
     def run(self) -> None:
         at = tuple(actor.first for actor in self._actors)
@@ -125,34 +147,54 @@ class _Search:
     ) -> None:
         """`last` moved, after so many interruptions; -1: nobody, or who is dead now. `dead`: only where interruptions
         are bounded; there who could go on and is left for another one is interrupted, unless it is dead."""
-        bounded = self._switches is not None
-        self._seen.add((number, last, switches, dead) if bounded else number)
+        self._seen.add(self._state(at, number, last, switches, dead))
         self._count()
         if not shared.sound:
             self._check(shared)
         alive = [one for one, local in enumerate(at) if local.call is not None and one not in dead]
         if len(alive) + len(dead) <= self._crashes:
             self._end(shared, at, dead.union(alive))
-        if bounded:
+        if self._switches is not None:
             alive = self._bounded(shared, at, number, alive, last, switches, dead)
         elif self._fewer and len(alive) > 1:
             alive = self._alone(shared, at, alive)
         top = self._shifts[-1]
         for one in alive:
             local = at[one]
-            answer, after, _ = shared.after.get(local.call_number) or self._do(shared, local)
-            there = local.after.get(answer) or self._go_on(one, local, answer)
-            self.explored.steps += 1
-            if there.error is not None:
-                self._fail(one, local, there.error)
-            if there.did:
-                after = self._by_itself(after, there)
-            then = number + (after.number - shared.number << top) + (there.number - local.number << self._shifts[one])
             interrupted = switches + (0 <= last != one and at[last].call is not None)
-            if ((then, one, interrupted, dead) if bounded else then) not in self._seen:
-                self._way.append((one, local, False))
-                self._visit(after, (*at[:one], there, *at[one + 1 :]), then, one, interrupted, dead)
-                self._way.pop()
+            for fate, answer, after in self._fates(shared, at, local):
+                there = local.after.get(answer) or self._go_on(one, local, answer)
+                self.explored.steps += 1
+                self.explored.unanswered += fate is not _Fate.ANSWERED
+                if there.error is not None:
+                    self._fail(one, local, fate, there.error)
+                if there.did:
+                    after = self._by_itself(after, there)
+                moved = after.number - shared.number << top
+                then = number + moved + (there.number - local.number << self._shifts[one])
+                places = (*at[:one], there, *at[one + 1 :])
+                if self._state(places, then, one, interrupted, dead) not in self._seen:
+                    self._way.append((one, local, fate))
+                    self._visit(after, places, then, one, interrupted, dead)
+                    self._way.pop()
+
+    def _state(self, at: tuple[Local, ...], number: int, last: int, switches: int, dead: frozenset[int]) -> Hashable:
+        """What tells it from others: what may come of it is the same in all that are equal."""
+        if self._lost_answers:
+            number = number * (self._lost_answers + 1) + sum(local.lost for local in at)
+        return number if self._switches is None else (number, last, switches, dead)
+
+    def _fates(self, shared: _Shared, at: tuple[Local, ...], local: Local) -> list[tuple[_Fate, int, _Shared]]:
+        """What may become of the next call, the number of what its caller gets, and the content after it."""
+        answer, after, _ = shared.after.get(local.call_number) or self._do(shared, local)
+        fates = [(_Fate.ANSWERED, answer, after)]
+        error = local.call.unanswered if local.call is not None else None
+        if error is not None and self._lost_answers and sum(place.lost for place in at) < self._lost_answers:
+            none = self._numbered(Answer(error=error, lost=True))
+            fates.append((_Fate.DONE, none, after))
+            if after is not shared:
+                fates.append((_Fate.NOT_DONE, none, shared))
+        return fates
 
     def _bounded(
         self,
@@ -167,8 +209,8 @@ class _Search:
         """Who may move; whoever moved last goes first, or dies first."""
         if last not in alive:
             return alive
-        if len(dead) < self._crashes and (number, -1, switches, dead | {last}) not in self._seen:
-            self._way.append((last, at[last], True))
+        if len(dead) < self._crashes and self._state(at, number, -1, switches, dead | {last}) not in self._seen:
+            self._way.append((last, at[last], _Fate.DEAD))
             self._visit(shared, at, number, -1, switches, dead | {last})
             self._way.pop()
         others = [one for one in alive if one != last]
@@ -181,13 +223,14 @@ class _Search:
             local = at[one]
             call = local.call
             assert call is not None
-            answer, _, lasts = shared.after.get(local.call_number) or self._do(shared, local)
+            _, _, lasts = shared.after.get(local.call_number) or self._do(shared, local)
             if not lasts and (call.reads & written or call.writes & (read | written | self._never)):
                 continue
             if not lasts and call.writes & self._world.checked and written & self._world.checked:
                 continue
-            there = local.after.get(answer) or self._go_on(one, local, answer)
-            if not there.did and there.error is None:
+            fates = self._fates(shared, at, local)
+            after = [local.after.get(answer) or self._go_on(one, local, answer) for _, answer, _ in fates]
+            if not any(there.did or there.error for there in after):
                 return [one]
         return alive
 
@@ -216,11 +259,14 @@ class _Search:
             answer = Answer(call.do(self._world))
         except Exception as error:  # noqa: BLE001 - that is what the process is answered
             answer = Answer(error=error)
+        found = shared.after[local.call_number] = self._numbered(answer), self._content(), lasts
+        return found
+
+    def _numbered(self, answer: Answer) -> int:
         number = self._answers.setdefault(repr(answer), len(self._answers))
         if number == len(self._given):
             self._given.append(answer)
-        found = shared.after[local.call_number] = number, self._content(), lasts
-        return found
+        return number
 
     def _go_on(self, one: int, local: Local, answer: int) -> Local:
         self.explored.runs += 1
@@ -266,8 +312,8 @@ class _Search:
         try:
             self._world.finish(ended)
         except Broken:
-            fallen = {one for one, _, died in self._way if died}
-            self._way += [(one, at[one], True) for one in sorted(dead - fallen)]
+            fallen = {one for one, _, fate in self._way if fate is _Fate.DEAD}
+            self._way += [(one, at[one], _Fate.DEAD) for one in sorted(dead - fallen)]
             raise
         shared.ends.add(ended)
 
@@ -282,10 +328,10 @@ class _Search:
         numbers = (local.number << shift for local, shift in zip(at, self._shifts, strict=False))
         return (shared.number << self._shifts[-1]) + sum(numbers)
 
-    def _fail(self, one: int, local: Local, error: Exception) -> None:
-        self._way.append((one, local, False))
+    def _fail(self, one: int, local: Local, fate: _Fate, error: Exception) -> None:
+        self._way.append((one, local, fate))
         raise Broken(f"{self._actors[one].worker.name} ended with {error!r}") from error
 
-    def _said(self, one: int, local: Local, died: bool) -> str:
-        call = local.call
-        return f"{self._actors[one].worker.name}: {'dies before ' if died else ''}{call.text if call else 'its end'}"
+    def _said(self, one: int, local: Local, fate: _Fate) -> str:
+        call = local.call.text if local.call else "its end"
+        return f"{self._actors[one].worker.name}: {fate.format(call=call)}"

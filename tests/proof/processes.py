@@ -34,6 +34,8 @@ class Call:
     writes: int = -1
     lasts: Callable[[Any], bool] = field(default=lambda world: False, compare=False)
     """Whether in this world it changes nothing, and nobody can ever change what it answers."""
+    unanswered: Exception | None = field(default=None, compare=False)
+    """What its caller gets where no answer comes, whether or not it was done; None: an answer always comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Worker:
 class Answer:
     value: Any = None
     error: Exception | None = None
+    lost: bool = False
+    """Whether this is what comes instead of one."""
 
     def take(self) -> Any:
         if self.error is not None:
@@ -123,6 +127,8 @@ class Local:
     error: Exception | None
     answered: tuple["Local", Answer] | None
     """Where it was before, and what it was answered there."""
+    lost: int = 0
+    """Answers that it did not get."""
     after: dict[int, "Local"] = field(default_factory=dict)
     """By number of the answer."""
     call_number: int = -1
@@ -167,7 +173,8 @@ class Actor:
     def _note(self, process: Process, answered: tuple[Local, Answer] | None) -> Local:
         self._last += process.call is not None
         number = 0 if process.call is None else self._last
-        local = Local(number, process.call, tuple(process.did), process.error, answered)
+        lost = answered[0].lost + answered[1].lost if answered is not None else 0
+        local = Local(number, process.call, tuple(process.did), process.error, answered, lost)
         if process.call is not None:
             self._parked[local.number] = process
             if len(self._parked) > PARKED:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Any
 
+from blizzard.errors import CommitOutcomeUnknown, StorageUnavailable
 from blizzard.storage.base import ObjectInfo
 from tests.proof.processes import Call, Process
 from tests.unit.fakes import MemoryRows
@@ -16,6 +17,8 @@ ALL = TABLE | COPY | PENDING | RECEIPTS | LETTERS
 OWN = RECEIPTS | LETTERS
 """Objects whose names nobody else writes, or writes otherwise."""
 COMMITS = ("append", "replace", "add")
+_NO_COMMIT = CommitOutcomeUnknown("no answer came")
+_NO_OBJECT = StorageUnavailable("no answer came, and tries are used up")
 
 
 class Remote:
@@ -58,10 +61,13 @@ def _call(target: str, name: str, args: tuple[Any, ...], named: dict[str, Any]) 
     text = f"{'table ' if target == 'table' else ''}{name} {what}".strip()
     key = (target, name, tuple(map(_key, args)), tuple((key, _key(value)) for key, value in sorted(named.items())))
     if target == "table":
-        return Call(text, key, do, TABLE, TABLE if name in COMMITS or name == "prepare" else 0, _lasting(name, args))
+        commits = name in COMMITS
+        writes = TABLE if commits or name == "prepare" else 0
+        return Call(text, key, do, TABLE, writes, _lasting(name, args), _NO_COMMIT if commits else None)
     area = _area(args[0])
     reads = 0 if name in ("put", "delete") else area
-    return Call(text, key, do, reads, area if name in ("put", "create", "delete") else 0)
+    writes = area if name in ("put", "create", "delete") else 0
+    return Call(text, key, do, reads, writes, unanswered=_NO_OBJECT if writes else None)
 
 
 def _lasting(name: str, args: tuple[Any, ...]) -> Callable[[Any], bool]:

@@ -4,13 +4,14 @@ product's own code, over storage and a table in memory.
 """
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
 from blizzard.checkpoint import Checkpoint, decode
 from blizzard.dead_letters import DeadLetters
-from blizzard.errors import BlizzardError
+from blizzard.errors import BlizzardError, StorageUnavailable
 from blizzard.identity import Identity, read_copy
 from blizzard.manifest import Manifest
 from blizzard.storage.memory import MemoryStore
@@ -110,10 +111,20 @@ class SmallWorld:
         return Worker(name, work, reads | writes, writes)
 
     def _collect(self, process: Process) -> None:
+        """Until it has succeeded: the queue keeps a message that was not collected, and delivers it again."""
         events = [self._before.source_event(path) for path in self._collected[process.name]]
-        self._manifest(process).append(events, writer_id=process.name, now_ts=self._before.clock())
+        appended = False
+        while not appended:
+            with suppress(StorageUnavailable):
+                self._manifest(process).append(events, writer_id=process.name, now_ts=self._before.clock())
+                appended = True
 
     def _sweep(self, stale: bool, process: Process) -> None:
+        """One that storage breaks off is over: others come."""
+        with suppress(StorageUnavailable):
+            self._sweep_once(stale, process)
+
+    def _sweep_once(self, stale: bool, process: Process) -> None:
         unknown = self._before.unknown()
         known = unknown if stale else read_copy(Remote(process, "state"), self.identity) or unknown  # type: ignore[arg-type]
         Sweeper(
@@ -152,7 +163,8 @@ class SmallWorld:
     def _wipe(self, process: Process) -> None:
         state = Remote(process, "state")
         for info in state.list(f"{self.identity.state_prefix}/pending/"):
-            state.delete([info.key])
+            with suppress(StorageUnavailable):
+                state.delete([info.key])
 
     def _manifest(self, process: Process) -> Manifest:
         return Manifest(Remote(process, "state"), self.identity.state_prefix, self.identity.source_id)  # type: ignore[arg-type]

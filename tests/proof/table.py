@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "proof.md"
 KEPT = DOCS / "proof.json"
 HEADER = "| what is broken on purpose | is found by | in `make test` | there it shows as |\n|---|---|---|---|\n"
-WORLDS_HEADER = "| world | deaths | interruptions | states |\n|---|--:|--:|--:|\n"
+WORLDS_HEADER = "| world | deaths | lost answers | interruptions | states |\n|---|--:|--:|--:|--:|\n"
 
 Reports = Sequence[Mapping[str, Any]]
 """What `--json` wrote, one after the other."""
@@ -66,7 +66,7 @@ def worlds_as_markdown(reports: Reports) -> str:
     """One row for those that differ in nothing but interruptions, with as many states as there are interruptions."""
     wanted = ("small-worlds", "")
     counts = [one["counts"] for one in outcomes(reports) if (one["campaign"], one["variant"]) == wanted]
-    rows = (_world_row(bounds, deaths, [*worlds], counts) for (bounds, deaths), worlds in _alike())
+    rows = (_world_row(bounds, deaths, lost, [*worlds], counts) for (bounds, deaths, lost), worlds in _alike())
     return WORLDS_HEADER + "".join(rows)
 
 
@@ -75,17 +75,22 @@ def worlds_replaced(document: str, reports: Reports) -> str:
     return _with(document, WORLDS_HEADER, worlds_as_markdown(reports))
 
 
-def _alike() -> Iterator[tuple[tuple[Bounds, int], Iterator[Explorable]]]:
-    first = {(world.bounds, world.crashes): number for number, world in reversed([*enumerate(WORLDS)])}
-    together = sorted(WORLDS, key=lambda world: first[world.bounds, world.crashes])
-    return groupby(together, key=lambda world: (world.bounds, world.crashes))
+def _alike() -> Iterator[tuple[tuple[Bounds, int, int], Iterator[Explorable]]]:
+    first = {_kind(world): number for number, world in reversed([*enumerate(WORLDS)])}
+    return groupby(sorted(WORLDS, key=lambda world: first[_kind(world)]), key=_kind)
 
 
-def _world_row(bounds: Bounds, deaths: int, worlds: Sequence[Explorable], counts: Sequence[Mapping[str, int]]) -> str:
+def _kind(world: Explorable) -> tuple[Bounds, int, int]:
+    return world.bounds, world.crashes, world.lost
+
+
+def _world_row(
+    bounds: Bounds, deaths: int, lost: int, worlds: Sequence[Explorable], counts: Sequence[Mapping[str, int]]
+) -> str:
     interruptions = " / ".join("any" if world.switches is None else f"{world.switches}" for world in worlds)
     states = [_states(world, counts) for world in worlds]
     told = " / ".join(each or "-" for each in states) if any(states) else ""
-    return f"| {_in_words(bounds)} | {deaths} | {interruptions} | {told} |\n"
+    return f"| {_in_words(bounds)} | {deaths} | {lost} | {interruptions} | {told} |\n"
 
 
 def _states(world: Explorable, counts: Sequence[Mapping[str, int]]) -> str:

@@ -49,18 +49,19 @@ def test_worlds_have_the_states_that_were_counted_and_say_whether_these_are_all(
             _report(**{f"states of {Explorable(pair, 0, 0)}": 102, f"states so far of {Explorable(pair, 0, 2)}": 7}),
             _report(**{f"states so far of {Explorable(pair, 0, 2)}": 1488, f"states of {Explorable(few, 2)}": 43_368}),
             _report(variant="x", **{f"states of {Explorable(pair, 2)}": 5}),
+            _report(**{f"states of {Explorable(pair, 2, None, 1)}": 9}),
         ]
     )
-    assert "| 2 collectors and a job | 0 | 0 / 1 / 2 | 102 / - / more than 1,488 |\n" in table
-    assert "| a collector, a sweeper and a job, and a bad file | 2 | any | 43,368 |\n" in table
-    assert "| 2 collectors and a job | 2 | any |  |\n" in table
-    assert "| a collector, a sweeper and a job, and somebody who deletes the manifest | 2 | any |  |\n" in table
+    assert "| 2 collectors and a job | 0 | 0 | 0 / 1 / 2 | 102 / - / more than 1,488 |\n" in table
+    assert "| a collector, a sweeper and a job, and a bad file | 2 | 0 | any | 43,368 |\n" in table
+    assert "| 2 collectors and a job | 2 | 1 | any | 9 |\n" in table
+    assert "| a collector, a sweeper and a job, and somebody who deletes the manifest | 2 | 0 | any |  |\n" in table
 
 
 def test_each_world_is_in_the_table_once() -> None:
     rows = [line.split(" | ") for line in worlds_as_markdown([]).splitlines()[2:]]
-    assert sum(len(row[2].split(" / ")) for row in rows) == len(WORLDS)
-    assert len({(row[0], row[1]) for row in rows}) == len(rows)
+    assert sum(len(row[3].split(" / ")) for row in rows) == len(WORLDS)
+    assert len({(row[0], row[1], row[2]) for row in rows}) == len(rows)
 
 
 def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() -> None:

@@ -1,6 +1,8 @@
 """The explorer finds what it has to find in worlds that are small enough to be known by heart."""
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
+from functools import partial
 from math import comb, factorial
 from typing import Any
 
@@ -11,6 +13,7 @@ from tests.proof.processes import Call, Process, Worker
 from tests.proof.world import Broken, Explored, Found
 
 Work = Callable[["Toy", Process], object]
+NONE = TimeoutError("no answer")
 
 
 class Toy:
@@ -68,8 +71,16 @@ def read(process: Process, name: str) -> Any:
 
 def write(process: Process, name: str, value: Any) -> None:
     bit = 1 << ord(name) - ord("a")
-    call = Call(f"write {name} {value}", (name, value), lambda toy: toy.registers.update({name: value}), bit, bit)
-    process.shares(call)
+    text, key = f"write {name} {value}", (name, value)
+    process.shares(Call(text, key, lambda toy: toy.registers.update({name: value}), bit, bit, unanswered=NONE))
+
+
+def surely(process: Process, call: Callable[[], object]) -> None:
+    """Until there is an answer."""
+    while True:
+        with suppress(TimeoutError):
+            call()
+            return
 
 
 def adds_one(toy: Toy, process: Process) -> None:
@@ -111,6 +122,43 @@ def test_what_only_a_death_shows_is_found_with_a_death_alone(fewer: bool) -> Non
     shortest = smallest(make, crashes=1)
     assert shortest is not None
     assert [step for step in shortest.steps if "dies" in step] == ["process 0: dies before write b 1"]
+
+
+def counts_up(toy: Toy, process: Process) -> None:
+    """Not the same if it is done twice."""
+
+    def add(toy: Toy) -> None:
+        toy.registers["a"] = toy.registers.get("a", 0) + 1
+
+    surely(process, lambda: process.shares(Call("count", "count", add, 1, 1, unanswered=NONE)))
+
+
+@pytest.mark.parametrize("fewer", [True, False])
+def test_what_only_a_lost_answer_shows_is_found_with_one(fewer: bool) -> None:
+    def make() -> Toy:
+        return Toy(counts_up, adds_nothing, good=lambda registers: registers.get("a", 0) < 2)
+
+    explored = explore(make, fewer=fewer)
+    assert (explored.complete, explored.unanswered) == (True, 0)
+    with pytest.raises(Found, match=r"no good end: \{'a': 2\}"):
+        explore(make, lost_answers=1, fewer=fewer)
+    shortest = smallest(make, crashes=1, lost_answers=1)
+    assert shortest is not None
+    assert [step for step in shortest.steps if "count" in step] == [
+        "process 0: count, which is done, and no answer comes",
+        "process 0: count",
+    ]
+
+
+@pytest.mark.parametrize("switches", [None, 3])
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_no_more_answers_are_lost_than_may_be(lost: int, switches: int | None) -> None:
+    """By both together; each may have been done, or not."""
+    toy = Toy(counts_up, counts_up)
+    explored = explore(lambda: toy, lost_answers=lost, switches=switches)
+    assert toy.ends == {(("a", count),) for count in range(2, 3 + lost)}
+    assert explored.complete
+    assert (explored.unanswered > 0) == (lost > 0)
 
 
 def adds_nothing(toy: Toy, process: Process) -> None:
@@ -196,17 +244,22 @@ A, B, C, D = 1, 2, 4, 8
 
 def own_and_shared(own: str) -> Work:
     def work(toy: Toy, process: Process) -> None:
-        write(process, own, 1)
+        surely(process, partial(write, process, own, 1))
         value = read(process, "a")
-        write(process, own, value + read(process, own))
-        write(process, "a", value + 1)
+        surely(process, partial(write, process, own, value + read(process, own)))
+        surely(process, partial(write, process, "a", value + 1))
         read(process, own)
 
     return work
 
 
 def watches(toy: Toy, process: Process) -> None:
-    write(process, "d", (read(process, "a"), read(process, "b")))
+    surely(process, partial(write, process, "d", (read(process, "a"), read(process, "b"))))
+
+
+def surely_two_of_one(toy: Toy, process: Process) -> None:
+    surely(process, partial(write, process, "a", 1))
+    surely(process, partial(write, process, "b", 1))
 
 
 WORLDS: dict[str, tuple[tuple[Work, ...], tuple[tuple[int, int], ...]]] = {
@@ -215,24 +268,30 @@ WORLDS: dict[str, tuple[tuple[Work, ...], tuple[tuple[int, int], ...]]] = {
         (own_and_shared("b"), own_and_shared("c"), watches),
         ((A | B, A | B), (A | C, A | C), (A | B | D, D)),
     ),
-    "one writes what the other reads": ((two_of_one, watches), ((A | B, A | B), (A | B | D, D))),
+    "one writes what the other reads": ((surely_two_of_one, watches), ((A | B, A | B), (A | B | D, D))),
 }
 
 
-def explored_toys(name: str, crashes: int, checked: int) -> tuple[tuple[Toy, Explored], tuple[Toy, Explored]]:
+def explored_toys(
+    name: str, crashes: int, checked: int, lost: int = 0
+) -> tuple[tuple[Toy, Explored], tuple[Toy, Explored]]:
     works, areas = WORLDS[name]
     toys = Toy(*works, areas=areas), Toy(*works, areas=areas)
     for toy in toys:
         toy.checked = checked
-    reduced = explore(lambda: toys[0], crashes=crashes)
-    return (toys[0], reduced), (toys[1], explore(lambda: toys[1], crashes=crashes, fewer=False))
+    reduced = explore(lambda: toys[0], crashes=crashes, lost_answers=lost)
+    whole = explore(lambda: toys[1], crashes=crashes, lost_answers=lost, fewer=False)
+    return (toys[0], reduced), (toys[1], whole)
 
 
+@pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("crashes", [0, 1, 2])
 @pytest.mark.parametrize("checked", [0, A, A | B, A | B | C | D])
 @pytest.mark.parametrize("name", WORLDS)
-def test_with_fewer_orders_all_ends_and_all_that_is_checked_are_the_same(name: str, crashes: int, checked: int) -> None:
-    (few, reduced), (all_, whole) = explored_toys(name, crashes, checked)
+def test_with_fewer_orders_all_ends_and_all_that_is_checked_are_the_same(
+    name: str, crashes: int, checked: int, lost: int
+) -> None:
+    (few, reduced), (all_, whole) = explored_toys(name, crashes, checked, lost)
     assert few.ends == all_.ends
     for toy in (few, all_):
         toy.contents = {tuple((n, v) for n, v in kept if 1 << ord(n) - ord("a") & checked) for kept in toy.contents}  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ WHERE = {
     TXN_NOT_COMPARED: Explorable(Bounds(1, 0, 2), 0, 1),
     OLDER_STATE: Explorable(Bounds(1, 0, 2), 0, 1),
     MARKS_ALONE: Explorable(Bounds(2, 1, 1), 0, 0),
-    NO_LOOK: Explorable(Bounds(1, 0, 1), 0, 0),
+    NO_LOOK: Explorable(Bounds(1, 0, 1), 0, 0, 1),
     NO_TXN: Explorable(Bounds(1, 0, 1), 0, 0),
     LATE_LETTERS: Explorable(Bounds(1, 0, 1), 1, 0),
     WIPED_BELIEVED: Explorable(Bounds(2, 1, 1, wipers=1), 0, 1),
@@ -52,12 +52,15 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
         (Explorable(Bounds(1, 0, 2), 1), 5_000),
         (Explorable(Bounds(1, 0, 1, wipers=1), 1), 300),
         (Explorable(Bounds(0, 1, 2, stale=True), 1), 5_000),
+        (Explorable(Bounds(1, 0, 1), 2, None, 2), 4_000),
+        (Explorable(Bounds(0, 2, 1), 1, None, 1), 30_000),
     ],
     ids=str,
 )
 def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) -> None:
     run = campaign_of(tmp_path, world)
     assert run.counts["worlds explored whole"] == 1
+    assert (run.counts["answers lost"] > 100) == (world.lost > 0)
     assert run.counts["states"] == run.counts[WHOLE.format(world)] > states
     assert run.counts["deaths"] > 1
 
@@ -76,7 +79,7 @@ def test_a_stale_sweeper_asks_nobody_for_the_state() -> None:
 def test_the_world_of_all_at_once_comes_early_and_has_to_be_whole() -> None:
     everybody = [world for world in WORLDS if world.bounds == Bounds(2, 2, 2)]
     needed = {str(world) for world in everybody if WHOLE.format(world) in CAMPAIGN.wanted}
-    assert needed == {str(Explorable(Bounds(2, 2, 2), *few)) for few in ((0, 0), (2, 0), (0, 1))}
+    assert needed == {str(Explorable(Bounds(2, 2, 2), *few)) for few in ((0, 0), (2, 0), (0, 1), (0, 0, 1))}
     assert {WHOLE.format(world) for world in WORLDS} >= {*CAMPAIGN.wanted}
     last = max(number for number, world in enumerate(WORLDS) if WHOLE.format(world) in CAMPAIGN.wanted)
     assert last < min(WORLDS.index(Explorable(bounds, 2)) for bounds in (Bounds(2, 1, 1), Bounds(1, 1, 2)))
@@ -115,22 +118,32 @@ def test_what_is_found_by_a_death_is_not_found_without_one() -> None:
     assert found.steps[-1].startswith("job 1: dies before put _blizzard/events_landing/dead_letters/")
 
 
-def test_fewer_orders_lead_to_the_same_ends() -> None:
+def test_what_is_found_by_a_lost_answer_is_not_found_without_one() -> None:
+    make = partial(SmallWorld, Bounds(1, 0, 1), VARIANTS[NO_LOOK])
+    assert explore(make, crashes=1).complete
+    found = smallest(make, crashes=0, lost_answers=1)
+    assert found is not None
+    lost = [step for step in found.steps if step.endswith(", and no answer comes")]
+    assert [step.partition(" ")[2] for step in lost] == ["1: table append, which is done, and no answer comes"]
+
+
+@pytest.mark.parametrize(("bounds", "lost"), [(Bounds(1, 1, 1), 0), (Bounds(1, 0, 1), 2)], ids=str)
+def test_fewer_orders_lead_to_the_same_ends(bounds: Bounds, lost: int) -> None:
     """The same contents, each led to a good end with the same collectors ended."""
     found = []
     for fewer in (True, False):
-        world = SmallWorld(Bounds(1, 1, 1))
+        world = SmallWorld(bounds)
         ends = set()
 
         def finish(ended: frozenset[str], world: SmallWorld = world, ends: set[object] = ends) -> None:
             ends.add((world.keep()[0], ended))
 
         world.finish = finish  # type: ignore[method-assign]
-        explored = explore(lambda world=world: world, crashes=1, fewer=fewer)  # type: ignore[misc]
+        explored = explore(lambda world=world: world, crashes=1, lost_answers=lost, fewer=fewer)  # type: ignore[misc]
         found.append((ends, explored.states))
     (few, states), (all_, all_states) = found
     assert few == all_
-    assert states < all_states
+    assert states <= all_states - (not lost)
 
 
 def test_a_way_to_a_fault_can_be_read_and_gone_again() -> None:

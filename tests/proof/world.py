@@ -56,6 +56,8 @@ class Explored:
     """States in which all processes have ended that are not dead, each led to a good end."""
     deaths: int = 0
     """In all ends."""
+    unanswered: int = 0
+    """Steps of which no answer came."""
     runs: int = 0
     """Sequences of answers that a process was given."""
     complete: bool = True
