@@ -62,10 +62,14 @@ def recover(
     found = _scan(table.commits(scan_commits), identity)
     version = found.txn_version if found.txn_version is not None else table.txn_version(identity.app_id)
     copy = read_copy(store, identity)
-    if copy is not None and copy.sequence > (-1 if version is None else version):
-        _forget_the_future(table, store, identity, copy, version, log)
     if version is None:
-        return Recovered(_fresh(table, identity, found, copy, late_overlap_secs, log))
+        fresh = _fresh(table, identity, found, copy, late_overlap_secs, log)
+        # Not before: a run that is refused takes nothing away, and the copy helps to set a lost Txn again.
+        if copy is not None and copy.sequence >= 0:
+            _forget_the_future(table, store, identity, copy, None, log)
+        return Recovered(fresh)
+    if copy is not None and copy.sequence > version:
+        _forget_the_future(table, store, identity, copy, version, log)
     states = [*found.states, *([copy] if copy else [])]
     for state in states:
         if state.sequence == version:
@@ -172,9 +176,10 @@ def _fresh(
             raise LostRace(f"the first commit of source {identity.source_id} came from another job just now")
         raise RecoveryError(
             f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both or "
-            "neither. The likely cause is a table that was copied or rebuilt without its log, or a foreign writer that "
-            "used this source's name. Restore the table with its log, or give the source another name and remove its "
-            "rows from the table first."
+            "neither. The likely cause is a table that was copied or rebuilt without its log, or that let Delta forget "
+            "Txns for a time, or a foreign writer that used this source's name. Restore the table with its log, or set "
+            "the Txn again as docs/runbook.md says, or give the source another name and remove its rows from the table "
+            "first."
         )
     return Checkpoint(pipeline=identity.pipeline, source=identity.source)
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from blizzard.checkpoint import Checkpoint, encode
+from blizzard.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.identity import Identity
 from blizzard.storage.base import ObjectStore
@@ -61,6 +61,20 @@ def commit_before_refusal() -> AbstractContextManager[object]:
     return patch.object(ingest, "recover", committing)
 
 
+def part_as_whole() -> AbstractContextManager[object]:
+    whole = recovery._repair
+
+    def repaired(*given: Any) -> Checkpoint:
+        made = whole(*given)
+        return replace(made, files=dict.fromkeys(made.files, FINISHED))
+
+    return patch.object(recovery, "_repair", repaired)
+
+
+def future_believed() -> AbstractContextManager[object]:
+    return patch.object(recovery, "_forget_the_future", lambda *_: None)
+
+
 @dataclass(frozen=True, slots=True)
 class Broken:
     """`shown_by`: what comes first in a life that has it, so that it is found soon."""
@@ -75,6 +89,16 @@ VARIANTS: Mapping[str, Broken] = {
         Fault("what the log's clean-up took with it is ingested again", r"\bdoubled +[1-9]"),
         older_state_as_current,
         checkpoints.the_log_is_cleaned_up_and_the_copy_is_old,
+    ),
+    "a repair takes a part of a file for all of it": Broken(
+        Fault("the rest of the file is never read", r"\bmissing +[1-9]"),
+        part_as_whole,
+        checkpoints.the_log_is_cleaned_up_in_the_middle_of_a_file,
+    ),
+    "what lies beside a table that was made again is believed": Broken(
+        Fault("sweeps begin where the former table ended, so its files stay out", r"\bmissing +[1-9]"),
+        future_believed,
+        events.the_table_is_dropped_but_not_what_blizzard_put_beside_it,
     ),
     "a missing Txn is taken for a fresh start": Broken(
         Fault("a table that lost its log, or a wrong name, is not refused", r"': not refused$"),
@@ -171,7 +195,7 @@ class _Round:
         if self._event.refused:
             self._is_refused()
             self._event.cure(life)
-        if rng.random() < 0.5:
+        if not self._event.calm and rng.random() < 0.5:
             life.arrive(rng)
         self._goes_on()
         self._run.counts[self._event.name] += 1

@@ -3,10 +3,12 @@
 import os
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from spark_job.ingest import Step
 from spark_job.layout import DELTAS_CHECKPOINT_INTERVAL
+from spark_job.trusted import RETENTION_PROPERTY
 from tests.proof.log_life_table import Life
 
 LONG_AGO_SECS = 40 * 86_400
@@ -74,13 +76,29 @@ FORMS = (
     the_log_has_a_v2_checkpoint_with_parquet_on_top,
     the_log_has_a_checkpoint_in_parts,
 )
-"""Clean-ups take them in turn, so that two of them meet an old form and a new one."""
+"""Where no event asks for one of them, clean-ups take them in turn: two of them meet an old form and a new one."""
+
+Do = Callable[[Life, random.Random], object]
 
 
-def the_log_is_cleaned_up(life: Life, rng: random.Random) -> None:
+def cleaned_up_behind(form: Do) -> Do:
+    """The event in which the log is cleaned up behind a checkpoint of this form."""
+
+    def do(life: Life, rng: random.Random) -> None:
+        _clean_up(life, rng, form)
+
+    do.__name__ = form.__name__.replace("has", "is_cleaned_up_behind", 1)
+    return do
+
+
+CLEANED_UP = [cleaned_up_behind(form) for form in FORMS]
+
+
+def _clean_up(life: Life, rng: random.Random, form: Do | None = None) -> None:
     """As Delta does it after 30 days: the Txn is in a checkpoint only, and no commit has the job's state any more."""
-    life.cleanups = rng.randrange(len(FORMS)) if life.cleanups is None else life.cleanups + 1
-    form = FORMS[life.cleanups % len(FORMS)]
+    if form is None:
+        life.cleanups = rng.randrange(len(FORMS)) if life.cleanups is None else life.cleanups + 1
+        form = FORMS[life.cleanups % len(FORMS)]
     form(life, rng)
     life.cleaned_behind.append(form.__name__.partition("_has_")[2].replace("_", " "))
     newest = life.versions()[-1]
@@ -100,7 +118,7 @@ def the_log_is_cleaned_up(life: Life, rng: random.Random) -> None:
 
 
 def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -> None:
-    the_log_is_cleaned_up(life, rng)
+    _clean_up(life, rng)
     life.copy.unlink(missing_ok=True)
 
 
@@ -111,13 +129,67 @@ def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) ->
     before = life.state_beside().sequence
     _ingest_one_more(life, rng)
     assert life.state_beside().sequence > before
-    the_log_is_cleaned_up(life, rng)
+    _clean_up(life, rng)
     life.copy.write_text(old)
+
+
+def the_log_is_cleaned_up_in_the_middle_of_a_file(life: Life, rng: random.Random) -> None:
+    """The rows say how much of it is in the table, and nothing else does."""
+    life.arrive_above_all(rng, large=True)
+    job = life.job()
+    while not (life.copy.exists() and life.in_part()):
+        assert job.ingest.step(draining=True) is not Step.IDLE, "no file takes several batches"
+    _clean_up(life, rng)
+    life.copy.unlink()
 
 
 def _ingest_one_more(life: Life, rng: random.Random) -> None:
     life.arrive_above_all(rng)
     life.begin(ALL)
+
+
+# --- Delta forgets Txns for a time ------------------------------------------------------------------------------------
+
+
+def a_checkpoint_forgets_the_txn(life: Life, rng: random.Random) -> None:
+    """Somebody lets Delta forget Txns, and takes it back before a job comes. The commits are still there."""
+    _let_delta_forget(life, rng)
+    FORMS[rng.randrange(len(FORMS))](life, rng)
+    _keep_txns(life)
+    assert life.states_in_log(), life.versions()
+
+
+def a_clean_up_forgets_the_txn(life: Life, rng: random.Random) -> None:
+    """The same, and the commits are gone: only the rows and the copy know of the source."""
+    _let_delta_forget(life, rng)
+    _clean_up(life, rng)
+    life.cleaned_behind.clear()  # it shows nothing of a form: the Txn is in none
+    _keep_txns(life)
+    assert not life.states_in_log(), life.versions()
+
+
+def _let_delta_forget(life: Life, rng: random.Random) -> None:
+    _ingest_one_more(life, rng)
+    life.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{RETENTION_PROPERTY}' = 'interval 0 seconds')")
+
+
+def _keep_txns(life: Life) -> None:
+    life.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{RETENTION_PROPERTY}')")
+    for crc in life.log_folder.glob("*.crc"):
+        crc.unlink()
+    life.forget_in_memory()
+    assert not life.delta_says_txn(), "the checkpoint has the Txn"
+
+
+def the_txn_is_said_again(life: Life) -> None:
+    """With the newest sequence that rows or copy know, as docs/runbook.md has it."""
+    sequences = [row["_source"]["sequence"] for row in life.own_rows()]
+    if life.copy.exists():
+        sequences.append(life.state_beside().sequence)
+    life.commit_txn(max(sequences))
+
+
+# --- What is beside the log, and what speeds it up --------------------------------------------------------------------
 
 
 def the_copy_is_lost(life: Life, rng: random.Random) -> None:

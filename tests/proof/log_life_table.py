@@ -19,9 +19,10 @@ from spark_job.ingest import Step
 from spark_job.job import SourceJob, source_job
 from tests.spark.lake import Lake
 
-BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}}
-LARGE_ROWS = 1_500
-"""Of a file that takes several batches."""
+BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}, "sweep": {"late_overlap_secs": 1}}
+"""A late sweep looks no further back than it must, so that it makes good nothing that an earlier one has left out."""
+LARGE_ROWS, LARGE_ROW_BYTES = 600, 2_000
+"""Of a file that takes several batches: one takes a MiB of it at least, as it is without its gzip."""
 
 
 @dataclass
@@ -62,22 +63,25 @@ class Life(Lake):
             self._files += 1
             path = f"day={rng.randint(1, 3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             large = rng.random() < 0.15
-            self.put(path, *self._made(rng, LARGE_ROWS if large else rng.randint(0, 5)))
+            self.put(path, *(self._large(rng) if large else self._made(rng, rng.randint(0, 5))))
             paths.append(path)
         if rng.random() < 0.5:
             self.announce(*paths)
 
-    def arrive_above_all(self, rng: random.Random) -> None:
+    def arrive_above_all(self, rng: random.Random, *, large: bool = False) -> None:
         """A file that no state of the past has seen, by its name alone."""
         self._files += 1
         path = f"day=3/new-{self._files:06d}.ndjson.gz"
-        self.put(path, *self._made(rng, rng.randint(1, 5)))
+        self.put(path, *(self._large(rng) if large else self._made(rng, rng.randint(1, 5))))
         self.announce(path)
 
-    def _made(self, rng: random.Random, count: int) -> Iterator[dict[str, object]]:
+    def _large(self, rng: random.Random) -> Iterator[dict[str, object]]:
+        return self._made(rng, LARGE_ROWS, LARGE_ROW_BYTES)
+
+    def _made(self, rng: random.Random, count: int, row_bytes: int = 24) -> Iterator[dict[str, object]]:
         for _ in range(count):
             self._records += 1
-            yield {"id": f"{self._records}-{rng.randbytes(24).hex()}", "n": self._records}
+            yield {"id": f"{self._records}-{rng.randbytes(row_bytes).hex()}", "n": self._records}
 
     # -- the job
 
@@ -100,6 +104,10 @@ class Life(Lake):
         """The copy, as the last job has left it."""
         return decode(self.copy.read_text(), pipeline="events", source="landing")
 
+    def in_part(self) -> bool:
+        """Whether the table has some of a file's records, and not the others."""
+        return any(read < LARGE_ROWS for read in self.state_beside().in_progress.values())
+
     def states_in_log(self) -> list[int]:
         """The versions of the commits that carry a state of this source."""
         return [version for version in self.versions() if any("txn" in action for action in self.actions(version))]
@@ -108,6 +116,12 @@ class Life(Lake):
 
     def sql(self, text: str) -> None:
         self.spark().sql(text.format(table=f"delta.`{self.table}`"))
+
+    def commit_txn(self, version: int) -> None:
+        """By Delta's public writer, without a row."""
+        table = self.spark().read.format("delta").load(str(self.table))
+        txn = {"txnAppId": "blizzard:events:landing", "txnVersion": str(version)}
+        table.limit(0).write.format("delta").mode("append").options(**txn).save(str(self.table))
 
     def insert_foreign_row(self) -> None:
         """A commit that is not the job's."""
@@ -144,6 +158,12 @@ class Life(Lake):
     def java(self) -> Any:
         return self.spark()._jvm
 
+    def delta_says_txn(self) -> bool:
+        """Whether its snapshot knows a Txn of this source."""
+        none = self.java.scala.Option.empty()
+        known = self.delta_log().update(False, none, none).transactions()
+        return bool(known.contains("blizzard:events:landing"))
+
     def forget_in_memory(self) -> None:
         """As in a new process: what lies in the files is all that is known."""
         self.java.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -152,8 +172,12 @@ class Life(Lake):
 
     def records(self) -> set[Record]:
         """Of this source, in the table."""
-        rows = (row.get("_source") for row in self.rows_unsorted())
-        return {(row["file"], row["row"]) for row in rows if row and row["source"] == "events:landing"}
+        return {(row["_source"]["file"], row["_source"]["row"]) for row in self.own_rows()}
+
+    def own_rows(self) -> list[dict[str, Any]]:
+        """Those of this source."""
+        rows = (row for row in self.rows_unsorted() if row.get("_source"))
+        return [row for row in rows if row["_source"]["source"] == "events:landing"]
 
     def committed(self) -> tuple[list[int], dict[str, bytes]]:
         """What a job that is refused leaves as it was: the log's versions, and the copy of each source's state."""

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 SHORT = {
     checkpoints.the_log_is_cleaned_up_and_the_copy_is_lost,
     checkpoints.the_log_is_cleaned_up_and_the_copy_is_old,
+    checkpoints.a_clean_up_forgets_the_txn,
     checkpoints.the_pointer_to_the_last_checkpoint_is_torn,
     events.somebody_lets_delta_forget_txns,
     events.the_table_is_dropped_but_not_what_blizzard_put_beside_it,
@@ -39,7 +40,7 @@ def test_a_table_lives_through_what_happens_to_its_log(tmp_path: Path, spark: Ca
     spark()
     run = short(tmp_path, len(SHORT))
     campaign(SHORT).run(run)
-    assert run.counts["refused with the reason"] == 2
+    assert run.counts["refused with the reason"] == 3
     assert run.counts[events.FROM_ROWS] >= 1
     assert run.counts[events.FROM_COPY] >= 1
     assert all(run.counts[event.__name__.replace("_", " ")] == 1 for event in SHORT)

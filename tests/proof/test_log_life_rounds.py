@@ -45,6 +45,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def go(folder: Path, *events: Event, rounds: int | None = None) -> Run:
+    folder.mkdir(exist_ok=True)
     run = Run(5, Budget(time.monotonic, rounds=len(events) if rounds is None else rounds), folder)
     LogLife(events).run(run)
     return run
@@ -136,7 +137,24 @@ def test_all_events_come_in_as_many_rounds_and_the_campaign_wants_each(tmp_path:
     go(tmp_path, *(event(number) for number in range(26)))
     assert sorted(happened) == [*range(26)]
     names = [event.name for event in EVENTS]
+    assert len({*names}) == len(names)
     assert CAMPAIGN.wanted == [*names, REFUSED, FROM_ROWS, FROM_COPY]
+
+
+def test_a_clean_up_behind_each_form_of_checkpoint_is_wanted() -> None:
+    forms = ("checkpoint in one file", "checkpoint in parts", "v2 checkpoint with json on top")
+    wanted = [f"the log is cleaned up behind a {form}" for form in (*forms, "v2 checkpoint with parquet on top")]
+    assert {*wanted} < {*CAMPAIGN.wanted}
+
+
+def test_nothing_new_comes_behind_an_event_that_is_calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[int] = []
+    monkeypatch.setattr(Quiet, "arrive", lambda life, rng: came.append(1))
+    go(tmp_path / "calm", *[Event(nothing, calm=True)] * 20)
+    calm = len(came)
+    came.clear()
+    go(tmp_path / "other", *[Event(nothing)] * 20)
+    assert calm == 20 < len(came)
 
 
 def test_a_run_without_what_its_events_are_for_is_a_failure(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from blizzard.errors import RecoveryError
 from tests.unit.fakes import World, settings
 
 
@@ -82,3 +83,17 @@ def test_whatever_came_before_and_after_the_backup_is_there_once_after_two_runs(
     for _ in range(3):
         run(lake)
     assert (missing(lake), lake.doubled()) == (set(), [])
+
+
+def test_a_job_that_is_refused_leaves_what_lies_beside_the_table_as_it_was() -> None:
+    """Delta has forgotten the Txn: the copy knows to which version it has to be set again."""
+    lake = world()
+    lake.put("a.txt", "a0")
+    run(lake)
+    lake.put("b.txt", "b0")
+    lake.sweep()
+    beside = {info.key: lake.state.get(info.key) for info in lake.state.list()}
+    lake.delta.commits.clear()
+    with pytest.raises(RecoveryError, match="no Txn of"):
+        lake.drain()
+    assert {info.key: lake.state.get(info.key) for info in lake.state.list()} == beside
