@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def version(root: Path = ROOT) -> Version | None:
         return None
     top, commit = found
     return Version(commit, bool(changes)) if Path(top).resolve() == root.resolve() else None
+
+
+def changed_since(commit: str, paths: Sequence[str], root: Path = ROOT) -> list[str] | None:
+    """Those of these paths (of git's pathspecs) that HEAD has otherwise; None if git does not know that commit."""
+    return _git(root, "diff", "--name-only", "--no-renames", commit, "HEAD", "--", *paths)
 
 
 def _git(root: Path, *words: str) -> list[str] | None:

@@ -1,4 +1,5 @@
 """The README's figures of the proof, from reports of runs: `python -m tests.proof.figures [REPORT.json …]`.
+`python -m tests.proof.figures --outdated` says which of the kept ones are of code that has changed since.
 
 With reports, which `--json` wrote, these take the place of the ones that are kept in docs/proof.json. Without, the
 README and the table of worlds in docs/proof.md are written anew from there. Only a report in which all went well is
@@ -9,11 +10,11 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.version import Version
+from benchmarks.version import Version, changed_since
 from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
@@ -23,6 +24,13 @@ BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"
 
 Counted = Mapping[str, tuple[str, ...]]
 """By campaign, the names of its counts; a `*` at the end stands for any rest."""
+
+OUTDATED = "--outdated"
+CODE = (
+    *("blizzard", "spark_job", "functions", "infra", "tests", "benchmarks/s3_stand_in.py", "requirements.lock"),
+    *(":(exclude,glob)tests/**/test_*.py", ":(exclude,glob)**/*.md"),
+)
+"""What a campaign runs, and what it is made of, as git's pathspecs."""
 
 WAYS = ("why", "steps")
 FIGURES: Mapping[str, Counted] = {
@@ -70,7 +78,10 @@ SOAK_SECS = 3600.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: README, docs/proof.md and docs/proof.json agree now, and the reports show all that they have to; 1: they
     agree, and it says what the reports lack; 2: a report cannot be taken."""
-    files = [Path(word) for word in (sys.argv[1:] if arguments is None else arguments)]
+    words = sys.argv[1:] if arguments is None else arguments
+    if [*words] == [OUTDATED]:
+        return say_outdated(json.loads(KEPT.read_text()))
+    files = [Path(word) for word in words]
     try:
         if files:
             keep([(str(file), json.loads(file.read_text())) for file in files])
@@ -84,6 +95,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for what in missing:
         print(f"not shown: {what}", file=sys.stderr)
     return 1 if missing else 0
+
+
+def say_outdated(reports: Reports) -> int:
+    """0: the code is as it was when all of these ran; 1: it is not, or nobody knows."""
+    found = [*outdated(reports)]
+    for line in found or ["no report is outdated"]:
+        print(line)
+    return 1 if found else 0
+
+
+def outdated(
+    reports: Reports, changes: Callable[[str, Sequence[str]], Sequence[str] | None] = changed_since
+) -> Iterator[str]:
+    """Of each version whose code differs from HEAD's: what was run of it, and what has changed since."""
+    ran: dict[str, Counter[str]] = {}
+    for report in reports:
+        version = report["where"].get("version")
+        of = ran.setdefault(version["commit"] if version else "", Counter())
+        of.update(dict.fromkeys((_ran(outcome) for outcome in report["campaigns"]), 1))
+    for commit, campaigns in ran.items():
+        files = changes(commit, CODE) if commit else None
+        if files is None:
+            why = "of a version that git does not know here"
+        elif files:
+            folders = Counter(file.partition("/")[0] for file in files)
+            why = f"files changed since: {', '.join(f'{count:,} in {name}' for name, count in folders.items())}"
+        else:
+            continue
+        what = ", ".join(f"{name} ({count} reports)" if count > 1 else name for name, count in campaigns.items())
+        yield f"{Version(commit, changed=False) if commit else 'no version'}: {what}: {why}"
+
+
+def _ran(outcome: Mapping[str, Any]) -> str:
+    return f"variants of {outcome['campaign']}" if outcome["variant"] else str(outcome["campaign"])
 
 
 def keep(reports: Iterable[tuple[str, dict[str, Any]]]) -> None:

@@ -25,6 +25,7 @@ from tests.proof.figures import (
     keep,
     lacking,
     main,
+    outdated,
     replaced,
 )
 from tests.proof.table import WORLDS_HEADER, variants, worlds_as_markdown
@@ -288,3 +289,40 @@ def test_the_ways_to_what_is_broken_on_purpose_are_not_kept(tmp_path: Path, monk
 def test_a_readme_without_a_place_for_them_is_an_error() -> None:
     with pytest.raises(ValueError, match="between which the figures stand"):
         replaced("nothing", [])
+
+
+def test_reports_of_code_that_has_changed_since_are_outdated() -> None:
+    asked: list[str] = []
+
+    def changes(commit: str, paths: object) -> list[str] | None:
+        asked.append(commit)
+        return {"old": ["spark_job/a.py", "spark_job/b.py", "tests/spark/lake.py"], "same": []}.get(commit)
+
+    def of(commit: str | None, report: dict[str, Any]) -> dict[str, Any]:
+        return {**report, "where": {**WHERE, "version": commit and {"commit": commit, "changed": False}}}
+
+    race = _report("race", variant="x", end="failed")
+    reports = [of("old", _report("kill")), of("old", _report("kill")), of("old", race), of("same", _report("soak"))]
+    assert [*outdated([*reports, of("gone", race), of(None, race)], changes)] == [
+        "old: kill (2 reports), variants of race: files changed since: 2 in spark_job, 1 in tests",
+        "gone: variants of race: of a version that git does not know here",
+        "no version: variants of race: of a version that git does not know here",
+    ]
+    assert asked == ["old", "same", "gone"]
+
+
+@pytest.mark.parametrize(("found", "status"), [([], 0), (["a.py"], 1)])
+def test_the_command_says_what_is_outdated_and_writes_nothing(
+    found: list[str],
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
+    (tmp_path / "kept.json").write_text(json.dumps([_report()]))
+    monkeypatch.setattr(figures, "outdated", lambda reports: found)
+    before = README.read_text()
+    assert main(["--outdated"]) == status
+    assert capsys.readouterr().out == ("\n".join(found) or "no report is outdated") + "\n"
+    assert README.read_text() == before

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.setting import Setting
 from benchmarks.suite import run
-from benchmarks.version import Version, version
+from benchmarks.version import Version, changed_since, version
 
 IDENTITY = ("-c", "user.name=Tester", "-c", "user.email=tester@example.com", "-c", "commit.gpgsign=false")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -95,3 +95,16 @@ def test_a_result_is_of_the_version_that_was_there_when_it_began(monkeypatch: py
     monkeypatch.setattr("benchmarks.suite.collecting.fresh", fresh)
     result = run("collect", Setting(0.01, 1, 1, lambda text: None))
     assert result.version == Version("a" * 40, changed=True)
+
+
+@needs_git
+def test_what_a_later_commit_changed_is_told_of_the_paths_that_are_asked_for(
+    git: Callable[..., str], tmp_path: Path
+) -> None:
+    root, first = tmp_path / "checkout", git("rev-parse", "HEAD")
+    (root / "a.py").write_text("two\n")
+    assert changed_since(first, ["."], root) == []
+    git("commit", "-qam", "Go on")
+    assert changed_since(first, ["."], root) == ["a.py"]
+    assert changed_since(first, [".", ":(exclude)*.py"], root) == []
+    assert changed_since("0" * 40, ["."], root) is None
