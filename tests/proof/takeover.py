@@ -1,9 +1,10 @@
 """Campaign 7: tables of the first Blizzard and Penguin go on under this one, with nothing lost and nothing doubled."""
 
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from blizzard.checkpoint import Checkpoint
+from blizzard.checkpoint import FINISHED, Checkpoint
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.identity import read_copy
 from spark_job import ingest, recovery, takeover
@@ -28,9 +29,11 @@ SHOWN = 5
 SHOWN_BY = {
     "a refused table is a fresh start": (*Age, Form.PENGUIN),
     "of two commits of one second the older counts": (Age.IN_A_CHECKPOINT, Form.ONE_PROGRAM),
+    "a part of a file is taken over as all of it": (*Age, Form.ONE_PROGRAM),
 }
 """The tables that come first where this is broken on purpose, so that it is found soon."""
 DOUBLED = r"^\d+ records doubled: "
+MISSING = r"^\d+ records missing: "
 NOT_REFUSED = r"^not refused$"
 BEGUN_ANEW = rf"{DOUBLED}|{NOT_REFUSED}"
 """What comes of a state that nobody sees: with the other file it is read again, without it the job does not refuse."""
@@ -50,6 +53,8 @@ class Takeover:
         "files below its watermarks are asked of the table": Fault(
             "its rows do not say their files, so they are read again", DOUBLED
         ),
+        "a part of a file is taken over as all of it": Fault("the rest of the file is never read", MISSING),
+        "whatever sorts below its watermarks counts as seen": Fault("files that land later are never read", MISSING),
         "a refused table is a fresh start": Fault(
             "a job begins to ingest though nothing says what is in the table", NOT_REFUSED
         ),
@@ -281,17 +286,29 @@ def _timed() -> Iterator[None]:
 
 
 @contextmanager
-def _asked() -> Iterator[None]:
-    """Nothing counts as seen because of its age."""
-    with patch.object(ingest, "recover", _dateless):
+def _taken_over(change: Callable[[Checkpoint], Checkpoint]) -> Iterator[None]:
+    """The first Blizzard's state is another one."""
+
+    def recover(*args: Any, **named: Any) -> recovery.Recovered:
+        found = recovery.recover(*args, **named)
+        return found if found.checkpoint.sequence >= 0 else replace(found, checkpoint=change(found.checkpoint))
+
+    with patch.object(ingest, "recover", recover):
         yield
 
 
-def _dateless(*args: Any, **named: Any) -> recovery.Recovered:
-    found = recovery.recover(*args, **named)
-    if found.checkpoint.sequence >= 0:
-        return found
-    return replace(found, checkpoint=replace(found.checkpoint, late_swept_ts=None))
+def _asked() -> AbstractContextManager[None]:
+    """Nothing counts as seen because of its age."""
+    return _taken_over(lambda state: replace(state, late_swept_ts=None))
+
+
+def _seen() -> AbstractContextManager[None]:
+    """Everything does."""
+    return _taken_over(lambda state: replace(state, late_swept_ts=math.inf))
+
+
+def _whole() -> AbstractContextManager[None]:
+    return _taken_over(lambda state: replace(state, files=dict.fromkeys(state.files, FINISHED)))
 
 
 @contextmanager
@@ -312,6 +329,8 @@ _VARIANTS = {
     "a state that was an older commit's is taken over": _older,
     "of two commits of one second the older counts": _timed,
     "files below its watermarks are asked of the table": _asked,
+    "a part of a file is taken over as all of it": _whole,
+    "whatever sorts below its watermarks counts as seen": _seen,
     "a refused table is a fresh start": _fresh_start,
 }
 CAMPAIGN = Takeover()
