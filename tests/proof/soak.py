@@ -211,6 +211,7 @@ LONG_ONLY = frozenset(
         "the JVM keeps a quarter of a MiB after each commit",
         "the JVM keeps a file open after each commit",
         "each commit takes longer than the one before",
+        "each commit takes 1.5 ms longer than the one before",
     }
 )
 """What takes minutes until it is found: less says nothing of a JVM or of times."""
@@ -234,6 +235,12 @@ class Soak:
             "number of partitions in the state grows", "(?m)^number of partitions in the state grows"
         ),
         "each commit takes longer than the one before": Fault("time of a commit grows", "(?m)^time of a commit grows"),
+        "every fifth commit leaves a data file out": Fault(
+            "records of files that the state names as finished are in no row", r"(?m)^missing +[1-9]"
+        ),
+        "each commit takes 1.5 ms longer than the one before": Fault(
+            "time of a commit grows, over hundreds of them", r"(?m)^time of a commit grows.* over ([3-9]\d\d|\d{4,}) samples"
+        ),
         # Last, since it gets all of the time that the others have left.
         "the JVM keeps a quarter of a MiB after each commit": Fault(
             "live heap of the JVM grows", "(?m)^live heap of the JVM grows"

@@ -13,6 +13,7 @@ from blizzard.manifest import Manifest
 from blizzard.partition import TimeTemplate
 from blizzard.sweep import SweepRules
 from spark_job.adopt import Transaction
+from spark_job.data_files import DataFile
 from spark_job.ingest import Ingest
 from spark_job.job import SourceJob
 from tests.proof.kill_job import attached
@@ -21,6 +22,9 @@ LEAK_BYTES = 12 << 20
 JVM_LEAK_BYTES = 256 << 10
 """A leak that takes a thousand commits to fill a quarter of a GiB."""
 SLOWER_SECS = 0.06
+A_LITTLE_SLOWER_SECS = 0.0015
+LEFT_OUT_EVERY = 5
+"""Commits of which one is without a data file."""
 IDLE_SECS = 0.1
 """In place of the seconds that an idle job waits, which would be most of the campaign."""
 MIB = 1 << 20
@@ -116,6 +120,27 @@ def _ever_slower() -> None:
     Transaction.commit = commit  # type: ignore[method-assign]
 
 
+def _ever_a_little_slower() -> None:
+    """As what depends on the length of the table's past: whichever job comes."""
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Sequence[DataFile], *, sequence: int, **named: Any) -> int:
+        time.sleep(sequence * A_LITTLE_SLOWER_SECS)
+        return whole(self, files, sequence=sequence, **named)
+
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
+def _leave_files_out() -> None:
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Sequence[DataFile], *, sequence: int, **named: Any) -> int:
+        taken = files if sequence % LEFT_OUT_EVERY else files[:-1]
+        return whole(self, taken, sequence=sequence, **named)
+
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
 def _in_the_jvm(made: Callable[[Any], Any]) -> Callable[[], None]:
     """Kept by the JVM for as long as it lives, whichever job comes."""
 
@@ -143,4 +168,6 @@ LEAKS: Mapping[str, Callable[[], object]] = {
     "no sweep ever settles a file": _never_sweep,
     "no partition is ever closed": _never_close,
     "each commit takes longer than the one before": _ever_slower,
+    "each commit takes 1.5 ms longer than the one before": _ever_a_little_slower,
+    "every fifth commit leaves a data file out": _leave_files_out,
 }

@@ -1,10 +1,12 @@
 """Under steady traffic nothing grows, and what does is noticed."""
 
+import json
 import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,11 @@ from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_place import LocalPlace
 from tests.proof.soak import CAMPAIGN, LONG_ONLY, soak
 from tests.proof.soak_fates import JVM_ROUNDS, YOUNG, Dies, Fates
-from tests.proof.soak_job import HEAP_EVERY, JVM_LEAK_BYTES
+from tests.proof.soak_job import A_LITTLE_SLOWER_SECS, HEAP_EVERY, JVM_LEAK_BYTES
 from tests.proof.soak_place import Grounds, failing_s3, local
 from tests.proof.soak_samples import ALL_JUDGED_ROUNDS, ALL_JUDGED_SECS, WANTED, Samples
 from tests.proof.soak_traffic import Traffic
+from tests.proof.table import KEPT
 
 ROUNDS = 30
 TRIED = {CAMPAIGN.name: frozenset(CAMPAIGN.variants) - LONG_ONLY}
@@ -140,6 +143,69 @@ def test_a_heap_that_fills_at_first_and_is_level_then_does_not_grow(commits: int
     assert found is not None
     assert not found.grew
     assert found.samples * HEAP_EVERY <= commits - 100
+
+
+COMMIT = "time of a commit"
+SEEDS = range(20)
+
+
+def _times(commits: int, slower_ms: float, seed: int, *, first: float, last: float) -> list[float]:
+    """Of an hour's commits: a JVM that warms up, and what else the machine does, for a while or for a moment."""
+    noise = random.Random(seed)
+    busy = noise.randrange(commits)
+    warm = (last + (first - last) * math.exp(-4 * n / commits) for n in range(commits))
+    return [
+        ms * math.exp(abs(noise.gauss(0, 0.3))) * (1.4 if busy <= n < busy + commits // 8 else 1)
+        + (noise.uniform(500, 5_000) if noise.random() < 0.03 else 0)
+        + n * slower_ms
+        for n, ms in enumerate(warm)
+    ]
+
+
+HOURS = [(1_276, 500.0, 380.0), (810, 800.0, 650.0)]
+"""Commits, and how long they took at first and at last, in two hours of which the reports are kept."""
+
+
+@pytest.mark.parametrize(
+    ("commits", "first", "last", "slower_ms"), [(*HOURS[0], 1.0), (*HOURS[0], 2.0), (*HOURS[1], 1.5), (*HOURS[1], 2.0)]
+)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_commit_that_takes_a_millisecond_or_two_more_each_time_is_noticed_in_an_hour(
+    commits: int, first: float, last: float, slower_ms: float, seed: int
+) -> None:
+    found = judged(COMMIT, _times(commits, slower_ms, seed, first=first, last=last))
+    assert found is not None
+    assert found.grew
+
+
+@pytest.mark.parametrize(("commits", "first", "last"), [*HOURS, (1_276, 400.0, 400.0), (810, 250.0, 250.0)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_busy_machine_is_no_growth_whenever_it_is_asked(commits: int, first: float, last: float, seed: int) -> None:
+    times = _times(commits, 0.0, seed, first=first, last=last)
+    for some in range(BOUNDS[COMMIT].needed, commits + 1, 25):
+        found = judged(COMMIT, times[:some])
+        assert found is not None
+        assert not found.grew, found
+
+
+def test_the_slow_variant_is_seen_over_as_many_commits_as_are_judged_closely() -> None:
+    closer = BOUNDS[COMMIT].closer
+    assert closer is not None
+    commits = next(some for some in range(2_000) if some - BOUNDS[COMMIT].left_out(some) >= closer.samples)
+    slower_ms = A_LITTLE_SLOWER_SECS * 1_000
+    for seed in SEEDS:
+        found = judged(COMMIT, _times(commits, slower_ms, seed, first=260.0, last=260.0))
+        assert found is not None
+        assert found.grew
+
+
+def test_the_kept_soaks_are_within_the_bounds_of_today() -> None:
+    outcomes = [each for report in json.loads(KEPT.read_text()) for each in report["campaigns"]]
+    soaks = [each["counts"] for each in outcomes if each["campaign"] == CAMPAIGN.name and not each["variant"]]
+    assert soaks
+    for counts, (name, bound) in product(soaks, BOUNDS.items()):
+        first, last = (counts[f"{bound.unit} at {when}: {name}"] for when in ("first", "last"))
+        assert last <= bound.most(first, counts[f"samples: {name}"]), name
 
 
 STATE = "size of the state"
