@@ -5,19 +5,31 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import count
 from pathlib import Path
 
-from tests.proof import kill_place
+from tests.proof import campaign, kill_deaths, kill_place
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill_beliefs import Promise, believed, lost
-from tests.proof.kill_jvm import DAEMON, TRAP
+from tests.proof.kill_deaths import MOST_KILLS, Death, jvm_deaths
+from tests.proof.kill_jvm import DAEMON, TRAP, is_gone
 from tests.proof.kill_landing import Landing
 from tests.proof.kill_letters import etags_of, wrong_letters
 from tests.proof.kill_lives import CHECKOUT, KILLED, Life
-from tests.proof.kill_names import BETWEEN_CALLS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
+from tests.proof.kill_names import (
+    BETWEEN_CALLS,
+    JVM_STEPS,
+    LOST_ANSWER,
+    RANDOM_MOMENT,
+    SHORTEST,
+    SPARK_STARTED,
+    STEPS,
+    VARIANTS,
+    Whom,
+)
 from tests.proof.kill_place import Place
 from tests.proof.kill_stage import Stage, stage
+from tests.proof.smallest import reduced
 from tests.spark.lake import SHORT_LIFE
 
 FOLDER, SOURCE = "landing", "events:landing"
@@ -27,34 +39,32 @@ SHORT = (
     ("after the read", "after the commit and before its answer", "before the trim"),
 )
 """The steps of a run with a limit of rounds, on local files and on S3."""
+WITH_JVM_SHORT = "before the commit"
 TRIES = 4
 """Of a step that nobody has died of: what it stops at may not have come, such as a letter without a broken record."""
 MOST_CALLS = 60
 """Of storage, in a life."""
 LIFE_SECS, OWN_LIFE_SECS = 1.5, 12.0
 """Within which random moments lie, until it is known what a life takes; and for one with a JVM of its own."""
+GAVE_UP = frozenset({"source_failed", "job_failed"})
+"""What a job has to say that lost its JVM and cannot go on."""
+OUTLIVES_SECS = 2.0
+"""For a JVM that was killed to be gone once its driver has ended."""
+SMALLER_SECS = 300.0
+"""Within which a try begins to fail with less."""
 LIVES_AT_THE_END = 3
 PLACES = ("local files", "S3")
 """As they name themselves."""
+JVM_EVERY = 4
+"""Rounds, and steps of a round: then the JVM dies, alone or with its job."""
+WITH_JVM = {Whom.BOTH: 45, Whom.JVM: 40, Whom.OWN: 15}
+"""And how often which."""
 S3_EVERY = 3
 """Rounds, and steps of a round: so one table sees hundreds of kills in an hour."""
-ROUNDS_FOR_ALL, ROUNDS_FOR_EACH_PLACE = 3, 6
-"""After which every step has killed somebody, and on each place, or the campaign says so."""
-MOST_KILLS = "most kills over one table"
+ROUNDS_FOR_ALL, ROUNDS_FOR_EACH_PLACE, ROUNDS_FOR_JVM = 3, 6, 8
+"""After which every step has killed somebody, and on each place, and a JVM, or the campaign says so."""
 Wanted = Sequence[tuple[str, Sequence[str]]]
 """Steps, each with the places on one of which somebody must have died of it."""
-
-
-def _count_of(step: str, place: str) -> str:
-    return f"answers of commits lost on {place}" if step == LOST_ANSWER else f"kills {step} on {place}"
-
-
-class Whom(StrEnum):
-    """Who dies."""
-
-    JOB = "the job"
-    BOTH = "job and JVM"
-    OWN = "a job with a JVM of its own"
 
 
 class _Table:
@@ -71,17 +81,26 @@ class _Table:
         """What jobs believe to have committed."""
         self._done: list[str] = []
         """Since everything was last found to be in order."""
+        self.deaths: list[Death] = []
+        """Since then."""
         folder.mkdir()
         self._words = kill_place.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
 
     # -- lives
 
     def die(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
-        """Whether somebody did, or lost the answer of a commit. New files land first. Without a step: a life that
-        lives."""
+        """As `relive` says it."""
+        return self.relive(Death(step, nth, str(rng.random()), whom))
+
+    def relive(self, death: Death) -> bool:
+        """Whether he did who was to, or lost the answer of a commit; a JVM that nobody works with is nobody. New files
+        land first. Without a step: a life that lives."""
+        self.deaths.append(death)
+        step, nth, whom, rng = death.step, death.nth, death.whom, random.Random(death.seed)
         self._done += self._landing.land(rng, self._run)
         self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
         life = self._start(step, nth, rng, whom)
+        jvm = life.pid if whom is Whom.OWN else self._stage.jvm().group
         if step == RANDOM_MOMENT:
             time.sleep(rng.uniform(0, OWN_LIFE_SECS if whom is Whom.OWN else self._life_secs))
             self._kill(life, whom)
@@ -91,51 +110,63 @@ class _Table:
         self._promised.update(believed(events))
         lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
         if lost_an_answer:
-            self._run.counts[_count_of(step, self.place.name)] += 1
-        if ended == KILLED:
-            if whom is Whom.BOTH:
-                self._stage.kill_jvm()
-            self._count_kill(step, whom)
+            self._run.counts[kill_deaths.kills(step, self.place.name)] += 1
+        died = bool(step) and self._has_died(whom, ended, jvm)
+        in_use = any(event["event"] == SPARK_STARTED for event in events)
+        if died:
+            self._count_kill(step, whom, in_use=in_use)
         self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
-        if ended not in (KILLED, 0):
+        gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
+        if ended not in (KILLED, 0) and not gave_up:
             self._fail(f"a job ended with {ended}: {_last_words(life)}")
-        return ended == KILLED or lost_an_answer
+        return (died and (whom is Whom.JOB or in_use)) or lost_an_answer
 
-    def _count_kill(self, step: str, whom: Whom) -> None:
-        self._run.counts["kills"] += 1
-        self._run.counts[f"kills on {self.place.name}"] += 1
+    def _has_died(self, whom: Whom, ended: int, jvm: int) -> bool:
+        """Raises RuntimeError if only one of two is gone. The next life has another JVM."""
+        if whom is Whom.JVM:
+            died = is_gone(jvm, within_secs=OUTLIVES_SECS)
+        else:
+            died = ended == KILLED
+            if died and whom is not Whom.JOB and not is_gone(jvm):
+                raise RuntimeError(f"process group {jvm} was to die with its job, and lives on")
+        if died and whom in (Whom.BOTH, Whom.JVM):
+            self._stage.kill_jvm()
+        return died
+
+    def _count_kill(self, step: str, whom: Whom, *, in_use: bool) -> None:
         self.kills += 1
         self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
-        self._run.counts[_count_of(step, self.place.name)] += 1
-        self._run.counts["kills with the JVM"] += whom is not Whom.JOB
+        kill_deaths.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
 
     def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> Life:
-        words, environment, group = self._words, dict(self.place.environment), 0
+        words, environment, jvm = self._words, dict(self.place.environment), 0
         if whom is Whom.OWN:
             words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
             environment |= {"PYTHONPATH": str(CHECKOUT), TRAP: str(self._stage.trap)}
         else:
-            jvm = self._stage.jvm()
-            environment |= jvm.environment
-            group = jvm.group if whom is Whom.BOTH else 0
+            running = self._stage.jvm()
+            environment |= running.environment
+            jvm = running.group
         return self._stage.lives.start(
             "tests.proof.kill_job:live",
             environment=environment,
-            group=group,
+            group=jvm if whom is Whom.BOTH else 0,
             words=words,
             step=step,
             nth=nth,
-            together=whom is not Whom.JOB,
+            whom=whom,
+            jvm=jvm,
             seed=str(rng.random()),
             variant=self._run.variant,
         )
 
     def _kill(self, life: Life, whom: Whom) -> None:
-        if whom is Whom.BOTH:
+        if whom in (Whom.BOTH, Whom.JVM):
             self._stage.kill_jvm()
         elif whom is Whom.OWN:
             life.kill_group()
-        life.kill()
+        if whom is not Whom.JVM:
+            life.kill()
 
     def live_on(self) -> None:
         """Until a run has nothing left to do."""
@@ -175,6 +206,7 @@ class _Table:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
         self._run.counts[f"comparisons on {self.place.name}"] += 1
         self._done.clear()
+        self.deaths.clear()
 
     def _fail(self, why: str) -> None:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
@@ -202,7 +234,8 @@ def _long_round(tables: Sequence[_Table], number: int, rng: random.Random, run: 
     steps = [*enumerate([*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT], number)]
     rng.shuffle(steps)
     for turn, step in steps:
-        whom = rng.choices([*Whom], [75, 20, 5])[0]
+        whom = rng.choices([*WITH_JVM], [*WITH_JVM.values()])[0] if turn % JVM_EVERY == 0 else Whom.JOB
+        whom = whom if step in (*JVM_STEPS, RANDOM_MOMENT) else Whom.JOB
         nth = rng.randint(1, MOST_CALLS) if step == BETWEEN_CALLS else rng.choice([1, 1, 1, 2, 3])
         nth = 1 if step == LOST_ANSWER else nth
         _die(tables[-1 if turn % S3_EVERY == 0 else 0], step, nth, rng, run, whom)
@@ -218,12 +251,11 @@ def _die(table: _Table, step: str, nth: int, rng: random.Random, run: Run, whom:
 
 
 def _short_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
-    """A few steps on each table; one takes the JVM with it."""
-    for place, (table, some) in enumerate(zip(tables, SHORT, strict=True)):
-        steps = rng.sample(some, len(some))
-        for turn, step in enumerate(steps):
-            last = place == 0 and turn == len(steps) - 1
-            _die(table, step, 1, rng, run, Whom.BOTH if last else Whom.JOB)
+    """A few steps on each table; the last one on the first table takes the JVM with it."""
+    for table, some in zip(tables, SHORT, strict=True):
+        steps = sorted(rng.sample(some, len(some)), key=lambda step: step == WITH_JVM_SHORT)
+        for step in steps:
+            _die(table, step, 1, rng, run, Whom.BOTH if step == WITH_JVM_SHORT else Whom.JOB)
 
 
 def _variant_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
@@ -239,13 +271,48 @@ def kill(run: Run, stage: Stage) -> None:
     one_round = _variant_round if run.variant else _long_round if mixed else _short_round
     before = stage.jvms
     for number, rng in run.rounds():
-        one_round(tables, number, rng, run)
-        for table in tables:
-            table.live_on()
-            table.compare()
+        try:
+            one_round(tables, number, rng, run)
+            for table in tables:
+                table.live_on()
+                table.compare()
+        except Failed as failed:
+            raise _with_the_smallest_way(failed, tables, run, stage) from failed
         run.counts["JVMs"] = stage.jvms - before
     if not run.variant:
         check_shown(run, wanted(run, [place.name for place in places]))
+        check_jvms(run)
+
+
+def _with_the_smallest_way(failed: Failed, tables: Sequence[_Table], run: Run, stage: Stage) -> Failed:
+    """What is broken on purpose has gone the shortest one."""
+    table = next((table for table in tables if failed.why.startswith(f"{table.place.name}: ")), None)
+    if table is None or run.variant:
+        return failed
+    run.say("looks for the smallest way to what it has found")
+    until_secs = time.monotonic() + SMALLER_SECS
+    again = Again(run, stage, on_s3=table.place.name == PLACES[1])
+    return reduced(failed, table.deaths, again, lambda: time.monotonic() < until_secs)
+
+
+class Again:
+    """Some deaths, each time over a new table. Raises Failed. Its counts are none of the run's."""
+
+    def __init__(self, run: Run, stage: Stage, *, on_s3: bool = False) -> None:
+        self._run = Run(run.seed, run.budget, run.folder, run.variant, run.say)
+        self._stage = stage
+        self._on_s3 = on_s3
+        self._tables = count(1)
+
+    def __call__(self, deaths: Sequence[Death]) -> None:
+        folder = self._run.folder / f"again-{next(self._tables)}"
+        folder.mkdir()
+        place = self._stage.s3() if self._on_s3 else self._stage.local(folder / "local")
+        table = _Table(self._run, self._stage, place, folder / "table")
+        for death in deaths:
+            table.relive(death)
+        table.live_on()
+        table.compare()
 
 
 def wanted(run: Run, places: Sequence[str]) -> Wanted:
@@ -264,7 +331,7 @@ def check_shown(run: Run, turns: Wanted) -> None:
     idle = [
         f"{step} on {' or '.join(places)}"
         for step, places in turns
-        if not any(run.counts[_count_of(step, place)] for place in places)
+        if not any(run.counts[kill_deaths.kills(step, place)] for place in places)
     ]
     if idle:
         raise Failed(
@@ -272,12 +339,22 @@ def check_shown(run: Run, turns: Wanted) -> None:
         )
 
 
+def check_jvms(run: Run) -> None:
+    """Raises Failed: in a run of so many rounds a JVM in use has died at each step at which there is one."""
+    if run.budget.rounds is None and run.counts["rounds"] >= ROUNDS_FOR_JVM:
+        campaign.check_shown(run, [*map(jvm_deaths, JVM_STEPS), kill_deaths.OUTLIVED])
+
+
 @dataclass(frozen=True)
 class Kill:
     name = "kill"
     about = "the real job over real Delta, killed at every step and at random moments, on local files and on S3"
     variants = VARIANTS
-    wanted = tuple(_count_of(step, place) for place in PLACES for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT))
+    wanted = (
+        *(kill_deaths.kills(step, place) for place in PLACES for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)),
+        *map(jvm_deaths, (*JVM_STEPS, RANDOM_MOMENT)),
+        kill_deaths.OUTLIVED,
+    )
 
     def run(self, run: Run) -> None:
         """One table on local files and one on S3. Without a limit of rounds each step has its turn in each; with one

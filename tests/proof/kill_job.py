@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -12,6 +13,7 @@ import spark_job.main
 from blizzard.log import Log
 from tests.proof import kill_steps, kill_variants
 from tests.proof.kill_jvm import TRAP
+from tests.proof.kill_names import SPARK_STARTED, Whom
 
 
 def session_of_the_running_jvm() -> SparkSession:
@@ -30,16 +32,32 @@ def attached(
     def session() -> SparkSession:
         spark = session_of_the_running_jvm()
         on_start()
+        log(SPARK_STARTED)
         return spark
 
     return session
 
 
-def live(words: Sequence[str], step: str, nth: int, together: bool, seed: str, variant: str) -> int:
-    """`step`: of kill_steps, or empty to live on. `together`: the JVM dies with it."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        spark_job.main.lazy_session = attached
-    fate = kill_steps.Fate(nth=nth, group=os.getpgid(0) if together else 0, trap=os.environ.get(TRAP, ""), seed=seed)
+def _telling(fate: kill_steps.Fate, lazy_session: Callable[..., Callable[[], SparkSession]]) -> Any:
+    def telling(
+        conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
+    ) -> Callable[[], SparkSession]:
+        def started() -> None:
+            on_start()
+            fate.jvm_is_in_use()
+
+        return lazy_session(conf, log, on_start=started)
+
+    return telling
+
+
+def live(words: Sequence[str], step: str, nth: int, whom: str, jvm: int, seed: str, variant: str) -> int:
+    """`step`: of kill_steps, or empty to live on. `whom`: who dies there. `jvm`: the group of the one that runs, 0 if
+    the job brings its own."""
+    group = {Whom.JOB: 0, Whom.JVM: jvm}.get(Whom(whom), os.getpgid(0))
+    trap = os.environ.get(TRAP, "")
+    fate = kill_steps.Fate(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
+    spark_job.main.lazy_session = _telling(fate, attached if jvm else spark_job.main.lazy_session)
     kill_steps.prepare(step, fate)
     if variant:  # around the steps: what is one step to the product may be two to what is broken
         kill_variants.VARIANTS[variant]()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -23,6 +23,27 @@ TRAP = "BLIZZARD_PROOF_TRAP"
 """Names the file that asks Spark's Python workers to kill somebody in the midst of writing a data file."""
 DAEMON = {"spark.python.daemon.module": "tests.proof.kill_daemon"}
 """What lets the workers of a JVM fall into it."""
+
+
+GONE_WITHIN_SECS = 10.0
+
+
+def is_gone(group: int, within_secs: float = GONE_WITHIN_SECS) -> bool:
+    """Whether nobody of this process group lives any more; somebody who was killed needs a moment for it."""
+    until_ts = time.monotonic() + within_secs
+    while any(_living(group)):
+        if time.monotonic() > until_ts:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _living(group: int) -> Iterator[bool]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group = stat.read_text().rpartition(") ")[2].split()[:3]
+            if int(its_group) == group:
+                yield state not in "ZX"
 
 
 def _settings(folder: Path, s3_endpoint: str | None) -> dict[str, str]:

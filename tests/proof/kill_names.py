@@ -1,6 +1,8 @@
 """What the kill campaign can do, in words; the parts of the product that it means are known to its lives alone."""
 
-from tests.proof.breaks import NO_LOOK, NO_TXN, OLDER_STATE
+from enum import StrEnum
+
+from tests.proof.breaks import LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, TXN_ALONE
 from tests.proof.campaign import Fault
 
 BETWEEN_CALLS = "between two calls of storage"
@@ -20,21 +22,41 @@ STEPS = (
     "in the sweep",
     BETWEEN_CALLS,
 )
+JVM_STEPS = tuple(step for step in STEPS if step != "in the sweep")
+"""Those at which the job works with its JVM; before its sweep it needs none."""
 LOST_ANSWER = "when the answer of a commit is lost"
 """It does not die: it is told that nobody knows, though the commit has landed."""
+SPARK_STARTED = "spark_started"
+"""What a life logs once it works with a JVM."""
 RANDOM_MOMENT = "at a random moment"
 """Nothing in the life knows of it: the campaign kills."""
 
+
+class Whom(StrEnum):
+    """Who dies."""
+
+    JOB = "the job"
+    BOTH = "job and JVM"
+    JVM = "the JVM alone"
+    """The job outlives it, and has to end by itself."""
+    OWN = "a job with a JVM of its own"
+
+
 DOUBLED = r"\bdoubled +[1-9]"
 """As the verdict has it."""
+MISSING, SILENT = r"\bmissing +[1-9]", r"\bsilent +[1-9]"
 VARIANTS = {
     NO_TXN: Fault("a kill between rows and Txn leaves rows that the next job adds again", DOUBLED),
     NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
     OLDER_STATE: Fault("a kill between commit and copy doubles the batch", DOUBLED),
+    TXN_ALONE: Fault("a kill between Txn and rows loses the rows: the next job goes on after them", MISSING),
+    LATE_LETTERS: Fault("a kill between commit and letters loses what was wrong with a record", SILENT),
 }
 SHORTEST = {
     NO_TXN: (("", 1), ("before the commit", 2)),
     NO_LOOK: ((LOST_ANSWER, 1),),
     OLDER_STATE: (("", 1), ("before the copy", 1)),
+    TXN_ALONE: (("", 1), ("before the commit", 2)),
+    LATE_LETTERS: (("after the commit and before its answer", 1),) * 3,
 }
 """For each variant the steps that show it, and at which time each is reached; the empty one is a life that lives."""

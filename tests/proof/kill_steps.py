@@ -20,7 +20,7 @@ from spark_job.adopt import Transaction
 from spark_job.reader import SparkReader
 from spark_job.table import DeltaSourceTable
 from tests.proof.kill_daemon import set_trap
-from tests.proof.kill_names import RANDOM_MOMENT
+from tests.proof.kill_names import RANDOM_MOMENT, Whom
 
 Die = Callable[[], None]
 STORE_CALLS = ("list", "list_folders", "head", "get", "open", "create", "put", "delete")
@@ -29,21 +29,31 @@ IN_THE_COMMIT_SECS = 0.3
 
 
 class Fate:
-    """Dies at the `nth` time that its step is reached. `group`: to be killed as a whole; 0: this process alone."""
+    """Dies at the `nth` time that its step is reached. `group`: to be killed as a whole; 0: this process alone.
+    `whom`: if the JVM is to die, a step counts from when the job works with it; one that dies alone is outlived."""
 
-    def __init__(self, *, nth: int, group: int, trap: str, seed: str) -> None:
+    def __init__(self, *, nth: int, group: int, trap: str, seed: str, whom: Whom) -> None:
         self.rng = random.Random(seed)
         self.trap = trap
         self.group = group
+        self._outlives = whom is Whom.JVM
+        self._waits = whom is not Whom.JOB
         self._left = nth
 
+    def jvm_is_in_use(self) -> None:
+        self._waits = False
+
     def due(self) -> bool:
+        if self._waits:
+            return False
         self._left -= 1
         return self._left == 0
 
     def die(self) -> None:
         if self.group:
             os.killpg(self.group, signal.SIGKILL)
+        if self._outlives:
+            return
         os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(60)  # in which it does not come to anything else
 

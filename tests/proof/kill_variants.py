@@ -8,8 +8,16 @@ from typing import Any
 
 from spark_job.adopt import Transaction
 from spark_job.data_files import DataFile
+from spark_job.reader import SparkRows
 from spark_job.table import DeltaSourceTable
-from tests.proof.breaks import NO_LOOK, NO_TXN, OLDER_STATE, older_state_as_current
+from tests.proof.breaks import (
+    LATE_LETTERS,
+    NO_LOOK,
+    NO_TXN,
+    OLDER_STATE,
+    TXN_ALONE,
+    older_state_as_current,
+)
 
 
 def rows_without_txn() -> None:
@@ -26,6 +34,36 @@ def rows_without_txn() -> None:
         return whole(self, [], app_id=app_id, sequence=sequence, user_metadata=user_metadata)
 
     _with_tables(commit)
+
+
+def txn_without_rows() -> None:
+    """The Txn with its state in one commit, its rows in the next: who dies in between leaves a claim on rows that are
+    nowhere."""
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+        version = whole(self, [], app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+        if not files:
+            return version
+        named = json.dumps({**json.loads(user_metadata), "rows": 1})
+        return whole(_begun(self), files, app_id=f"{app_id}/rows", sequence=sequence, user_metadata=named)
+
+    _with_tables(commit)
+
+
+def letters_after_the_commit() -> None:
+    """The letters of bad records wait until their batch is committed: who dies in between never writes them."""
+    commit_whole, put_whole = Transaction.commit, SparkRows.put_dead_records
+    waiting: list[SparkRows] = []
+
+    def commit(self: Transaction, files: Any, **more: Any) -> int:
+        version = commit_whole(self, files, **more)
+        while waiting:
+            put_whole(waiting.pop())
+        return version
+
+    SparkRows.put_dead_records = lambda self: waiting.append(self)  # type: ignore[method-assign,assignment]
+    Transaction.commit = commit  # type: ignore[method-assign]
 
 
 def retry_without_a_look() -> None:
@@ -72,4 +110,6 @@ VARIANTS: Mapping[str, Callable[[], None]] = {
     NO_TXN: rows_without_txn,
     NO_LOOK: retry_without_a_look,
     OLDER_STATE: older_state_as_current,
+    TXN_ALONE: txn_without_rows,
+    LATE_LETTERS: letters_after_the_commit,
 }

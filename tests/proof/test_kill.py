@@ -1,16 +1,20 @@
 """Nothing is lost and nothing is doubled, though the real job is killed; and what is broken on purpose is found."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.proof import kill, kill_steps, kill_variants
+from tests.proof import kill, kill_deaths, kill_steps, kill_variants
+from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.kill_names import LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
+from tests.proof.kill_deaths import Death, jvm_deaths
+from tests.proof.kill_names import JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill_place import LocalPlace
 from tests.proof.kill_stage import Stage, stage
+from tests.proof.smallest import reduced
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -35,6 +39,7 @@ def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubl
     for place, steps in zip(kill.PLACES, kill.SHORT, strict=True):
         assert {step for step in STEPS if run.counts[f"kills {step} on {place}"]} == {*STEPS}.intersection(steps)
     assert run.counts["kills with the JVM"] == 1
+    assert [step for step in JVM_STEPS if run.counts[jvm_deaths(step)]] == [kill.WITH_JVM_SHORT]
     assert run.counts["answers of commits lost on local files"] == 1
     assert run.counts["comparisons on local files"] == run.counts["comparisons on S3"] == 1
     assert run.counts["rows compared"] > 0
@@ -46,6 +51,39 @@ def test_what_is_broken_on_purpose_is_found(tmp_path: Path, common: Stage, varia
         kill.kill(run_of(tmp_path, variant), common)
     assert VARIANTS[variant].finds(failed.value.why)
     assert failed.value.steps
+
+
+def test_the_smallest_way_to_what_is_broken_has_nothing_to_spare(tmp_path: Path, common: Stage) -> None:
+    again = kill.Again(run_of(tmp_path, NO_LOOK), common)
+    deaths = [Death(step, 1, f"{seed}", kill.Whom.JOB) for seed, step in enumerate(("", LOST_ANSWER, ""))]
+    found = reduced(Failed("doubled"), deaths, again, lambda: True)
+    assert VARIANTS[NO_LOOK].finds(found.steps[0])
+    assert found.steps[0].startswith("on a new table 1 of 3 are enough: ")
+    assert sum(LOST_ANSWER in step for step in found.steps) == 1
+
+
+def test_deaths_are_counted_by_who_died_and_only_of_a_jvm_that_was_in_use() -> None:
+    counts: Counter[str] = Counter()
+    for whom, in_use in ((kill.Whom.JOB, True), (kill.Whom.BOTH, True), (kill.Whom.JVM, True), (kill.Whom.OWN, False)):
+        kill_deaths.count(counts, "before the commit", "S3", whom, in_use=in_use)
+    assert {name: counts[name] for name in counts if "deaths" in name} == {
+        "driver deaths before the commit": 3,
+        "JVM deaths before the commit": 2,
+        "deaths of both before the commit": 1,
+    }
+    assert counts["kills before the commit on S3"] == 4
+    assert counts[kill_deaths.OUTLIVED] == 1
+
+
+def test_a_long_run_in_which_no_jvm_died_at_a_step_is_no_proof(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    run.counts.update({jvm_deaths(step): 1 for step in JVM_STEPS[1:]} | {kill_deaths.OUTLIVED: 1})
+    run.counts["rounds"] = kill.ROUNDS_FOR_JVM - 1
+    kill.check_jvms(run)
+    run.counts["rounds"] = kill.ROUNDS_FOR_JVM
+    with pytest.raises(Failed) as failed:
+        kill.check_jvms(run)
+    assert failed.value.why.endswith(f": JVM deaths {JVM_STEPS[0]}")
 
 
 def test_each_step_and_each_variant_has_its_place_in_the_product() -> None:
@@ -84,7 +122,7 @@ def test_the_kills_over_one_table_are_those_of_the_table_with_most(tmp_path: Pat
     table = kill._Table(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
     other = kill._Table(run, None, LocalPlace(tmp_path, "S3"), tmp_path / "other")  # type: ignore[arg-type]
     for one in (table, other, table, table, other):
-        one._count_kill(RANDOM_MOMENT, kill.Whom.JOB)
+        one._count_kill(RANDOM_MOMENT, kill.Whom.JOB, in_use=True)
     assert run.counts["most kills over one table"] == 3
     assert run.counts["kills"] == 5
 
