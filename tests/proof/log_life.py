@@ -33,6 +33,7 @@ from tests.proof.log_life_events import EVENTS, FROM_COPY, FROM_ROWS, REFUSED, E
 from tests.proof.log_life_table import BATCH, Life
 from tests.spark.lake import run
 
+EVENTS_OF_A_BROKEN_LIFE = 2
 EPOCH = 40
 """Events in the life of one table; then another one begins, so that the log stays as short as it is in a month."""
 
@@ -166,14 +167,16 @@ def _life(folder: Path, spark: Callable[[], SparkSession], cleanups: int | None 
 
 
 def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
-    """Each event once in an order of the seed's, then at random; another table from time to time."""
+    """Each event once in an order of the seed's, then at random; another table from time to time, and soon where
+    something is broken that shows with the first event of a table, or not."""
     rng = random.Random(run.seed)
     first = VARIANTS[run.variant].shown_by if run.variant else None
     age = 0
     while True:
         life = _life(run.folder / f"life-{age}", spark)
         order = [*rng.sample(possible, len(possible)), *rng.choices(possible, k=EPOCH - len(possible))]
-        for event in sorted(order, key=lambda event: event.do is not first):
+        shown = sorted(order, key=lambda event: event.do is not first)
+        for event in shown[:EVENTS_OF_A_BROKEN_LIFE] if first else order:
             yield life, event
         age += 1
 

@@ -239,7 +239,8 @@ class Soak:
             "records of files that the state names as finished are in no row", r"(?m)^missing +[1-9]"
         ),
         "each commit takes 1.5 ms longer than the one before": Fault(
-            "time of a commit grows, over hundreds of them", r"(?m)^time of a commit grows.* over ([3-9]\d\d|\d{4,}) samples"
+            "time of a commit grows, over hundreds of them",
+            r"(?m)^time of a commit grows.* over ([3-9]\d\d|\d{4,}) samples",
         ),
         # Last, since it gets all of the time that the others have left.
         "the JVM keeps a quarter of a MiB after each commit": Fault(
