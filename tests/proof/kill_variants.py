@@ -30,10 +30,10 @@ def rows_without_txn() -> None:
             whole(
                 self, files, app_id=f"{app_id}/rows", sequence=sequence, user_metadata=json.dumps({**named, "rows": 1})
             )
-            self = _begun(self)
+            self = begin_again(self)
         return whole(self, [], app_id=app_id, sequence=sequence, user_metadata=user_metadata)
 
-    _with_tables(commit)
+    with_tables(commit)
 
 
 def txn_without_rows() -> None:
@@ -75,14 +75,14 @@ def retry_without_a_look() -> None:
             return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
         except Exception:  # noqa: BLE001 - whatever it is
             state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
-            transaction = _begun(self)
+            transaction = begin_again(self)
             again = [_written_again(transaction, file) for file in files]
             return whole(transaction, again, app_id=app_id, sequence=sequence + 1, user_metadata=state)
 
-    _with_tables(commit)
+    with_tables(commit)
 
 
-def _with_tables(commit: Callable[..., int]) -> None:
+def with_tables(commit: Callable[..., int]) -> None:
     """`commit` in place of Transaction's; it can begin another transaction of the same table."""
     begin = DeltaSourceTable._begin
 
@@ -101,7 +101,8 @@ def _written_again(transaction: Any, file: DataFile) -> DataFile:
     return replace(file, path=path)
 
 
-def _begun(transaction: Any) -> Transaction:
+def begin_again(transaction: Any) -> Transaction:
+    """Another one of the same table, as `with_tables` knows it."""
     table: DeltaSourceTable = transaction.of
     return table._begin()
 

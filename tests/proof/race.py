@@ -5,14 +5,17 @@ import gzip
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from blizzard.environment import adopted
-from blizzard.errors import BlizzardError
+from blizzard.errors import NotFound
 from infra.local.process import LocalAws, local_aws
 from tests.proof import kill_place, race_account
 from tests.proof.breaks import OVERWRITING_LOG
@@ -22,25 +25,26 @@ from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Life, Lives
 from tests.proof.kill_place import LocalPlace, Place, S3Place
 from tests.proof.race_log import overwriting
-from tests.proof.race_names import OPERATIONS, UNREADABLE, VARIANTS
+from tests.proof.race_names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
+from tests.proof.race_shape import Meeting, Shape, drawn, smallest
 
 SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
-SETTINGS: dict[str, Any] = {"checkpoint": {"interval_files": 3}, "retries": {"max_attempts": 30, "max_backoff_secs": 1}}
+SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}}
+BATCH_FILES, LARGE_BATCH_FILES = 3, 6
+"""The larger one is of the job that waits for another one: what it then has to throw away is not all in the other's."""
 IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
 """For jobs in a log that is broken: some will never get on."""
-FILES = 8
-"""Of each source, before the race begins; half as many come while it lasts."""
 RACE_SECS = 4.0
 """About what a race lasts: over it somebody's operations are spread."""
 ALONE_AT_MOST = 4
-OPERATIONS_OF_A_ROUND = 4
-"""Of somebody else; half as many in a short run."""
 PLACES = ("local files", "S3")
 """As they name themselves; the rounds have them in turn."""
 ROUNDS_FOR_ALL = 6
 """After which somebody has succeeded with each operation on each place, and a race was lost, or the campaign says
 so."""
+SHRINK_SECS = 180.0
+"""How long a smaller race is looked for that fails as well; what has begun by then is finished."""
 
 
 def _operation(name: str, place: str) -> str:
@@ -65,10 +69,11 @@ class _Race:
     lives: Lives
     jvms: Sequence[Jvm]
     rng: random.Random
-    operations: Sequence[str]
-    """Of somebody else."""
+    shape: Shape
     done: list[str] = field(default_factory=list)
-    words: dict[str, list[str]] = field(default_factory=dict)
+    words: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    """By source id and size of a batch."""
+    alive: list[tuple[str, Life]] = field(default_factory=list)
     paths: dict[str, list[str]] = field(default_factory=dict)
     records: int = 0
     promised: set[Promise] = field(default_factory=set)
@@ -78,26 +83,40 @@ class _Race:
 
     def __post_init__(self) -> None:
         for source_id, folder in SOURCES.items():
-            pipeline = source_id.partition(":")[0]
-            file = self.folder / f"{pipeline}.yaml"
-            settings = SETTINGS | (IMPATIENT if self.run.variant else {})
-            self.words[source_id] = kill_place.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
+            for batch_files in (BATCH_FILES, LARGE_BATCH_FILES):
+                self.words[source_id, batch_files] = self._configured(source_id, folder, batch_files)
             self.paths[source_id] = []
 
+    def _configured(self, source_id: str, folder: str, batch_files: int) -> list[str]:
+        pipeline = source_id.partition(":")[0]
+        settings = SETTINGS | (IMPATIENT if self.run.variant else {}) | {"checkpoint": {"interval_files": batch_files}}
+        file = self.folder / f"{pipeline}-{batch_files}.yaml"
+        return kill_place.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
+
     def round(self) -> None:
+        """Raises Failed; whoever is still at it then is killed."""
+        try:
+            self._round()
+        finally:
+            for _, life in self.alive:
+                life.kill()
+                life.wait()
+
+    def _round(self) -> None:
+        self.done.append(f"{self.place.name}: {self.shape}")
         if self.run.variant:
             self._begin()
         for source_id in SOURCES:
-            for _ in range(FILES):
+            for _ in range(self.shape.files):
                 self._land(source_id)
-        others = self._others()
-        jobs = self._jobs()
-        for _ in range(FILES // 2):
-            time.sleep(self.rng.uniform(0, RACE_SECS / FILES))
+        self._others()
+        self._jobs()
+        for _ in range(self.shape.files // 2):
+            time.sleep(self.rng.uniform(0, RACE_SECS / self.shape.files))
             for source_id in SOURCES:
                 self._land(source_id)
-        for who, life in [*jobs, *others]:
-            self._ended(who, life)
+        while self.alive:
+            self._ended()
         self._alone()
         self._compare()
 
@@ -105,7 +124,8 @@ class _Race:
         """One job makes the table: two that do so by a broken log leave one that nobody can read."""
         for source_id in SOURCES:
             self._land(source_id)
-            self._ended(*self._job(f"the first job of {source_id}", source_id, self.jvms[0]), must_end_well=True)
+            self._job(f"the first job of {source_id}", source_id, self.jvms[0])
+            self._ended(must_end_well=True)
 
     # -- what lands
 
@@ -125,45 +145,49 @@ class _Race:
 
     # -- who races
 
-    def _others(self) -> list[tuple[str, Life]]:
+    def _others(self) -> None:
         """Collectors and sweepers of both sources, and somebody with SQL."""
-        started = []
         for source_id, folder in SOURCES.items():
             common = {"told": self.place.told, "source_id": source_id, "landing": folder}
-            for _ in range(2 if self.run.budget.rounds is None else 1):
+            for _ in range(self.shape.collectors):
                 told = [self.rng.sample(self.paths[source_id], self.rng.randint(1, 3)) for _ in range(3)]
-                started.append(self._start(f"a collector of {source_id}", "collector", announced=told, **common))
-            started.append(self._start(f"a sweeper of {source_id}", "sweeper", times=3, **common))
-        if self.operations:
-            given = {"told": self.place.told, "operations": self.operations, "within_secs": RACE_SECS}
-            who = f"somebody with {', '.join(self.operations)}"
-            started.append(self._start(who, "somebody", self.jvms[0], seed=str(self.rng.random()), **given))
-        return started
+                self._start(f"a collector of {source_id}", "collector", announced=told, **common)
+            for _ in range(self.shape.sweepers):
+                self._start(f"a sweeper of {source_id}", "sweeper", times=3, **common)
+        if self.shape.operations:
+            given = {"told": self.place.told, "operations": [*self.shape.operations], "within_secs": RACE_SECS}
+            who = f"somebody with {', '.join(self.shape.operations)}"
+            self._start(who, "somebody", self.jvms[0], seed=str(self.rng.random()), **given)
 
-    def _jobs(self) -> list[tuple[str, Life]]:
-        """2 to 4 on one source (2 in a short run), 1 on the other."""
-        most = 4 if self.run.budget.rounds is None else 2
-        counts = dict(zip(SOURCES, self.rng.sample([self.rng.randint(2, most), 1], 2), strict=True))
-        started: list[tuple[str, Life]] = []
-        for source_id, count in counts.items():
-            jvms = (self.jvms[number % len(self.jvms)] for number in range(count))
-            started += [self._job(f"a job of {source_id}", source_id, jvm) for jvm in jvms]
-            self.run.counts["races"] += count > 1
-        self.run.counts["jobs"] += len(started)
-        self.rng.shuffle(started)
-        return started
+    def _jobs(self) -> None:
+        for source_id in SOURCES:
+            races = source_id == self.shape.raced
+            meets = races and self.shape.meeting is Meeting.ONE_WAITS
+            for number in range(self.shape.jobs if races else self.shape.others):
+                waits = meets and number == 0
+                who = f"a job of {source_id}{', which waits' if waits else ''}"
+                self._job(who, source_id, self.jvms[number % len(self.jvms)], meets=meets, waits=waits)
+                self.run.counts["jobs"] += 1
+        self.run.counts["races"] += 1
+        self.run.counts["races for which a job waited"] += self.shape.meeting is Meeting.ONE_WAITS
 
-    def _job(self, who: str, source_id: str, jvm: Jvm) -> tuple[str, Life]:
+    def _job(self, who: str, source_id: str, jvm: Jvm, *, meets: bool = False, waits: bool = False) -> None:
+        words = self.words[source_id, LARGE_BATCH_FILES if waits else BATCH_FILES]
         seed, variant = str(self.rng.random()), self.run.variant
-        return self._start(who, "job", jvm, words=self.words[source_id], seed=seed, variant=variant)
+        mark = str(self.folder / "begun")
+        met = {"told": self.place.told, "source_id": source_id, "mark": mark, "waits": waits} if meets else None
+        self._start(who, "job", jvm, words=words, seed=seed, variant=variant, met=met)
 
-    def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> tuple[str, Life]:
+    def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> None:
         environment = {**self.place.environment, **(jvm.environment if jvm else {})}
-        return who, self.lives.start(f"tests.proof.race_life:{what}", environment=environment, **given)
+        life = self.lives.start(f"tests.proof.race_life:{what}", environment=environment, **given)
+        self.alive.append((who, life))
 
-    def _ended(self, who: str, life: Life, *, must_end_well: bool = False, alone: bool = False) -> int:
-        """How many commits it made. Of what is broken the table has to tell, once there is one."""
+    def _ended(self, *, must_end_well: bool = False, alone: bool = False) -> int:
+        """How many commits who was started last made. Of what is broken the table has to tell, once there is one."""
+        who, life = self.alive[-1]
         status, events = life.wait(), life.events()
+        self.alive.pop()
         self.done.append(f"{who}: ended with {status}")
         self.stuck |= alone and status != 0
         if status != 0 and (must_end_well or not self.run.variant):
@@ -185,7 +209,8 @@ class _Race:
     def _alone(self) -> None:
         for source_id in SOURCES:
             for _ in range(ALONE_AT_MOST):
-                if not self._ended(*self._job(f"a job of {source_id} alone", source_id, self.jvms[0]), alone=True):
+                self._job(f"a job of {source_id} alone", source_id, self.jvms[0])
+                if not self._ended(alone=True):
                     break
             else:
                 if not self.run.variant:
@@ -194,7 +219,9 @@ class _Race:
     def _compare(self) -> None:
         try:
             found = race_account.account(self.place)
-        except (BlizzardError, KeyError, ValueError) as error:
+        except json.JSONDecodeError as error:
+            self._fail(f"{TORN}: {error}")
+        except (NotFound, pa.ArrowInvalid) as error:
             self._fail(f"{UNREADABLE}: {type(error).__name__}: {error}")
         self.run.counts["rows compared"] += found.entered.total()
         self.run.counts["rows removed by others"] += found.removed.total()
@@ -208,30 +235,57 @@ class _Race:
         self.run.counts[f"comparisons on {self.place.name}"] += 1
 
     def _fail(self, why: str) -> NoReturn:
-        number = self.run.counts["rounds"]
-        raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, round {number}", *self.done])
+        raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, {self.folder.name}", *self.done])
 
 
-def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = None) -> None:
-    """A table for each round; with `aws` each second one on S3."""
-    for number, rng in run.rounds():
-        folder = run.folder / f"round-{number}"
-        folder.mkdir()
-        on_s3 = aws is not None and number % 2 == 1
-        place = S3Place.made(aws, f"race-{number}") if aws is not None and on_s3 else LocalPlace(folder)
-        run.say(f"races of jobs, collectors, sweepers and others on {place.name}: round {number}")
-        _Race(run, place, folder, lives, jvms, rng, _operations(run, number, rng)).round()
-    if not run.variant and run.budget.rounds is None and run.counts["rounds"] >= ROUNDS_FOR_ALL:
+def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = None, *, shrink_secs: float = 0.0) -> None:
+    """A table for each round; with `aws` each second one on S3. A smaller race that fails as well is looked for so
+    long."""
+    short = run.budget.rounds is not None
+    for number, _ in run.rounds():
+        rounds = _Round(run, number, lives, jvms, aws if number % len(PLACES) else None)
+        shape = drawn(run.rng(number), number, [*SOURCES], short=short, alone=bool(run.variant), places=len(PLACES))
+        try:
+            rounds.go(shape, run)
+        except Failed as failed:
+            raise rounds.smallest(shape, failed, shrink_secs) from failed
+    if not run.variant and not short and run.counts["rounds"] >= ROUNDS_FOR_ALL:
         check_shown(run, WANTED)
 
 
-def _operations(run: Run, number: int, rng: random.Random) -> list[str]:
-    """Some in each round, each after two or three. None where something is broken: that has to show without them."""
-    if run.variant:
-        return []
-    count = OPERATIONS_OF_A_ROUND // (1 if run.budget.rounds is None else 2)
-    some = [OPERATIONS[(number * count + more) % len(OPERATIONS)] for more in range(count)]
-    return rng.sample(some, len(some))
+class _Round:
+    """Races of one number, each over a table of its own; on S3 if there is `aws`."""
+
+    def __init__(self, run: Run, number: int, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None) -> None:
+        self._run, self._number, self._lives, self._jvms, self._aws = run, number, lives, jvms, aws
+        self._tables = 0
+
+    def go(self, shape: Shape, run: Run) -> None:
+        name = f"race-{self._number}-{self._tables}"
+        self._tables += 1
+        folder = run.folder / name
+        folder.mkdir()
+        place = S3Place.made(self._aws, name) if self._aws is not None else LocalPlace(folder)
+        run.say(f"round {self._number}, on {place.name}: {shape}")
+        _Race(run, place, folder, self._lives, self._jvms, run.rng(self._number), shape).round()
+
+    def smallest(self, shape: Shape, failed: Failed, within_secs: float) -> Failed:
+        """Found by races that count for nothing else; each is tried once."""
+        until_ts = self._run.budget.clock() + within_secs
+        _, found = smallest(shape, failed, self._again, lambda: self._run.budget.clock() < until_ts)
+        more = self._tables - 1
+        if not more:
+            return failed
+        if found is failed:
+            return Failed(failed.why, [*failed.steps, NOT_SMALLER.format(more)])
+        return Failed(found.why, [*found.steps, SMALLER.format(more)])
+
+    def _again(self, shape: Shape) -> Failed | None:
+        try:
+            self.go(shape, replace(self._run, counts=Counter()))
+        except Failed as failed:
+            return failed
+        return None
 
 
 @dataclass(frozen=True)
@@ -254,7 +308,7 @@ class Race:
                 folder, endpoint = run.folder / f"jvm-{number}", aws.endpoint if aws else None
                 jvm = Jvm(folder, environment=environment, s3_endpoint=endpoint, more=more)
                 jvms.append(stack.enter_context(jvm))
-            race(run, lives, jvms, aws)
+            race(run, lives, jvms, aws, shrink_secs=SHRINK_SECS if run.budget.rounds is None else 0.0)
 
 
 CAMPAIGN = Race()

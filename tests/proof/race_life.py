@@ -1,36 +1,94 @@
 """Who takes part in a race: jobs, collectors, sweepers, and somebody else with SQL. Each is a process of its own."""
 
+import json
 import os
 import random
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from blizzard.identity import Identity
+from blizzard.errors import LostRace
+from blizzard.identity import Identity, read_copy
 from blizzard.log import stdout_log
 from blizzard.sweep import Kind
 from blizzard.sweeping import SourceSweep, sweep_rules
 from spark_job.adopt import Transaction
+from spark_job.commit_errors import translated
+from spark_job.engine import ENGINE_ERRORS
 from tests.proof import kill_job
-from tests.proof.breaks import TXN_NOT_COMPARED
-from tests.proof.kill_place import COLUMNS, Place, announce, place_of
+from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
+from tests.proof.kill_place import COLUMNS, Place, announce, place_of, prefix_of
+from tests.proof.kill_variants import begin_again, with_tables
 
 TRIES = 4
 TABLE_TIMEOUT_SECS = 120.0
 HESITATES_SECS = 0.3
 """At most; about as long as a commit takes."""
+WAITS_SECS = 20.0
+"""At most, for another job."""
 LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
 """How many data files that no commit names lie there for VACUUM, and how old they look."""
 
 
-def job(words: Sequence[str], variant: str, seed: str) -> int:
-    """The real job, which hesitates before each commit, so that others come in between."""
-    _hesitate(random.Random(seed))
+def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | None) -> int:
+    """The real job, which hesitates before each commit, so that others come in between. `met`: how its first commit
+    meets with another one's, as `meet` takes it."""
+    if variant == ROWS_LEFT_OUT and (met is None or met["waits"]):  # it is this one that surely loses
+        _leave_rows_out()
     if variant == TXN_NOT_COMPARED:
         Transaction.txn_version = lambda self, app_id: None  # type: ignore[method-assign]
+    if met is not None:
+        meet(**met)
+    _hesitate(random.Random(seed))
     return kill_job.live([*words], step="", nth=0, together=False, seed="", variant="")
+
+
+def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:
+    """Of jobs of one source one waits with its first commit, whose transaction has begun, until another one believes to
+    have made a commit of that number: it publishes its state then. All others wait with theirs until that one has begun
+    its own, which the file `mark` says."""
+    whole, table, identity, begun = Transaction.commit, place_of(told).table(), _identity(source_id), Path(mark)
+    first = iter([True])
+
+    def came_second(sequence: int) -> bool:
+        copy = read_copy(table, identity)
+        return copy is not None and copy.sequence >= sequence
+
+    def commit(self: Transaction, *arguments: Any, sequence: int, **named: Any) -> int:
+        if next(first, False):
+            if waits:
+                begun.touch()
+            _wait(partial(came_second, sequence) if waits else begun.exists)
+        return whole(self, *arguments, sequence=sequence, **named)
+
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    """Not for ever: who is waited for may have nothing to commit."""
+    deadline = time.monotonic() + WAITS_SECS
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _leave_rows_out() -> None:
+    """After a lost race it commits once more under the next number, as if its rows were in the table already."""
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+        try:
+            return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+        except ENGINE_ERRORS as error:
+            again = begin_again(self)
+            if isinstance(translated(error), LostRace) and again.txn_version(app_id) == sequence:
+                state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
+                whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=state)
+            raise
+
+    with_tables(commit)
 
 
 def _hesitate(rng: random.Random) -> None:
@@ -53,9 +111,7 @@ def collector(told: Mapping[str, str], source_id: str, landing: str, announced: 
 
 def sweeper(told: Mapping[str, str], source_id: str, landing: str, times: int) -> int:
     """Sweeps as the sweeper function does, from the copy beside the table."""
-    place = place_of(told)
-    pipeline, source = source_id.split(":")
-    identity = Identity(pipeline, source, f"_blizzard/{pipeline}_{source}")
+    place, identity = place_of(told), _identity(source_id)
     rules = sweep_rules(
         pattern="**/*.ndjson.gz", prefix_template=None, lookback=1, settle_delay_secs=0.0, late_overlap_secs=60.0
     )
@@ -66,6 +122,11 @@ def sweeper(told: Mapping[str, str], source_id: str, landing: str, times: int) -
     for number in range(times):
         sweep.sweep(Kind.LATE if number % 3 == 2 else Kind.WATERMARK)
     return 0
+
+
+def _identity(source_id: str) -> Identity:
+    pipeline, source = source_id.split(":")
+    return Identity(pipeline, source, prefix_of(source_id))
 
 
 def somebody(told: Mapping[str, str], operations: Sequence[str], seed: str, within_secs: float) -> int:

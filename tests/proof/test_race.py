@@ -3,21 +3,27 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.proof import race
-from tests.proof.breaks import OVERWRITING_LOG
+from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Lives
 from tests.proof.kill_place import LocalPlace
-from tests.proof.race_names import OPERATIONS, VARIANTS
+from tests.proof.race_names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
+from tests.proof.race_shape import Meeting, Shape, drawn, operations_of, smallest
 
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS)}
-ROUNDS_TO_FIND, ROUNDS_TO_MEET = 20, 6
+ROUNDS_TO_FIND, ROUNDS_TO_MEET = 2, 6
+"""A fault is found where one job waits for another one, and these rounds come first."""
+SHRINK_SECS = 0.1
+"""So that one smaller race is tried."""
+SHAPE = Shape("events:landing", 3, 1, 2, 1, ("VACUUM", "append", "DELETE"), 8, Meeting.ONE_WAITS)
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -60,22 +66,78 @@ def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives:
 def test_what_is_broken_on_purpose_is_found(tmp_path: Path, lives: Lives, jvm: Jvm, variant: str) -> None:
     """A log that is broken is so for all of a JVM, which the campaign starts for it."""
     run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
+    shrink_secs = SHRINK_SECS if variant == ROWS_LEFT_OUT else 0.0
     with pytest.raises(Failed) as failed:
-        race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(run, lives, [jvm])
+        race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(run, lives, [jvm], shrink_secs=shrink_secs)
     assert VARIANTS[variant].finds(failed.value.why)
-    assert failed.value.steps
+    assert any("which waits: ended with" in step for step in failed.value.steps)
+    if variant == ROWS_LEFT_OUT:
+        assert failed.value.steps[-1] in (SMALLER.format(1), NOT_SMALLER.format(1))
+
+
+def race_over(folder: Path, log: str) -> race._Race:
+    """That nobody runs, over a log of one commit."""
+    place = LocalPlace(folder / "place")
+    (folder / "place/table/_delta_log").mkdir(parents=True)
+    (folder / f"place/table/_delta_log/{0:020}.json").write_text(log)
+    return race._Race(run_of(folder, 1), place, folder, None, [], random.Random(1), SHAPE)  # type: ignore[arg-type]
 
 
 def test_a_log_that_two_writers_tore_is_no_log(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path / "place")
-    log = tmp_path / "place/table/_delta_log"
-    log.mkdir(parents=True)
-    (log / f"{0:020}.json").write_text('{"commitInfo":{}}\n{"add":{"pa{"txn":{}}\n')
-    one = race._Race(run_of(tmp_path, 1), place, tmp_path, None, [], random.Random(1), [])
-    with pytest.raises(Failed) as failed:
-        one._compare()
-    assert VARIANTS[OVERWRITING_LOG].finds(failed.value.why)
-    assert "JSONDecodeError" in failed.value.why
+    with pytest.raises(Failed, match=TORN) as failed:
+        race_over(tmp_path, '{"commitInfo":{}}\n{"add":{"pa{"txn":{}}\n')._compare()
+    assert [name for name, fault in VARIANTS.items() if fault.finds(failed.value.why)] == [OVERWRITING_LOG]
+
+
+def test_a_data_file_that_is_gone_is_not_what_a_torn_log_is_found_as(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=UNREADABLE) as failed:
+        race_over(tmp_path, '{"commitInfo":{}}\n{"add":{"path":"gone.parquet"}}\n')._compare()
+    assert not any(fault.finds(failed.value.why) for fault in VARIANTS.values())
+
+
+def test_an_error_of_the_account_itself_finds_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        race_over(tmp_path, '{"add":{}}\n')._compare()
+
+
+def fails_with(needed: Callable[[Shape], bool], tried: list[Shape]) -> Callable[[Shape], Failed | None]:
+    def go(shape: Shape) -> Failed | None:
+        tried.append(shape)
+        return Failed(f"{shape}") if needed(shape) else None
+
+    return go
+
+
+def test_a_failed_race_is_made_as_small_as_it_still_fails() -> None:
+    """Here it takes three jobs, a sweeper, and somebody who vacuums."""
+    tried: list[Shape] = []
+
+    def needed(shape: Shape) -> bool:
+        return shape.jobs == 3 and shape.sweepers > 0 and "VACUUM" in shape.operations
+
+    least, failed = smallest(SHAPE, Failed("as it was found"), fails_with(needed, tried), lambda: True)
+    assert least == replace(SHAPE, others=0, collectors=0, operations=("VACUUM",), files=2)
+    assert failed.why == f"{least}"
+    assert len(tried) == len({str(shape) for shape in tried})
+
+
+def test_of_a_race_that_fails_in_no_smaller_one_the_first_failure_stays() -> None:
+    first = Failed("as it was found")
+    assert smallest(SHAPE, first, fails_with(lambda shape: False, []), lambda: True) == (SHAPE, first)
+
+
+def test_a_smaller_race_is_looked_for_as_long_as_there_is_time() -> None:
+    tried: list[Shape] = []
+    least, _ = smallest(SHAPE, Failed("found"), fails_with(lambda shape: True, tried), lambda: len(tried) < 2)
+    assert len(tried) == 2
+    assert least == replace(SHAPE, operations=(), collectors=0, sweepers=0)
+
+
+def test_races_in_which_one_job_waits_come_first_and_on_each_place(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    shapes = [drawn(run.rng(n), n, [*race.SOURCES], short=False, alone=True, places=2) for n in range(4)]
+    assert [shape.meeting for shape in shapes] == [Meeting.ONE_WAITS] * 2 + [Meeting.BY_CHANCE] * 2
+    assert all(2 <= shape.jobs <= 4 and not shape.operations for shape in shapes)
 
 
 def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
@@ -94,5 +156,5 @@ def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
 
 def test_in_six_rounds_somebody_tries_each_operation_on_each_place(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
-    tried = {(name, number % 2) for number in range(6) for name in race._operations(run, number, run.rng(number))}
+    tried = {(name, number % 2) for number in range(6) for name in operations_of(number, run.rng(number), short=False)}
     assert tried == {(name, place) for name in OPERATIONS for place in range(2)}
