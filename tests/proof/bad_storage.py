@@ -18,25 +18,24 @@ from blizzard.environment import adopted
 from blizzard.errors import AlreadyExists
 from blizzard.storage.s3 import S3Store
 from tests.proof.bad_storage_proxy import bad_storage
-from tests.proof.bad_storage_rounds import (
-    OUTAGE_SECS,
-    ROUNDS_A_TABLE,
-    SHORT_OUTAGE_SECS,
-    SPARK_OUTAGES,
-    CheapBadStorage,
-    SparkBadStorage,
-)
+from tests.proof.bad_storage_real import IN_A_ROW, LATE, LOST_BY_CHANCE, SPARK_OUTAGES, SparkBadStorage
+from tests.proof.bad_storage_rounds import OUTAGE_SECS, ROUNDS_A_TABLE, SHORT_OUTAGE_SECS, CheapBadStorage
 from tests.proof.bad_storage_spark import spark_jobs
 from tests.proof.bad_storage_world import LAKE, LANDING
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Failed, Fault, Run
 
-SPARK_EVERY = 5
-"""Rounds; the last of them is one with the real job."""
+SPARK_EVERY = 3
+"""Rounds; the last of them is one with the real job, of each kind in turn."""
+ROUNDS_FOR_THE_WORST = 5
+ROUNDS_FOR_EACH_KIND = 15
+"""Of those with the real job."""
 SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, SPARK_EVERY + 1
 """Rounds, and the first of these: early, so that a run of ten minutes has it."""
 SHORT_OUTAGE_EVERY = 2
 """Where the number of rounds is bounded: for seconds only, and without Spark."""
+KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW)
+"""Of rounds with the real job, what has to come about in them."""
 WORST = ("a segment", "a Delta commit", "a Delta commit that was known again")
 """What must not have an answer once at least."""
 LOST_ANSWER = "a lost answer is taken for a refusal"
@@ -49,7 +48,7 @@ def _not_looked_at(store: S3Store, key: str, data: bytes, refused: Exception) ->
 
 class BadStorageCampaign:
     name = "bad-storage"
-    wanted = (*(f"answers lost of {what}" for what in WORST), "answers lost of a run's record", SPARK_OUTAGES)
+    wanted = (*(f"answers lost of {what}" for what in WORST), "answers lost of a run's record", SPARK_OUTAGES, *KINDS)
     about = (
         "S3 that throttles, fails, stalls, breaks off, loses the answer to what it has done, and is gone for minutes"
     )
@@ -109,7 +108,7 @@ def _long(number: int, rng: random.Random, without_spark: CheapBadStorage, with_
     if number % SPARK_OUTAGE_EVERY == SPARK_OUTAGE_AT:
         with_spark.outage(number, rng, OUTAGE_SECS)
     elif number % SPARK_EVERY == SPARK_EVERY - 1:
-        with_spark.round(number, rng)
+        with_spark.turn(number // SPARK_EVERY, number, rng)
     elif without_spark.outage_is_due:
         without_spark.outage(number, rng, OUTAGE_SECS)
     else:
@@ -119,13 +118,15 @@ def _long(number: int, rng: random.Random, without_spark: CheapBadStorage, with_
 def _hold_to_its_word(run: Run) -> None:
     """A long run in which the worst never came has shown nothing."""
     expected: dict[str, int] = {}
-    if run.counts["rounds"] >= SPARK_EVERY:
+    if run.counts["rounds"] >= ROUNDS_FOR_THE_WORST:
         expected = dict.fromkeys((f"answers lost of {what}" for what in WORST), 1)
         expected["runs of the dispatcher"] = 2
     if run.counts["rounds"] > ROUNDS_A_TABLE:
         expected |= {"seconds of outage": int(OUTAGE_SECS[0]), "answers lost of a run's record": 1}
     if run.counts["rounds"] > SPARK_OUTAGE_AT:
         expected[SPARK_OUTAGES] = 1
+    if run.counts["rounds"] > ROUNDS_FOR_EACH_KIND:
+        expected |= dict.fromkeys(KINDS, 1)
     if missing := [what for what, fewest in expected.items() if run.counts[what] < fewest]:
         raise Failed(f"bad-storage, seed {run.seed}: it ended without {', '.join(missing)}")
 

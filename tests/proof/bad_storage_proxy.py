@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +45,19 @@ def delaying(handler: Handler) -> None:
     handler.answer(*answer)
 
 
+def delaying_for_long(handler: "PlannedHandler") -> None:
+    """On the way to S3 or on the way back."""
+    shortest, longest = handler.server.plan.delay_secs
+    secs = shortest + handler.drawn * (longest - shortest)
+    if int(handler.drawn * 1000) % 2:
+        time.sleep(secs)
+        handler.answer(*handler.ask())
+        return
+    answer = handler.ask()
+    time.sleep(secs)
+    handler.answer(*answer)
+
+
 def failing_after_it_was_done(handler: Handler) -> None:
     handler.ask()
     refusing(500, "InternalError")(handler)
@@ -72,6 +85,12 @@ MOST_REMEMBERED = 100_000
 MOST_CONDITIONAL = 0.5
 """Conditional writes fail three times as often as others, up to this rate."""
 BY_KIND: Mapping[str, Mapping[str, Fault]] = {"read": READS, "write": WRITES, "conditional write": CONDITIONAL}
+DELAYED = "delayed for long"
+BY_NAME: Mapping[str, Fault] = {**READS, **CONDITIONAL, DELAYED: delaying_for_long}  # type: ignore[dict-item]
+STRETCH = "short outages"
+"""In the place of a fault's name, where some faults alone may come."""
+MOST_LOSSES_OF_ONE = 2
+"""So often the answer to one commit is lost that loses answers by chance: a client tries so often, and no more."""
 OUTAGES = ("503 before", "500 before", "reset before", "timeout before")
 """What all requests of an outage end with, one like the other."""
 
@@ -97,6 +116,16 @@ class Plan:
     """The shortest and the longest of these outages."""
     outage: Outage | None = None
     """One that comes for sure."""
+    then: list[Outage] = field(default_factory=list)
+    """Those that follow it, each so many requests after the end of the one before."""
+    delays: float = 0.0
+    """With this probability a request takes longer, and nothing else is wrong with it."""
+    delay_secs: tuple[float, float] = (0.0, 0.0)
+    commit_losses: float = 0.0
+    """With this probability a commit of Delta is done and its answer lost, in one of the ways of `losses`."""
+    losses: Sequence[str] = LOST
+    only: Collection[str] | None = None
+    """The faults that may come; None: all."""
     lose_delta_commits: int = 0
     """So many commits of Delta are done, the first ones, and their answers are lost; whatever `rate` says."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -124,12 +153,22 @@ class Plan:
         delta_commit = kind == "conditional write" and LOG in path
         if delta_commit and len(self.lost_delta_commits) < self.lose_delta_commits:
             return self._lost("answer lost", path, kind), 0.0
+        if delta_commit and self._loses_by_chance(rng, path):
+            return self._lost(rng.choice(self.losses), path, kind), 0.0
+        if self.delays and rng.random() < self.delays:
+            return self._counted(DELAYED), rng.random()
         often = max(self.rate, min(self.rate * 3, MOST_CONDITIONAL)) if kind == "conditional write" else self.rate
         if rng.random() >= often:
             return "", 0.0
         names = [*BY_KIND[kind]]
         name = rng.choices(names, [3 if name in LOST else 1 for name in names])[0]
+        if self.only is not None and name not in self.only:
+            return "", 0.0
         return self._lost(name, path, kind), rng.random()
+
+    def _loses_by_chance(self, rng: random.Random, path: str) -> bool:
+        may = self.lost_delta_commits.count(path) < MOST_LOSSES_OF_ONE
+        return may and self.commit_losses > 0 and rng.random() < self.commit_losses
 
     def outage_left_secs(self) -> float:
         """Of the outage that lasts; 0: none does."""
@@ -137,8 +176,8 @@ class Plan:
 
     @property
     def outage_is_over(self) -> bool:
-        """Whether the one that was sure to come has come and gone."""
-        return self.outage is None and not self.outage_left_secs()
+        """Whether those that were sure to come have come and gone."""
+        return self.outage is None and not self.then and not self.outage_left_secs()
 
     def end(self) -> None:
         """Storage is well again: no request comes to this plan any more."""
@@ -151,7 +190,7 @@ class Plan:
             return
         if self.outage is not None and self._requests > self.outage.after_requests:
             self._now, secs, self.outage = self.outage.fault, self.outage.secs, None
-        elif self.stretches and rng.random() < self.stretches:
+        elif self.stretches and rng.random() < self.stretches and (self.only is None or STRETCH in self.only):
             self._now, secs = rng.choice(OUTAGES), rng.uniform(*self.stretch_secs)
         else:
             return
@@ -167,6 +206,8 @@ class Plan:
     def _end_outage(self) -> None:
         if self._now:
             self._outage_secs += min(time.monotonic(), self._until_secs) - self._began_secs
+            if self.outage is None and self.then:
+                self.outage, self._requests = self.then.pop(0), 0
         self._now = ""
 
     def _lost(self, name: str, path: str, kind: str) -> str:
@@ -193,7 +234,7 @@ class PlannedHandler(Handler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         name, self.drawn = self.server.due_for(self.command, self.path, self.kind)
         if name:
-            BY_KIND[self.kind][name](self)
+            BY_NAME[name](self)
         else:
             self.answer(*self.ask())
 

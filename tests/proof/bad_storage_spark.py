@@ -75,14 +75,21 @@ class SparkJobs:
         self._files = 0
         self._calm = S3Settings(environment["AWS_ENDPOINT_URL"], "us-east-1")
         self._environment = environment
-        self._landing = S3Store(LANDING, "real/", self._calm)
         self._folder = folder
-        for words, more in (("impatient", IMPATIENT_SETTINGS), (SHIPPED, {})):
-            source = {"uri": f"s3://{LANDING}/real/", **SETTINGS, **more}
-            pipeline = {"table_uri": f"s3://{LAKE}/real", "sources": {"landing": source}}
-            self._config(words).write_text(json.dumps({"pipelines": {"events": pipeline}}))
+        self._tables = 0
+        self.begin_anew()
         self._log = (folder / "job.log").open("a")
         self._processes: dict[str, subprocess.Popen[str]] = {}
+
+    def begin_anew(self) -> None:
+        """With a new source and a new table; the processes go on."""
+        self._tables += 1
+        self._name = f"real-{self._tables}"
+        self._landing = S3Store(LANDING, f"{self._name}/", self._calm)
+        for words, more in (("impatient", IMPATIENT_SETTINGS), (SHIPPED, {})):
+            source = {"uri": f"s3://{LANDING}/{self._name}/", **SETTINGS, **more}
+            pipeline = {"table_uri": f"s3://{LAKE}/{self._name}", "sources": {"landing": source}}
+            self._config(words).write_text(json.dumps({"pipelines": {"events": pipeline}}))
 
     def _config(self, patience: str) -> Path:
         return self._folder / f"{patience}.yaml"
@@ -108,8 +115,9 @@ class SparkJobs:
             process.wait(60)
         self._log.close()
 
-    def arrive(self, rng: random.Random) -> None:
-        for _ in range(rng.randint(1, FILES_AT_ONCE)):
+    def arrive(self, rng: random.Random, *, fewest: int = 1) -> None:
+        """Files for one batch or two, or as many more as `fewest` says."""
+        for _ in range(rng.randint(fewest, fewest + FILES_AT_ONCE - 1)):
             self._files += 1
             records = ({"id": f"{self._files}-{row}", "n": row} for row in range(rng.randint(0, 50)))
             body = "".join(json.dumps(record) + "\n" for record in records)
@@ -137,11 +145,11 @@ class SparkJobs:
         return Ended(-1, [*events, {"event": "died", "error": f"exit status {process.wait()}"}])
 
     def verdict(self) -> Verdict:
-        lake = S3Store(LAKE, "real/", self._calm)
+        lake = S3Store(LAKE, f"{self._name}/", self._calm)
         letters = [*DeadLetters(lake, "_blizzard/events_landing", "events:landing").letters()]
         objects = ((info.key, self._landing.get(info.key)) for info in self._landing.list())
         options = {**self._environment, "AWS_ALLOW_HTTP": "true"}
-        return judge(read_source(objects, "id"), f"s3://{LAKE}/real", options, letters, ["id", "n"])
+        return judge(read_source(objects, "id"), f"s3://{LAKE}/{self._name}", options, letters, ["id", "n"])
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class _Table:
         gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
         if ended not in (KILLED, 0) and not gave_up:
             self._fail(f"a job ended with {ended}: {_last_words(life)}")
-        return (died and (whom is Whom.JOB or in_use)) or lost_an_answer
+        return (died and (whom is Whom.JOB or in_use or step == RANDOM_MOMENT)) or lost_an_answer
 
     def _has_died(self, whom: Whom, ended: int, jvm: int) -> bool:
         """Raises RuntimeError if only one of two is gone. The next life has another JVM."""

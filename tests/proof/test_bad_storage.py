@@ -18,12 +18,14 @@ from blizzard.storage.memory import MemoryStore
 from tests.proof import bad_storage as campaign
 from tests.proof.bad_storage import CAMPAIGN, LOST_ANSWER, OWN_COMMIT
 from tests.proof.bad_storage_dispatch import Runs
-from tests.proof.bad_storage_proxy import BadStorage, Outage, Plan, bad_storage
-from tests.proof.bad_storage_rounds import ROUNDS_A_TABLE, SparkBadStorage
+from tests.proof.bad_storage_proxy import DELAYED, MOST_LOSSES_OF_ONE, STRETCH, BadStorage, Outage, Plan, bad_storage
+from tests.proof.bad_storage_real import IN_A_ROW, LATE, LOST_BY_CHANCE, SHORT, Part, SparkBadStorage
+from tests.proof.bad_storage_rounds import COMMITS, ROUNDS_A_TABLE, BadRound, CheapBadStorage
 from tests.proof.bad_storage_spark import SparkJobs, spark_jobs
 from tests.proof.bad_storage_world import LAKE, LANDING, numbers_gone_wrong
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.smallest import reduced
 from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import Clock
 
@@ -117,7 +119,54 @@ def test_the_real_job_ends_well_or_with_a_clear_error_and_goes_on(
     pytest.fail(f"{MOST_ROUNDS} runs over bad storage met too few faults: {run.counts}")
 
 
-def test_ten_rounds_have_an_outage_of_minutes_for_each_and_bad_rounds_of_the_real_job() -> None:
+@pytest.mark.spark
+def test_the_real_job_loses_answers_of_any_commits_waits_and_has_one_outage_after_the_other(
+    tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds]
+) -> None:
+    run = short(tmp_path, 1)
+    rounds = over_a_proxy[1](run)
+    for number in range(MOST_ROUNDS):
+        rng = random.Random(number)
+        rounds.commits(number, rng, SHORT, well=False)
+        rounds.slowly(number, rng, SHORT, well=False)
+        rounds.outages(number, rng, SHORT)
+        assert run.counts[IN_A_ROW] == SHORT.in_a_row * (number + 1)
+        assert run.counts["records of the real job"] > 0
+        if run.counts[LOST_BY_CHANCE] and run.counts[LATE]:
+            return
+    pytest.fail(f"after {MOST_ROUNDS} rounds no answer was lost by chance, or nothing was late: {run.counts}")
+
+
+@pytest.mark.spark
+def test_the_smallest_way_of_the_real_job_has_nothing_to_spare(
+    tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, rounds = over_a_proxy
+    monkeypatch.setattr(proxy, "keeps_write_ids", False)
+    lost = Part("the answer of a commit is lost", "1", Plan(0, lose_delta_commits=1), unharmed=True)
+    parts = [Part("nothing goes wrong", "2", Plan(0)), lost]
+    found = reduced(Failed("as seen"), parts, rounds(short(tmp_path, 1)).again(7), lambda: True)
+    assert CAMPAIGN.variants[OWN_COMMIT].finds(found.steps[0])
+    assert found.steps[0].startswith("on a new table 1 of 2 are enough: ")
+    assert found.steps[1:] == ["round 7: the real job, the answer of a commit is lost"]
+
+
+def test_the_smallest_way_without_spark_has_only_what_it_takes(tmp_path: Path) -> None:
+    bad = BadRound(7, 1.0, ("1", "2"))
+    run = short(tmp_path, 1, NO_LOOK)
+    with ExitStack() as stack:
+        stack.enter_context(adopted(CREDENTIALS))
+        s3 = stack.enter_context(stand_in({name: tmp_path / name for name in (LANDING, LAKE)}, latency_secs=0.0))
+        endpoint = s3.environment["AWS_ENDPOINT_URL"]
+        again = CheapBadStorage(run, stack.enter_context(bad_storage(endpoint)), endpoint).again(bad)
+        again([*bad.turns, STRETCH])
+        found = reduced(Failed("as seen"), [*bad.turns, STRETCH, COMMITS], again, lambda: True)
+    assert found.steps[0].startswith("on a new table 2 of 4 are enough: ")
+    assert CAMPAIGN.variants[NO_LOOK].finds(found.steps[0])
+    assert found.steps[1:] == ["round 7: 100% of all requests fail, with commits without an answer, for 1 turns"]
+
+
+def test_twelve_rounds_have_an_outage_of_minutes_for_each_and_bad_rounds_of_the_real_job() -> None:
     came: list[str] = []
 
     class Rounds:
@@ -132,14 +181,64 @@ def test_ten_rounds_have_an_outage_of_minutes_for_each_and_bad_rounds_of_the_rea
             came.append(self.name)
             self.rounds += 1
 
+        def turn(self, turn: int, *_: object) -> None:
+            came.append(f"{self.name}, turn {turn}")
+
         def outage(self, number: int, rng: random.Random, secs: tuple[float, float]) -> None:
             came.append(f"outage of {secs[0]:.0f} s: {self.name}")
             self.rounds += 1
 
     core, real = Rounds("core"), Rounds("real job")
-    for number in range(10):
+    for number in range(12):
         campaign._long(number, random.Random(1), core, real)  # type: ignore[arg-type]
-    assert Counter(came) == {"core": 6, "real job": 2, "outage of 60 s: core": 1, "outage of 60 s: real job": 1}
+    assert [each for each in came if "turn" in each] == [f"real job, turn {turn}" for turn in range(4)]
+    assert came.count("core") == 6
+    assert came.count("outage of 60 s: core") == came.count("outage of 60 s: real job") == 1
+
+
+def test_each_kind_of_round_of_the_real_job_has_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over_a_proxy: tuple[BadStorage, Rounds]
+) -> None:
+    came: list[str] = []
+    for kind in ("round", "commits", "slowly", "outages"):
+        monkeypatch.setattr(SparkBadStorage, kind, lambda *_, kind=kind: came.append(kind))
+    rounds = over_a_proxy[1](short(tmp_path, 1))
+    for turn in range(campaign.ROUNDS_FOR_EACH_KIND // campaign.SPARK_EVERY):
+        rounds.turn(turn, turn, random.Random(1))
+    assert {*came} == {"round", "commits", "slowly", "outages"}
+
+
+def test_outages_follow_one_another_and_each_has_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_secs = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_secs)
+    plan = Plan(1, outage=Outage(0, 10.0, "500 before"), then=[Outage(2, 5.0, "reset before")])
+
+    def due() -> str:
+        return plan.due("GET", "/landing/a", "read")[0]
+
+    assert due() == "500 before"
+    now_secs = 111.0
+    assert [due(), plan.outage_is_over, due(), due(), due()] == ["", False, "", "", "reset before"]
+    now_secs = 117.0
+    assert [due(), plan.outage_is_over] == ["", True]
+    plan.end()
+    assert plan.counts["seconds of outage"] == 15
+
+
+def test_by_chance_the_answer_of_one_commit_is_lost_so_often_and_no_more_and_nothing_else_is() -> None:
+    plan = Plan(1, commit_losses=1.0, losses=("answer lost",))
+    commit, other = "/lake/_delta_log/0.json", "/lake/pending/0.json"
+    found = [plan.due("PUT", commit, "conditional write")[0] for _ in range(MOST_LOSSES_OF_ONE + 1)]
+    assert found == ["answer lost"] * MOST_LOSSES_OF_ONE + [""]
+    assert plan.due("PUT", other, "conditional write")[0] == plan.due("GET", commit, "read")[0] == ""
+
+
+def test_what_is_late_is_counted_and_faults_that_may_not_come_do_not() -> None:
+    late = Plan(1, delays=1.0, delay_secs=(0.1, 0.2))
+    assert late.due("GET", "/landing/a", "read")[0] == DELAYED
+    plan = Plan(1, 1.0, only=["reset before"])
+    found = {plan.due("GET", f"/landing/{n}", "read")[0] for n in range(100)}
+    assert found == {"", "reset before"}
 
 
 def test_an_outage_begins_and_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
