@@ -1,4 +1,4 @@
-"""S3 for tests: moto's server in this process, with the lock that its conditional PUT lacks."""
+"""S3 for tests: moto's server in this process, with the lock that its conditional PUT lacks, and for all keys."""
 
 import logging
 import threading
@@ -31,8 +31,11 @@ def _locked(method: Callable[..., Any]) -> Callable[..., Any]:
 def s3_endpoint() -> Iterator[str]:
     """URL of a running S3 with an empty bucket BUCKET; credentials for it are in the environment."""
     # Imported here: most tests need no S3, and moto takes a second.
+    from moto.moto_server.utilities import RegexConverter
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
+
+    from infra.local.repairs.s3 import across_lines
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
@@ -40,6 +43,7 @@ def s3_endpoint() -> Iterator[str]:
             patch.setenv(name, value)
         # moto looks whether the key exists and then writes: without a lock two writers can both win.
         patch.setattr(S3Response, "put_object", _locked(S3Response.put_object))
+        patch.setattr(RegexConverter, "__init__", across_lines(RegexConverter.__init__))
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         try:

@@ -100,6 +100,13 @@ def a_key_in_an_event_is_form_encoded_but_for_its_slashes(aws: LocalAws) -> None
     assert records(aws, stack)[0]["s3"]["object"]["key"] == "date%3D1//a+b%2Bc%25%C3%A9"
 
 
+def a_key_may_have_a_line_feed(aws: LocalAws) -> None:
+    bucket, s3 = new_stack(aws).landing, aws.client("s3")
+    assert status_of(lambda: s3.put_object(Bucket=bucket, Key="a\nb/c", Body=b"x")) == 200
+    assert s3.get_object(Bucket=bucket, Key="a\nb/c")["Body"].read() == b"x"
+    assert [listed["Key"] for listed in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["a\nb/c"]
+
+
 def sequencers_rise(aws: LocalAws) -> None:
     stack = new_stack(aws)
     for _ in range(3):
@@ -216,6 +223,7 @@ def status_of(call: Callable[[], Any]) -> int:
 CHECKS = [
     an_upload_in_parts_sends_one_event,
     a_key_in_an_event_is_form_encoded_but_for_its_slashes,
+    a_key_may_have_a_line_feed,
     sequencers_rise,
     an_event_of_a_versioned_bucket_names_the_version,
     a_rule_with_only_a_schedule_gets_no_events,

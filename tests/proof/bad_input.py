@@ -18,6 +18,7 @@ from tests.proof import bad_input_variants as variants
 from tests.proof.bad_input_chance import Chance
 from tests.proof.bad_input_compare import shown
 from tests.proof.bad_input_corpus import CONTAINERS, GOOD, KEYS, LINES, NO_KEYS, TEXTS, VALUES, Hostile
+from tests.proof.bad_input_job import REAL_JOB, check_real_job
 from tests.proof.bad_input_memory import check_documents, check_memory
 from tests.proof.bad_input_places import check_events, tree
 from tests.proof.bad_input_reader import Found, read_entries
@@ -33,17 +34,21 @@ class BadInput:
     name = "bad-input"
     about = "hostile objects, keys, messages, segments, checkpoints and configurations, by name and by chance"
     variants: Mapping[str, Fault] = {name: broken.fault for name, broken in VARIANTS.items()}
+    wanted = (REAL_JOB,)
 
     def run(self, run: Run, *, by_name: bool = True) -> None:
         """The corpus once, then by chance; `by_name=False`: by chance alone. A run that is bounded by its time also
-        asks Spark about the lines that only it may decide."""
+        asks Spark about the lines that only it may decide, and has the real job ingest the corpus."""
         broken = VARIANTS.get(run.variant)
         around = broken.around if broken else Surroundings()
-        undecided = Undecided(run, session(run.folder) if run.budget.rounds is None else None)
+        spark = session(run.folder) if run.budget.rounds is None else None
+        undecided = Undecided(run, spark)
         for number, rng in run.rounds():
             try:
                 if number == 0 and by_name:
                     _Corpus(run, around, undecided).check(broken.shows_at if broken else "")
+                    if spark is not None and broken is None:
+                        check_real_job(run, run.folder / "real-job", spark)
                 Chance(run, around, undecided, rng).check()
                 if not run.budget.left(number + 1):
                     undecided.decide()

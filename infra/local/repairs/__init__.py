@@ -35,6 +35,7 @@ def install() -> None:
     )
 
     s3.make_writes_atomic()
+    s3.find_keys_of_several_lines()
     bucket_policies.heed_conditions()
     s3.send_the_events_that_aws_sends()
     s3_eventbridge.announce_to_eventbridge()

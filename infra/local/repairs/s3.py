@@ -1,4 +1,5 @@
-"""S3: as shipped, a conditional create now and then has two winners, and events differ from those of AWS."""
+"""S3: as shipped, a conditional create now and then has two winners, a key with a line feed is not found, and events
+differ from those of AWS."""
 
 import itertools
 import threading
@@ -8,6 +9,7 @@ from functools import wraps
 from typing import Any
 from urllib.parse import quote_plus
 
+from moto.moto_server.utilities import RegexConverter
 from moto.s3 import notifications
 from moto.s3.responses import S3Response
 
@@ -29,6 +31,20 @@ def make_writes_atomic() -> None:
     """moto looks whether the key is there and then puts it; nothing keeps a second writer out in between."""
     for name in WRITES:
         wrap(S3Response, name, _one_at_a_time)
+
+
+def find_keys_of_several_lines() -> None:
+    wrap(RegexConverter, "__init__", across_lines)
+
+
+def across_lines(shipped: Call) -> Call:
+    """The dot of moto's routes stops at a line feed, which a key may have."""
+
+    @wraps(shipped)
+    def make(converter: Any, url_map: Any, *items: str) -> None:
+        shipped(converter, url_map, *(f"(?s:{item})" for item in items))
+
+    return make
 
 
 def send_the_events_that_aws_sends() -> None:
