@@ -46,9 +46,9 @@ def txn_without_rows() -> None:
         if not files:
             return version
         named = json.dumps({**json.loads(user_metadata), "rows": 1})
-        return whole(_begun(self), files, app_id=f"{app_id}/rows", sequence=sequence, user_metadata=named)
+        return whole(begin_again(self), files, app_id=f"{app_id}/rows", sequence=sequence, user_metadata=named)
 
-    _with_tables(commit)
+    with_tables(commit)
 
 
 def letters_after_the_commit() -> None:
