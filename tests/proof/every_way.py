@@ -87,6 +87,21 @@ _UNANSWERED = (
     Explorable(_ALL, 0, 0, 1),
 )
 """With a lost answer anywhere, which is some five to forty times as many states."""
+_LATE = (
+    *(
+        Explorable(bounds, 2)
+        for bounds in (
+            Bounds(1, 0, 1, late=1),
+            Bounds(1, 0, 1, late=1, stale=True),
+            Bounds(0, 1, 1, late=1),
+            Bounds(0, 0, 2, late=1),
+        )
+    ),
+    Explorable(Bounds(1, 0, 1, late=1), 2, None, 1),
+    Explorable(Bounds(1, 0, 1, late=1, wipers=1), 1),
+    *(Explorable(Bounds(1, 1, 2, late=1), 0, switches) for switches in range(2)),
+)
+"""With a late sweep that begins and ends at any time among the others."""
 _NAMED = (
     *(Explorable(Bounds(1, 1, 2, stale=stale), 1, 1) for stale in (True, False)),
     Explorable(_ALL, 0, 0),
@@ -113,7 +128,9 @@ WORLDS = (
     *(Explorable(bounds, 2) for bounds in _WHOLE),
     *_NAMED,
     *_UNANSWERED,
+    *_LATE,
     *(Explorable(bounds, 2) for bounds in _LARGER),
+    Explorable(Bounds(2, 2, 2, late=1), 0, 0),
     Explorable(_ALL, 1, 1),
     *(Explorable(bounds, 2) for bounds in _LARGE),
     Explorable(_ALL, 2),
@@ -129,7 +146,7 @@ class SmallWorlds:
         "every interleaving of collectors, sweepers and jobs in a world of three files, with a crash after any step"
     )
     wanted: ClassVar[Sequence[str]] = [
-        WHOLE.format(world) for world in (*(Explorable(bounds, 2) for bounds in _WHOLE), *_NAMED, *_UNANSWERED)
+        WHOLE.format(world) for world in (*(Explorable(bounds, 2) for bounds in _WHOLE), *_NAMED, *_UNANSWERED, *_LATE)
     ]
     variants: ClassVar[Mapping[str, Fault]] = {
         UNCONDITIONAL_PUT: Fault(

@@ -14,13 +14,14 @@ from blizzard.dead_letters import DeadLetters
 from blizzard.errors import BlizzardError, StorageUnavailable
 from blizzard.identity import Identity, read_copy
 from blizzard.manifest import Manifest
+from blizzard.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep import Sweeper
 from blizzard.watermark import Settling
 from spark_job.ingest import Ingest
 from spark_job.timing import Stopwatch
 from tests.proof.processes import Process, Worker
-from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, TABLE, Remote
+from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, RECEIPTS, TABLE, Remote
 from tests.proof.world import Broken
 from tests.unit import fakes
 from tests.unit.fakes import POISON, REFUSED, Calls, MemoryDelta, MemoryReader, MemoryTable, World
@@ -28,6 +29,9 @@ from tests.unit.fakes import POISON, REFUSED, Calls, MemoryDelta, MemoryReader, 
 KNOWN, LATE, NEW, BAD = "b.txt", "a.txt", "c.txt", "d.txt"
 """In the table from the beginning; below the watermark and not in it; above it, with a record that does not parse; and
 one that cannot be read."""
+PLAIN_OVERLAP_SECS, LATE_OVERLAP_SECS = 100.0, 10.0
+"""By which a late sweep looks further back than the one before began. Where one is at work among the others, the files
+are older than that: what it says that it has seen no other one looks for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,12 @@ class Bounds:
     bad: bool = False
     stale: bool = False
     interval_files: int = 2
+    late: int = 0
+    """Late sweepers, which list the whole source."""
 
     def __str__(self) -> str:
-        more = (", somebody who deletes the manifest" if self.wipers else "", ", a bad file" if self.bad else "")
+        late = f", {self.late} late sweepers" if self.late else ""
+        more = (late, ", somebody who deletes the manifest" if self.wipers else "", ", a bad file" if self.bad else "")
         sweepers = f"{self.sweepers} {'stale ' if self.stale else ''}sweepers"
         return f"{self.collectors} collectors, {sweepers}, {self.jobs} jobs{''.join(more)}"
 
@@ -52,7 +59,9 @@ class Bounds:
 @cache
 def _history(bounds: Bounds) -> World:
     """A file that is committed and below the watermark; then the others come."""
-    world = World(fakes.settings(interval_files=bounds.interval_files), tick_secs=0.0)
+    overlap_secs = LATE_OVERLAP_SECS if bounds.late else PLAIN_OVERLAP_SECS
+    settings = fakes.settings(interval_files=bounds.interval_files, late_overlap_secs=overlap_secs)
+    world = World(settings, tick_secs=0.0)
     wait_secs = world.settings.sweep_rules.settle_delay_secs + 1
     world.put(KNOWN, "b0", "b1")
     world.sweep()
@@ -94,6 +103,10 @@ class SmallWorld:
                 self._worker(f"sweeper {n + 1}", partial(self._sweep, bounds.stale or n > 0), PENDING, COPY)
                 for n in range(bounds.sweepers)
             ),
+            *(
+                self._worker(f"late sweeper {n + 1}", partial(self._late_sweep, bounds.stale), PENDING, COPY | RECEIPTS)
+                for n in range(bounds.late)
+            ),
             *(self._worker(f"job {n + 1}", self._drain, ALL) for n in range(bounds.jobs)),
             *(self._worker("somebody", self._wipe, PENDING) for _ in range(bounds.wipers)),
         ]
@@ -122,19 +135,27 @@ class SmallWorld:
     def _sweep(self, stale: bool, process: Process) -> None:
         """One that storage breaks off is over: others come."""
         with suppress(StorageUnavailable):
-            self._sweep_once(stale, process)
+            self._sweeper(self._known(stale, process), process).watermark_sweep()
 
-    def _sweep_once(self, stale: bool, process: Process) -> None:
+    def _late_sweep(self, stale: bool, process: Process) -> None:
+        with suppress(StorageUnavailable):
+            known = self._known(stale, process)
+            receipts = Receipts(Remote(process, "state"), self.identity.state_prefix)  # type: ignore[arg-type]
+            self._sweeper(known, process).late_sweep(lambda since_ts: receipts.ingested_since(known.receipt, since_ts))
+
+    def _known(self, stale: bool, process: Process) -> Checkpoint:
         unknown = self._before.unknown()
-        known = unknown if stale else read_copy(Remote(process, "state"), self.identity) or unknown  # type: ignore[arg-type]
-        Sweeper(
+        return unknown if stale else read_copy(Remote(process, "state"), self.identity) or unknown  # type: ignore[arg-type]
+
+    def _sweeper(self, known: Checkpoint, process: Process) -> Sweeper:
+        return Sweeper(
             self._before.source,
             self._manifest(process),
             known,
             self._before.settings.sweep_rules,
             clock=self._before.clock,
             writer_id=process.name,
-        ).watermark_sweep()
+        )
 
     def _drain(self, process: Process) -> None:
         ids = (f"{process.name.replace(' ', '')}-{number}" for number in range(1000))

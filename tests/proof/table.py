@@ -103,7 +103,8 @@ def _states(world: Explorable, counts: Sequence[Mapping[str, int]]) -> str:
 
 def _in_words(bounds: Bounds) -> str:
     sweeper = "stale sweeper" if bounds.stale else "sweeper"
-    named = {"collector": bounds.collectors, sweeper: bounds.sweepers, "job": bounds.jobs}
+    late = "stale late sweeper" if bounds.stale else "late sweeper"
+    named = {"collector": bounds.collectors, sweeper: bounds.sweepers, late: bounds.late, "job": bounds.jobs}
     who = [f"a {name}" if many == 1 else f"{many} {name}s" for name, many in named.items() if many]
     more = (
         ", and somebody who deletes the manifest" if bounds.wipers else "",

@@ -23,6 +23,7 @@ from tests.proof.explore import explore, smallest
 from tests.proof.processes import Actor
 from tests.proof.small_worlds import Bounds, SmallWorld
 from tests.proof.variants import VARIANTS
+from tests.proof.world import Found
 
 WHERE = {
     UNCONDITIONAL_PUT: Explorable(Bounds(2, 0, 1), 0, 1),
@@ -54,6 +55,8 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
         (Explorable(Bounds(0, 1, 2, stale=True), 1), 5_000),
         (Explorable(Bounds(1, 0, 1), 2, None, 2), 4_000),
         (Explorable(Bounds(0, 2, 1), 1, None, 1), 30_000),
+        (Explorable(Bounds(0, 0, 2, late=1), 1), 10_000),
+        (Explorable(Bounds(1, 0, 1, stale=True, late=1), 1), 5_000),
     ],
     ids=str,
 )
@@ -63,6 +66,13 @@ def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) ->
     assert (run.counts["answers lost"] > 100) == (world.lost > 0)
     assert run.counts["states"] == run.counts[WHOLE.format(world)] > states
     assert run.counts["deaths"] > 1
+
+
+def test_what_a_late_sweep_says_it_has_seen_no_other_one_looks_for_again() -> None:
+    """Its segment has to hold what it found: the event of the same file is of a time that is settled then."""
+    why = r"announced, and after a job not in the table: \['a.txt'\]"
+    with pytest.raises(Found, match=why):
+        explore(partial(SmallWorld, Bounds(1, 0, 1, late=1), VARIANTS[MARKS_ALONE]))
 
 
 def test_a_stale_sweeper_asks_nobody_for_the_state() -> None:
