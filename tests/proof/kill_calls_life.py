@@ -1,5 +1,5 @@
 """Lives that need no JVM: a collector, a sweeper, a dispatcher, a job or somebody who deletes the manifest, over local
-files, killed between any two calls."""
+files or S3, killed between any two calls."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from blizzard.collect import Message, collect
 from blizzard.dead_letters import DeadLetters
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
+from blizzard.environment import variables
 from blizzard.identity import Identity
 from blizzard.log import silent
 from blizzard.manifest import Manifest
@@ -22,6 +23,7 @@ from blizzard.published import PublishedPipeline
 from blizzard.routing import Route, Router
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
+from blizzard.storage.s3 import S3Settings, S3Store
 from blizzard.sweep import Kind
 from blizzard.sweeping import SourceSweep
 from spark_job.ingest import Ingest
@@ -52,6 +54,7 @@ SETTINGS = fakes.settings(
     max_attempts=100,
 )
 POLICY = Policy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
+ON_S3 = "s3://"
 BROKEN = {MARKS_ALONE: MarksAlone, UNCONDITIONAL_PUT: Overwriting}
 """Storage of the manifest, by variant."""
 
@@ -64,14 +67,18 @@ class Folders:
     service: ObjectStore
 
     @classmethod
-    def of(cls, folder: Path) -> "Folders":
+    def of(cls, where: str) -> "Folders":
+        """In a folder of this machine, or in the bucket `s3://…` of the S3 that the environment names."""
         names = ("landing", "state", "delta", "service")
-        return cls(*(LocalStore(folder / name, may_be_missing=True) for name in names))
+        if where.startswith(ON_S3):
+            settings = S3Settings.from_environment(variables())
+            return cls(*(S3Store(where.removeprefix(ON_S3), f"{name}/", settings) for name in names))
+        return cls(*(LocalStore(Path(where) / name, may_be_missing=True) for name in names))
 
 
 def live(
     who: str,
-    folder: str,
+    where: str,
     seed: str,
     variant: str,
     messages: list[list[str]],
@@ -85,7 +92,7 @@ def live(
     not serve. `begin_ts`: when it begins, so that several begin together."""
     time.sleep(max(0.0, begin_ts - time.time()))
     os.fsync = lambda fd: None  # SIGKILL takes nothing from a file that the kernel has
-    folders, steps = Folders.of(Path(folder)), Steps(nth, at=at, after=after, pause_secs=pause_secs, seed=seed)
+    folders, steps = Folders.of(where), Steps(nth, at=at, after=after, pause_secs=pause_secs, seed=seed)
     broken = BROKEN[variant](folders.state) if variant in BROKEN else folders.state
     state: ObjectStore = SteppedStore(broken, steps)
     landing = SteppedStore(folders.landing, steps)

@@ -10,9 +10,10 @@ from typing import Any
 
 from blizzard.dead_letters import DeadLetters
 from blizzard.dispatch.service import Life
+from infra.local.process import REGION, LocalAws
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill_calls_account import Account, History, account, changed, strangers, wrong_letters
-from tests.proof.kill_calls_life import IDENTITY, SETTINGS, Folders
+from tests.proof.kill_calls_life import IDENTITY, ON_S3, SETTINGS, Folders
 from tests.proof.kill_calls_messages import event_of, file_of
 from tests.proof.kill_calls_places import Places
 from tests.proof.kill_calls_service import STARTED, active_runs, end_run
@@ -50,6 +51,8 @@ class World:
     """Records; each counts once, however often the table is compared."""
     changed: set[tuple[str, str]] = field(default_factory=set)
     """Path and etag of files that were overwritten while in progress, and have been counted."""
+    aws: LocalAws | None = None
+    """Whose S3 all of it lies on, in a bucket of its own; None: on this machine's disk."""
     places: Places = field(default_factory=Places)
     promised: set[str] = field(default_factory=set)
     """Receipts of commits that a job believes to have made."""
@@ -62,7 +65,13 @@ class World:
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        self.folders = Folders.of(self.folder)
+        self.where = str(self.folder)
+        if self.aws is not None:
+            bucket = self.folder.name
+            place = {"LocationConstraint": REGION}
+            self.aws.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration=place)
+            self.where = f"{ON_S3}{bucket}"
+        self.folders = Folders.of(self.where)
 
     # -- what lands
 
@@ -127,7 +136,8 @@ class World:
         return self.lives.start(
             "tests.proof.kill_calls_life:live",
             who=who,
-            folder=str(self.folder),
+            environment={} if self.aws is None else self.aws.environment(),
+            where=self.where,
             seed=str(self.rng.random()),
             variant=self.run.variant,
             messages=messages,
@@ -163,6 +173,9 @@ class World:
             self.run.counts["kills"] += 1
             self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who}"] += 1
             self.kills += 1
+            if self.aws is not None:
+                self.run.counts["kills on S3"] += 1
+                self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who} on S3"] += 1
             if died:
                 self.places.died(who, died["at"], after=died["after"])
         where = f"killed {died['where'] if died else ''}" if killed else "came to its end"
@@ -263,4 +276,4 @@ class World:
             self.fail(f"expected sequences one after the other, found {sequences}")
 
     def fail(self, why: str) -> None:
-        raise Failed(why, [f"seed {self.run.seed}, round {self.run.counts['rounds']}", *self.done])
+        raise Failed(why, [f"seed {self.run.seed}, round {self.run.counts['rounds']}, {self.where}", *self.done])

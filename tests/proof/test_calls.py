@@ -3,14 +3,18 @@ broken on purpose is found."""
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.proof import kill_calls, race_calls
+from tests.proof.breaks import NO_TXN
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill_calls_world import ACTORS
+from tests.proof.kill_lives import Lives
 
+TURNS_ON_S3 = 8
 ROUNDS_TO_FIND, TRIES = 150, 6
 KILL, RACE = frozenset(kill_calls.VARIANTS), frozenset(race_calls.VARIANTS)
 TRIED = {"kill-calls": KILL, "race-calls": RACE}
@@ -40,6 +44,31 @@ def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: 
         if killed <= run.counts.keys() and run.counts["places killed at"] > 20 and deleted:
             return
     pytest.fail("not all of them died, so this has shown nothing")
+
+
+def test_whoever_is_killed_on_s3_is_made_good_too(tmp_path: Path) -> None:
+    """As it is in each sixth round of a long run, but shorter."""
+    with ExitStack() as stack:
+        lives = stack.enter_context(Lives(tmp_path / "lives", ["tests.proof.kill_calls_life"]))
+        aws = kill_calls.s3_of(stack)
+        for run in tries(tmp_path, rounds=1):
+            kill_calls.Tables(run, lives, aws).round(run.seed, run.rng(0), TURNS_ON_S3)
+            assert run.counts["records"] > 0
+            assert run.counts["rounds on S3"] == 1
+            if run.counts["kills on S3"]:
+                return
+    pytest.fail("nobody died, so this has shown nothing")
+
+
+def test_each_sixth_round_is_on_s3_unless_something_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[bool] = []
+    monkeypatch.setattr(kill_calls, "s3_of", lambda stack: "S3")
+    monkeypatch.setattr(kill_calls.Tables, "round", lambda self, *_: came.append(self._aws == "S3"))
+    kill_calls.CAMPAIGN.run(run_of(tmp_path, 12))
+    assert [number for number, on_s3 in enumerate(came) if on_s3] == [5, 11]
+    came.clear()
+    kill_calls.CAMPAIGN.run(run_of(tmp_path, 12, NO_TXN))
+    assert not any(came)
 
 
 @pytest.mark.parametrize("variant", sorted(KILL))
