@@ -21,6 +21,7 @@ from tests.proof import kill_place
 from tests.proof.kill_beliefs import Promise, lost
 from tests.proof.kill_letters import etags_of, wrong_letters
 from tests.proof.kill_place import COLUMNS, Place
+from tests.proof.race_names import MISSING
 
 Row = tuple[str | None, str | None, int | None, str | None, int | None]
 """Source, file, number of the record, id, n; the first three are None for somebody else's row."""
@@ -142,7 +143,7 @@ def complaints(found: Account, place: Place, sources: Mapping[str, str], promise
         letters = kill_place.letters(place, source_id)
         yield from (f"{source_id}: {wrong}" for wrong in wrong_letters(letters, objects, etags_of(place, folder)))
     if missing := wanted - found.entered:
-        yield f"never entered the table: {missing.total()} records, {[*missing][:5]}"
+        yield f"{MISSING}: {missing.total()} records, {[*missing][:5]}"
     if doubled := found.entered - found.came_back - wanted:
         back = sum(row in found.removed for row in doubled)
         yield (

@@ -20,6 +20,7 @@ from spark_job.commit_errors import translated
 from spark_job.engine import ENGINE_ERRORS
 from tests.proof import kill_job
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
+from tests.proof.kill_names import Whom
 from tests.proof.kill_place import COLUMNS, Place, announce, place_of, prefix_of
 from tests.proof.kill_variants import begin_again, with_tables
 
@@ -33,9 +34,9 @@ LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
 """How many data files that no commit names lie there for VACUUM, and how old they look."""
 
 
-def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | None) -> int:
-    """The real job, which hesitates before each commit, so that others come in between. `met`: how its first commit
-    meets with another one's, as `meet` takes it."""
+def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | None, jvm_group: int) -> int:
+    """The real job at the JVM that leads `jvm_group`. It hesitates before each commit, so that others come in between.
+    `met`: how its first commit meets with another one's, as `meet` takes it."""
     if variant == ROWS_LEFT_OUT and (met is None or met["waits"]):  # it is this one that surely loses
         _leave_rows_out()
     if variant == TXN_NOT_COMPARED:
@@ -43,7 +44,7 @@ def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | 
     if met is not None:
         meet(**met)
     _hesitate(random.Random(seed))
-    return kill_job.live([*words], step="", nth=0, together=False, seed="", variant="")
+    return kill_job.live([*words], step="", nth=0, whom=Whom.JOB, jvm=jvm_group, seed="", variant="")
 
 
 def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:

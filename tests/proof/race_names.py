@@ -5,6 +5,7 @@ from tests.proof.campaign import Fault
 
 OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
 """By somebody else, while jobs ingest."""
+MISSING = "never entered the table"
 TORN = "a commit in the log is no JSON"
 UNREADABLE = "a data file that the log names cannot be read"
 SMALLER = "(the smallest race that failed as well, of so many that were tried: {})"
@@ -19,7 +20,7 @@ VARIANTS = {
     ),
     ROWS_LEFT_OUT: Fault(
         "the state claims files of the job that lost, of which no row is in the table",
-        r"never entered the table: [1-9]",
+        rf"{MISSING}: [1-9]",
     ),
 }
 """What becomes of a segment is for `race-calls`: here each job sweeps, which makes good what collectors do to each
