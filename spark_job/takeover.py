@@ -28,6 +28,11 @@ class Legacy:
         """Whether it says on which version of the table it was committed."""
         return self.state.delta_version >= 0
 
+    @property
+    def latest_ts(self) -> float:
+        """When it was committed at the latest: at any time, if that is not known."""
+        return math.inf if self.committed_ts is None else self.committed_ts
+
 
 def newest_legacy(txns: Iterable[Txn], identity: Identity) -> Legacy | None:
     """The newest of those of the first Blizzard and of Penguin. Raises UnreadableState.
@@ -44,14 +49,13 @@ def newest_legacy(txns: Iterable[Txn], identity: Identity) -> Legacy | None:
     )
     timed = max(
         (legacy for legacy in found if not legacy.has_order),
-        key=lambda legacy: (math.inf if legacy.committed_ts is None else legacy.committed_ts, legacy.number),
+        key=lambda legacy: (legacy.latest_ts, legacy.number),
         default=None,
     )
     if ordered is None or timed is None:
         return ordered or timed
     # In doubt the one that knows no files: with it a file beside the table has to say them.
-    known = ordered.committed_ts is not None and timed.committed_ts is not None
-    return ordered if known and (ordered.committed_ts or 0.0) > (timed.committed_ts or 0.0) else timed
+    return ordered if (ordered.committed_ts or 0.0) > timed.latest_ts else timed
 
 
 def _legacy(txn: Txn, identity: Identity) -> Legacy | None:

@@ -71,19 +71,7 @@ _WHOLE = (
 )
 _UNANSWERED = (
     Explorable(Bounds(1, 0, 1), 2, None, 2),
-    *(
-        Explorable(bounds, 2, None, 1)
-        for bounds in (
-            Bounds(1, 0, 1, wipers=1),
-            Bounds(0, 2, 1),
-            Bounds(0, 1, 2, stale=True),
-            Bounds(0, 1, 2),
-            Bounds(2, 0, 1),
-            Bounds(1, 1, 1),
-            Bounds(1, 1, 1, bad=True),
-            Bounds(1, 0, 2),
-        )
-    ),
+    *(Explorable(bounds, 2, None, 1) for bounds in _WHOLE),
     Explorable(_ALL, 0, 0, 1),
 )
 """With a lost answer anywhere, which is some five to forty times as many states."""
