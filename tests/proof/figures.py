@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.version import Version, changed_since
 from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
+from tests.proof.kill_deaths import MOST_KILLS
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 
 README = Path(__file__).parents[2] / "README.md"
@@ -63,7 +64,7 @@ FIGURES: Mapping[str, Counted] = {
 }
 LEAST: Mapping[str, Mapping[str, int]] = {"race": {"rounds": 6}, "bad-storage": {"seconds of outage": 120}}
 """By campaign, the counts that its reports must hold together."""
-MOST_KILLS = "most kills over one table"
+
 LEAST_OF_ONE: Mapping[str, Mapping[str, int]] = {"kill": {MOST_KILLS: 200}, "kill-calls": {MOST_KILLS: 200}}
 """By campaign, the counts that one of its reports must hold."""
 OVER_ONE_TABLE: Mapping[str, tuple[str, tuple[str, ...]]] = {
