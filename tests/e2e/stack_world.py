@@ -126,17 +126,18 @@ class StackWorld:
 
     @contextmanager
     def run_stopped(self) -> Iterator[None]:
-        """The processes of the run that is under way get no time until the end of the block."""
-        self.until(lambda: len(self._groups_of_runs()) == 1)
-        (group,) = self._groups_of_runs()
-        os.killpg(group, signal.SIGSTOP)
+        """The driver of the run that is under way gets no time until the end of the block; without it the run does not
+        get on. Not its whole group: a process that is being made meanwhile may stay stopped for good."""
+        self.until(lambda: len(self._drivers()) == 1)
+        (driver,) = self._drivers()
+        os.kill(driver, signal.SIGSTOP)
         try:
             yield
         finally:
-            os.killpg(group, signal.SIGCONT)
+            os.kill(driver, signal.SIGCONT)
 
-    def _groups_of_runs(self) -> list[int]:
-        """The process groups that supervisors have started by now."""
+    def _drivers(self) -> list[int]:
+        """What supervisors have started by now, each the leader of a process group."""
         found = []
         for process in list(self.stack.jobs._running.values()):
             with suppress(FileNotFoundError, ProcessLookupError):
