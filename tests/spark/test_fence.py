@@ -21,8 +21,8 @@ def planned_by(job: Part) -> int:
 
 
 def told(job: Part, number: signal.Signals) -> None:
-    """The driver alone, without which nobody plans or commits. A whole group that is stopped and told to go on while the
-    driver makes a process, such as its JVM, may leave that one stopped for good."""
+    """The driver alone, without which nobody plans or commits. A whole group that is stopped and told to go on while
+    the driver makes a process, such as its JVM, may leave that one stopped for good."""
     os.kill(job._process.pid, number)
 
 
