@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tests.proof import campaign, kill_deaths, kill_place
+from tests.proof import campaign, kill_deaths, kill_place, large_file
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill_beliefs import Promise, believed, lost
 from tests.proof.kill_deaths import MOST_KILLS, Death, jvm_deaths
@@ -83,6 +83,8 @@ class _Table:
         """Since everything was last found to be in order."""
         self.deaths: list[Death] = []
         """Since then."""
+        self._compared = 0
+        """Commits."""
         folder.mkdir()
         self._words = kill_place.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
 
@@ -205,6 +207,8 @@ class _Table:
         if len(segments) > 12:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
         self._run.counts[f"comparisons on {self.place.name}"] += 1
+        self._run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(log[self._compared :])
+        self._compared = len(log)
         self._done.clear()
         self.deaths.clear()
 
@@ -281,6 +285,7 @@ def kill(run: Run, stage: Stage) -> None:
         run.counts["JVMs"] = stage.jvms - before
     if not run.variant:
         check_shown(run, wanted(run, [place.name for place in places]))
+        campaign.check_shown(run, [large_file.commits_of_a_part(place.name) for place in places])
         check_jvms(run)
 
 
@@ -354,6 +359,7 @@ class Kill:
         *(kill_deaths.kills(step, place) for place in PLACES for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)),
         *map(jvm_deaths, (*JVM_STEPS, RANDOM_MOMENT)),
         kill_deaths.OUTLIVED,
+        *map(large_file.commits_of_a_part, PLACES),
     )
 
     def run(self, run: Run) -> None:

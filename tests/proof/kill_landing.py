@@ -3,15 +3,22 @@
 import gzip
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.proof import kill_place
+from tests.proof import kill_place, large_file
 from tests.proof.campaign import Run
 from tests.proof.kill_place import Place
 
-LARGE_RECORDS = 500
-"""Of some 60 bytes that do not compress: three batches."""
+LARGE_EVERY = 25
+"""Files; the second one, which lands before the first life, is the first that is larger than a batch."""
+
+More = Callable[[random.Random], str]
+"""What an id has beside its number."""
+
+
+def few_bytes(rng: random.Random) -> str:
+    return rng.randbytes(20).hex()
 
 
 @dataclass
@@ -28,9 +35,9 @@ class Landing:
 
     def land(self, rng: random.Random, run: Run) -> Iterator[str]:
         """New files, of which some are announced; says what it did. What has to be asked of the table is rare: it takes
-        Spark seconds."""
+        Spark seconds. It has no part in showing that something is broken on purpose."""
         paths = [self._new(rng, run) for _ in range(rng.randint(2, 4))]
-        if self.small and rng.random() < 0.1:
+        if self.small and not run.variant and rng.random() < 0.1:
             paths.append(self._overwritten(rng, run))
         told = [path for path in paths if rng.random() < 0.7]
         again = [rng.choice(self.small)] if self.small and rng.random() < 0.1 else []
@@ -43,12 +50,13 @@ class Landing:
         self.count += 1
         late = rng.random() < 0.04
         path = f"{'a' if late else 'b'}-{self.count:06d}.ndjson.gz"
-        large = rng.random() < 0.1
-        self._put(path, LARGE_RECORDS if large else rng.randint(0, 40), rng, run)
         run.counts["files"] += 1
-        run.counts["files larger than a batch"] += large
         run.counts["files that come late"] += late
-        if not large:
+        if self.count % LARGE_EVERY == 2:
+            self._put(path, large_file.RECORDS, rng, run, more=large_file.more)
+            run.counts["files larger than a batch"] += 1
+        else:
+            self._put(path, rng.randint(0, 40), rng, run)
             self.small.append(path)
         return path
 
@@ -59,13 +67,13 @@ class Landing:
         run.counts["files overwritten"] += 1
         return path
 
-    def _put(self, path: str, records: int, rng: random.Random, run: Run) -> None:
-        lines = [self._line(rng, run) for _ in range(records)]
+    def _put(self, path: str, records: int, rng: random.Random, run: Run, more: More = few_bytes) -> None:
+        lines = [self._line(rng, run, more) for _ in range(records)]
         self.place.put(self.folder, path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
 
-    def _line(self, rng: random.Random, run: Run) -> str:
+    def _line(self, rng: random.Random, run: Run, more: More) -> str:
         self.records += 1
         broken = rng.random() < 0.02
         run.counts["records broken" if broken else "records"] += 1
-        text = json.dumps({"id": f"{self.records}-{rng.randbytes(20).hex()}", "n": self.records})
+        text = json.dumps({"id": f"{self.records}-{more(rng)}", "n": self.records})
         return text[:-1] if broken else text

@@ -17,12 +17,11 @@ from blizzard.storage.s3_connection import S3Settings
 from infra.local.verdict import Record, Verdict, compare, read_source
 from spark_job.ingest import Step
 from spark_job.job import SourceJob, source_job
+from tests.proof import large_file
 from tests.spark.lake import Lake
 
 BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}, "sweep": {"late_overlap_secs": 1}}
 """A late sweep looks no further back than it must, so that it makes good nothing that an earlier one has left out."""
-LARGE_ROWS, LARGE_ROW_BYTES = 600, 2_000
-"""Of a file that takes several batches: one takes a MiB of it at least, as it is without its gzip."""
 
 
 @dataclass
@@ -76,7 +75,7 @@ class Life(Lake):
         self.announce(path)
 
     def _large(self, rng: random.Random) -> Iterator[dict[str, object]]:
-        return self._made(rng, LARGE_ROWS, LARGE_ROW_BYTES)
+        return self._made(rng, large_file.RECORDS, large_file.ID_BYTES)
 
     def _made(self, rng: random.Random, count: int, row_bytes: int = 24) -> Iterator[dict[str, object]]:
         for _ in range(count):
@@ -106,7 +105,7 @@ class Life(Lake):
 
     def in_part(self) -> bool:
         """Whether the table has some of a file's records, and not the others."""
-        return any(read < LARGE_ROWS for read in self.state_beside().in_progress.values())
+        return any(read < large_file.RECORDS for read in self.state_beside().in_progress.values())
 
     def states_in_log(self) -> list[int]:
         """The versions of the commits that carry a state of this source."""

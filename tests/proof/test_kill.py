@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import kill, kill_deaths, kill_steps, kill_variants
+from tests.proof import kill, kill_deaths, kill_steps, kill_variants, large_file
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill_deaths import Death, jvm_deaths
@@ -43,6 +43,7 @@ def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubl
     assert run.counts["answers of commits lost on local files"] == 1
     assert run.counts["comparisons on local files"] == run.counts["comparisons on S3"] == 1
     assert run.counts["rows compared"] > 0
+    assert all(run.counts[large_file.commits_of_a_part(place)] for place in kill.PLACES)
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[kill.CAMPAIGN.name]))

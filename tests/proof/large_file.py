@@ -1,0 +1,38 @@
+"""A file larger than a batch: each batch takes a part of it, and the state says how much of it is in the table."""
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.proof import kill_place
+from tests.proof.kill_place import LoggedCommits
+
+RECORDS = 600
+ID_BYTES = 2_000
+"""That do not compress, twice as many in a record: a batch takes at least a MiB of a file as it is without its gzip, so
+this file takes three."""
+
+
+def commits_of_a_part(place: str) -> str:
+    """The name of the count."""
+    return f"commits of a part of a file on {place}"
+
+
+def more(rng: random.Random) -> str:
+    """What makes the id of a record long."""
+    return rng.randbytes(ID_BYTES).hex()
+
+
+def parts_in(log: LoggedCommits) -> int:
+    """The commits that leave some of a file's records to the next ones."""
+    return sum(any(map(_is_a_part, _files(kill_place.state_of(actions)))) for _, actions in log)
+
+
+def _files(state: Mapping[str, Any]) -> Iterable[object]:
+    files: Mapping[str, object] = state.get("source_state", {}).get("files", {})
+    return files.values()
+
+
+def _is_a_part(read: object) -> bool:
+    """Not what has been read to its last record, but not seen to end there."""
+    return isinstance(read, dict) and read["RecordsRead"] < RECORDS
