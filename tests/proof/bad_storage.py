@@ -18,7 +18,7 @@ from blizzard.environment import adopted
 from blizzard.errors import AlreadyExists
 from blizzard.storage.s3 import S3Store
 from tests.proof.bad_storage_proxy import bad_storage
-from tests.proof.bad_storage_real import IN_A_ROW, LATE, LOST_BY_CHANCE, SPARK_OUTAGES, SparkBadStorage
+from tests.proof.bad_storage_real import IN_A_ROW, LATE, LOST_BY_CHANCE, PARTS, SPARK_OUTAGES, SparkBadStorage
 from tests.proof.bad_storage_rounds import OUTAGE_SECS, ROUNDS_A_TABLE, SHORT_OUTAGE_SECS, CheapBadStorage
 from tests.proof.bad_storage_spark import spark_jobs
 from tests.proof.bad_storage_world import LAKE, LANDING
@@ -34,7 +34,7 @@ SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, SPARK_EVERY + 1
 """Rounds, and the first of these: early, so that a run of ten minutes has it."""
 SHORT_OUTAGE_EVERY = 2
 """Where the number of rounds is bounded: for seconds only, and without Spark."""
-KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW)
+KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW, PARTS)
 """Of rounds with the real job, what has to come about in them."""
 WORST = ("a segment", "a Delta commit", "a Delta commit that was known again")
 """What must not have an answer once at least."""

@@ -17,6 +17,7 @@ KNOWN_AGAIN = "answers lost of a Delta commit that was known again"
 LOST_BY_CHANCE = "answers lost by chance of a Delta commit that was known again"
 LATE = "requests of the real job that were delayed for long"
 IN_A_ROW = "outages in a row of the real job"
+PARTS = "commits of a part of a file"
 RUNS = 3
 """Of the real job in a round with faults, before storage is well again."""
 MANY_FILES = 12
@@ -210,6 +211,7 @@ class SparkBadStorage:
         if not verdict.good or verdict.dead_letters:
             self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))
         self._run.counts["records of the real job"] = verdict.rows_in
+        self._run.counts[PARTS] += self._jobs.parts()
 
     # -- when it fails
 

@@ -15,6 +15,7 @@ from blizzard.dead_letters import DeadLetters
 from blizzard.environment import variables
 from blizzard.storage.s3 import S3Settings, S3Store
 from infra.local.verdict import Verdict, judge, read_source
+from tests.proof import kill_place, large_file
 from tests.proof.bad_storage_daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage_proxy import BadStorage, Plan
 from tests.proof.bad_storage_world import LAKE, LANDING
@@ -22,6 +23,8 @@ from tests.spark.lake import JARS
 
 ROOT = Path(__file__).parents[2]
 FILES_AT_ONCE = 6
+LARGE = 0.05
+"""Of the files so many are larger than a batch."""
 CONF = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -40,7 +43,7 @@ IMPATIENT = {
 SETTINGS = {
     "schema": "id STRING NOT NULL, n BIGINT",
     "settle_delay_secs": 0,
-    "checkpoint": {"interval_files": 4},
+    "checkpoint": {"interval_files": 4, "interval_bytes": "100KB"},
 }
 IMPATIENT_SETTINGS = {"retries": {"max_attempts": 4, "max_backoff_secs": 0.05}}
 
@@ -84,6 +87,7 @@ class SparkJobs:
     def begin_anew(self) -> None:
         """With a new source and a new table; the processes go on."""
         self._tables += 1
+        self._counted = 0
         self._name = f"real-{self._tables}"
         self._landing = S3Store(LANDING, f"{self._name}/", self._calm)
         for words, more in (("impatient", IMPATIENT_SETTINGS), (SHIPPED, {})):
@@ -119,7 +123,10 @@ class SparkJobs:
         """Files for one batch or two, or as many more as `fewest` says."""
         for _ in range(rng.randint(fewest, fewest + FILES_AT_ONCE - 1)):
             self._files += 1
-            records = ({"id": f"{self._files}-{row}", "n": row} for row in range(rng.randint(0, 50)))
+            rows, more = (
+                (large_file.RECORDS, large_file.more) if rng.random() < LARGE else (rng.randint(0, 50), _nothing)
+            )
+            records = ({"id": f"{self._files}-{row}{more(rng)}", "n": row} for row in range(rows))
             body = "".join(json.dumps(record) + "\n" for record in records)
             path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             self._landing.put(path, gzip.compress(body.encode()))
@@ -144,12 +151,25 @@ class SparkJobs:
                     return Ended(events[-1]["code"], events)
         return Ended(-1, [*events, {"event": "died", "error": f"exit status {process.wait()}"}])
 
+    def parts(self) -> int:
+        """How many commits since the last call are of a part of a file."""
+        log = [*kill_place.log_of(self._lake())]
+        since, self._counted = log[self._counted :], len(log)
+        return large_file.parts_in(since)
+
+    def _lake(self) -> S3Store:
+        return S3Store(LAKE, f"{self._name}/", self._calm)
+
     def verdict(self) -> Verdict:
-        lake = S3Store(LAKE, f"{self._name}/", self._calm)
+        lake = self._lake()
         letters = [*DeadLetters(lake, "_blizzard/events_landing", "events:landing").letters()]
         objects = ((info.key, self._landing.get(info.key)) for info in self._landing.list())
         options = {**self._environment, "AWS_ALLOW_HTTP": "true"}
         return judge(read_source(objects, "id"), f"s3://{LAKE}/{self._name}", options, letters, ["id", "n"])
+
+
+def _nothing(_: random.Random) -> str:
+    return ""
 
 
 @contextmanager

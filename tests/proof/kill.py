@@ -200,7 +200,7 @@ class _Table:
         etags = etags_of(self.place, FOLDER)
         if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
             self._fail("; ".join(about_letters))
-        log = [*kill_place.log_of(self.place)]
+        log = [*kill_place.log_of(self.place.table())]
         if wrong := kill_place.broken_sequence(log, SOURCE) or lost(self._promised, log):
             self._fail(wrong)
         segments = [*self.place.table().list(f"{kill_place.prefix_of(SOURCE)}/pending/")]

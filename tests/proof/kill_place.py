@@ -208,12 +208,11 @@ def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]
     return found
 
 
-def log_of(place: Place, after: int = -1) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The commits after a version, as they stand in the log."""
-    table = place.table()
+def log_of(table: ObjectStore) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """The commits as they stand in the log."""
     for info in table.list("_delta_log/", recursive=False):
         name = info.key.removeprefix("_delta_log/")
-        if name.endswith(".json") and name[:-5].isdigit() and int(name[:-5]) > after:
+        if name.endswith(".json") and name[:-5].isdigit():
             yield int(name[:-5]), [json.loads(line) for line in table.get(info.key).splitlines()]
 
 

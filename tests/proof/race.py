@@ -17,7 +17,7 @@ import pyarrow as pa
 from blizzard.environment import adopted
 from blizzard.errors import NotFound
 from infra.local.process import LocalAws, local_aws
-from tests.proof import kill_place, race_account
+from tests.proof import kill_place, large_file, race_account
 from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
 from tests.proof.kill_beliefs import Promise, believed
@@ -26,13 +26,15 @@ from tests.proof.kill_lives import Life, Lives
 from tests.proof.kill_place import LocalPlace, Place, S3Place
 from tests.proof.race_log import overwriting
 from tests.proof.race_names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
-from tests.proof.race_shape import Meeting, Shape, drawn, smallest
+from tests.proof.race_shape import FILES, Meeting, Shape, drawn, smallest
 
 SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
 SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}}
 BATCH_FILES, LARGE_BATCH_FILES = 3, 6
 """The larger one is of the job that waits for another one: what it then has to throw away is not all in the other's."""
+LARGE_AT = FILES - 1
+"""Of each source this file is larger than a batch."""
 IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
 """For jobs in a log that is broken: some will never get on."""
 RACE_SECS = 4.0
@@ -54,6 +56,7 @@ def _operation(name: str, place: str) -> str:
 WANTED = (
     "races lost",
     "files that VACUUM removed",
+    *map(large_file.commits_of_a_part, PLACES),
     *(_operation(name, place) for name in OPERATIONS for place in PLACES),
 )
 """Counts."""
@@ -89,7 +92,8 @@ class _Race:
 
     def _configured(self, source_id: str, folder: str, batch_files: int) -> list[str]:
         pipeline = source_id.partition(":")[0]
-        settings = SETTINGS | (IMPATIENT if self.run.variant else {}) | {"checkpoint": {"interval_files": batch_files}}
+        batch = {"checkpoint": {"interval_files": batch_files, "interval_bytes": "100KB"}}
+        settings = SETTINGS | (IMPATIENT if self.run.variant else {}) | batch
         file = self.folder / f"{pipeline}-{batch_files}.yaml"
         return kill_place.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
 
@@ -132,15 +136,18 @@ class _Race:
     def _land(self, source_id: str) -> None:
         number = len(self.paths[source_id])
         path = f"{number:04d}.ndjson.gz"
-        lines = [self._line() for _ in range(self.rng.randint(1, 12))]
+        if number == LARGE_AT and not self.run.variant:
+            lines = [self._line(large_file.more(self.rng)) for _ in range(large_file.RECORDS)]
+        else:
+            lines = [self._line() for _ in range(self.rng.randint(1, 12))]
         self.place.put(SOURCES[source_id], path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
         self.paths[source_id].append(path)
         self.run.counts["files"] += 1
 
-    def _line(self) -> str:
+    def _line(self, more: str = "") -> str:
         self.records += 1
         self.run.counts["records"] += 1
-        text = json.dumps({"id": f"{self.records}", "n": self.records})
+        text = json.dumps({"id": f"{self.records}{more}", "n": self.records})
         return text[:-1] if self.rng.random() < 0.02 else text
 
     # -- who races
@@ -227,6 +234,7 @@ class _Race:
         self.run.counts["rows removed by others"] += found.removed.total()
         self.run.counts["rows that came back with a repeated event"] += found.came_back.total()
         self.run.counts["commits"] += found.commits
+        self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(found.log)
         wrong = [*race_account.complaints(found, self.place, SOURCES, self.promised)]
         if self.stuck:  # what is missing then may be what nobody got to
             wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]

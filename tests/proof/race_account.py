@@ -51,7 +51,7 @@ class Account:
 
 def account(place: Place) -> Account:
     """Reads the whole log. `faults` say what no operation of that name may do."""
-    found, files = Account(log=[*kill_place.log_of(place)]), _Files(place)
+    found, files = Account(log=[*kill_place.log_of(place.table())]), _Files(place)
     for version, actions in found.log:
         adds = [action["add"]["path"] for action in actions if "add" in action]
         removes = [action["remove"]["path"] for action in actions if "remove" in action]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import race
+from tests.proof import large_file, race
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.kill_jvm import Jvm
@@ -59,6 +59,7 @@ def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives:
     assert counts["races lost"] > 0, "they never met, so this has shown nothing"
     assert counts["operations of others"] > 0
     assert counts["files that VACUUM removed"] > 0
+    assert counts[large_file.commits_of_a_part("local files")] > 0
 
 
 @pytest.mark.spark

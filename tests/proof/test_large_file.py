@@ -1,0 +1,31 @@
+"""Which commits are of a part of a file, as the proof counts them."""
+
+from typing import Any
+
+import pytest
+
+from blizzard.checkpoint import FINISHED, Checkpoint, encode
+from tests.proof import large_file
+from tests.proof.large_file import RECORDS
+
+
+def commit_of(**files: int) -> list[dict[str, Any]]:
+    state = encode(Checkpoint("events", "landing", sequence=3, files=files))
+    return [{"commitInfo": {"userMetadata": state}}, {"txn": {}}]
+
+
+@pytest.mark.parametrize(
+    ("actions", "parts"),
+    [
+        pytest.param(commit_of(a=260, b=FINISHED), 1, id="some of its records"),
+        pytest.param(commit_of(a=RECORDS), 0, id="all of them, and not seen to end"),
+        pytest.param(commit_of(a=FINISHED), 0, id="finished"),
+        pytest.param([{"commitInfo": {"operation": "VACUUM START"}}], 0, id="somebody else's"),
+    ],
+)
+def test_a_commit_is_of_a_part_of_a_file_if_records_of_it_are_left(actions: list[dict[str, Any]], parts: int) -> None:
+    assert large_file.parts_in([(0, actions)]) == parts
+
+
+def test_each_such_commit_counts_once() -> None:
+    assert large_file.parts_in([*enumerate([commit_of(a=1, b=2), commit_of(a=5), commit_of(a=FINISHED)])]) == 2
