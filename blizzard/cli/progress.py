@@ -21,7 +21,7 @@ QUIET = {
     "warmed_up",
 }
 """Events that only move the progress line."""
-BAD = {"source_failed", "configuration_wrong", "configuration_unreadable"}
+BAD = {"source_failed", "spark_lost", "configuration_wrong", "configuration_unreadable"}
 
 
 class Progress:
@@ -98,6 +98,10 @@ def _failed(event: dict[str, Any]) -> str:
     return f"{event['source']}: failed: {event['error']}"
 
 
+def _lost(event: dict[str, Any]) -> str:
+    return f"failed: {event['error']}"
+
+
 _TEXTS = {
     "swept": _swept,
     "batch_planned": _planned,
@@ -105,4 +109,5 @@ _TEXTS = {
     "file_dead_lettered": _dead,
     "drained": _drained,
     "source_failed": _failed,
+    "spark_lost": _lost,
 }

@@ -57,7 +57,9 @@ class Ended:
 
     @property
     def failures(self) -> list[Mapping[str, Any]]:
-        return [event for event in self.events if event["event"] in ("source_failed", "job_failed", "died")]
+        return [
+            event for event in self.events if event["event"] in ("source_failed", "spark_lost", "job_failed", "died")
+        ]
 
     @property
     def unclear(self) -> str:

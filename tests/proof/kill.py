@@ -46,7 +46,7 @@ MOST_CALLS = 60
 """Of storage, in a life."""
 LIFE_SECS, OWN_LIFE_SECS = 1.5, 12.0
 """Within which random moments lie, until it is known what a life takes; and for one with a JVM of its own."""
-GAVE_UP = frozenset({"source_failed", "job_failed"})
+GAVE_UP = frozenset({"source_failed", "spark_lost"})
 """What a job has to say that lost its JVM and cannot go on."""
 OUTLIVES_SECS = 2.0
 """For a JVM that was killed to be gone once its driver has ended."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -299,6 +300,15 @@ class EndlessIngest(ScriptedIngest):
         return Step.COMMITTED
 
 
+class IngestWithoutSpark(ScriptedIngest):
+    def step(self, *, draining: bool) -> Step:
+        """As py4j does it."""
+        with socket.socket() as nobody_listens:
+            nobody_listens.bind(("127.0.0.1", 0))
+            socket.create_connection(nobody_listens.getsockname()).close()
+        return Step.IDLE
+
+
 @pytest.mark.usefixtures("signals_as_before")
 class TestTheJobsOption:
     CONFIG = "pipelines: {p: {table_uri: /tmp/t, sources: {a: {uri: /tmp/s, schema: id STRING}}}}"
@@ -314,6 +324,16 @@ class TestTheJobsOption:
         monkeypatch.setattr(job, "_jobs", lambda *_: [source])
         assert job.main(["--config", self.config(tmp_path), "--once", "--max-secs", "0.05"]) == job.EXIT_WELL
         assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["time_is_up"]
+
+    def test_a_run_whose_jvm_has_ended_says_so_and_what_to_do(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(job, "_jobs", lambda *_: [Source(IngestWithoutSpark(Clock(), []))])
+        assert job.main(["--config", self.config(tmp_path), "--once"]) == job.EXIT_FAILED
+        (lost,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert lost["event"] == "spark_lost"
+        assert "Connection refused" in lost["error"]
+        assert "start the job again" in lost["error"]
 
     @pytest.mark.parametrize(
         "wrong", [["--max-secs", "60"], ["--once", "--max-secs", "-1"], ["--once", "--max-secs", "x"]]
