@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -50,20 +51,27 @@ def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | 
 def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:
     """Of jobs of one source one waits with its first commit, whose transaction has begun, until another one believes to
     have made a commit of that number: it publishes its state then. All others wait with theirs until that one has begun
-    its own, which the file `mark` says."""
-    whole, table, identity, begun = Transaction.commit, place_of(told).table(), _identity(source_id), Path(mark)
-    first = iter([True])
+    its own, which the file `mark` says, and with their next one until it is over: so it loses by one commit."""
+    whole, table, identity = Transaction.commit, place_of(told).table(), _identity(source_id)
+    begun, over = Path(mark), Path(f"{mark}-and-over")
+    turns = count(1)
 
     def came_second(sequence: int) -> bool:
         copy = read_copy(table, identity)
         return copy is not None and copy.sequence >= sequence
 
     def commit(self: Transaction, *arguments: Any, sequence: int, **named: Any) -> int:
-        if next(first, False):
-            if waits:
-                begun.touch()
-            _wait(partial(came_second, sequence) if waits else begun.exists)
-        return whole(self, *arguments, sequence=sequence, **named)
+        first = next(turns) == 1
+        if first and waits:
+            begun.touch()
+            _wait(partial(came_second, sequence))
+        elif first or begun.exists():
+            _wait(begun.exists if first else over.exists)
+        try:
+            return whole(self, *arguments, sequence=sequence, **named)
+        finally:
+            if first and waits:
+                over.touch()
 
     Transaction.commit = commit  # type: ignore[method-assign]
 
