@@ -28,9 +28,9 @@ from spark_job.session import lazy_session
 from spark_job.warm_up import WarmUp, in_a_thread
 
 SPARK_LOST = (
-    "Spark's JVM does not answer any more ({}), and the job cannot go on without it. What was committed stays, and the "
-    "next run goes on after it: start the job again. If it comes again, what ended the JVM is in the kernel's log "
-    "(`dmesg`) or in hs_err_pid*.log; often memory was short: lower spark.driver.memory, or give the machine more."
+    "The job cannot go on without it. What was committed stays, and the next run goes on after it: start the job again. If "
+    "it comes again, what ended the JVM is in the kernel's log (`dmesg`) or in hs_err_pid*.log; often memory was short: "
+    "lower spark.driver.memory, or give the machine more."
 )
 EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_once(jobs, options.sweep, log, stop, max_secs=options.max_secs or math.inf)
         return run_on(jobs, options.sweep, log, stop)
     except ConnectionRefusedError as error:  # py4j's own; what storage refuses has other names
-        log("spark_lost", error=SPARK_LOST.format(error))
+        log("spark_lost", error=f"Spark's JVM does not answer any more: {error}. {SPARK_LOST}")
         return EXIT_FAILED
     except Exception as error:
         log("job_failed", kind=type(error).__name__, error=str(error)[:2000])
