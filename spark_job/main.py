@@ -28,9 +28,9 @@ from spark_job.session import lazy_session
 from spark_job.warm_up import WarmUp, in_a_thread
 
 SPARK_LOST = (
-    "The job cannot go on without it. What was committed stays, and the next run goes on after it: start the job again. If "
-    "it comes again, what ended the JVM is in the kernel's log (`dmesg`) or in hs_err_pid*.log; often memory was short: "
-    "lower spark.driver.memory, or give the machine more."
+    "The job cannot go on without it. What was committed stays, and the next run goes on after it: start it again. "
+    "If it comes again, what ended the JVM is in the kernel's log (`dmesg`) or in hs_err_pid*.log; often memory was "
+    "short: lower spark.driver.memory, or give the machine more."
 )
 EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 

@@ -24,8 +24,6 @@ SHORT = {
     events.the_table_is_dropped_but_not_what_blizzard_put_beside_it,
     events.a_backup_of_the_log_and_the_data_takes_their_place,
     events.the_table_is_restored_to_an_older_version,
-    events.the_table_is_copied_to_another_place,
-    events.the_table_is_renamed,
     events.the_pipeline_has_another_name,
 }
 TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset(VARIANTS)}
