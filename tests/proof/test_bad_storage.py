@@ -111,7 +111,7 @@ def test_the_real_job_ends_well_or_with_a_clear_error_and_goes_on(
     run = short(tmp_path, 1)
     rounds = over_a_proxy[1](run)
     for number in range(MOST_ROUNDS):
-        rounds.round(number, random.Random(number + 2), runs=1)
+        rounds.round(number, random.Random(number + 8), runs=1)
         assert run.counts["answers lost of a Delta commit that was known again"] == number + 1
         assert run.counts["records of the real job"] > 0
         if run.counts["faults"] > number + 1 + FEWEST_FAULTS:

@@ -333,7 +333,7 @@ class TestTheJobsOption:
         (lost,) = map(json.loads, capsys.readouterr().out.splitlines())
         assert lost["event"] == "spark_lost"
         assert "Connection refused" in lost["error"]
-        assert "start the job again" in lost["error"]
+        assert "start it again" in lost["error"]
 
     @pytest.mark.parametrize(
         "wrong", [["--max-secs", "60"], ["--once", "--max-secs", "-1"], ["--once", "--max-secs", "x"]]
