@@ -211,7 +211,7 @@ class SparkBadStorage:
         if not verdict.good or verdict.dead_letters:
             self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))
         self._run.counts["records of the real job"] = verdict.rows_in
-        self._run.counts[PARTS] += self._jobs.parts()
+        self._run.counts[PARTS] = self._jobs.parts()
 
     # -- when it fails
 

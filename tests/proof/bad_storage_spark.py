@@ -89,7 +89,6 @@ class SparkJobs:
     def begin_anew(self) -> None:
         """With a new source and a new table; the processes go on."""
         self._tables += 1
-        self._counted = 0
         self._name = f"real-{self._tables}"
         self._landing = S3Store(LANDING, f"{self._name}/", self._calm)
         for words, more in (("impatient", IMPATIENT_SETTINGS), (SHIPPED, {})):
@@ -125,10 +124,10 @@ class SparkJobs:
         """Files for one batch or two, or as many more as `fewest` says."""
         for _ in range(rng.randint(fewest, fewest + FILES_AT_ONCE - 1)):
             self._files += 1
-            rows, more = (
-                (large_file.RECORDS, large_file.more) if rng.random() < LARGE else (rng.randint(0, 50), _nothing)
+            rows, id_bytes = (
+                (large_file.RECORDS, large_file.ID_BYTES) if rng.random() < LARGE else (rng.randint(0, 50), 0)
             )
-            records = ({"id": f"{self._files}-{row}{more(rng)}", "n": row} for row in range(rows))
+            records = ({"id": f"{self._files}-{row}{rng.randbytes(id_bytes).hex()}", "n": row} for row in range(rows))
             body = "".join(json.dumps(record) + "\n" for record in records)
             path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             self._landing.put(path, gzip.compress(body.encode()))
@@ -154,10 +153,8 @@ class SparkJobs:
         return Ended(-1, [*events, {"event": "died", "error": f"exit status {process.wait()}"}])
 
     def parts(self) -> int:
-        """How many commits since the last call are of a part of a file."""
-        log = [*kill_place.log_of(self._lake())]
-        since, self._counted = log[self._counted :], len(log)
-        return large_file.parts_in(since)
+        """How many of the table's commits are of a part of a file."""
+        return large_file.parts_in(kill_place.log_of(self._lake()))
 
     def _lake(self) -> S3Store:
         return S3Store(LAKE, f"{self._name}/", self._calm)
@@ -168,10 +165,6 @@ class SparkJobs:
         objects = ((info.key, self._landing.get(info.key)) for info in self._landing.list())
         options = {**self._environment, "AWS_ALLOW_HTTP": "true"}
         return judge(read_source(objects, "id"), f"s3://{LAKE}/{self._name}", options, letters, ["id", "n"])
-
-
-def _nothing(_: random.Random) -> str:
-    return ""
 
 
 @contextmanager

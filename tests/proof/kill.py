@@ -83,8 +83,6 @@ class _Table:
         """Since everything was last found to be in order."""
         self.deaths: list[Death] = []
         """Since then."""
-        self._compared = 0
-        """Commits."""
         folder.mkdir()
         self._words = kill_place.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
 
@@ -207,8 +205,7 @@ class _Table:
         if len(segments) > 12:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
         self._run.counts[f"comparisons on {self.place.name}"] += 1
-        self._run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(log[self._compared :])
-        self._compared = len(log)
+        self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log)
         self._done.clear()
         self.deaths.clear()
 

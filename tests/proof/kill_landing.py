@@ -3,7 +3,7 @@
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.proof import kill_place, large_file
@@ -12,13 +12,6 @@ from tests.proof.kill_place import Place
 
 LARGE_EVERY = 25
 """Files; the second one, which lands before the first life, is the first that is larger than a batch."""
-
-More = Callable[[random.Random], str]
-"""What an id has beside its number."""
-
-
-def few_bytes(rng: random.Random) -> str:
-    return rng.randbytes(20).hex()
 
 
 @dataclass
@@ -53,7 +46,7 @@ class Landing:
         run.counts["files"] += 1
         run.counts["files that come late"] += late
         if self.count % LARGE_EVERY == 2:
-            self._put(path, large_file.RECORDS, rng, run, more=large_file.more)
+            self._put(path, large_file.RECORDS, rng, run, id_bytes=large_file.ID_BYTES)
             run.counts["files larger than a batch"] += 1
         else:
             self._put(path, rng.randint(0, 40), rng, run)
@@ -67,13 +60,13 @@ class Landing:
         run.counts["files overwritten"] += 1
         return path
 
-    def _put(self, path: str, records: int, rng: random.Random, run: Run, more: More = few_bytes) -> None:
-        lines = [self._line(rng, run, more) for _ in range(records)]
+    def _put(self, path: str, records: int, rng: random.Random, run: Run, *, id_bytes: int = 20) -> None:
+        lines = [self._line(rng, run, id_bytes) for _ in range(records)]
         self.place.put(self.folder, path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
 
-    def _line(self, rng: random.Random, run: Run, more: More) -> str:
+    def _line(self, rng: random.Random, run: Run, id_bytes: int) -> str:
         self.records += 1
         broken = rng.random() < 0.02
         run.counts["records broken" if broken else "records"] += 1
-        text = json.dumps({"id": f"{self.records}-{more(rng)}", "n": self.records})
+        text = json.dumps({"id": f"{self.records}-{rng.randbytes(id_bytes).hex()}", "n": self.records})
         return text[:-1] if broken else text

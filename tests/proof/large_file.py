@@ -1,6 +1,5 @@
 """A file larger than a batch: each batch takes a part of it, and the state says how much of it is in the table."""
 
-import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,11 +15,6 @@ this file takes three."""
 def commits_of_a_part(place: str) -> str:
     """The name of the count."""
     return f"commits of a part of a file on {place}"
-
-
-def more(rng: random.Random) -> str:
-    """What makes the id of a record long."""
-    return rng.randbytes(ID_BYTES).hex()
 
 
 def parts_in(log: LoggedCommits) -> int:

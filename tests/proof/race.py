@@ -137,17 +137,17 @@ class _Race:
         number = len(self.paths[source_id])
         path = f"{number:04d}.ndjson.gz"
         if number == LARGE_AT and not self.run.variant:
-            lines = [self._line(large_file.more(self.rng)) for _ in range(large_file.RECORDS)]
+            lines = [self._line(large_file.ID_BYTES) for _ in range(large_file.RECORDS)]
         else:
             lines = [self._line() for _ in range(self.rng.randint(1, 12))]
         self.place.put(SOURCES[source_id], path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
         self.paths[source_id].append(path)
         self.run.counts["files"] += 1
 
-    def _line(self, more: str = "") -> str:
+    def _line(self, id_bytes: int = 0) -> str:
         self.records += 1
         self.run.counts["records"] += 1
-        text = json.dumps({"id": f"{self.records}{more}", "n": self.records})
+        text = json.dumps({"id": f"{self.records}{self.rng.randbytes(id_bytes).hex()}", "n": self.records})
         return text[:-1] if self.rng.random() < 0.02 else text
 
     # -- who races

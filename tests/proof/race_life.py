@@ -65,13 +65,15 @@ def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> Non
         if first and waits:
             begun.touch()
             _wait(partial(came_second, sequence))
-        elif first or begun.exists():
-            _wait(begun.exists if first else over.exists)
-        try:
-            return whole(self, *arguments, sequence=sequence, **named)
-        finally:
-            if first and waits:
+            try:
+                return whole(self, *arguments, sequence=sequence, **named)
+            finally:
                 over.touch()
+        if first:
+            _wait(begun.exists)
+        elif begun.exists():
+            _wait(over.exists)
+        return whole(self, *arguments, sequence=sequence, **named)
 
     Transaction.commit = commit  # type: ignore[method-assign]
 
