@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from blizzard.collect import Message
+from blizzard.collect.collector import Message
+from blizzard.collect.routing import Route, Router
+from blizzard.dispatch.wake import Wake, Waker
 from blizzard.errors import StorageUnavailable
 from blizzard.log import silent
-from blizzard.manifest import Manifest
-from blizzard.pattern import Pattern
-from blizzard.routing import Route, Router
+from blizzard.manifest.segments import Manifest
+from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from blizzard.wake import Wake, Waker
 from functions.collector.composition import Collector, Setup
 from functions.runtime import Configured
 

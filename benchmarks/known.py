@@ -23,8 +23,8 @@ from deltalake import DeltaTable
 from benchmarks.contenders import date_of
 from benchmarks.data import path_of
 from benchmarks.records import event_lines
-from blizzard.checkpoint import Checkpoint, decode, encode
-from blizzard.watermark import split
+from blizzard.state.checkpoint import Checkpoint, decode, encode
+from blizzard.state.watermark import split
 
 NEW = 100
 APP_ID = "blizzard:events:landing"

@@ -17,13 +17,13 @@ from aws_lambda_powertools.logging import Logger
 from botocore.config import Config as AwsConfig  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
+from blizzard.config.published import Published, read_published
+from blizzard.dispatch.wake import SendWake, Wake, WakeNotSent, Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, first_line
-from blizzard.published import Published, read_published
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store, read_text
 from blizzard.storage.s3_connection import S3Settings, connection
-from blizzard.wake import SendWake, Wake, WakeNotSent, Waker
 
 T = TypeVar("T")
 

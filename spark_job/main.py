@@ -14,18 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from blizzard.config import Config, parse_config
+from blizzard.config.load import parse_config
+from blizzard.config.model import Config
+from blizzard.config.spark_settings import settings as spark_settings
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, stdout_log
-from blizzard.spark_settings import settings as spark_settings
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.drain import drain_all
-from spark_job.job import SourceJob, source_job
-from spark_job.keep_on import keep_on
+from spark_job.loop.continuous import run_continuously
+from spark_job.loop.drain import drain_all
 from spark_job.session import lazy_session
-from spark_job.warm_up import WarmUp, in_a_thread
+from spark_job.table.warm_up import WarmUp, in_a_thread
+from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
     "The job cannot go on without it. What was committed stays, and the next run goes on after it: start it again. "
@@ -155,7 +156,7 @@ def run_once(
 def run_on(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
     """Go on until a signal asks to stop; the step in hand is finished first."""
     wait = _wait(jobs, log, stop)
-    failed = keep_on(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
+    failed = run_continuously(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
     return EXIT_FAILED if failed else EXIT_WELL
 
 

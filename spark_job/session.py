@@ -9,9 +9,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.environment import adopt, variables
 from blizzard.log import Log
-from blizzard.spark_settings import CHECKSUM_FILES
 
 
 def lazy_session(

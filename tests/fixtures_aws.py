@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.local.process import REGION, LocalAws, local_aws
-from infra.local.stack import Queue, Stack, create_stack
+from infra.local.processes.process import REGION, LocalAws, local_aws
+from infra.local.stack.minimal_stack import Queue, Stack, create_stack
 
 
 @pytest.fixture(scope="session")

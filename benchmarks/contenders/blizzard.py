@@ -9,9 +9,9 @@ from typing import Any
 
 from benchmarks.contenders import Run, Work
 from benchmarks.contenders.moments import Moments, worked
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
 from blizzard.environment import variables
-from blizzard.manifest import Entry, Manifest
+from blizzard.manifest.segments import Entry, Manifest
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
@@ -61,7 +61,7 @@ def prepare(work: Work, number: int) -> None:
 @contextmanager
 def opened(work: Work) -> Iterator[Run]:
     from benchmarks.contenders.session import session_of
-    from spark_job.job import source_job
+    from spark_job.wiring import source_job
 
     spark = session_of(work)
 

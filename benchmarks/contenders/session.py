@@ -6,9 +6,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.contenders import Work
+from blizzard.config.spark_settings import settings
 from blizzard.environment import variables
 from blizzard.log import silent
-from blizzard.spark_settings import settings
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.session import lazy_session
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders import Work
 from benchmarks.contenders.blizzard import config_of, manifest_of
-from blizzard.config import parse_config
-from blizzard.manifest import Entry
+from blizzard.config.load import parse_config
+from blizzard.manifest.segments import Entry
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.job import SourceJob, source_job
+from spark_job.wiring import SourceJob, source_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

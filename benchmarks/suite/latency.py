@@ -27,8 +27,8 @@ from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.verify import Found, WrongResult, found_in
 from benchmarks.watch import Watch
-from blizzard.delta_log import parse_commit
-from blizzard.manifest import Entry
+from blizzard.manifest.segments import Entry
+from blizzard.state.delta_log import parse_commit
 from blizzard.storage.local import LocalStore
 from infra.local.demo.parts import Part
 

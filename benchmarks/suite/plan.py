@@ -16,11 +16,11 @@ from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.suite.fresh import around, fresh, peak_bytes
 from benchmarks.verify import WrongResult
-from blizzard.batch import Rules, plan_batch
-from blizzard.checkpoint import Checkpoint
-from blizzard.manifest import Entry, Segment, Unconsumed
-from blizzard.partition import TimeTemplate
-from blizzard.watermark import split
+from blizzard.manifest.segments import Entry, Segment, Unconsumed
+from blizzard.paths.partition import TimeTemplate
+from blizzard.state.batch import Rules, plan_batch
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.watermark import split
 
 SEGMENT_ENTRIES = 1_000
 FILES_PER_DAY = 10_000

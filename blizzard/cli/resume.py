@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from blizzard.config import load_config
+from blizzard.config.load import load_config
 from blizzard.dispatch.decide import RESUMED, resumed
+from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.environment import variables
 from blizzard.errors import AlreadyExists, ConfigError, StorageUnavailable
-from blizzard.runs import Phase, RunLog, RunRecord
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 

@@ -11,7 +11,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from blizzard.config import load_config
+from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 

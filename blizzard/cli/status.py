@@ -9,15 +9,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from blizzard.batch import OnOverwrite, Rules
-from blizzard.config import Source, load_config
+from blizzard.cli.source_status import RunStatus, SourceStatus, source_status
+from blizzard.config.load import load_config
+from blizzard.config.model import Source
+from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
-from blizzard.partition import TimeTemplate
-from blizzard.runs import Phase
-from blizzard.status import RunStatus, SourceStatus, source_status
+from blizzard.paths.partition import TimeTemplate
+from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.state.watermark import no_folder
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.watermark import no_folder
 
 
 def command(

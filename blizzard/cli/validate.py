@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from blizzard.config import Pipeline, Problem, Reading, Source, read_config_file
-from blizzard.config.problems import dotted
+from blizzard.config.load import Reading, read_config_file
+from blizzard.config.model import Pipeline, Source
+from blizzard.config.problems import Problem, dotted
 from blizzard.environment import variables
 
 

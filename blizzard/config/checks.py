@@ -6,7 +6,7 @@ Each check leaves out what rests on a value that is already known to be wrong, s
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from blizzard import ddl
+from blizzard.config import ddl
 from blizzard.config.model import TEXT_DDL, Config, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 

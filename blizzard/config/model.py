@@ -18,8 +18,8 @@ from pydantic import (
 )
 
 from blizzard.config import uri
-from blizzard.partition import PartitionType, TimeTemplate
-from blizzard.pattern import Pattern
+from blizzard.paths.partition import PartitionType, TimeTemplate
+from blizzard.paths.pattern import Pattern
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 TEXT_DDL = "value STRING"

@@ -1,6 +1,6 @@
 """A configuration as it is published: JSON with every variable resolved and every default filled in.
 
-The job reads it with the usual loader, since JSON is YAML; the functions read it with `blizzard.published`.
+The job reads it with the usual loader, since JSON is YAML; the functions read it with `blizzard.config.published`.
 """
 
 import json

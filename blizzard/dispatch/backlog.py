@@ -3,17 +3,17 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from blizzard.batch import OnOverwrite, Rules
-from blizzard.checkpoint import Checkpoint
+from blizzard.config.published import PublishedPipeline, PublishedSource
+from blizzard.dispatch.backlog_size import Waiting
+from blizzard.dispatch.run_records import SourceMark
 from blizzard.errors import BucketMissing
-from blizzard.identity import Identity, read_copy
-from blizzard.manifest import Manifest, Segment, Unconsumed
-from blizzard.partition import TimeTemplate
-from blizzard.published import PublishedPipeline, PublishedSource
-from blizzard.runs import SourceMark
+from blizzard.manifest.segments import Manifest, Segment, Unconsumed
+from blizzard.paths.partition import TimeTemplate
+from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.identity import Identity, read_copy
+from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
-from blizzard.waiting import Waiting
-from blizzard.watermark import no_folder
 
 MAX_UNCONSUMED = 60
 """Segments without a file to ingest (marks, duplicates) are worth a run when there are so many of them."""

@@ -8,8 +8,8 @@ from hashlib import sha256
 from types import MappingProxyType
 
 from blizzard.dispatch.backlog import Backlog
+from blizzard.dispatch.run_records import Phase, RunRecord, SourceMark
 from blizzard.dispatch.service import Life, RunState
-from blizzard.runs import Phase, RunRecord, SourceMark
 
 UNKNOWN_GRACE_SECS = 300.0
 """A run that was just started may not be known everywhere in the service yet."""

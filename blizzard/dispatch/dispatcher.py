@@ -7,14 +7,14 @@ without the second asks again with the same token, which gives the same run.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch import decide
 from blizzard.dispatch.backlog import Backlog, read_backlog
 from blizzard.dispatch.decide import Hold, Policy
+from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.dispatch.service import JobService, Life, RunState, StartConflict, StartRefused
 from blizzard.errors import AlreadyExists, BlizzardError
 from blizzard.log import Log
-from blizzard.published import PublishedPipeline
-from blizzard.runs import Phase, RunLog, RunRecord
 from blizzard.storage.base import ObjectStore
 
 MAX_TURNS = 24

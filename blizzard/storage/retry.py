@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from blizzard.backoff import backoff_secs
 from blizzard.errors import StorageUnavailable
 from blizzard.log import Log, silent
+from blizzard.storage.backoff import backoff_secs
 
 T = TypeVar("T")
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from blizzard.collect import CollectResult, Message, collect
-from blizzard.manifest import Entry, Manifest
-from blizzard.pattern import Pattern
-from blizzard.published import Published
-from blizzard.routing import Route, Router
-from blizzard.wake import Waker
+from blizzard.collect.collector import CollectResult, Message, collect
+from blizzard.collect.routing import Route, Router
+from blizzard.config.published import Published
+from blizzard.dispatch.wake import Waker
+from blizzard.manifest.segments import Entry, Manifest
+from blizzard.paths.pattern import Pattern
 from functions.runtime import Configured, Runtime
 
 

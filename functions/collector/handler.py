@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
 
-from blizzard.collect import CollectResult, Message
+from blizzard.collect.collector import CollectResult, Message
 from blizzard.environment import variables
 from functions.collector.composition import Collected, Collector, make_collector
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up

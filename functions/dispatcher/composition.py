@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 
+from blizzard.config.published import Published
 from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
-from blizzard.published import Published
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.runtime import Configured, FunctionLog, Runtime

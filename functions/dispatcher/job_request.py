@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
+from blizzard.config.spark_settings import Workers, on_emr_serverless, submit_parameters
 from blizzard.dispatch.decide import Policy
 from blizzard.errors import ConfigError
-from blizzard.spark_settings import Workers, on_emr_serverless, submit_parameters
 
 T = TypeVar("T")
 

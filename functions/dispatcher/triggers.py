@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from blizzard.dispatch.wake import NotAWake, read_wake
 from blizzard.errors import PermanentError
-from blizzard.wake import NotAWake, read_wake
 from functions.dispatcher.job_request import pipeline_of
 
 JOB_STATE_CHANGE = "EMR Serverless Job Run State Change"

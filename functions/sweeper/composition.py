@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from blizzard.config.published import Published, PublishedSource
+from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
-from blizzard.identity import Identity
-from blizzard.published import Published, PublishedSource
+from blizzard.state.identity import Identity
 from blizzard.storage.open import open_store
-from blizzard.sweep import OutOfTime, SweepReport
-from blizzard.sweeping import Claim, SourceSweep, SweepReports, sweep_rules
-from blizzard.wake import Waker
+from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, sweep_rules
+from blizzard.sweep.sweeper import OutOfTime, SweepReport
 from functions.runtime import Configured, FunctionLog, Runtime
 from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
 

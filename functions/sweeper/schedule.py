@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from blizzard.published import PublishedSource
-from blizzard.sweep import Kind
-from blizzard.sweeping import SweepReports
+from blizzard.config.published import PublishedSource
+from blizzard.sweep.source_sweep import SweepReports
+from blizzard.sweep.sweeper import Kind
 
 EARLY = 0.1
 """Part of an interval by which a sweep may come early. A schedule is never exact: one that comes every minute would

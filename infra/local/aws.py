@@ -7,7 +7,7 @@ from infra.local.entry import entered
 
 
 def _command() -> Callable[[], int]:
-    from infra.local.aws_command import run
+    from infra.local.stack.command import run
 
     return run
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from blizzard.config import load_config
+from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
 from infra.complain import complain
-from infra.local.example_file import key_for
-from infra.local.process import CHECKOUT, LocalAws
+from infra.local.demo.example_file import key_for
+from infra.local.processes.process import CHECKOUT, LocalAws
 
 FOLDER = CHECKOUT / "build" / "local-aws"
 """Of the stack that `make local-aws` runs."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path as FilePath
 
-from blizzard.config import Config, Problem, read_config
 from blizzard.config.document import read_document
-from blizzard.config.problems import Path, Problems
+from blizzard.config.load import read_config
+from blizzard.config.model import Config
+from blizzard.config.problems import Path, Problem, Problems
 from blizzard.errors import ConfigError
 
 _PLAIN = re.compile(r"[A-Za-z0-9!_.()=-]{1,120}")

@@ -10,7 +10,7 @@ from infra.setup.errors import SetupError
 from infra.setup.java import Java
 from infra.setup.stamps import digest, is_stamped, put_stamp
 
-_MADE_FROM = ("requirements.lock", "infra/setup/jars.lock", "infra/local/load_classes.py")
+_MADE_FROM = ("requirements.lock", "infra/setup/jars.lock", "infra/local/jobs/load_classes.py")
 LAST_LINES = 5
 MOST_SECS = 300
 QUIET = "-Xlog:cds*=off"
@@ -47,7 +47,7 @@ class ClassArchive:
                 "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={partial} {QUIET}",
             }
             environ.pop("SPARK_HOME", None)
-            command = [str(python), "-m", "infra.local.load_classes", folder, str(self._root / "jars")]
+            command = [str(python), "-m", "infra.local.jobs.load_classes", folder, str(self._root / "jars")]
             _run(command, environ, self._root)
             if not partial.exists():
                 raise SetupError(f"{java} ended without having written {partial.name}")

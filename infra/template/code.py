@@ -36,7 +36,7 @@ def read_code(root: Path) -> CodeFacts:
         ),
         metrics={folder.name: _texts([folder / "handler.py"], _METRIC) for folder in folders},
         job_events=_logged(
-            (root / "spark_job").rglob("*.py"), _attributes(root / "spark_job" / "timing.py", "TurnSecs")
+            (root / "spark_job").rglob("*.py"), _attributes(root / "spark_job" / "ports" / "stopwatch.py", "TurnSecs")
         ),
     )
 

@@ -11,14 +11,14 @@ from botocore.awsrequest import AWSResponse  # type: ignore[import-untyped]
 from botocore.endpoint import Endpoint  # type: ignore[import-untyped]
 from botocore.exceptions import ReadTimeoutError  # type: ignore[import-untyped]
 
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from blizzard.log import silent
 from functions.collector import handler as function
-from infra.local.lambda_event import EventSource
-from infra.local.lambda_poller import LambdaPoller
-from infra.local.process import LocalAws
-from infra.local.stack import Stack, create_stack
+from infra.local.functions.event import EventSource
+from infra.local.functions.poller import LambdaPoller
+from infra.local.processes.process import LocalAws
+from infra.local.stack.minimal_stack import Stack, create_stack
 
 CONFIG = """
 pipelines:

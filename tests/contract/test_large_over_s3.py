@@ -15,13 +15,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.s3 import S3Settings, S3Store
-from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
-from spark_job.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
-from spark_job.lane import Left, left_type
-from spark_job.origin import Origin
-from spark_job.parse import FastParser
-from spark_job.report import Report
-from spark_job.task import ReadSettings, TaskReader
+from spark_job.formats.ndjson.parser import FastParser
+from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
+from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.record_pipeline import Left, deferred_lines_type
+from spark_job.tasks.report import Report
+from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.fixtures_bad_day import BadDay, Fault, cutting
 from tests.fixtures_s3 import BUCKET
 
@@ -29,9 +29,9 @@ MIB = 1 << 20
 ROWS = 40_000
 KEY = "events.ndjson.gz"
 SCHEMA = StructType([StructField("n", LongType()), StructField("text", StringType())])
-ORIGIN = Origin("events:landing", 7, {})
+ORIGIN = Provenance("events:landing", 7, {})
 TABLE = pa.schema([*to_arrow_type(SCHEMA), *ORIGIN.fields])
-LEFT = pa.schema(to_arrow_type(left_type(0)))
+LEFT = pa.schema(to_arrow_type(deferred_lines_type(0)))
 TASKS = {
     "held until it is seen whole": ReadSettings(),
     "in a lane of its own": ReadSettings(memory_bytes=64 * MIB),

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from infra.local.process import LocalAws, local_aws
-from infra.local.stack import Queue, Stack, create_stack
+from infra.local.processes.process import LocalAws, local_aws
+from infra.local.stack.minimal_stack import Queue, Stack, create_stack
 from tests.fixtures_aws import drain, new_stack, send
 
 MIB = 1024 * 1024
@@ -33,7 +33,8 @@ SERVER = """
 import time
 from moto.s3.responses import S3Response
 from moto.sqs.models import Message
-from infra.local import moto_server, repairs
+from infra.local.moto import server as moto_server
+from infra.local.moto import repairs
 if {repaired}:
     repairs.install()
 for owner, name, secs in ((S3Response, "_get_checksum", 0.5), (Message, "mark_received", 0.05)) if {gaps} else ():

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from infra.local.job_runner import SUPERVISOR
-from infra.local.process import CHECKOUT, LocalAws
+from infra.local.jobs.runner import SUPERVISOR
+from infra.local.processes.process import CHECKOUT, LocalAws
 
 DEADLINE_SECS = 180.0
 LOCAL_AWS = [sys.executable, "-m", "infra.local.aws"]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from blizzard.log import silent
-from infra.local.deploy import Stack
-from infra.local.local_stack import LocalStack
-from infra.local.process import REGION, local_aws
+from infra.local.deploy.deploy import Stack
+from infra.local.processes.process import REGION, local_aws
+from infra.local.stack.local_stack import LocalStack
 
 DEADLINE_SECS = 120.0
 CODE = """

@@ -204,7 +204,7 @@ def test_the_archive_holds_all_that_the_job_imports(root: Path, manifest: BuildM
 import boto3, obstore.auth.boto3, pydantic, ruamel.yaml, orjson, isal.igzip, pyarrow.json, pyarrow.parquet
 import io
 pyarrow.parquet.write_table(pyarrow.json.read_json(io.BytesIO(b'{"a": 1}')), io.BytesIO())
-import blizzard.config, blizzard.storage.s3, spark_job.reader, spark_job.table
+import blizzard.config, blizzard.storage.s3, spark_job.tasks.reader, spark_job.table.delta_table
 print(boto3.client("s3", region_name="eu-west-1").meta.service_model.service_name)
 ours = ("boto3", "pydantic", "orjson", "pyarrow", "isal", "spark_job")
 print({sys.modules[name].__file__.startswith(sys.path[0]) for name in ours})

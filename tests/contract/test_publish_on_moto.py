@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from blizzard.config import parse_config
-from blizzard.published import read_published
-from infra.local.process import LocalAws
+from blizzard.config.load import parse_config
+from blizzard.config.published import read_published
+from infra.local.processes.process import LocalAws
 from infra.package.build import sources_sha256
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from functions.collector import handler as collector
 from functions.sweeper import handler as sweeper
-from infra.local.process import LocalAws
+from infra.local.processes.process import LocalAws
 
 WINDOW_SECS = 900
 AHEAD_SECS = 30

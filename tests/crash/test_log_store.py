@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.spark_settings import LOG_STORES, settings
-from infra.local.process import LocalAws
+from blizzard.config.spark_settings import LOG_STORES, settings
+from infra.local.processes.process import LocalAws
 from tests.crash.logstore.jvm import ROOT, Driver, Server, compile_driver, serving
 from tests.fixtures_bad_day import BadDay, Handler, losing_the_answer, refusing, resetting
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.config import load_config
+from blizzard.config.load import load_config
 from blizzard.config.publish import to_published
 from blizzard.log import silent
 from functions.collector import handler as function
-from infra.local.lambda_event import EventSource
-from infra.local.lambda_poller import LambdaPoller
-from infra.local.process import LocalAws
+from infra.local.functions.event import EventSource
+from infra.local.functions.poller import LambdaPoller
+from infra.local.processes.process import LocalAws
 from tests.e2e.world import CONFIG, PREFIX, World
 from tests.fixtures_aws import new_stack
 

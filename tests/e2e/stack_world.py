@@ -14,16 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from blizzard.dead_letters import DeadLetters
+from blizzard.cli.source_status import SourceStatus, source_status
+from blizzard.config.published import read_published
 from blizzard.dispatch.backlog import read_backlog
 from blizzard.dispatch.decide import seen
-from blizzard.published import read_published
-from blizzard.runs import RunLog
-from blizzard.status import SourceStatus, source_status
+from blizzard.dispatch.run_records import RunLog
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.local_stack import LocalStack
-from infra.local.verdict import Verdict, judge, read_source
+from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.stack.local_stack import LocalStack
 
 PREFIX = "raw-events/"
 STATE_PREFIX = "_blizzard/events_landing"

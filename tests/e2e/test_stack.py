@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.local_stack import local_stack
-from infra.local.process import CHECKOUT
-from infra.local.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_release, release
+from infra.local.deploy.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_release, release
+from infra.local.processes.process import CHECKOUT
+from infra.local.stack.local_stack import local_stack
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld, Ticking
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blizzard.dead_letters import DeadLetters
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.lambda_poller import LambdaPoller
-from infra.local.process import LocalAws
-from infra.local.stack import MAX_RECEIVE_COUNT, Stack
-from infra.local.verdict import Verdict, judge, read_source
+from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.functions.poller import LambdaPoller
+from infra.local.processes.process import LocalAws
+from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, Stack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PREFIX = "raw-events/"

@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 
 from blizzard.storage.local import LocalStore
-from spark_job.fetch import TaskFile
+from spark_job.tasks.fetch import TaskFile
 from tests.proof import bad_input_commands as commands
 from tests.proof import bad_input_configurations as configurations
 from tests.proof import bad_input_decoders as decoded

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from blizzard.dead_letters import Stage
-from spark_job.ports import Outcome
+from blizzard.state.dead_letters import Stage
+from spark_job.ports.reader import Outcome
 from tests.proof.bad_input_plain import Plain, is_utf8, plainly
 from tests.proof.bad_input_reader import Found
 from tests.proof.bad_input_records import Fate, record_of

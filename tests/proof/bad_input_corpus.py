@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from blizzard.dead_letters import Stage
+from blizzard.state.dead_letters import Stage
 
 MIB = 1 << 20
 MOST_RECORD_BYTES = MIB

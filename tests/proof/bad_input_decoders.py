@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blizzard import checkpoint as states
-from blizzard import events, manifest
-from blizzard.collect import Message, collect
-from blizzard.config import Reading, read_config
+from blizzard.collect import messages as events
+from blizzard.collect.collector import Message, collect
+from blizzard.collect.messages import FileArrived, Ignored, NotAnS3Event
+from blizzard.collect.routing import Route, Router
+from blizzard.config.load import Reading, read_config
+from blizzard.config.published import read_published
 from blizzard.errors import ConfigError, UnreadableState
-from blizzard.events import FileArrived, Ignored, NotAnS3Event
-from blizzard.manifest import Segment
-from blizzard.published import read_published
-from blizzard.routing import Route, Router
+from blizzard.manifest import segments as manifest
+from blizzard.manifest.segments import Segment
+from blizzard.state import checkpoint as states
 from tests.proof import bad_input_documents as documents
 from tests.proof.bad_input_configurations import CONFIG, OBJECTS
 from tests.proof.campaign import Failed

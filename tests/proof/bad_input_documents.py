@@ -7,8 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from blizzard.checkpoint import Checkpoint, WatermarkState, encode
-from blizzard.manifest import Closing, Entry, FoundBy, Position, Segment, SegmentRef, SettleMark, Sweep, encode_segment
+from blizzard.manifest.segments import (
+    Closing,
+    Entry,
+    FoundBy,
+    Position,
+    Segment,
+    SegmentRef,
+    SettleMark,
+    Sweep,
+    encode_segment,
+)
+from blizzard.state.checkpoint import Checkpoint, WatermarkState, encode
 
 ROOT = Path(__file__).parents[2]
 SOURCE_ID = "events:landing"

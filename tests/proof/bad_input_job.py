@@ -10,15 +10,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from blizzard.dead_letters import Stage
 from blizzard.environment import adopted
+from blizzard.state.dead_letters import Stage
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.process import REGION, local_aws
-from spark_job.ingest import Totals
-from spark_job.job import source_job
-from spark_job.ports import Outcome
+from infra.local.processes.process import REGION, local_aws
+from spark_job.loop.ingest import Totals
+from spark_job.ports.reader import Outcome
+from spark_job.wiring import source_job
 from tests.proof.bad_input_chance import files_by_chance, texts_by_chance
 from tests.proof.bad_input_compare import compare
 from tests.proof.bad_input_corpus import FILES, GOOD, KEYS, TEXTS

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.suite.fresh import peak_bytes
-from blizzard import checkpoint, events, manifest
+from blizzard.collect import messages as events
 from blizzard.errors import BlizzardError
-from blizzard.receipts import Receipts
+from blizzard.manifest import segments as manifest
+from blizzard.state import checkpoint
+from blizzard.state.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
-from spark_job.decode import Limits
+from spark_job.formats.decode import Limits
 from tests.proof import bad_input_documents as documents
 from tests.proof.bad_input_corpus import GOOD, memory_bombs
 from tests.proof.bad_input_reader import Parts, read_batch

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from blizzard.dead_letters import Stage
+from blizzard.state.dead_letters import Stage
 from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 
 _BLANKS = b" \t\r\v\f"

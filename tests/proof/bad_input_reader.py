@@ -14,20 +14,20 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.log import JsonLog, Log
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
-from spark_job.decode import Limits
-from spark_job.fetch import TaskFile
-from spark_job.lane import Left, Parser, TextParser, left_type
-from spark_job.left import RefusedByTasks, letters_of, refused_already
-from spark_job.origin import Origin
-from spark_job.parse import FastParser
-from spark_job.ports import Outcome
-from spark_job.task import ReadSettings, TaskReader
+from spark_job.formats.decode import Limits
+from spark_job.formats.ndjson.parser import FastParser
+from spark_job.ports.reader import Outcome
+from spark_job.tasks.deferred_lines import RefusedByTasks, letters_of, refused_already
+from spark_job.tasks.fetch import TaskFile
+from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.record_pipeline import Left, Parser, TextParser, deferred_lines_type
+from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 from tests.proof.bad_input_records import PARTITION, SCHEMA
 
@@ -78,7 +78,7 @@ def read_entries(
     settings = ReadSettings(format="text" if is_text else "ndjson", limits=parts.limits, memory_bytes=64 << 20)
     columns = TEXT_SCHEMA if is_text else SCHEMA
     layout = TableLayout("", () if is_text else (PARTITION,), tuple(columns.names[:2]), 32, 1 << 27)
-    origin, left_schema = Origin("events:landing", 7, {}), pa.schema(to_arrow_type(left_type(0)))
+    origin, left_schema = Provenance("events:landing", 7, {}), pa.schema(to_arrow_type(deferred_lines_type(0)))
     schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in columns), *origin.fields])
 
     def opener(layout: TableLayout, schema: pa.Schema) -> Callable[[], DataFileWriter]:

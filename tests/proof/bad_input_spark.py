@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import SparkSession
 
-from spark_job.slow_path import parsed
+from spark_job.tasks.spark_fallback import parsed
 from tests.proof.bad_input_compare import shown
 from tests.proof.bad_input_reader import Found
 from tests.proof.bad_input_records import PARTITION, SCHEMA, Fate, record_of

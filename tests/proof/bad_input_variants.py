@@ -14,15 +14,16 @@ from typing import Any
 import pyarrow as pa
 from ruamel.yaml import YAML
 
-from blizzard import checkpoint, events
-from blizzard.config import Reading, read_config
-from blizzard.dead_letters import DeadLetter, DeadLetters
+from blizzard.collect import messages as events
+from blizzard.config.load import Reading, read_config
 from blizzard.errors import StorageError
-from blizzard.manifest import Segment, SegmentRef, decode_segment
+from blizzard.manifest.segments import Segment, SegmentRef, decode_segment
+from blizzard.state import checkpoint
+from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.storage.local import LocalStore
-from spark_job.decode import Limits
-from spark_job.left import RefusedByTasks
-from spark_job.parse import FastParser, Parsed
+from spark_job.formats.decode import Limits
+from spark_job.formats.ndjson.parser import FastParser, Parsed
+from spark_job.tasks.deferred_lines import RefusedByTasks
 from tests.proof.bad_input_decoders import Decoders
 from tests.proof.bad_input_reader import Parts
 from tests.proof.campaign import Fault

@@ -4,13 +4,13 @@ import threading
 from collections.abc import Callable, Iterable
 from itertools import count
 
+from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
+from blizzard.dispatch.run_records import decode
 from blizzard.dispatch.service import Life, ServiceBusy
 from blizzard.errors import UnreadableState
 from blizzard.log import silent
-from blizzard.published import PublishedPipeline, PublishedSource
-from blizzard.runs import decode
 from blizzard.storage.base import ObjectStore
 from tests.unit.dispatch_world import FakeService, Run
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blizzard.dead_letters import DeadLetters
 from blizzard.environment import variables
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Settings, S3Store
-from infra.local.verdict import Verdict, judge, read_source
+from infra.local.demo.verdict import Verdict, judge, read_source
 from tests.proof import kill_place, large_file
 from tests.proof.bad_storage_daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage_proxy import BadStorage, Plan

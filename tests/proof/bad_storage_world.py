@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from blizzard.dead_letters import DeadLetters
+from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.dispatch.service import Life
 from blizzard.errors import BlizzardError, RetryableError
-from blizzard.manifest import Entry, Manifest
-from blizzard.status import SourceStatus, source_status
+from blizzard.manifest.segments import Entry, Manifest
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Settings, S3Store
 from tests.proof.bad_storage_dispatch import Runs
 from tests.proof.bad_storage_proxy import RUNS, SEGMENTS, BadStorage

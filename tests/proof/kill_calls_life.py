@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blizzard.batch import OnOverwrite
-from blizzard.collect import Message, collect
-from blizzard.dead_letters import DeadLetters
+from blizzard.collect.collector import Message, collect
+from blizzard.collect.routing import Route, Router
+from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.environment import variables
-from blizzard.identity import Identity
 from blizzard.log import silent
-from blizzard.manifest import Manifest
-from blizzard.published import PublishedPipeline
-from blizzard.routing import Route, Router
+from blizzard.manifest.segments import Manifest
+from blizzard.state.batch import OnOverwrite
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Settings, S3Store
-from blizzard.sweep import Kind
-from blizzard.sweeping import SourceSweep
-from spark_job.ingest import Ingest
-from spark_job.timing import Stopwatch
+from blizzard.sweep.source_sweep import SourceSweep
+from blizzard.sweep.sweeper import Kind
+from spark_job.loop.ingest import Ingest
+from spark_job.ports.stopwatch import Stopwatch
 from tests.proof.breaks import (
     MARKS_ALONE,
     OLDER_STATE,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 
-from blizzard.delta_log import Commit
 from blizzard.errors import AlreadyExists, CommitOutcomeUnknown, LostRace
+from blizzard.state.delta_log import Commit
 from blizzard.storage.base import ObjectStore
 from tests.proof.breaks import NO_LOOK, NO_TXN, OVERWRITING_LOG, TXN_NOT_COMPARED
 from tests.proof.kill_calls_steps import Steps

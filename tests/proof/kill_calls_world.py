@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blizzard.dead_letters import DeadLetters
 from blizzard.dispatch.service import Life
-from infra.local.process import REGION, LocalAws
+from blizzard.state.dead_letters import DeadLetters
+from infra.local.processes.process import REGION, LocalAws
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill_calls_account import Account, History, account, changed, strangers, wrong_letters
 from tests.proof.kill_calls_life import IDENTITY, ON_S3, SETTINGS, Folders

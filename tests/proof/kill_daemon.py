@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark import daemon
 
-from spark_job.parquet_upload import ParquetUpload
+from spark_job.write.upload import ParquetUpload
 from tests.proof.kill_jvm import TRAP
 
 

@@ -10,14 +10,14 @@ from typing import Any, Protocol, Self
 
 from deltalake import DeltaTable
 
-from blizzard.dead_letters import DeadLetters
-from blizzard.manifest import Entry, Manifest
+from blizzard.manifest.segments import Entry, Manifest
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.process import REGION, LocalAws
-from infra.local.verdict import Source, Verdict, judge, read_source
+from infra.local.demo.verdict import Source, Verdict, judge, read_source
+from infra.local.processes.process import REGION, LocalAws
 
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 COLUMNS = ["id", "n"]

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import spark_job.ingest
+import spark_job.loop.ingest
 from blizzard.errors import CommitOutcomeUnknown
-from blizzard.manifest import Manifest
+from blizzard.manifest.segments import Manifest
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
-from spark_job.adopt import Transaction
-from spark_job.reader import SparkReader
-from spark_job.table import DeltaSourceTable
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.transaction import Transaction
+from spark_job.tasks.reader import SparkReader
 from tests.proof.kill_daemon import set_trap
 from tests.proof.kill_names import RANDOM_MOMENT, Whom
 
@@ -166,7 +166,7 @@ def after_the_trim(fate: Fate) -> None:
 def in_recovery(fate: Fate) -> None:
     """After the table's log was read, after the snapshot was asked, or with a state that nobody uses any more."""
     if fate.rng.random() < 0.5:
-        fate.after(spark_job.ingest, "recover")
+        fate.after(spark_job.loop.ingest, "recover")
         return
     fate.after(DeltaSourceTable, fate.rng.choice(["commits", "newest_version"]))
 

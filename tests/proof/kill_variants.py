@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spark_job.adopt import Transaction
-from spark_job.data_files import DataFile
-from spark_job.reader import SparkRows
-from spark_job.table import DeltaSourceTable
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.transaction import Transaction
+from spark_job.tasks.reader import SparkRows
+from spark_job.write.parquet_files import DataFile
 from tests.proof.breaks import (
     LATE_LETTERS,
     NO_LOOK,

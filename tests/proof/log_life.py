@@ -17,14 +17,14 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from blizzard.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.errors import BlizzardError, RecoveryError
-from blizzard.identity import Identity
+from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
-from infra.local.verdict import Verdict
-from spark_job import ingest, recovery
-from spark_job.ports import Table
-from spark_job.table import DeltaSourceTable
+from infra.local.demo.verdict import Verdict
+from spark_job.loop import ingest, recovery
+from spark_job.ports.reader import Table
+from spark_job.table.delta_table import DeltaSourceTable
 from tests.proof import log_life_checkpoints as checkpoints
 from tests.proof import log_life_events as events
 from tests.proof.campaign import Failed, Fault, Run, check_shown

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from spark_job.ingest import Step
-from spark_job.layout import DELTAS_CHECKPOINT_INTERVAL
-from spark_job.trusted import RETENTION_PROPERTY
+from spark_job.loop.ingest import Step
+from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL
+from spark_job.table.safety_checks import RETENTION_PROPERTY
 from tests.proof.log_life_table import Life
 
 LONG_AGO_SECS = 40 * 86_400

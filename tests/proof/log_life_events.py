@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_job.job import SourceJob
+from spark_job.wiring import SourceJob
 from tests.proof import log_life_checkpoints as checkpoints
 from tests.proof.log_life_table import Life
 

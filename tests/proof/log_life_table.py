@@ -11,12 +11,12 @@ from typing import Any
 from deltalake import DeltaTable
 from pyarrow import parquet
 
-from blizzard.checkpoint import Checkpoint, decode
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
+from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.verdict import Record, Verdict, compare, read_source
-from spark_job.ingest import Step
-from spark_job.job import SourceJob, source_job
+from infra.local.demo.verdict import Record, Verdict, compare, read_source
+from spark_job.loop.ingest import Step
+from spark_job.wiring import SourceJob, source_job
 from tests.proof import large_file
 from tests.spark.lake import Lake
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.errors import LostRace
-from blizzard.identity import Identity, read_copy
 from blizzard.log import stdout_log
-from blizzard.sweep import Kind
-from blizzard.sweeping import SourceSweep, sweep_rules
-from spark_job.adopt import Transaction
-from spark_job.commit_errors import translated
-from spark_job.engine import ENGINE_ERRORS
+from blizzard.state.identity import Identity, read_copy
+from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
+from blizzard.sweep.sweeper import Kind
+from spark_job.table.commit_errors import translated
+from spark_job.table.spark_errors import ENGINE_ERRORS
+from spark_job.table.transaction import Transaction
 from tests.proof import kill_job
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill_names import Whom

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from blizzard.checkpoint import Checkpoint, decode
-from blizzard.dead_letters import DeadLetters
 from blizzard.errors import BlizzardError, StorageUnavailable
-from blizzard.identity import Identity, read_copy
-from blizzard.manifest import Manifest
-from blizzard.receipts import Receipts
+from blizzard.manifest.segments import Manifest
+from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.identity import Identity, read_copy
+from blizzard.state.receipts import Receipts
+from blizzard.state.watermark import Settling
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep import Sweeper
-from blizzard.watermark import Settling
-from spark_job.ingest import Ingest
-from spark_job.timing import Stopwatch
+from blizzard.sweep.sweeper import Sweeper
+from spark_job.loop.ingest import Ingest
+from spark_job.ports.stopwatch import Stopwatch
 from tests.proof.processes import Process, Worker
 from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, RECEIPTS, TABLE, Remote
 from tests.proof.world import Broken

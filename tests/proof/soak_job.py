@@ -9,13 +9,13 @@ from typing import Any
 from pyspark import SparkContext
 
 import spark_job.main
-from blizzard.manifest import Manifest
-from blizzard.partition import TimeTemplate
-from blizzard.sweep import SweepRules
-from spark_job.adopt import Transaction
-from spark_job.data_files import DataFile
-from spark_job.ingest import Ingest
-from spark_job.job import SourceJob
+from blizzard.manifest.segments import Manifest
+from blizzard.paths.partition import TimeTemplate
+from blizzard.sweep.sweeper import SweepRules
+from spark_job.loop.ingest import Ingest
+from spark_job.table.transaction import Transaction
+from spark_job.wiring import SourceJob
+from spark_job.write.parquet_files import DataFile
 from tests.proof.kill_job import attached
 
 LEAK_BYTES = 12 << 20

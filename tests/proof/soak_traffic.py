@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.partition import TimeTemplate
+from blizzard.paths.partition import TimeTemplate
 from tests.proof import kill_place
 from tests.proof.campaign import Run
 from tests.proof.kill_place import Place

@@ -14,11 +14,11 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from blizzard.checkpoint import FINISHED, Checkpoint
 from blizzard.errors import BlizzardError, RecoveryError
-from blizzard.identity import read_copy
-from spark_job import ingest, recovery, takeover
-from spark_job.ports import Txn
+from blizzard.state.checkpoint import FINISHED, Checkpoint
+from blizzard.state.identity import read_copy
+from spark_job.loop import ingest, recovery, takeover
+from spark_job.ports.reader import Txn
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.engine import session
 from tests.proof.takeover_past import Age, Form, Past

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.local.verdict import Source
+from infra.local.demo.verdict import Source
 from tests.proof import kill_letters
 from tests.proof.kill_beliefs import believed, lost
 from tests.proof.kill_calls_account import CHANGED, History, account, strangers, wrong_letters

@@ -9,7 +9,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
-from blizzard.dead_letters import DeadLetters
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
 from tests.fixtures_s3 import CREDENTIALS
 from tests.proof.bad_input_chance import files_by_chance, texts_by_chance

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from blizzard.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from tests.proof import large_file
 from tests.proof.large_file import RECORDS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.verdict import Verdict
-from spark_job.ingest import Totals
+from infra.local.demo.verdict import Verdict
+from spark_job.loop.ingest import Totals
 from tests.proof import log_life
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.log_life import CAMPAIGN, LogLife

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.checkpoint import decode_app_id
+from blizzard.state.checkpoint import decode_app_id
 from tests.proof import takeover
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.takeover import CAMPAIGN, CASES, Takeover, case_of

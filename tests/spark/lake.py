@@ -14,17 +14,18 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from blizzard.checkpoint import Checkpoint, decode
-from blizzard.config import Config, parse_config
-from blizzard.dead_letters import DeadLetters
-from blizzard.manifest import Entry, Manifest
-from blizzard.spark_settings import settings
+from blizzard.config.load import parse_config
+from blizzard.config.model import Config
+from blizzard.config.spark_settings import settings
+from blizzard.manifest.segments import Entry, Manifest
+from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.parts import Part
-from infra.local.verdict import Verdict, judge, read_source
-from spark_job.ingest import Totals
-from spark_job.job import SourceJob, source_job
+from infra.local.demo.verdict import Verdict, judge, read_source
+from spark_job.loop.ingest import Totals
+from spark_job.wiring import SourceJob, source_job
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
 SCHEMA = "id STRING NOT NULL, n BIGINT"

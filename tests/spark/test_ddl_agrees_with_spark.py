@@ -1,4 +1,4 @@
-"""blizzard.ddl against the parser of the Spark that runs the jobs: the same texts accepted, the same schema read."""
+"""Our DDL parser against that of the Spark that runs the jobs: the same texts accepted, the same schema read."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import launch_gateway
 
-from blizzard import ddl
+from blizzard.config import ddl
 
 pytestmark = pytest.mark.spark
 Parse = Callable[[str], Any]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_job.decode import refusal
-from spark_job.parse import FastParser, Parsed
-from spark_job.slow_path import parsed
+from spark_job.formats.decode import refusal
+from spark_job.formats.ndjson.parser import FastParser, Parsed
+from spark_job.tasks.spark_fallback import parsed
 
 pytestmark = pytest.mark.spark
 
@@ -250,7 +250,7 @@ class Dead:
     fault: str
 
 
-def slow_path(spark: SparkSession, schema: StructType, lines: Sequence[str]) -> list[Any]:
+def spark_fallback(spark: SparkSession, schema: StructType, lines: Sequence[str]) -> list[Any]:
     """What becomes of each line without the fast parser: the record, or why it is dead."""
     frame = spark.createDataFrame(
         [(n, line, refusal(line)) for n, line in enumerate(lines)], "n INT, line STRING, fault STRING"
@@ -333,7 +333,7 @@ def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
     cases = values_of(columns, count, everywhere) + (MOMENTS if everywhere else [])
     alone = [f'{{{required}"{name}":{value}}}' for name, value in cases]
     lines = [*alone, *drawn(with_odd_forms(columns), count * 3), *HIDDEN, *AT_LIMITS]
-    slow = slow_path(spark(), schema, lines)
+    slow = spark_fallback(spark(), schema, lines)
     good = [n for n, record in enumerate(slow) if not isinstance(record, Dead)]
     found, taken = [], 0
     # Alone, by a parser of its column: nothing else can be why a line is left to Spark.
@@ -364,7 +364,7 @@ def test_a_reason_that_is_given_without_spark_is_the_one_that_spark_gives(spark:
     lines += [f'{{"id":null,"{name}":{value}}}' for name in schema.names[1:] for value in values]
     lines += [f'{{"i8":200,"id":"1","{name}":{value}}}' for name in schema.names[2:] for value in values]
     lines += ['{"id":"1","a":"x","a":1,"f":"y"}', '{"id":"1","a":1,"a":"x"}', '{"id":"1","d":"2024-02-30","b":1}']
-    slow = slow_path(spark(), schema, lines)
+    slow = spark_fallback(spark(), schema, lines)
     fast = FastParser(schema).parse("\n".join(lines).encode())
     assert differences(fast, lines, slow) == []
     assert sum(why is not None for _, why in fast.refused) > 50
@@ -408,7 +408,7 @@ def test_well_formed_records_take_the_fast_way_and_have_sparks_values(spark: Cal
         lines.append(
             json.dumps({name: value for name, value in record.items() if name != left_out}, ensure_ascii=n % 3 == 0)
         )
-    slow = slow_path(spark(), schema, lines)
+    slow = spark_fallback(spark(), schema, lines)
     fast = FastParser(schema).parse("\n".join(lines).encode())
     assert (fast.lines, list(fast.refused)) == (None, [])
     assert differences(fast, lines, slow) == []

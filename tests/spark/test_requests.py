@@ -16,11 +16,11 @@ from benchmarks.s3_stand_in import CREDENTIALS
 from benchmarks.s3_stand_in.answers import Answer, Request, answer
 from benchmarks.s3_stand_in.http import Connection
 from benchmarks.s3_stand_in.objects import Bucket
+from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.errors import LostRace
-from blizzard.spark_settings import CHECKSUM_FILES
 from blizzard.storage.s3 import S3Settings, S3Store
 from spark_job.session import leave_out_what_does_not_load
-from spark_job.table import DeltaSourceTable
+from spark_job.table.delta_table import DeltaSourceTable
 
 pytestmark = pytest.mark.spark
 

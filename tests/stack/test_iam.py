@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from blizzard.runs import Phase, RunLog
-from infra.local.local_stack import LocalStack, local_stack
+from blizzard.dispatch.run_records import Phase, RunLog
+from infra.local.stack.local_stack import LocalStack, local_stack
 from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld
 from tests.stack.calls import calls_of
 from tests.stack.policies import Call, Grant, grants_of, lacking, never_used

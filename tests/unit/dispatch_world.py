@@ -5,18 +5,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from blizzard.batch import Fate, Rules, classify
-from blizzard.checkpoint import Checkpoint, decode, encode
+from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
+from blizzard.dispatch.run_records import RunLog, RunRecord
 from blizzard.dispatch.service import Life, RunState, ServiceBusy, StartConflict, StartRefused
 from blizzard.errors import BlizzardError, NotFound
-from blizzard.manifest import Entry, Manifest
-from blizzard.published import PublishedPipeline, PublishedSource
-from blizzard.runs import RunLog, RunRecord
+from blizzard.manifest.segments import Entry, Manifest
+from blizzard.state.batch import Fate, Rules, classify
+from blizzard.state.checkpoint import Checkpoint, decode, encode
+from blizzard.state.watermark import Settling, no_folder
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
-from blizzard.watermark import Settling, no_folder
 from tests.unit.fakes import Clock, Crash
 
 T = TypeVar("T")

@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_type
 
-from blizzard.batch import PlannedFile
-from blizzard.dead_letters import DeadLetters
 from blizzard.log import JsonLog
+from blizzard.state.batch import PlannedFile
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
-from spark_job.fetch import TaskFile
-from spark_job.lane import Left, TextParser, left_type
-from spark_job.origin import Origin
-from spark_job.task import ReadSettings, TaskReader
+from spark_job.tasks.fetch import TaskFile
+from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.record_pipeline import Left, TextParser, deferred_lines_type
+from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.echoing import EchoingS3
 from tests.fixtures_s3 import BUCKET
 from tests.unit.fakes import Clock, MemoryRows, Row, World, settings
@@ -51,7 +51,7 @@ class TasksReader:
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         table, names = MemoryStore(self.clock), map(str, itertools.count())
-        origin, left_schema = Origin(self.source_id, sequence, {}), pa.schema(to_arrow_type(left_type(0)))
+        origin, left_schema = Provenance(self.source_id, sequence, {}), pa.schema(to_arrow_type(deferred_lines_type(0)))
 
         def writers(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
             layout, buffer = TableLayout(folder, (), (), 32, 1 << 27), RowBuffer(1 << 20)

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from blizzard.batch import OnOverwrite, PlannedFile, Rules
-from blizzard.checkpoint import Checkpoint, decode
-from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
-from blizzard.delta_log import Commit
 from blizzard.errors import CommitOutcomeUnknown, LostRace, NotFound, UnreadableState
-from blizzard.identity import Identity, read_copy
-from blizzard.manifest import Entry, Manifest, Segment, SegmentRef, Sweep, decode_segment
-from blizzard.receipts import Receipts
+from blizzard.manifest.segments import Entry, Manifest, Segment, SegmentRef, Sweep, decode_segment
+from blizzard.state.batch import OnOverwrite, PlannedFile, Rules
+from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.delta_log import Commit
+from blizzard.state.identity import Identity, read_copy
+from blizzard.state.receipts import Receipts
+from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep import Sweeper, SweepReport, SweepRules, Window
-from blizzard.sweeping import SourceSweep
-from blizzard.watermark import no_folder
-from spark_job.ingest import Ingest, Settings, Totals
-from spark_job.ports import Outcome, Rows, Trouble, Txn
-from spark_job.timing import Stopwatch
+from blizzard.sweep.source_sweep import SourceSweep
+from blizzard.sweep.sweeper import Sweeper, SweepReport, SweepRules, Window
+from spark_job.loop.ingest import Ingest, Settings, Totals
+from spark_job.ports.reader import FailureKind, Outcome, Rows, Txn
+from spark_job.ports.stopwatch import Stopwatch
 
 POISON = b"\x00poison"
 """A file that begins with this cannot be decompressed."""
@@ -355,9 +355,9 @@ class MemoryReader:
     def _read_file(self, file: PlannedFile, sequence: int, rows: list[Row], letters: list[DeadLetter]) -> Outcome:
         if self.passing:
             self.passing -= 1
-            return _failed(file, "", "503 slow down", trouble=Trouble.PASSING)
+            return _failed(file, "", "503 slow down", trouble=FailureKind.TRANSIENT)
         if file.path in self.denied:
-            return _failed(file, "", "403 forbidden", trouble=Trouble.DENIED)
+            return _failed(file, "", "403 forbidden", trouble=FailureKind.DENIED)
         try:
             with self._source.open(file.path) as reader:
                 info, content = reader.info, reader.read()
@@ -404,7 +404,7 @@ def _end_of_slice(records: Sequence[str], file: PlannedFile) -> int:
 
 
 def _failed(
-    file: PlannedFile, etag: str, error: str, *, stage: Stage = Stage.DOWNLOAD, trouble: Trouble | None = None
+    file: PlannedFile, etag: str, error: str, *, stage: Stage = Stage.DOWNLOAD, trouble: FailureKind | None = None
 ) -> Outcome:
     return Outcome(
         file.path, etag, file.size, records_read=file.skip_records, stage=stage, error=error, trouble=trouble

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from blizzard.manifest import Entry, Manifest, Position, Sweep, Unconsumed
+from blizzard.manifest.segments import Entry, Manifest, Position, Sweep, Unconsumed
 from blizzard.storage.memory import MemoryStore
 from tests.unit.strategies import PENDING, manifest_on, memory_store
 

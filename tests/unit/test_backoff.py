@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.backoff import backoff_secs
+from blizzard.storage.backoff import backoff_secs
 
 positive = st.floats(min_value=0.001, max_value=1e6)
 shares = st.floats(min_value=0.0, max_value=1.0)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blizzard.batch import (
+from blizzard.manifest.segments import Entry, FoundBy, Manifest, Position, Segment, SettleMark, Sweep, encode_segment
+from blizzard.state.batch import (
     BatchPlan,
     Fate,
     OnOverwrite,
@@ -21,9 +22,8 @@ from blizzard.batch import (
     plan_batch,
     planned,
 )
-from blizzard.checkpoint import FINISHED, Checkpoint, WatermarkState
-from blizzard.manifest import Entry, FoundBy, Manifest, Position, Segment, SettleMark, Sweep, encode_segment
-from blizzard.watermark import Settling
+from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState
+from blizzard.state.watermark import Settling
 from tests.unit import strategies
 from tests.unit.strategies import dated_folder, manifest_on, memory_store
 

@@ -30,9 +30,9 @@ from benchmarks.suite.dirty import DATA
 from benchmarks.suite.skew import without_the_largest
 from benchmarks.verify import Found, WrongResult, expect, found_in
 from benchmarks.watch import Watch, tree_cpu_secs
-from blizzard.ddl import parse
-from spark_job.parse import FastParser
-from spark_job.wrong_kind import wrong_kind
+from blizzard.config.ddl import parse
+from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.ndjson.type_mismatch import type_mismatch
 
 SCALE = 0.0002
 
@@ -126,9 +126,9 @@ def test_a_broken_line_is_no_record(kind: int) -> None:
 def test_of_a_doubtful_line_only_spark_can_tell() -> None:
     schema = StructType().add("id", StringType(), False).add("n", LongType()).add("value", DoubleType())
     (line,) = event_lines(random.Random(1), 7, 1)
-    assert wrong_kind(doubtful(line), schema) is None
+    assert type_mismatch(doubtful(line), schema) is None
     assert FastParser(schema).parse(doubtful(line)).refused == [(0, None)]
-    assert wrong_kind(broken(line, 1), schema) is not None
+    assert type_mismatch(broken(line, 1), schema) is not None
 
 
 def test_broken_lines_are_the_same_ones_whether_or_not_some_are_doubtful(tmp_path: Path) -> None:

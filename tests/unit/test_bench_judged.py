@@ -22,7 +22,7 @@ from benchmarks.suite.latency import WARM_UP, Seen, Way
 from benchmarks.suite.skew import ALONE, Idle
 from benchmarks.verify import WrongResult
 from benchmarks.watch import Taken
-from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.local import LocalStore
 
 MIB = 1 << 20

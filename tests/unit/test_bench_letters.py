@@ -9,7 +9,7 @@ import pytest
 from benchmarks.data import Dataset, dataset
 from benchmarks.letters import Line, broken_lines, expect_stored, stored_letters
 from benchmarks.verify import WrongResult
-from blizzard.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.local import LocalStore
 
 DATA = Dataset("dirty", 1.0, "", "", 0, {}, 3, 0, 0, ())

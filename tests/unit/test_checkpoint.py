@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.checkpoint import FINISHED, Checkpoint, WatermarkState, decode, decode_app_id, encode
 from blizzard.errors import UnreadableState
-from blizzard.manifest import Position
+from blizzard.manifest.segments import Position
+from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState, decode, decode_app_id, encode
 from tests.unit import strategies
 
 DAY = "date=2024-01-28"

@@ -9,8 +9,8 @@ import pytest
 
 from blizzard.cli import main
 from blizzard.dispatch.decide import RESUMED
+from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.errors import AlreadyExists
-from blizzard.runs import Phase, RunLog, RunRecord
 from blizzard.storage.local import LocalStore
 
 CONFIG = """

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.collect import CollectResult, Message, collect, supersedes
-from blizzard.config import parse_config
+from blizzard.collect.collector import CollectResult, Message, collect, supersedes
+from blizzard.collect.messages import FileArrived, Reason
+from blizzard.collect.routing import Route, Router
+from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
+from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
 from blizzard.errors import BlizzardError, ConfigError, StorageUnavailable
-from blizzard.events import FileArrived, Reason
-from blizzard.manifest import Entry, Manifest
-from blizzard.routing import Route, Router
+from blizzard.manifest.segments import Entry, Manifest
 from blizzard.storage.memory import MemoryStore
-from blizzard.wake import Wake, WakeNotSent, Waker
 from functions.collector import handler as function
 from functions.collector.composition import Collector, Setup
 from functions.runtime import RELOAD_SECS, Configured

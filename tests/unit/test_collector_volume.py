@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.collect import BATCH_EVENTS, body, simulate
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 
 ROOT = Path(__file__).parents[2]

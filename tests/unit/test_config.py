@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from blizzard.config import Config, Source, load_config, parse_config, read_config
-from blizzard.config.load import _STAND_INS
+from blizzard.config.load import _STAND_INS, load_config, parse_config, read_config
+from blizzard.config.model import Config, Source
 from blizzard.errors import ConfigError
-from blizzard.partition import _READERS, PartitionType
+from blizzard.paths.partition import _READERS, PartitionType
 
 ROOT = Path(__file__).parents[2]
 FULL = """\
@@ -657,7 +657,7 @@ def test_each_example_is_valid_with_an_empty_environment(file: Path) -> None:
 
 def test_the_local_example_finds_its_files() -> None:
     _, readings = next(load_config(ROOT / "examples" / "local-ndjson.yaml", {}).sources())
-    from blizzard.pattern import Pattern
+    from blizzard.paths.pattern import Pattern
 
     folder = Path(readings.uri.removeprefix("file://"))
     paths = [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]

@@ -10,26 +10,26 @@ from logging import StreamHandler
 
 import pytest
 
-from blizzard import spark_settings
+from blizzard.config import spark_settings
+from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.errors import BlizzardError
 from blizzard.log import JsonLog
-from blizzard.manifest import Entry, Manifest
-from blizzard.published import PublishedPipeline
+from blizzard.manifest.segments import Entry, Manifest
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.sweep import Kind
+from blizzard.sweep.sweeper import Kind
 from functions.dispatcher.emr import EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.runtime import FunctionLog, function_logger, make_runtime
-from spark_job.data_files import TableLayout
-from spark_job.decode import Limits
-from spark_job.origin import Origin
-from spark_job.task import ReadSettings
-from spark_job.tasks import Task
-from spark_job.write import Destination
+from spark_job.formats.decode import Limits
+from spark_job.tasks.batch_tasks import Task
+from spark_job.tasks.destination import Destination
+from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.task import ReadSettings
+from spark_job.write.parquet_files import TableLayout
 from tests.echoing import (
     ENVIRONMENT,
     REFUSALS,
@@ -144,7 +144,9 @@ def test_a_queue_that_refuses_is_named_without_credentials(
 def test_what_travels_to_spark_and_to_its_tasks_holds_no_credentials(credentials: None) -> None:
     endpoint = "http://127.0.0.1:9"
     conf = spark_settings.settings(jars_dir="jars", s3_endpoint=endpoint, s3_region="eu-west-1")
-    destination = Destination("s3://lake/events", TableLayout("", (), (), 32, 1), "left/", "{}", Origin("a:b", 0, {}))
+    destination = Destination(
+        "s3://lake/events", TableLayout("", (), (), 32, 1), "left/", "{}", Provenance("a:b", 0, {})
+    )
     task = Task("s3://landing/raw/", S3Settings(endpoint), ReadSettings(limits=Limits()), destination)
     assert repeated(json.dumps(conf) + task.to_json()) == []
     assert not any(re.search(r"(access|secret)[.-]?key|session[.-]?token|password", name, re.I) for name in conf)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard import ddl
-from blizzard.ddl import Array, Atomic, Column, Decimal, Map, Struct
+from blizzard.config import ddl
+from blizzard.config.ddl import Array, Atomic, Column, Decimal, Map, Struct
 
 
 def test_a_schema_is_read_into_columns() -> None:

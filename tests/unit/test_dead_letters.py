@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from blizzard.dead_letters import BYTES_PER_OBJECT, RECORDS_PER_OBJECT, DeadLetter, DeadLetters, Stage
 from blizzard.errors import StorageUnavailable
+from blizzard.state.dead_letters import BYTES_PER_OBJECT, RECORDS_PER_OBJECT, DeadLetter, DeadLetters, Stage
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.keys import is_plain
 from blizzard.storage.memory import MemoryStore

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from blizzard.dead_letters import Stage
-from spark_job.decode import (
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.decode import (
     CHUNK_BYTES,
     SMALL_BYTES,
     Block,

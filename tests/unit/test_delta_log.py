@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from blizzard.delta_log import Commit, DeltaLogTail, parse_commit
 from blizzard.errors import UnreadableState
+from blizzard.state.delta_log import Commit, DeltaLogTail, parse_commit
 from blizzard.storage.memory import MemoryStore
 from tests.unit import strategies
 from tests.unit.strategies import memory_store

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from blizzard.dispatch.decide import TOKEN_GRACE_SECS, UNKNOWN_GRACE_SECS, Hold, Policy, wait_secs
+from blizzard.dispatch.run_records import RECORDS_KEPT, TRIM_SLACK, Phase
 from blizzard.dispatch.service import Life, ServiceBusy
-from blizzard.manifest import SettleMark, Sweep
-from blizzard.runs import RECORDS_KEPT, TRIM_SLACK, Phase
+from blizzard.manifest.segments import SettleMark, Sweep
 from tests.unit.dispatch_world import PIPELINE, POLICY, Steps, World, conflict, crash, published_source, refused
 from tests.unit.fakes import Crash
 

@@ -7,17 +7,17 @@ from types import MappingProxyType
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.batch import OnOverwrite, Rules, plan_batch
-from blizzard.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.cli.source_status import SourceStatus, source_status
+from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.backlog import read_backlog
 from blizzard.errors import BucketMissing
-from blizzard.manifest import Closing, Entry, FoundBy, Manifest, Position, SettleMark, Sweep
-from blizzard.partition import TimeTemplate
-from blizzard.published import PublishedPipeline
-from blizzard.status import SourceStatus, source_status
+from blizzard.manifest.segments import Closing, Entry, FoundBy, Manifest, Position, SettleMark, Sweep
+from blizzard.paths.partition import TimeTemplate
+from blizzard.state.batch import OnOverwrite, Rules, plan_batch
+from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from blizzard.watermark import no_folder
 from tests.unit.dispatch_world import PIPELINE, published_source
 from tests.unit.strategies import memory_store
 

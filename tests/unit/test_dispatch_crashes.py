@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from blizzard.dispatch.decide import TOKEN_GRACE_SECS
+from blizzard.dispatch.run_records import Phase
 from blizzard.dispatch.service import Life, ServiceBusy
-from blizzard.runs import Phase
 from tests.unit.dispatch_world import PIPELINE, POLICY, Steps, World, conflict, crash, refused
 from tests.unit.fakes import Crash
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.model import Limits
+from blizzard.config.spark_settings import everywhere, submit_parameters
 from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.run_records import Phase, RunRecord
 from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
 from blizzard.errors import ConfigError
-from blizzard.runs import Phase, RunRecord
-from blizzard.spark_settings import everywhere, submit_parameters
 from functions.dispatcher.emr import ACTIVE, MAX_PAGES, EmrServerless
 from functions.dispatcher.job_request import JobSettings, job_name, pipeline_of, start_job_run
 from tests.unit.emr_client import ENVIRONMENT, FakeEmrClient, client_error, complaints, service_model

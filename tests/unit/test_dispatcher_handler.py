@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from blizzard.errors import ConfigError
-from blizzard.manifest import Entry, Manifest
+from blizzard.manifest.segments import Entry, Manifest
 from blizzard.storage.local import LocalStore
 from functions import runtime
 from functions.dispatcher import composition
@@ -258,7 +258,7 @@ def test_one_pipelines_trouble_keeps_no_other_and_is_an_error_in_the_end(deploye
     assert [line["pipeline"] for line in deployed.logged("dispatch_failed")] == ["events"]
 
 
-# --- Several pipelines, one function ---
+# --- ParallelCalls pipelines, one function ---
 
 
 def test_wakes_for_which_no_time_is_left_come_again(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 import typer
 
-from blizzard.checkpoint import decode, encode
 from blizzard.cli import COMMANDS, app, main
-from blizzard.config import read_config
-from blizzard.dead_letters import DeadLetter, Stage
-from blizzard.identity import Identity
-from blizzard.manifest import SegmentRef, decode_segment, encode_segment
-from blizzard.receipts import Receipts
-from blizzard.runs import decode as decode_run
-from blizzard.runs import encode as encode_run
-from blizzard.status import SourceStatus
+from blizzard.cli.source_status import SourceStatus
+from blizzard.config.load import read_config
+from blizzard.dispatch.run_records import decode as decode_run
+from blizzard.dispatch.run_records import encode as encode_run
+from blizzard.manifest.segments import SegmentRef, decode_segment, encode_segment
+from blizzard.state.checkpoint import decode, encode
+from blizzard.state.dead_letters import DeadLetter, Stage
+from blizzard.state.identity import Identity
+from blizzard.state.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweeping import read_reports
-from spark_job.timing import TurnSecs
+from blizzard.sweep.source_sweep import read_reports
+from spark_job.ports.stopwatch import TurnSecs
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -390,7 +390,7 @@ def test_the_progress_of_a_run_knows_only_events_that_are_logged() -> None:
     }
     named = {value for value in constants if re.fullmatch(r"[a-z]+_[a-z_]+", value)}
     fields_used = {name for names in logged("spark_job").values() for name in names}
-    totals = set(re.findall(r"^    (\w+): int = 0$", text("spark_job/ingest.py"), re.MULTILINE))
+    totals = set(re.findall(r"^    (\w+): int = 0$", text("spark_job/loop/ingest.py"), re.MULTILINE))
     assert named - fields_used - totals <= set(logged(*DEPLOYED))
 
 
@@ -492,7 +492,7 @@ def test_every_stage_of_a_dead_letter_is_explained() -> None:
 
 
 def test_the_columns_of_provenance_are_explained() -> None:
-    shown = re.findall(r'^            StructField\("(\w+)"', text("spark_job/columns.py"), re.MULTILINE)
+    shown = re.findall(r'^            StructField\("(\w+)"', text("spark_job/table/columns.py"), re.MULTILINE)
     assert shown[0] == "source"
     assert list(first_cells(section("docs/how-it-works.md", "## Provenance"))) == shown
 

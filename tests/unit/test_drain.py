@@ -12,8 +12,8 @@ import pytest
 
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
 from spark_job import main as job
-from spark_job.drain import POLL_SECS, drain_all
-from spark_job.ingest import Step, Totals
+from spark_job.loop.drain import POLL_SECS, drain_all
+from spark_job.loop.ingest import Step, Totals
 from tests.unit.fakes import Clock, World
 
 

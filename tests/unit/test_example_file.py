@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.config import Config, read_config
-from infra.local.example_file import example_file, key_for
+from blizzard.config.load import read_config
+from blizzard.config.model import Config
+from infra.local.demo.example_file import example_file, key_for
 
 NOON_TS = 1706443200.0
 

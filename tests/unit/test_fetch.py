@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from spark_job import fetch
-from spark_job.fetch import FetchAhead, StreamedAhead, TaskFile, openings
+from spark_job.tasks import fetch
+from spark_job.tasks.fetch import FetchAhead, StreamedAhead, TaskFile, openings
 
 INFO = ObjectInfo("a.ndjson", 10, "e", 1.0)
 PATIENCE_SECS = 60

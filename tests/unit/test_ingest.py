@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from blizzard.batch import OnOverwrite, PlannedFile
-from blizzard.checkpoint import WatermarkState
-from blizzard.config import parse_config
-from blizzard.delta_log import Commit
+from blizzard.config.load import parse_config
 from blizzard.errors import AccessDenied, PermanentError, RetryableError, StorageUnavailable
 from blizzard.log import silent
-from blizzard.receipts import Receipts
+from blizzard.state.batch import OnOverwrite, PlannedFile
+from blizzard.state.checkpoint import WatermarkState
+from blizzard.state.delta_log import Commit
+from blizzard.state.receipts import Receipts
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.ingest import MAX_LAG_SEGMENTS, Step
-from spark_job.job import source_job
-from spark_job.ports import Outcome
+from spark_job.loop.ingest import MAX_LAG_SEGMENTS, Step
+from spark_job.ports.reader import Outcome
+from spark_job.wiring import source_job
 from tests.unit.fakes import POISON, Calls, Clock, MemoryReader, MemoryRows, World, settings
 
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from blizzard.config import read_config
 from blizzard.config.interpolate import InterpolationError, interpolate, interpolate_all
-from blizzard.config.load import Reading
+from blizzard.config.load import Reading, read_config
 from blizzard.config.problems import Problems
 
 ENVIRON = {"BUCKET": "lake", "EMPTY": "", "_X1": "x"}

@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.known_files import KnownFiles
+from blizzard.state.known_files import KnownFiles
 from tests.unit import strategies
 
 texts = st.sampled_from(["", "a", "b", "a/b", "é", "\ud800"]) | strategies.any_text

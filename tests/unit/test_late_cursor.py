@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from blizzard.late_cursor import Epoch, Ground, LateCursor, Place, Run, open_partitions
-from blizzard.manifest import Closing, Sweep
+from blizzard.manifest.segments import Closing, Sweep
+from blizzard.state.watermark import Settling, no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep import Kind, OutOfTime, SweepReport
-from blizzard.sweeping import sweep_rules
-from blizzard.watermark import Settling, no_folder
+from blizzard.sweep.late_cursor import Epoch, Ground, LateCursor, Place, Run, open_partitions
+from blizzard.sweep.source_sweep import sweep_rules
+from blizzard.sweep.sweeper import Kind, OutOfTime, SweepReport
 from tests.unit.fakes import DAY_SECS, Calls, Days, WatchedStore, World, settings
 
 TICK_SECS = 0.001

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.batch import Fate
 from blizzard.log import JsonLog, silent, stdout_log
+from blizzard.state.batch import Fate
 
 NOW = 1_706_450_400.25
 

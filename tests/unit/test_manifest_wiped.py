@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.manifest import Manifest, Position, Segment, SettleMark, Sweep, encode_segment
+from blizzard.manifest.segments import Manifest, Position, Segment, SettleMark, Sweep, encode_segment
 from blizzard.storage.memory import MemoryStore
 from tests.unit.manifests import append, consumed, entry, filled, key, paths, walk, wipe
 from tests.unit.strategies import PENDING, SOURCE_ID, manifest_on, memory_store

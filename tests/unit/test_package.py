@@ -126,7 +126,7 @@ def test_the_job_gets_what_its_modules_import_less_what_is_on_the_image() -> Non
     assert {"pydantic", "pydantic-core", "annotated-types", "ruamel-yaml", "orjson", "obstore", "botocore"} <= names
     assert {"pyarrow", "isal"} <= names
     assert not names & {"pyspark", "py4j", "delta-spark", "numpy", "pandas", "typer", "rich", "moto"}
-    assert "spark_job.reader" in found.modules
+    assert "spark_job.tasks.reader" in found.modules
     assert not {name for name in found.modules if name.startswith(("functions", "blizzard.cli"))}
 
 

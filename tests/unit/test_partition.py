@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import PermanentError
-from blizzard.partition import BadPartition, TimeTemplate, partition_of, partition_values
+from blizzard.paths.partition import BadPartition, TimeTemplate, partition_of, partition_values
 
 ARABIC = "2024-01-05".translate({ord("0") + digit: 0x660 + digit for digit in range(10)})
 """A date in Arabic digits, which int() would take."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.pattern import Pattern
+from blizzard.paths.pattern import Pattern
 
 
 @pytest.mark.parametrize(

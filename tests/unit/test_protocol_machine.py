@@ -8,13 +8,13 @@ import hypothesis.strategies as st
 from hypothesis import note, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from blizzard.batch import OnOverwrite
-from blizzard.checkpoint import FINISHED, Checkpoint
 from blizzard.errors import RetryableError
-from blizzard.manifest import Entry
-from blizzard.sweep import OutOfTime
-from blizzard.watermark import Settling, split
-from spark_job.ingest import MAX_LAG_SEGMENTS, Ingest
+from blizzard.manifest.segments import Entry
+from blizzard.state.batch import OnOverwrite
+from blizzard.state.checkpoint import FINISHED, Checkpoint
+from blizzard.state.watermark import Settling, split
+from blizzard.sweep.sweeper import OutOfTime
+from spark_job.loop.ingest import MAX_LAG_SEGMENTS, Ingest
 from tests.unit import fakes
 from tests.unit.fakes import DAY_SECS, POISON, Crash, Days, World, crash
 

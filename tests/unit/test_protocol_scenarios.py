@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from blizzard.batch import OnOverwrite
 from blizzard.errors import LostRace, PermanentError, RecoveryError, StorageUnavailable
-from spark_job.ingest import MAX_LAG_SEGMENTS, Step
+from blizzard.state.batch import OnOverwrite
+from spark_job.loop.ingest import MAX_LAG_SEGMENTS, Step
 from tests.unit.fakes import DAY_SECS, POISON, Crash, Days, World, crash, settings
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.config import read_config
+from blizzard.config.load import read_config
 from blizzard.errors import ConfigError
 from blizzard.storage.memory import MemoryStore
 from infra.publish.errors import PublishError

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from blizzard.config import Config, parse_config
+from blizzard.config.load import parse_config
+from blizzard.config.model import Config
 from blizzard.config.publish import to_published
+from blizzard.config.published import PublishedSource, read_published
 from blizzard.errors import ConfigError
-from blizzard.published import PublishedSource, read_published
 
 SMALL = """\
 pipelines:
@@ -213,5 +214,7 @@ def test_what_is_no_published_configuration_says_what_to_do(text: str, found: st
 
 
 def test_reading_it_needs_neither_pydantic_nor_yaml() -> None:
-    code = "import sys, blizzard.published; print([m for m in ('pydantic', 'ruamel', 'yaml') if m in sys.modules])"
+    code = (
+        "import sys, blizzard.config.published; print([m for m in ('pydantic', 'ruamel', 'yaml') if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import NotFound, StorageUnavailable, UnreadableState
-from blizzard.receipts import ReceiptLine, Receipts
+from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.storage.memory import MemoryStore
 from tests.unit import strategies
 from tests.unit.strategies import STATE_PREFIX, memory_store

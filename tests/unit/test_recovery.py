@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.checkpoint import FINISHED, Checkpoint, encode
-from blizzard.delta_log import Commit
 from blizzard.errors import LostRace, RecoveryError
-from blizzard.identity import Identity, read_copy
+from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.state.delta_log import Commit
+from blizzard.state.identity import Identity, read_copy
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from spark_job.ports import Txn
-from spark_job.recovery import Recovered, SizeOf, recover
-from spark_job.takeover import newest_legacy
+from spark_job.loop.recovery import Recovered, SizeOf, recover
+from spark_job.loop.takeover import newest_legacy
+from spark_job.ports.reader import Txn
 from tests.unit.fakes import Days, Row, World, settings
 
 

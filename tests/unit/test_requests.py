@@ -4,11 +4,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from blizzard.delta_log import Commit, DeltaLogTail
-from blizzard.identity import Identity
+from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
-from spark_job.ingest import Ingest
-from spark_job.ports import Rows
+from spark_job.loop.ingest import Ingest
+from spark_job.ports.reader import Rows
 from tests.unit.fakes import Calls, MemoryDelta, MemoryTable, World, settings
 
 LOG = "_delta_log/"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blizzard.collect.routing import Route, Routed, Router
 from blizzard.errors import ConfigError
-from blizzard.routing import Route, Routed, Router
 
 
 def anything(path: str) -> bool:

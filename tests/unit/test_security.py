@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from blizzard.manifest import Entry
+from blizzard.manifest.segments import Entry
 from tests.unit.fakes import World
 from tests.unit.shipped import ROOT, calls, imported, trees
 
@@ -53,7 +53,7 @@ def test_nothing_is_evaluated() -> None:
 def test_modules_are_imported_by_names_that_the_code_has() -> None:
     """One of our own commands; on the local Lambda the handler that the template names."""
     found = {file for file, _, name in calls() if name.rpartition(".")[2] == "import_module"}
-    assert found == {"blizzard/cli/__init__.py", "infra/local/lambda_bootstrap.py"}
+    assert found == {"blizzard/cli/__init__.py", "infra/local/functions/bootstrap.py"}
 
 
 def test_nothing_is_read_that_can_build_objects() -> None:

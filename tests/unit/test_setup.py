@@ -421,8 +421,8 @@ LOADS = 'for option in $SPARK_SUBMIT_OPTS; do case $option in *AtExit=*) echo cl
 @pytest.fixture
 def archive(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> ClassArchive:
     (tmp_path / "requirements.lock").touch()
-    (tmp_path / "infra" / "local").mkdir()
-    (tmp_path / "infra" / "local" / "load_classes.py").touch()
+    (tmp_path / "infra" / "local" / "jobs").mkdir(parents=True)
+    (tmp_path / "infra" / "local" / "jobs" / "load_classes.py").touch()
     log_store.make(jdk, tmp_path)
     return ClassArchive(tmp_path)
 

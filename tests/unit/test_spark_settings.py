@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.spark_settings import LOG_STORES, settings
+from blizzard.config.spark_settings import LOG_STORES, settings
 
 LOG_STORE_SOURCES = Path(__file__).parents[2] / "infra" / "logstore"
 

@@ -14,8 +14,8 @@ from blizzard.errors import NotFound
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.data_files import DataFile
-from spark_job.staging import LEFTOVER_SECS, Staging
+from spark_job.table.staging import LEFTOVER_SECS, Staging
+from spark_job.write.parquet_files import DataFile
 from tests.unit.fakes import Clock
 
 STATE = "_blizzard/events_landing"
@@ -49,7 +49,7 @@ def keys(store: ObjectStore) -> list[str]:
 def test_the_files_of_an_attempt_are_removed_and_nothing_else_is(store: ObjectStore, clock: Clock) -> None:
     staged = staging(store, clock)
     folder, other = staged.new_folder(), staged.new_folder()
-    mine = written(store, f"{folder}1.parquet", f"{folder}2.parquet", f"{staged.left_folder}1.parquet")
+    mine = written(store, f"{folder}1.parquet", f"{folder}2.parquet", f"{staged.deferred_folder}1.parquet")
     written(store, f"{other}1.parquet")
     staged.remove([*mine, *written(store, "date=2024-01-01/part.parquet")])
     assert keys(store) == [f"{other}1.parquet", "date=2024-01-01/part.parquet"]
@@ -69,8 +69,8 @@ def test_on_a_disk_the_folder_of_an_attempt_goes_with_its_last_file(tmp_path: Pa
 def test_the_folder_of_lines_that_are_left_is_everybodys_and_stays(tmp_path: Path, clock: Clock) -> None:
     store = LocalStore(tmp_path)
     staged = staging(store, clock)
-    staged.remove(written(store, f"{staged.left_folder}1.parquet"))
-    assert [*(tmp_path / STATE / "staging").iterdir()] == [tmp_path / staged.left_folder]
+    staged.remove(written(store, f"{staged.deferred_folder}1.parquet"))
+    assert [*(tmp_path / STATE / "staging").iterdir()] == [tmp_path / staged.deferred_folder]
 
 
 def test_leftovers_go_after_a_day_with_their_folders(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ class Backwards(MemoryStore):
 def test_rows_that_are_read_back_keep_the_order_of_their_files_in_whichever_they_come(clock: Clock) -> None:
     store = Backwards(clock)
     staged = staging(store, clock)
-    files = written(store, *(f"{staged.left_folder}{number}.parquet" for number in range(4)))
+    files = written(store, *(f"{staged.deferred_folder}{number}.parquet" for number in range(4)))
     for number, file in enumerate(files):
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"n": [number, 10 + number]}), sink)

@@ -13,16 +13,16 @@ from typing import Any, cast
 
 import pytest
 
-from blizzard.config import parse_config
+from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
+from blizzard.config.published import PublishedSource
+from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
 from blizzard.errors import AccessDenied, ConfigError
-from blizzard.identity import Identity
-from blizzard.manifest import Manifest
-from blizzard.published import PublishedSource
+from blizzard.manifest.segments import Manifest
+from blizzard.state.identity import Identity
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep import Kind
-from blizzard.sweeping import SourceSweep, sweep_rules
-from blizzard.wake import Wake, WakeNotSent, Waker
+from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
+from blizzard.sweep.sweeper import Kind
 from functions.runtime import Configured, FunctionLog
 from functions.sweeper import handler as function
 from functions.sweeper.composition import CLAIM_MARGIN_SECS, Round, Setup, SweepRound

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.published import PublishedSource
-from blizzard.sweep import Kind, SweepReport
-from blizzard.sweeping import SweepReports
+from blizzard.config.published import PublishedSource
+from blizzard.sweep.source_sweep import SweepReports
+from blizzard.sweep.sweeper import Kind, SweepReport
 from functions.sweeper.schedule import MAX_CLAIM_SECS, DueSweep, due_sweeps
 
 NOW_TS = 1_000_000.0

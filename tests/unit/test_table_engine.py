@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, PermanentError, RetryableError
 from blizzard.storage.memory import MemoryStore
-from spark_job.data_files import DataFile, TableLayout
-from spark_job.table import DeltaSourceTable
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.write.parquet_files import DataFile, TableLayout
 
 FILE = DataFile("_blizzard/p_a/staging/1/a.parquet", 1, 1, 0.0, {}, "{}")
 STAGED = TableLayout("_blizzard/p_a/staging/1/", (), (), 0, 1 << 20)

@@ -12,20 +12,20 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.memory import MemoryStore
-from spark_job.data_files import DataFileWriter, RowBuffer, TableLayout
-from spark_job.fetch import TaskFile
-from spark_job.lane import Left, left_type
-from spark_job.origin import Origin
-from spark_job.parse import Parsed
-from spark_job.report import Report
-from spark_job.task import ReadSettings, TaskReader
+from spark_job.formats.ndjson.parser import Parsed
+from spark_job.tasks.fetch import TaskFile
+from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.record_pipeline import Left, deferred_lines_type
+from spark_job.tasks.report import Report
+from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.unit.slow_s3 import SlowS3
 
 MIB = 1 << 20
 LINE_BYTES = 1 << 10
-ORIGIN = Origin("events:landing", 7, {})
+ORIGIN = Provenance("events:landing", 7, {})
 SCHEMA = pa.schema([("value", pa.string()), ("place", pa.int32()), *ORIGIN.fields])
-LEFT = pa.schema(to_arrow_type(left_type(0)))
+LEFT = pa.schema(to_arrow_type(deferred_lines_type(0)))
 
 
 class AlternatingParser:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from infra.local.verdict import Verdict, judge, read_source
+from infra.local.demo.verdict import Verdict, judge, read_source
 
 GOOD = ("a.gz", gzip.compress(b'{"id": "1"}\n\n{"id": "2"}\n'))
 BROKEN = ("b.gz", gzip.compress(b'{"id": "3"}\nnonsense\n'))

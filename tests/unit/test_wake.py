@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.wake import NotAWake, Wake, WakeNotSent, Waker, read_wake, wake_of
+from blizzard.dispatch.wake import NotAWake, Wake, WakeNotSent, Waker, read_wake, wake_of
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from blizzard.errors import PermanentError
-from spark_job.ingest import Totals
-from spark_job.warm_up import WarmUp
+from spark_job.loop.ingest import Totals
+from spark_job.table.warm_up import WarmUp
 from tests.unit.fakes import Clock
 
 SECS = 7.0

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.checkpoint import FINISHED, Checkpoint, WatermarkState
-from blizzard.manifest import Closing, SettleMark, Sweep
-from blizzard.watermark import Settling, join, no_folder, split
+from blizzard.manifest.segments import Closing, SettleMark, Sweep
+from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState
+from blizzard.state.watermark import Settling, join, no_folder, split
 from tests.unit import strategies
 from tests.unit.strategies import dated_folder, names, partitions
 

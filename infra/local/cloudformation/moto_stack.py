@@ -12,7 +12,7 @@ from moto.cloudformation.parsing import ResourceMap, clean_json
 from infra.local.cloudformation import access, applications, events, functions, observability, queues, storage
 from infra.local.cloudformation.engine import Deployed, Deployment, DeploymentFailed
 from infra.local.cloudformation.kind import Kind
-from infra.local.repairs.patching import replace
+from infra.local.moto.repairs.patching import replace
 
 KINDS: Mapping[str, Kind] = {
     kind.type: kind

@@ -15,18 +15,18 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from blizzard.dead_letters import DeadLetters
+from blizzard.cli.source_status import source_status
 from blizzard.environment import adopt
 from blizzard.errors import BlizzardError, ConfigError
-from blizzard.status import source_status
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.checks import check_folder
 from infra.local.demo import data
+from infra.local.demo.verdict import Verdict, judge, read_source
 from infra.local.demo.view import Figures, View
-from infra.local.local_stack import LocalStack, local_stack
-from infra.local.process import CHECKOUT
-from infra.local.verdict import Verdict, judge, read_source
+from infra.local.deploy.checks import check_folder
+from infra.local.processes.process import CHECKOUT
+from infra.local.stack.local_stack import LocalStack, local_stack
 
 FOLDER = CHECKOUT / "build" / "demo"
 PREFIX = "raw-events/"

@@ -1,0 +1,162 @@
+"""How a source stands, read from the table's log and its state files, without an engine."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from blizzard.dispatch.backlog_size import Waiting
+from blizzard.dispatch.run_records import RunLog
+from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.manifest.segments import Manifest
+from blizzard.state.batch import Rules
+from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.watermark import no_folder
+from blizzard.storage.base import ObjectStore
+
+SCAN_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """What the dispatcher knows of a pipeline's last run; `phase` is `open` when the circuit is."""
+
+    phase: str
+    run_id: str | None
+    failures: int
+    not_before_ts: float
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """One source. `None` says that there is nothing yet, or for `sequence` that only an older commit knows."""
+
+    source: str
+    table_uri: str
+    table_version: int | None
+    sequence: int | None
+    watermark_state: str
+    watermark: str | None
+    partition_watermarks: dict[str, str]
+    closed_through: str | None
+    backlog_files: int
+    backlog_bytes: int
+    tracked_files: int
+    in_progress_files: int
+    dead_letter_files: int
+    last_commit_ts: float | None
+    last_commit_age_secs: float | None
+    run: RunStatus | None = None
+    """Of the source's pipeline; None where no dispatcher has started one."""
+    problem: str | None = None
+    """What is wrong with the state itself, and what happens about it."""
+
+
+def source_status(
+    store: ObjectStore,
+    *,
+    pipeline: str,
+    source: str,
+    state_prefix: str,
+    table_uri: str,
+    now_ts: float,
+    rules: Rules | None = None,
+) -> SourceStatus:
+    """Read-only. `store` is the table's; `rules` are the source's (None: the defaults, and no dated folders)."""
+    source_id = f"{pipeline}:{source}"
+    version, commit = _newest_commit(store, f"blizzard:{source_id}")
+    checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
+    unknown = Checkpoint(pipeline=pipeline, source=source)
+    waiting = Waiting(checkpoint or unknown, rules or Rules(no_folder))
+    segments_problem = _take_all(waiting, Manifest(store, state_prefix, source_id))
+    committed_ts = _committed_ts(commit, checkpoint)
+    run, run_problem = _run(store, pipeline)
+    return SourceStatus(
+        source=source_id,
+        table_uri=table_uri,
+        table_version=version,
+        sequence=checkpoint.sequence if checkpoint else None,
+        watermark_state=str(checkpoint.state) if checkpoint else "Initial",
+        watermark=checkpoint.watermark if checkpoint else None,
+        partition_watermarks=dict(checkpoint.partition_watermarks) if checkpoint else {},
+        closed_through=checkpoint.closed_through if checkpoint else None,
+        backlog_files=len(waiting.sizes),
+        backlog_bytes=sum(waiting.sizes.values()),
+        tracked_files=len(checkpoint.files) if checkpoint else 0,
+        in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
+        dead_letter_files=_dead_letter_files(store, state_prefix, source_id),
+        last_commit_ts=committed_ts,
+        last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
+        run=run,
+        problem=problem or segments_problem or run_problem,
+    )
+
+
+def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit | None]:
+    """The table's version, and the newest of the last commits that carries this source's Txn."""
+    tail = DeltaLogTail(store)
+    try:
+        version = tail.newest_version()
+        mine = (commit for commit in tail.commits(SCAN_COMMITS) if app_id in commit.txns)
+        return version, next(mine, None)
+    except BucketMissing:
+        return None, None
+
+
+def _state(
+    store: ObjectStore, commit: Commit | None, pipeline: str, source: str, state_prefix: str
+) -> tuple[Checkpoint | None, str | None]:
+    """The state of the newest commit, or else the copy with what is the matter."""
+    copy, copy_problem = _copy(store, pipeline, source, state_prefix)
+    if commit is None:
+        return copy, copy_problem
+    try:
+        return decode(commit.user_metadata or "", pipeline=pipeline, source=source), None
+    except UnreadableState as error:
+        return copy, f"{error}; the next run repairs it from the table"
+
+
+def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> tuple[Checkpoint | None, str | None]:
+    try:
+        return decode(store.get(f"{state_prefix}_checkpoint.json"), pipeline=pipeline, source=source), None
+    except (NotFound, BucketMissing):
+        return None, None
+    except UnreadableState as error:
+        return None, f"the checkpoint's copy: {error}; the next commit writes it anew"
+
+
+def _take_all(waiting: Waiting, manifest: Manifest) -> str | None:
+    """Every segment that can be read; what is the matter with the others. What only the table knows, such as a late
+    file, waits until a run has asked it."""
+    unreadable: list[UnreadableState] = []
+    with suppress(BucketMissing):  # before the table's first write
+        for item in manifest.unconsumed(waiting.checkpoint.position, unreadable):
+            waiting.take(item)
+    if not unreadable:
+        return None
+    others = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""
+    return f"{unreadable[0]}{others}"
+
+
+def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:
+    try:
+        record = RunLog(store, pipeline, str).latest()
+    except UnreadableState as error:
+        return None, str(error)
+    if record is None:
+        return None, None
+    return RunStatus(record.phase, record.run_id, record.failures, record.not_before_ts, record.reason), None
+
+
+def _dead_letter_files(store: ObjectStore, state_prefix: str, source_id: str) -> int:
+    try:
+        return DeadLetters(store, state_prefix, source_id).files()
+    except BucketMissing:
+        return 0
+
+
+def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:
+    if commit is not None and commit.committed_ts is not None:
+        return commit.committed_ts
+    return checkpoint.last_update_ts if checkpoint else None

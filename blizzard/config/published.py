@@ -1,0 +1,121 @@
+"""The published configuration as the functions read it: JSON with every default filled in, which needs no pydantic.
+
+`blizzard.config.publish` writes it. What the functions have no use for is left to the job, which reads the same object
+with the whole loader.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.errors import ConfigError
+from blizzard.storage import json_fields as fields
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSource:
+    """A source as far as functions need it; each field means what the configuration's field of that name does."""
+
+    pipeline: str
+    name: str
+    uri: str
+    table_uri: str
+    pattern: str
+    prefix_template: str | None
+    """None: the source has no `partition_filter`, so no folder of it ever closes."""
+    lookback: int
+    settle_delay_secs: float
+    sweep_interval_secs: float
+    late_interval_secs: float
+    late_overlap_secs: float
+    interval_files: int
+    interval_bytes: int
+    max_attempts: int
+    max_backoff_secs: float
+    on_overwrite: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.pipeline}:{self.name}"
+
+    @property
+    def state_prefix(self) -> str:
+        """Relative to the table's URI, without a `/` at its end."""
+        return f"_blizzard/{self.pipeline}_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPipeline:
+    """One Delta table and what feeds it, in the order of the file."""
+
+    name: str
+    table_uri: str
+    linger_secs: float
+    sources: tuple[PublishedSource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published configuration. Pipelines by name, in the order of the file."""
+
+    pipelines: Mapping[str, PublishedPipeline]
+
+    def sources(self) -> Iterator[PublishedSource]:
+        return (source for pipeline in self.pipelines.values() for source in pipeline.sources)
+
+
+def read_published(text: str, name: str) -> Published:
+    """`name` is for messages. Raises ConfigError for whatever is no published configuration."""
+    try:
+        pipelines = fields.mapping(fields.mapping(json.loads(text))["pipelines"])
+        return Published({key: _pipeline(key, fields.mapping(value)) for key, value in pipelines.items()})
+    except fields.MALFORMED as error:
+        found = f"the key {error} is missing" if isinstance(error, KeyError) else str(error) or type(error).__name__
+        expected = "expected a published configuration, that is JSON with every default filled in"
+        raise ConfigError(
+            [f"{name}: {expected}, found something else ({found:.200}); run `make publish` and use the key it prints"]
+        ) from error
+
+
+def _pipeline(name: str, value: dict[str, Any]) -> PublishedPipeline:
+    table_uri = _text(value["table_uri"])
+    sources = fields.mapping(value["sources"])
+    return PublishedPipeline(
+        name=name,
+        table_uri=table_uri,
+        linger_secs=fields.number(value["linger_secs"]),
+        sources=tuple(_source(name, key, table_uri, fields.mapping(source)) for key, source in sources.items()),
+    )
+
+
+def _source(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> PublishedSource:
+    dated = value["partition_filter"]
+    sweep, checkpoint, retries = (fields.mapping(value[key]) for key in ("sweep", "checkpoint", "retries"))
+    return PublishedSource(
+        pipeline=pipeline,
+        name=name,
+        uri=_text(value["uri"]),
+        table_uri=table_uri,
+        pattern=_text(value["pattern"]),
+        prefix_template=None if dated is None else _text(fields.mapping(dated)["prefix_template"]),
+        lookback=1 if dated is None else fields.natural(dated["lookback"]),
+        settle_delay_secs=fields.number(value["settle_delay_secs"]),
+        sweep_interval_secs=fields.number(sweep["interval_secs"]),
+        late_interval_secs=fields.number(sweep["late_interval_secs"]),
+        late_overlap_secs=fields.number(sweep["late_overlap_secs"]),
+        interval_files=fields.natural(checkpoint["interval_files"]),
+        interval_bytes=fields.natural(checkpoint["interval_bytes"]),
+        max_attempts=fields.natural(retries["max_attempts"]),
+        max_backoff_secs=fields.number(retries["max_backoff_secs"]),
+        on_overwrite=fields.text(value["on_overwrite"]),
+    )
+
+
+def _text(value: object) -> str:
+    """The published form keeps `$${` for `${`, as the configuration writes it."""
+    text = fields.text(value)
+    plain = text.replace("$${", "")
+    if "${" in plain:
+        raise ValueError(f"the variable in {text!r:.80} is not resolved")
+    return text.replace("$${", "${")

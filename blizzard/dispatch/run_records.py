@@ -1,0 +1,232 @@
+"""Run records: what the dispatcher knows of a pipeline's job runs, one numbered object for each transition.
+
+Each record is the full state after its transition and is created once, by a conditional write of the next number. Of
+two dispatchers at the same moment one writes it; the other finds out, reads again and does nothing twice.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any
+
+from blizzard.errors import BucketMissing, NotFound, StorageUnavailable, UnreadableState
+from blizzard.storage import json_fields as fields
+from blizzard.storage.base import ObjectStore
+
+SCHEMA_VERSION = 1
+RECORDS_KEPT = 50
+TRIM_SLACK = 10
+"""So many more may lie there before the oldest are deleted, so that not each record costs a deletion."""
+MAX_READS = 5
+
+
+class Phase(StrEnum):
+    """What a pipeline's newest record says."""
+
+    STARTING = "starting"
+    """A run is about to be asked for; whether the service was asked is not known."""
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    OPEN = "open"
+    """Too many failures in a row: nothing is started until their cause changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMark:
+    """Where one source stood when a run was asked for."""
+
+    sequence: int
+    segment: int
+    entry: int
+    head: tuple[int, str] | None
+    """Number and etag of the last segment seen then: the run looks at least at everything up to it."""
+    waiting: bool
+    """Whether the source had a backlog that was worth a run."""
+
+    def same_place(self, other: "SourceMark") -> bool:
+        """Whether nothing was consumed between the two."""
+        return (self.sequence, self.segment, self.entry) == (other.sequence, other.segment, other.entry)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """The state after transition `number`. Times are Unix seconds."""
+
+    number: int
+    pipeline: str
+    epoch: str
+    """Drawn when the first record was made; another one means that the records were wiped and began again."""
+    attempt: int
+    phase: Phase
+    fingerprint: str
+    """Of the job's release and its configuration: a failure's cause may be gone when it changes."""
+    spent: bool = False
+    """Whether this attempt's token has started a run, so that the next start needs another one."""
+    run_id: str | None = None
+    failures: int = 0
+    """Runs that failed in a row, without one that succeeded or got on."""
+    not_before_ts: float = 0.0
+    started_ts: float | None = None
+    ended_ts: float | None = None
+    reason: str | None = None
+    marks: Mapping[str, SourceMark] = field(default_factory=lambda: MappingProxyType({}))
+    """By source name, for a run of our own; empty for an adopted one, of which nobody knows what it looks at."""
+    written_ts: float = 0.0
+
+    @property
+    def client_token(self) -> str:
+        """The idempotency token of this attempt's start: the same for whoever repeats it."""
+        pipeline = sha256(self.pipeline.encode()).hexdigest()[:12]
+        return f"{self.epoch}-{pipeline}-{self.attempt}"
+
+
+def encode(record: RunRecord, writer_id: str) -> bytes:
+    """The JSON that is stored. `writer_id` is the writer's own, so that two of them never write the same bytes."""
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "pipeline": record.pipeline,
+        "number": record.number,
+        "phase": str(record.phase),
+        "run_id": record.run_id,
+        "epoch": record.epoch,
+        "attempt": record.attempt,
+        "spent": record.spent,
+        "fingerprint": record.fingerprint,
+        "failures": record.failures,
+        "not_before_ts": record.not_before_ts,
+        "started_ts": record.started_ts,
+        "ended_ts": record.ended_ts,
+        "reason": record.reason,
+        "progress": {name: _encode_mark(mark) for name, mark in sorted(record.marks.items())},
+        "written_ts": record.written_ts,
+        "writer": writer_id,
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _encode_mark(mark: SourceMark) -> dict[str, Any]:
+    return {
+        "sequence": mark.sequence,
+        "segment": mark.segment,
+        "entry": mark.entry,
+        "head": list(mark.head) if mark.head else None,
+        "waiting": mark.waiting,
+    }
+
+
+def decode(data: bytes, *, pipeline: str, number: int) -> RunRecord:
+    """Raises UnreadableState for anything that is not record `number` of this very pipeline."""
+    try:
+        document = fields.mapping(json.loads(data))
+        found = (document["schema_version"], document["pipeline"], document["number"])
+        if found != (SCHEMA_VERSION, pipeline, number):
+            raise _unreadable(pipeline, number, f"it says schema version, pipeline, number {found}")
+        return RunRecord(
+            number=number,
+            pipeline=pipeline,
+            epoch=fields.text(document["epoch"]),
+            attempt=fields.natural(document["attempt"]),
+            phase=Phase(document["phase"]),
+            fingerprint=fields.text(document["fingerprint"]),
+            spent=_flag(document["spent"]),
+            run_id=fields.optional_text(document["run_id"]),
+            failures=fields.natural(document["failures"]),
+            not_before_ts=fields.number(document["not_before_ts"]),
+            started_ts=fields.optional_number(document["started_ts"]),
+            ended_ts=fields.optional_number(document["ended_ts"]),
+            reason=fields.optional_text(document["reason"]),
+            marks=MappingProxyType(
+                {name: _decode_mark(mark) for name, mark in fields.mapping(document["progress"]).items()}
+            ),
+            written_ts=fields.number(document["written_ts"]),
+        )
+    except fields.MALFORMED as error:
+        raise _unreadable(pipeline, number, f"{type(error).__name__}: {error}") from error
+
+
+def _decode_mark(mark: dict[str, Any]) -> SourceMark:
+    head = mark["head"]
+    return SourceMark(
+        sequence=fields.integer(mark["sequence"]),
+        segment=fields.natural(mark["segment"]),
+        entry=fields.natural(mark["entry"]),
+        head=None if head is None else (fields.natural(head[0]), fields.text(head[1])),
+        waiting=_flag(mark["waiting"]),
+    )
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, found {value!r:.80}")
+    return value
+
+
+def _unreadable(pipeline: str, number: int, found: str) -> UnreadableState:
+    return UnreadableState(
+        f"run record {number} of pipeline {pipeline} cannot be read ({found}; expected schema version "
+        f"{SCHEMA_VERSION}). Upgrade whatever is older than what wrote it; or delete the folder of the pipeline's "
+        "run records: the dispatcher begins them anew and adopts a run that is active."
+    )
+
+
+class RunLog:
+    """One pipeline's records below `_blizzard/_runs/{pipeline}/` of the table's store, where no source's state can lie:
+    names do not begin with `_`. `new_id` gives a short unique text."""
+
+    def __init__(self, store: ObjectStore, pipeline: str, new_id: Callable[[], str]) -> None:
+        self._store = store
+        self._pipeline = pipeline
+        self._new_id = new_id
+        self._folder = f"_blizzard/_runs/{pipeline}/"
+
+    def latest(self) -> RunRecord | None:
+        """None before the first one, and after they were wiped. Raises UnreadableState; and StorageUnavailable when
+        what was listed was gone before it could be read, again and again: that there is none is not known then."""
+        for _ in range(MAX_READS):
+            numbers = self._numbers()
+            if not numbers:
+                return None
+            try:
+                return decode(self._store.get(self._key(numbers[-1])), pipeline=self._pipeline, number=numbers[-1])
+            except NotFound:
+                continue  # wiped, or trimmed by somebody who has written far beyond it
+        raise StorageUnavailable(
+            f"the newest run record of pipeline {self._pipeline} was gone before it could be read, {MAX_READS} times "
+            "in a row: somebody deletes run records. End that, and try again; until then nothing is started."
+        )
+
+    def append(self, record: RunRecord, *, now_ts: float) -> RunRecord:
+        """Create the record under its number. Raises AlreadyExists when somebody else has."""
+        written = replace(record, written_ts=now_ts)
+        self._store.create(self._key(record.number), encode(written, self._new_id()))
+        return written
+
+    def trim(self) -> int:
+        """Delete the oldest records and say how many; the last RECORDS_KEPT stay."""
+        numbers = self._numbers()
+        if len(numbers) <= RECORDS_KEPT + TRIM_SLACK:
+            return 0
+        gone = numbers[:-RECORDS_KEPT]
+        self._store.delete(self._key(number) for number in gone)
+        return len(gone)
+
+    def _numbers(self) -> list[int]:
+        try:
+            keys = [info.key for info in self._store.list(self._folder, recursive=False)]
+        except BucketMissing:
+            return []
+        numbers = (self._number(key) for key in keys)
+        return [number for number in numbers if number is not None]
+
+    def _number(self, key: str) -> int | None:
+        """None for an object that is no record, whoever put it there."""
+        name = key.removeprefix(self._folder).removesuffix(".json")
+        number = int(name) if name.isascii() and name.isdigit() else -1
+        return number if key == self._key(number) else None
+
+    def _key(self, number: int) -> str:
+        return f"{self._folder}{number:020d}.json"

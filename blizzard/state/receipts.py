@@ -1,0 +1,112 @@
+"""Receipts: what each commit took, file by file. A record for people and sweeps; the table alone is the truth."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.errors import NotFound, UnreadableState
+from blizzard.state.known_files import MOST_FILES, KnownFiles
+from blizzard.storage import json_fields as fields
+from blizzard.storage.base import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptLine:
+    """One file of a commit. `rows` entered the table, `dead_records` did not; `error` is set when the file did not."""
+
+    path: str
+    etag: str
+    size: int
+    rows: int
+    dead_records: int
+    event_ts: float
+    error: str | None = None
+
+
+_LINE = ReceiptLine.__slots__
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """One attempt at a commit; it happened if a checkpoint names it."""
+
+    name: str
+    previous: str | None
+    sequence: int
+    written_ts: float
+    lines: tuple[ReceiptLine, ...]
+
+
+class Receipts:
+    """The receipts of one source, below `{state_prefix}/receipts/`."""
+
+    def __init__(self, store: ObjectStore, state_prefix: str) -> None:
+        self._store = store
+        self._folder = f"{state_prefix}/receipts/"
+
+    def put(
+        self, *, sequence: int, attempt: str, previous: str | None, now_ts: float, lines: Sequence[ReceiptLine]
+    ) -> str:
+        """Write the receipt of an attempt and return the name for the checkpoint."""
+        name = f"{sequence:020d}-{attempt}.json.gz"
+        document = {
+            "sequence": sequence,
+            "previous": previous,
+            "written_ts": now_ts,
+            "files": [{name: getattr(line, name) for name in _LINE} for line in lines],
+        }
+        data = json.dumps(document, separators=(",", ":")).encode()
+        self._store.put(self._folder + name, gzip.compress(data, compresslevel=1, mtime=0))
+        return name
+
+    def get(self, name: str) -> Receipt:
+        """Raises NotFound or UnreadableState."""
+        try:
+            document = json.loads(gzip.decompress(self._store.get(self._folder + name)))
+            return Receipt(
+                name=name,
+                previous=fields.optional_text(document["previous"]),
+                sequence=fields.integer(document["sequence"]),
+                written_ts=fields.number(document["written_ts"]),
+                lines=tuple(_line(line) for line in fields.array(document["files"])),
+            )
+        except (OSError, EOFError, zlib.error, *fields.MALFORMED) as error:
+            raise UnreadableState(f"receipt {name} cannot be read ({type(error).__name__}: {error})") from error
+
+    def back_from(self, name: str | None) -> Iterator[Receipt]:
+        """The receipts of what was committed, newest first, until the chain ends or one of it is lost."""
+        seen: set[str] = set()
+        while name is not None and name not in seen:
+            seen.add(name)
+            try:
+                receipt = self.get(name)
+            except (NotFound, UnreadableState):
+                return
+            yield receipt
+            name = receipt.previous
+
+    def ingested_since(self, name: str | None, since_ts: float, *, most: int = MOST_FILES) -> KnownFiles:
+        """What was committed at or after `since_ts`, with its newest etag, as far back as receipts are there; of more
+        than `most` files the newest."""
+        found = KnownFiles(most)
+        for receipt in self.back_from(name):
+            if receipt.written_ts < since_ts or found.full:
+                break
+            for line in receipt.lines:
+                found.add(line.path, line.etag)
+        return found
+
+
+def _line(line: dict[str, Any]) -> ReceiptLine:
+    return ReceiptLine(
+        path=fields.text(line["path"]),
+        etag=fields.text(line["etag"]),
+        size=fields.natural(line["size"]),
+        rows=fields.natural(line["rows"]),
+        dead_records=fields.natural(line["dead_records"]),
+        event_ts=fields.number(line["event_ts"]),
+        error=fields.optional_text(line["error"]),
+    )

@@ -1,0 +1,108 @@
+"""From the request of StartJobRun to a command of this machine."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blizzard.config.spark_settings import on_this_machine
+
+IMAGE_JARS = "/usr/share/aws/delta/lib/"
+DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
+LOCAL_MASTER = "local[2]"
+LOCAL_DRIVER_MEMORY = "1g"
+# A run lasts for a minute: the JVM's second compiler would only take time from it.
+LOCAL_JVM = "-XX:TieredStopAtLevel=1"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What a request asks for, taken apart."""
+
+    entry_point: str
+    arguments: tuple[str, ...]
+    conf: Mapping[str, str]
+    log_group: str | None
+    log_prefix: str
+
+    @property
+    def archives(self) -> list[tuple[str, str]]:
+        """URI and the folder it is unpacked into."""
+        found = [item.partition("#") for item in _items(self.conf.get("spark.archives", ""))]
+        return [(uri, name or uri.rpartition("/")[2]) for uri, _, name in found]
+
+    @property
+    def jars(self) -> list[str]:
+        return _items(self.conf.get("spark.jars", ""))
+
+    @property
+    def driver_variables(self) -> dict[str, str]:
+        return {
+            name.removeprefix(DRIVER_VARIABLE): value
+            for name, value in self.conf.items()
+            if name.startswith(DRIVER_VARIABLE)
+        }
+
+
+def read_request(run: Mapping[str, Any]) -> JobRequest:
+    """From the answer of GetJobRun. ValueError for parameters of spark-submit that are not `--conf`."""
+    submit = run["jobDriver"]["sparkSubmit"]
+    monitoring = (run.get("configurationOverrides") or {}).get("monitoringConfiguration") or {}
+    cloudwatch = monitoring.get("cloudWatchLoggingConfiguration") or {}
+    group = cloudwatch.get("logGroupName") if cloudwatch.get("enabled") else None
+    return JobRequest(
+        entry_point=submit["entryPoint"],
+        arguments=tuple(submit.get("entryPointArguments") or ()),
+        conf=conf_of(submit.get("sparkSubmitParameters") or ""),
+        log_group=group,
+        log_prefix=cloudwatch.get("logStreamNamePrefix", ""),
+    )
+
+
+def conf_of(parameters: str) -> dict[str, str]:
+    words = shlex.split(parameters)
+    conf: dict[str, str] = {}
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if name == "--conf":
+            setting = value if equals else words.pop(0)
+            key, _, found = setting.partition("=")
+            conf[key] = found
+        else:
+            raise ValueError(f"sparkSubmitParameters: expected --conf key=value, found {word!r}")
+    return conf
+
+
+def local_conf(
+    request: JobRequest, *, image_jars: Path, delta_jars: Sequence[Path], downloaded: Mapping[str, Path]
+) -> dict[str, str]:
+    """The request's settings, with only those of this machine in place of the service's.
+
+    `image_jars`: folder of what EMR's image has on its class path; `delta_jars`: what it has below IMAGE_JARS;
+    `downloaded`: the local copy of each s3:// jar.
+    """
+    conf = {name: value for name, value in request.conf.items() if not name.startswith("spark.archives")}
+    image = on_this_machine(str(image_jars))
+    own = [str(path) for path in delta_jars] if any(jar.startswith(IMAGE_JARS) for jar in request.jars) else []
+    own += [str(downloaded[jar]) for jar in request.jars if not jar.startswith(IMAGE_JARS)]
+    java = f"{conf.get('spark.driver.extraJavaOptions', '')} {LOCAL_JVM}".strip()
+    return {
+        **image,
+        **conf,
+        "spark.master": LOCAL_MASTER,
+        "spark.driver.memory": LOCAL_DRIVER_MEMORY,
+        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraClassPath": image["spark.driver.extraClassPath"],
+        "spark.executor.extraClassPath": image["spark.executor.extraClassPath"],
+        "spark.driver.host": image["spark.driver.host"],
+        "spark.driver.bindAddress": image["spark.driver.bindAddress"],
+        "spark.ui.enabled": "false",
+        "spark.log.level": "WARN",
+        **({"spark.jars": ",".join(own)} if own else {}),
+    }
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -1,0 +1,59 @@
+"""EventBridge: as shipped, a rule with only a schedule matches every event, and one odd target stops all others."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any
+
+from moto.events.models import Rule
+from moto.events.utils import EventTemplateParser
+
+from infra.local.moto.repairs.patching import shallow_copy, wrap
+from infra.local.moto.work import WORK
+
+DELIVERABLE = ("sqs", "logs", "events")
+
+
+def deliver_only_what_rules_match() -> None:
+    wrap(Rule, "send_to_targets", _with_a_pattern_and_a_target)
+
+
+def _with_a_pattern_and_a_target(shipped: Callable[..., None]) -> Callable[..., None]:
+    @wraps(shipped)
+    def send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
+        if rule.state != "DISABLED" and rule.event_pattern.get_pattern():
+            shipped(_deliverable(rule), original_event, transform_input)
+            if rule.event_pattern.matches_event(original_event):
+                _invoke_functions(rule, original_event)
+
+    return send_to_targets
+
+
+def _deliverable(rule: Rule) -> Rule:
+    """A copy, since other threads may be sending by the same rule."""
+    copy = shallow_copy(rule)
+    copy.targets = [target for target in rule.targets if _service(target) in DELIVERABLE]
+    return copy
+
+
+def _service(target: Mapping[str, Any]) -> str:
+    return str(target["Arn"].split(":")[2])
+
+
+def _invoke_functions(rule: Rule, event: Mapping[str, Any]) -> None:
+    for target in [target for target in rule.targets if _service(target) == "lambda"]:
+        WORK.put("invoke_later", function=target["Arn"].split(":")[6], event=_input_for(target, event))
+
+
+def _input_for(target: Mapping[str, Any], event: Mapping[str, Any]) -> Any:
+    if "Input" in target:
+        return json.loads(target["Input"])
+    if "InputTransformer" in target:
+        transformer = target["InputTransformer"]
+        paths = transformer.get("InputPathsMap", {})
+        return EventTemplateParser.parse(transformer["InputTemplate"], paths, dict(event))  # type: ignore[arg-type]
+    sent = dict(event)
+    if isinstance(sent.get("time"), int | float):
+        sent["time"] = f"{datetime.fromtimestamp(sent['time'], UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return sent

@@ -1,0 +1,89 @@
+"""S3: as shipped, a conditional create now and then has two winners, a key with a line feed is not found, and events
+differ from those of AWS."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from urllib.parse import quote_plus
+
+from moto.moto_server.utilities import RegexConverter
+from moto.s3 import notifications
+from moto.s3.responses import S3Response
+
+from infra.local.moto.repairs.patching import wrap
+
+WRITES = ("put_object", "copy_object", "delete_object", "_bucket_response_delete_keys", "_key_response_post")
+Call = Callable[..., Any]
+
+_one_writer = threading.RLock()
+# From the clock, so that a server that is started again goes on above its predecessor.
+_sequencers = itertools.count(time.time_ns())
+
+
+def next_sequencer() -> str:
+    return f"{next(_sequencers):018X}"
+
+
+def make_writes_atomic() -> None:
+    """moto looks whether the key is there and then puts it; nothing keeps a second writer out in between."""
+    for name in WRITES:
+        wrap(S3Response, name, _one_at_a_time)
+
+
+def find_keys_of_several_lines() -> None:
+    wrap(RegexConverter, "__init__", across_lines)
+
+
+def across_lines(shipped: Call) -> Call:
+    """The dot of moto's routes stops at a line feed, which a key may have."""
+
+    @wraps(shipped)
+    def make(converter: Any, url_map: Any, *items: str) -> None:
+        shipped(converter, url_map, *(f"(?s:{item})" for item in items))
+
+    return make
+
+
+def send_the_events_that_aws_sends() -> None:
+    wrap(notifications, "send_event", _once_per_upload)
+    wrap(notifications, "_get_s3_event", _as_aws_writes_it)
+
+
+def _one_at_a_time(shipped: Call) -> Call:
+    @wraps(shipped)
+    def write(*args: Any, **kwargs: Any) -> Any:
+        with _one_writer:
+            return shipped(*args, **kwargs)
+
+    return write
+
+
+def _once_per_upload(shipped: Call) -> Call:
+    """Completing a multipart upload, moto puts the object first and announces that too."""
+
+    @wraps(shipped)
+    def send_event(account_id: str, event_name: str, bucket: Any, key: Any) -> None:
+        is_put = event_name == notifications.S3NotificationEvent.OBJECT_CREATED_PUT_EVENT
+        if not (is_put and getattr(key, "multipart", None)):
+            shipped(account_id, event_name, bucket, key)
+
+    return send_event
+
+
+def _as_aws_writes_it(shipped: Call) -> Call:
+    """moto encodes `/` in keys, and leaves out the sequencer and the version."""
+
+    @wraps(shipped)
+    def event_of(event_name: str, bucket: Any, key: Any, notification_id: str) -> dict[str, Any]:
+        event: dict[str, Any] = shipped(event_name, bucket, key, notification_id)
+        described = event["Records"][0]["s3"]["object"]
+        described["key"] = quote_plus(key.name, safe="/")
+        described["sequencer"] = next_sequencer()
+        if bucket.is_versioned:
+            described["versionId"] = key.version_id
+        return event
+
+    return event_of

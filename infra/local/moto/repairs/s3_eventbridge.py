@@ -1,0 +1,71 @@
+"""S3: as shipped, the EventBridge flag of a bucket cannot be read back, and its events differ from those of AWS."""
+
+import re
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from moto.events.models import events_backends
+from moto.moto_api._internal import mock_random
+from moto.s3 import notifications
+from moto.s3.models import FakeBucket, FakeKey
+from moto.s3.responses import S3Response
+
+from infra.local.moto.repairs.patching import replace, wrap
+from infra.local.moto.repairs.s3 import next_sequencer
+
+REASONS = {"Put": "PutObject", "Post": "POST Object", "Copy": "CopyObject"}
+CLOSED = re.compile(r"(</NotificationConfiguration>|(?<=<NotificationConfiguration)(?P<rest>[^>]*)/>)\s*$")
+
+
+def announce_to_eventbridge() -> None:
+    replace(notifications, "_send_event_bridge_message", _announce)
+    wrap(S3Response, "get_bucket_notification", _with_flag)
+
+
+def _announce(account_id: str, bucket: FakeBucket, event_name: str, key: FakeKey) -> None:
+    kind = event_name.split(":")[-1]
+    described: dict[str, Any] = {"key": key.name, "size": key.size, "etag": key.etag.strip('"')}
+    if bucket.is_versioned:
+        described["version-id"] = key.version_id
+    event: Any = {
+        "version": "0",
+        "id": str(mock_random.uuid4()),
+        "detail-type": notifications._detail_type(event_name),
+        "source": "aws.s3",
+        "account": account_id,
+        "time": time.time(),
+        "region": bucket.region_name,
+        "resources": [bucket.arn],
+        "detail": {
+            "version": "0",
+            "bucket": {"name": bucket.name},
+            "object": described | {"sequencer": next_sequencer()},
+            "request-id": "LOCAL",
+            "requester": account_id,
+            "source-ip-address": "127.0.0.1",
+            "reason": REASONS.get(kind, kind),
+        },
+    }
+    for bus in events_backends[account_id][bucket.region_name].event_buses.values():
+        for rule in bus.rules.values():
+            rule.send_to_targets(event, transform_input=False)
+
+
+def _with_flag(shipped: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(shipped)
+    def get_bucket_notification(response: S3Response) -> Any:
+        answer = shipped(response)
+        found = response.backend.get_bucket_notification_configuration(response.bucket_name)
+        if not found or found.event_bridge is None:
+            return answer
+        status, headers, body = answer
+        return status, headers, CLOSED.sub(_flagged, body if isinstance(body, str) else body.decode())
+
+    return get_bucket_notification
+
+
+def _flagged(end: re.Match[str]) -> str:
+    flag = "<EventBridgeConfiguration/></NotificationConfiguration>"
+    return flag if end["rest"] is None else f"{end['rest']}>{flag}"

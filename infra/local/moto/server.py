@@ -1,0 +1,49 @@
+"""The local AWS: moto's server with our repairs, on 127.0.0.1, for as long as its parent lives.
+
+`python -m infra.local.moto.server --port 0` prints one line, {"endpoint": "http://127.0.0.1:NNNN"}, once it listens.
+"""
+
+import argparse
+import json
+import os
+import signal
+import threading
+import time
+
+from infra.local.moto.repairs import install
+
+PARENT_CHECK_SECS = 0.5
+
+
+def serve(port: int, parent_pid: int) -> None:
+    """Serve moto as this process has it until SIGTERM, SIGINT or the end of the parent."""
+    # Not above: another moto, which `install` refuses in so many words, may lack what it imports.
+    from infra.local.cloudformation import moto_stack
+    from infra.local.moto.keep_alive import start
+
+    # At once: everything is in memory, and taking moto apart in order would take half a second.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    server = start(port)
+    moto_stack.install(lambda: f"http://127.0.0.1:{server.port}")
+    print(json.dumps({"endpoint": f"http://127.0.0.1:{server.port}"}), flush=True)
+    threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
+    server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
+    parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="the process to end with")
+    arguments = parser.parse_args()
+    install()
+    serve(arguments.port, arguments.parent_pid)
+
+
+def _end_with(parent_pid: int) -> None:
+    while os.getppid() == parent_pid:
+        time.sleep(PARENT_CHECK_SECS)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

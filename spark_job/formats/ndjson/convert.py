@@ -1,0 +1,205 @@
+"""From what a JSON reader gives to the Arrow types of a schema: Spark's values, or a row marked doubtful."""
+
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_job.formats.ndjson.convert_numbers import decimals, floats, integers
+from spark_job.formats.ndjson.convert_times import dates, timestamps, timestamps_ntz
+from spark_job.formats.ndjson.converted_column import ConvertedColumn, one_by_one, rows_where
+
+NUMBER, TEXT, DIGITS = "number", "text", "digits"
+"""How to read a value that may come as number or text, a decimal or a time. DIGITS: a decimal digit by digit, whichever
+it is, because a double would not tell its values apart."""
+
+INTEGERS: Mapping[type[DataType], pa.DataType] = {
+    ByteType: pa.int8(),
+    ShortType: pa.int16(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+}
+_FIXED: Mapping[type[DataType], pa.DataType] = {
+    **INTEGERS,
+    StringType: pa.string(),
+    BooleanType: pa.bool_(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+    BinaryType: pa.binary(),
+    DateType: pa.date32(),
+    TimestampType: pa.timestamp("us", tz="UTC"),
+    TimestampNTZType: pa.timestamp("us"),
+}
+
+_SCALE_OF_DOUBLES = 8
+
+
+def arrow_type(data_type: DataType) -> pa.DataType | None:
+    """What the table's columns of this type are in Arrow, every part nullable; None for a type unknown here."""
+    if isinstance(data_type, DecimalType):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if isinstance(data_type, StructType):
+        types = [arrow_type(field.dataType) for field in data_type]
+        if None in types:
+            return None
+        return pa.struct([pa.field(f.name, t) for f, t in zip(data_type, types, strict=True)])
+    if isinstance(data_type, ArrayType):
+        element = arrow_type(data_type.elementType)
+        return None if element is None else pa.list_(pa.field("element", element))
+    if isinstance(data_type, MapType):
+        key, value = arrow_type(data_type.keyType), arrow_type(data_type.valueType)
+        known = key == pa.string() and value is not None
+        return pa.map_(key, pa.field("value", value)) if known else None
+    return _FIXED.get(type(data_type))
+
+
+def reading_type(data_type: DataType, styles: Mapping[str, str], path: str) -> pa.DataType:
+    """What the JSON reader is asked for. Wide types: what is then out of range is known by its row."""
+    if isinstance(data_type, StructType):
+        return pa.struct([(f.name, reading_type(f.dataType, styles, f"{path}.{f.name}")) for f in data_type])
+    if isinstance(data_type, ArrayType):
+        return pa.list_(reading_type(data_type.elementType, styles, f"{path}[]"))
+    if isinstance(data_type, MapType):
+        value = reading_type(data_type.valueType, styles, f"{path}{{}}")
+        return pa.map_(pa.string(), value)
+    if type(data_type) in INTEGERS:
+        return pa.int64()
+    if isinstance(data_type, DecimalType):
+        return _decimal_reading_type(data_type, styles.get(path))
+    if isinstance(data_type, TimestampType):
+        return pa.int64() if styles.get(path) == NUMBER else pa.string()
+    if isinstance(data_type, BooleanType | FloatType | DoubleType):
+        return _FIXED[type(data_type)]
+    return pa.string()
+
+
+def _decimal_reading_type(data_type: DecimalType, style: str | None) -> pa.DataType:
+    if style == DIGITS:
+        return pa.decimal256(76, data_type.scale)
+    return pa.string() if style == TEXT else pa.float64()
+
+
+def read_by_digits(data_type: DataType, path: str) -> Iterator[str]:
+    """The paths of the decimals that a double hardly ever holds."""
+    if isinstance(data_type, StructType):
+        for field in data_type:
+            yield from read_by_digits(field.dataType, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(data_type, ArrayType):
+        yield from read_by_digits(data_type.elementType, f"{path}[]")
+    elif isinstance(data_type, DecimalType) and data_type.scale > _SCALE_OF_DOUBLES:
+        yield path
+
+
+def convert(values: pa.Array, data_type: DataType) -> ConvertedColumn:
+    """Values of the `reading_type` in the `arrow_type`. Where it is not sure that Spark gives the same value, or any,
+    the row is doubtful."""
+    if not len(values):
+        return ConvertedColumn(pa.array([], _arrow(data_type)))
+    if isinstance(data_type, StructType):
+        return _struct(values, data_type)
+    if isinstance(data_type, ArrayType):
+        return _list(values, data_type)
+    if isinstance(data_type, MapType):
+        return _map(values, data_type)
+    if type(data_type) in INTEGERS:
+        return integers(values, INTEGERS[type(data_type)])
+    if isinstance(data_type, DecimalType):
+        return decimals(values, data_type)
+    convert_leaf = _LEAVES.get(type(data_type))
+    return ConvertedColumn(values) if convert_leaf is None else convert_leaf(values)
+
+
+def _struct(values: pa.Array, data_type: StructType) -> ConvertedColumn:
+    children, doubtful, zeros = [], set[int](), set[int]()
+    is_null = values.is_null() if values.null_count else None
+    for field, child in zip(data_type, values.flatten(), strict=True):
+        converted = convert(child, field.dataType)
+        children.append(converted.values)
+        doubtful |= converted.doubtful
+        zeros |= converted.zeros
+        doubtful |= missing(converted.values, is_null) if not field.nullable else frozenset()
+    fields = list(_arrow(data_type))
+    made = pa.StructArray.from_arrays(children, fields=fields, mask=is_null) if fields else values
+    return ConvertedColumn(made, frozenset(doubtful), frozenset(zeros))
+
+
+def missing(values: pa.Array, parent_is_null: pa.Array | None) -> frozenset[int]:
+    """Where a value is null although its parent is there."""
+    if not values.null_count:
+        return frozenset()
+    nulls = values.is_null()
+    return rows_where(nulls if parent_is_null is None else pc.and_not(nulls, parent_is_null))
+
+
+def _list(values: pa.Array, data_type: ArrayType) -> ConvertedColumn:
+    elements = convert(values.values, data_type.elementType)
+    made = pa.ListArray.from_arrays(values.offsets, elements.values, type=_arrow(data_type), mask=_nulls(values))
+    return ConvertedColumn(made, _parents(values.offsets, elements.doubtful), _parents(values.offsets, elements.zeros))
+
+
+def _map(values: pa.Array, data_type: MapType) -> ConvertedColumn:
+    items = convert(values.items, data_type.valueType)
+    made = pa.MapArray.from_arrays(
+        values.offsets, values.keys, items.values, type=_arrow(data_type), mask=_nulls(values)
+    )
+    return ConvertedColumn(made, _parents(values.offsets, items.doubtful), _parents(values.offsets, items.zeros))
+
+
+def _nulls(values: pa.Array) -> pa.Array | None:
+    return values.is_null() if values.null_count else None
+
+
+def _parents(offsets: pa.Array, elements: frozenset[int]) -> frozenset[int]:
+    """The rows that hold these elements."""
+    if not elements:
+        return frozenset()
+    starts = offsets.to_pylist()
+    return frozenset(
+        row for row in range(len(starts) - 1) if any(at in elements for at in range(starts[row], starts[row + 1]))
+    )
+
+
+def _arrow(data_type: DataType) -> Any:
+    return arrow_type(data_type)
+
+
+def _binary(values: pa.Array) -> ConvertedColumn:
+    return one_by_one(values, pa.binary(), _unbase64)
+
+
+def _unbase64(text: str) -> bytes | None:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return None
+
+
+_LEAVES: Mapping[type[DataType], Callable[[pa.Array], ConvertedColumn]] = {
+    FloatType: floats,
+    DoubleType: floats,
+    DateType: dates,
+    TimestampType: timestamps,
+    TimestampNTZType: timestamps_ntz,
+    BinaryType: _binary,
+}

@@ -1,0 +1,36 @@
+"""A column on its way to its final type, and which of its values are in doubt."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedColumn:
+    """A column in its final type. The values at `doubtful` mean nothing; `zeros` are decimals whose text may have been
+    anything too small for a double."""
+
+    values: pa.Array
+    doubtful: frozenset[int] = frozenset()
+    zeros: frozenset[int] = frozenset()
+
+
+def rows_where(mask: pa.Array) -> frozenset[int]:
+    """Where a mask is true."""
+    if not pc.any(mask).as_py():
+        return frozenset()
+    return frozenset(pc.indices_nonzero(mask.fill_null(False)).to_pylist())
+
+
+def rows_outside(values: pa.Array, first: pa.Scalar, last: pa.Scalar) -> frozenset[int]:
+    return rows_where(pc.or_(pc.less(values, first), pc.greater(values, last)))
+
+
+def one_by_one(values: pa.Array, wanted: pa.DataType, read: Callable[[str], Any]) -> ConvertedColumn:
+    texts = values.to_pylist()
+    made = [None if text is None else read(text) for text in texts]
+    doubtful = frozenset(row for row, value in enumerate(made) if value is None and texts[row] is not None)
+    return ConvertedColumn(pa.array(made, wanted), doubtful)

@@ -1,0 +1,163 @@
+"""One line at a time, as Python objects: for maps, which Arrow's reader does not know, and to find what is wrong."""
+
+import math
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+import orjson
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StructType,
+    TimestampType,
+)
+
+from spark_job.formats.ndjson.convert import DIGITS, INTEGERS, NUMBER, TEXT
+
+_WHOLE = tuple(INTEGERS)
+_FIRST_LONG, _LAST_LONG = -(1 << 63), (1 << 63) - 1
+_SMALLEST_FLOAT = 2.0**-126
+
+
+class Misfit(Exception):
+    """A value that Arrow's reader would refuse, or for which Spark has rules of its own."""
+
+
+def holds_map(data_type: DataType) -> bool:
+    if isinstance(data_type, StructType):
+        return any(holds_map(field.dataType) for field in data_type)
+    if isinstance(data_type, ArrayType):
+        return holds_map(data_type.elementType)
+    return isinstance(data_type, MapType)
+
+
+def styles_of(value: Any, data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
+    """How a value writes what may come as number or text, by path."""
+    if isinstance(data_type, StructType):
+        for field in data_type if isinstance(value, dict) else ():
+            yield from styles_of(value.get(field.name), field.dataType, f"{path}.{field.name}")
+    elif isinstance(data_type, ArrayType):
+        for element in value if isinstance(value, list) else ():
+            yield from styles_of(element, data_type.elementType, f"{path}[]")
+    elif isinstance(data_type, MapType):
+        for item in value.values() if isinstance(value, dict) else ():
+            yield from styles_of(item, data_type.valueType, f"{path}{{}}")
+    elif isinstance(data_type, DecimalType | TimestampType) and value is not None:
+        yield path, TEXT if isinstance(value, str) else NUMBER
+
+
+def styled(data_type: DataType, path: str) -> Iterator[str]:
+    """The paths of what may come as number or text."""
+    if isinstance(data_type, StructType):
+        for field in data_type:
+            yield from styled(field.dataType, f"{path}.{field.name}")
+    elif isinstance(data_type, ArrayType):
+        yield from styled(data_type.elementType, f"{path}[]")
+    elif isinstance(data_type, MapType):
+        yield from styled(data_type.valueType, f"{path}{{}}")
+    elif isinstance(data_type, DecimalType | TimestampType):
+        yield path
+
+
+def without_doubles(line: bytes) -> Any:
+    """A line as Python objects. Raises Misfit if one of them may have a key twice, JSONDecodeError if it is no JSON."""
+    value = orjson.loads(line)
+    try:
+        again = orjson.dumps(value)
+    except orjson.JSONEncodeError as error:  # more levels than it writes
+        raise Misfit from error
+    # Each key has a colon of its own, and is written once again; colons in texts stay, unless the line escapes them.
+    if line.count(b":") != again.count(b":") or b"\\u003" in line:
+        raise Misfit
+    return value
+
+
+def reader_of(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], Any]:
+    """From a value to what pyarrow makes the `reading_type` of; maps are lists of pairs. The function raises Misfit."""
+    if isinstance(data_type, StructType):
+        fields = [(f.name, reader_of(f.dataType, styles, f"{path}.{f.name}")) for f in data_type]
+        return _of(dict, lambda value: {name: read(value.get(name)) for name, read in fields})
+    if isinstance(data_type, ArrayType):
+        read_element = reader_of(data_type.elementType, styles, f"{path}[]")
+        return _of(list, lambda value: [read_element(element) for element in value])
+    if isinstance(data_type, MapType):
+        read_item = reader_of(data_type.valueType, styles, f"{path}{{}}")
+        return _of(dict, lambda value: [(key, read_item(item)) for key, item in value.items()])
+    if isinstance(data_type, BooleanType):
+        return _of(bool, lambda value: value)
+    style = styles.get(path)
+    if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
+        return _of(int, _long)
+    if isinstance(data_type, FloatType):
+        return _number(lambda number: number if _one_float(number) else _misfit())
+    if isinstance(data_type, DoubleType) or (isinstance(data_type, DecimalType) and style != TEXT):
+        return _number(lambda number: number)
+    return _of(str, lambda value: value)
+
+
+def _of(kind: type, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read_value(value: Any) -> Any:
+        if type(value) is kind:
+            return read(value)
+        return None if value is None else _misfit()
+
+    return read_value
+
+
+def _number(read: Callable[[float], float]) -> Callable[[Any], Any]:
+    def read_value(value: Any) -> Any:
+        if type(value) is float or type(value) is int:
+            return read(float(value))
+        return None if value is None else _misfit()
+
+    return read_value
+
+
+def _long(value: int) -> int:
+    return value if _FIRST_LONG <= value <= _LAST_LONG else _misfit()
+
+
+def _misfit() -> NoReturn:
+    raise Misfit
+
+
+def fitting(schema: StructType, styles: Mapping[str, str]) -> Callable[[Any], bool]:
+    """Whether Arrow's reader would take a record, as far as types tell; what it knows to be no object does not fit."""
+    fits = _fitting(schema, styles, "")
+    return lambda record: isinstance(record, dict) and fits(record)
+
+
+def _fitting(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], bool]:
+    if isinstance(data_type, StructType):
+        dotted = f"{path}." if path else ""
+        fields = [(f.name, _fitting(f.dataType, styles, f"{dotted}{f.name}")) for f in data_type]
+        return lambda value: (
+            value is None or (type(value) is dict and all(fits(value.get(name)) for name, fits in fields))
+        )
+    if isinstance(data_type, ArrayType):
+        fits = _fitting(data_type.elementType, styles, f"{path}[]")
+        return lambda value: value is None or (type(value) is list and all(map(fits, value)))
+    if isinstance(data_type, BooleanType):
+        return lambda value: value is None or type(value) is bool
+    style = styles.get(path)
+    if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
+        return lambda value: value is None or (type(value) is int and _FIRST_LONG <= value <= _LAST_LONG)
+    if isinstance(data_type, DecimalType) and style == DIGITS:
+        return lambda value: value is None or type(value) in (int, float, str)
+    if isinstance(data_type, FloatType | DoubleType) or (isinstance(data_type, DecimalType) and style != TEXT):
+        return lambda value: value is None or type(value) is float or type(value) is int
+    return lambda value: value is None or type(value) is str
+
+
+def _one_float(number: float) -> bool:
+    """Whether all texts that have this double give the same float: not when it lies halfway between two."""
+    if not math.isfinite(number) or 0 < abs(number) < _SMALLEST_FLOAT:
+        return False
+    (bits,) = struct.unpack("<q", struct.pack("<d", number))
+    return bool(bits & 0x1FFFFFFF != 0x10000000)

@@ -1,0 +1,42 @@
+"""TIMESTAMPs of which Spark makes others: seconds whose microseconds overflow, and a time of day, to which it adds the
+day on which it reads it."""
+
+import re
+from typing import Any
+
+from pyspark.sql.types import DataType, StructType, TimestampType
+
+from spark_job.formats.ndjson.schema_values import Number, holds, leaves
+
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+_WHOLE = re.compile(r"-?[0-9]+")
+_NO_DAY = re.compile(r"[\x00-\x20\x7f]*(T|[0-9]{1,2}:)")
+_MAYBE = re.compile(rb'[0-9]{12}|\\u00|"([ \x7f]|\\[bfnrt])*(T[0-9]|[0-9]{1,2}:)')
+
+
+def holds_timestamp(data_type: DataType) -> bool:
+    """Also inside structs, arrays and maps."""
+    return holds(data_type, TimestampType)
+
+
+def odd_timestamp(line: bytes, schema: StructType) -> str | None:
+    """Why Spark must not be asked about this line, which is a JSON object; None for any other."""
+    if _MAYBE.search(line) is None:
+        return None
+    try:
+        for path, value, data_type in leaves(line, schema):
+            why = _why(value) if isinstance(data_type, TimestampType) else None
+            if why is not None:
+                return f"{path}: {why} does not fit timestamp"
+    except RecursionError:
+        return "too many levels to see whether a TIMESTAMP is one"
+    return None
+
+
+def _why(value: Any) -> str | None:
+    if isinstance(value, Number):
+        beyond = (
+            len(value) > 20 or not _FIRST_SECOND <= int(value) <= _LAST_SECOND if _WHOLE.fullmatch(value) else False
+        )
+        return "a number of seconds beyond the years 1 to 9999" if beyond else None
+    return "a time without its day" if isinstance(value, str) and _NO_DAY.match(value) else None

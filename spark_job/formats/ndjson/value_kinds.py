@@ -1,0 +1,71 @@
+"""What a line looks like that has a value of another kind than its column's."""
+
+import re
+from collections.abc import Mapping
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    StructType,
+    TimestampType,
+)
+
+from spark_job.formats.ndjson.convert import DIGITS, INTEGERS, NUMBER, TEXT
+
+_PLAIN_NAME = re.compile(r"[^\"\\\x00-\x1f]+")
+TWO_OBJECTS = r"\}[ \t\r]*\{"
+_NO_TEXT = r"[-0-9tf{\[NI]"
+_NO_WHOLE = r"[\"tf{\[NI]|-?[0-9]+[.eE]|-?[0-9]{20}"
+_NO_DIGITS = r"[tf{\[NI]"
+_NO_NUMBER = r"[\"tf{\[]"
+_NO_BOOLEAN = r"[-\"0-9{\[NI]"
+_NO_STRUCT = r"[-\"0-9tf\[NI]"
+_NO_ARRAY = r"[-\"0-9tf{NI]"
+_WHOLE = tuple(INTEGERS)
+
+
+def of_another_kind(schema: StructType, styles: Mapping[str, str]) -> str:
+    """A pattern of lines that may hold a value of another kind than its column's."""
+    kinds: dict[str, set[str]] = {}
+    for name, kind in _kinds(schema, styles, ""):
+        kinds.setdefault(name, set()).add(kind)
+    by_kind: dict[str, list[str]] = {}
+    for name, found in kinds.items():
+        if len(found) == 1 and _PLAIN_NAME.fullmatch(name):
+            by_kind.setdefault(found.pop(), []).append(re.escape(name))
+    values = (f'"(?:{"|".join(names)})"[ \\t\\r]*:[ \\t\\r]*(?:{kind})' for kind, names in by_kind.items())
+    return "|".join(values)
+
+
+def _kinds(schema: StructType, styles: Mapping[str, str], prefix: str) -> "list[tuple[str, str]]":
+    found: list[tuple[str, str]] = []
+    for column in schema:
+        path = f"{prefix}{column.name}"
+        found.append((column.name, _not_of(column.dataType, styles.get(path))))
+        inner, inner_path = column.dataType, path
+        while isinstance(inner, ArrayType):
+            inner, inner_path = inner.elementType, f"{inner_path}[]"
+        if isinstance(inner, StructType):
+            found += _kinds(inner, styles, f"{inner_path}.")
+    return found
+
+
+def _not_of(data_type: DataType, style: str | None) -> str:
+    """How a value begins that is not of this type."""
+    if isinstance(data_type, DecimalType) and style == DIGITS:
+        return _NO_DIGITS + rf"|\"?[-+]?[0-9]*\.[0-9]{{{data_type.scale + 1}}}"
+    if isinstance(data_type, StructType):
+        return _NO_STRUCT
+    if isinstance(data_type, ArrayType):
+        return _NO_ARRAY
+    if isinstance(data_type, BooleanType):
+        return _NO_BOOLEAN
+    if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
+        return _NO_WHOLE
+    if isinstance(data_type, DoubleType | FloatType) or (isinstance(data_type, DecimalType) and style != TEXT):
+        return _NO_NUMBER
+    return _NO_TEXT

@@ -1,0 +1,50 @@
+"""What the outcomes of reading say of the whole batch: is it complete, is it everybody's trouble, what was read."""
+
+from collections.abc import Sequence
+
+from blizzard.errors import PermanentError, StorageUnavailable
+from blizzard.state.batch import PlannedFile
+from blizzard.state.checkpoint import FINISHED
+from spark_job.ports.reader import FailureKind, Outcome
+
+
+def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], rows_held: int) -> None:
+    """A file without an outcome would count as ingested, and a slice without progress would be read for ever. What the
+    outcomes say of rows is what the receipt will say: `rows_held` of them wait for the commit."""
+    by_path = {outcome.path: outcome for outcome in outcomes}
+    for file in files:
+        outcome = by_path.get(file.path)
+        if outcome is None or not (outcome.finished or outcome.error or outcome.records_read > file.skip_records):
+            raise PermanentError(
+                f"the reader says of {file.path} {outcome or 'nothing'}; expected an outcome that goes beyond record "
+                f"{file.skip_records}. Nothing was committed; this is a fault of the reader, please report it."
+            )
+    expected = sum(outcome.rows for outcome in outcomes if outcome.error is None)
+    if len(by_path) != len(outcomes) or expected != rows_held:
+        raise PermanentError(
+            f"the reader says of {len(by_path)} files, in {len(outcomes)} outcomes, that they have {expected} rows, "
+            f"and holds {rows_held}. Nothing was committed; this is a fault of the reader, please report it."
+        )
+
+
+def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_from: int) -> None:
+    """Stop, and dead-letter nothing, when storage fails or refuses most of a batch: no file is at fault.
+
+    `systemic_from`: so many files must be denied before it can be everybody's trouble.
+    """
+    for outcome in outcomes:
+        if outcome.trouble is FailureKind.TRANSIENT:
+            raise StorageUnavailable(f"{outcome.path} could not be read: {outcome.error}. Nothing was committed.")
+    denied = [outcome for outcome in outcomes if outcome.trouble in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
+    certain = any(outcome.trouble is FailureKind.SYSTEMIC for outcome in denied)
+    if certain or (2 * len(denied) > len(outcomes) and len(denied) >= systemic_from):
+        raise PermanentError(
+            f"{len(denied)} of {len(outcomes)} files of {source_id} were refused, the first "
+            f"({denied[0].path}) with: {denied[0].error}. Nothing was dead-lettered or committed; mend the "
+            "permissions, keys or disk that this names and start the job again."
+        )
+
+
+def records_read(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """Path to what the state keeps of the file: FINISHED, or the records read so far."""
+    return {o.path: FINISHED if o.finished or o.error is not None else o.records_read for o in outcomes}

@@ -1,0 +1,163 @@
+"""The tasks of one batch: what they have in common, how files are spread over them, and what runs on the executors."""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark import SparkContext
+
+from blizzard.paths.partition import BadPartition, partition_of, partition_values
+from blizzard.state.batch import PlannedFile
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.decode import Limits
+from spark_job.tasks.destination import Destination
+from spark_job.tasks.fetch import TaskFile
+from spark_job.tasks.report import Report
+from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.worker_process import forget_archives
+from spark_job.write.write_errors import CannotWriteError, raise_refused
+
+TARGET_TASK_BYTES = 64 << 20
+"""As stored. Executors are asked for when more tasks wait than those that are there can run."""
+LEFT_SHARE = 8
+"""What lines that are left get of the memory for rows that wait."""
+TASKS_PER_CORE = 2
+LEAST_TASK_BYTES = 4 << 20
+"""Below it another task would only be another data file, and another executor to wait for."""
+FILE_COSTS_BYTES = 16 << 10
+"""A small file costs its request, not its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that the tasks of one batch have in common. It travels to the executors as JSON."""
+
+    uri: str
+    s3: S3Settings
+    settings: ReadSettings
+    destination: Destination
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Task":
+        document = json.loads(text)
+        settings = document["settings"]
+        limits = Limits(**settings.pop("limits"))
+        return cls(
+            document["uri"],
+            S3Settings(**document["s3"]),
+            ReadSettings(**settings, limits=limits),
+            Destination.from_document(document["destination"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTasks:
+    """What runs on the executors: from the files of one task, as JSON, to its report."""
+
+    task: str
+
+    def __call__(self, files: str) -> str:
+        task = Task.from_json(self.task)
+        buffer_bytes, new_name = task.settings.buffer_bytes, lambda: uuid.uuid4().hex
+        reader = TaskReader(
+            open_store(task.uri, task.s3),
+            task.settings,
+            task.destination.parser(task.settings.format),
+            task.destination.origin,
+            task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
+            task.destination.left(task.s3, buffer_bytes // LEFT_SHARE, new_name, time.time),
+            remote=task.uri.startswith("s3"),
+            parsers=len(os.sched_getaffinity(0)),
+        )
+        try:
+            report = reader.read([_task_file(values) for values in json.loads(files)])
+        except CannotWriteError as error:
+            report = Report(refused_write=error.refusal)
+        forget_archives()
+        return report.to_json()
+
+
+def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:
+    """With the partition values of their folders, or why they have none; `partition_columns` are names to types."""
+    known: dict[str, tuple[str | None, ...]] = {}
+    return [_with_values(file, partition_columns, known) for file in files]
+
+
+def _with_values(file: PlannedFile, columns: Mapping[str, str], known: dict[str, tuple[str | None, ...]]) -> TaskFile:
+    """`known`: the values of folders in which a file was before; they are added to."""
+    folder, refusal = partition_of(file.path), None
+    values = known.get(folder)
+    if values is None:
+        try:
+            found = partition_values(file.path, columns)
+            values = known[folder] = tuple(found[column] for column in columns)
+        except BadPartition as error:
+            values, refusal = (None,) * len(columns), str(error)
+    return TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag, values, refusal)
+
+
+def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
+    """Spread the files over tasks of about equal bytes, as many for each core, fewer where they would be too small;
+    files of one folder together where that costs no balance. The largest task comes first, since it ends last."""
+    total = sum(map(_cost, files))
+    each = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores)))
+    share = total / max(1, min(each * cores, total // LEAST_TASK_BYTES))
+    tasks = [[file] for file in files if _cost(file) >= share]
+    tasks += _filled([file for file in files if _cost(file) < share], share)
+    return sorted(tasks, key=lambda task: -sum(map(_cost, task)))
+
+
+def _filled(files: Sequence[TaskFile], share: float) -> list[list[TaskFile]]:
+    """In the order of their paths, in tasks of about `share`."""
+    if not files:
+        return []
+    total = sum(map(_cost, files))
+    count = max(1, round(total / share))
+    tasks: list[list[TaskFile]] = [[]]
+    filled = 0
+    for file in sorted(files, key=lambda file: file.path):
+        if filled >= total / count * len(tasks):
+            tasks.append([])
+        tasks[-1].append(file)
+        filled += _cost(file)
+    return tasks
+
+
+def _cost(file: TaskFile) -> int:
+    return file.size + FILE_COSTS_BYTES
+
+
+def run_tasks(context: SparkContext, task: Task, files: Sequence[TaskFile]) -> list[Report]:
+    """One Spark job that reads the files; what it moves is their names and what became of them. Raises StorageError or
+    StorageUnavailable for what the table's storage has against it."""
+    packed = [json.dumps([_values(file) for file in part]) for part in pack(files, context.defaultParallelism)]
+    collected = context.parallelize(packed, len(packed)).map(ReadTasks(task.to_json())).collect()
+    reports = [Report.from_json(report) for report in collected]
+    raise_refused(report.refused_write for report in reports)
+    return reports
+
+
+def _values(file: TaskFile) -> tuple[Any, ...]:
+    return (
+        file.path,
+        file.size,
+        file.skip_records,
+        file.slice_bytes,
+        file.expected_etag,
+        file.partitions,
+        file.refusal,
+    )
+
+
+def _task_file(values: Sequence[Any]) -> TaskFile:
+    """What `_values` made of it, after a journey as JSON."""
+    path, size, skip_records, slice_bytes, expected_etag, partitions, refusal = values
+    return TaskFile(path, size, skip_records, slice_bytes, expected_etag, tuple(partitions), refusal)

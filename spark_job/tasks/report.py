@@ -1,0 +1,57 @@
+"""What a task says of its work, on its way to the driver as JSON."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from blizzard.state.dead_letters import Stage
+from spark_job.ports.reader import FailureKind, Outcome
+from spark_job.write.parquet_files import DataFile
+from spark_job.write.write_errors import RefusedWrite
+
+
+@dataclass(slots=True)
+class Report:
+    """What a task says when it has done: an outcome for each file, and the data files that hold their rows."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    data_files: list[DataFile] = field(default_factory=list)
+    left: list[DataFile] = field(default_factory=list)
+    """What holds the lines that are refused already or that Spark has to parse (`deferred_lines_type`)."""
+    deferred_bytes: int = 0
+    """Of these lines."""
+    undecided: int = 0
+    """Lines that Spark has to parse."""
+    secs: float = 0.0
+    """That the task took, from the first file to the end of the last data file."""
+    write_secs: float = 0.0
+    """Of them, that it wrote data files."""
+    refused_write: RefusedWrite | None = None
+    """By the table's storage; the task ended there, and nothing else in here counts."""
+
+    def to_json(self) -> str:
+        return orjson.dumps(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Report":
+        document = orjson.loads(text)
+        return cls(
+            [_outcome_of(outcome) for outcome in document["outcomes"]],
+            [DataFile(**data_file) for data_file in document["data_files"]],
+            [DataFile(**data_file) for data_file in document["left"]],
+            document["deferred_bytes"],
+            document["undecided"],
+            document["secs"],
+            document["write_secs"],
+            RefusedWrite.from_document(document["refused_write"]),
+        )
+
+
+def _outcome_of(document: dict[str, Any]) -> Outcome:
+    stage, trouble = document.pop("stage"), document.pop("trouble")
+    return Outcome(
+        **document,
+        stage=None if stage is None else Stage(stage),
+        trouble=None if trouble is None else FailureKind(trouble),
+    )

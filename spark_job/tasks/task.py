@@ -1,0 +1,289 @@
+"""What one Spark task does: its files, one after the other, into data files of the table. What the fast parser leaves
+goes to files of its own, for Spark's own parser."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from blizzard.errors import (
+    AccessDenied,
+    BlizzardError,
+    BucketMissing,
+    CredentialsRefused,
+    NotFound,
+    StorageBroken,
+    StorageUnavailable,
+)
+from blizzard.state.dead_letters import Stage
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from spark_job.formats.decode import (
+    CHUNK_BYTES,
+    SLICE_CHUNK_BYTES,
+    Block,
+    FileFault,
+    Limits,
+    blocks,
+    check_utf8,
+    compression_of,
+    decompressed,
+)
+from spark_job.ports.reader import FailureKind, Outcome
+from spark_job.ports.stopwatch import Stopwatch
+from spark_job.tasks.error_context import naming
+from spark_job.tasks.fetch import FetchAhead, Opening, TaskFile, openings
+from spark_job.tasks.provenance import Provenance, Run
+from spark_job.tasks.record_pipeline import Left, Parser, RecordPipeline
+from spark_job.tasks.report import Report
+from spark_job.write.parquet_files import DataFile, DataFileWriter
+from spark_job.write.write_errors import CannotWriteError
+
+REMOTE_THREADS = 128
+"""Requests of a task at once: at 30 ms each, more files a second than a core can parse."""
+MOST_PARSERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """How a source's files are read. `memory_bytes`: about what one task may hold."""
+
+    format: str = "ndjson"
+    compression: str = "auto"
+    limits: Limits = field(default_factory=Limits)
+    memory_bytes: int = 256 << 20
+
+    @property
+    def ahead_bytes(self) -> int:
+        """Of stored objects, fetched before their turn."""
+        return self.memory_bytes // 8
+
+    @property
+    def held_bytes(self) -> int:
+        """Of one file, decompressed, that wait to be seen whole."""
+        return self.memory_bytes // 4
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of rows that wait to be written."""
+        return self.memory_bytes * 3 // 16
+
+
+class TaskReader:
+    """Reads files from `store` into data files; the lines that are left go to `left`. `new_writer` makes the writer of
+    one file's rows, or of many files'. `monotonic` gives seconds that never go back."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        settings: ReadSettings,
+        parser: Parser,
+        origin: Provenance,
+        new_writer: Callable[[], DataFileWriter],
+        left: Left,
+        *,
+        remote: bool,
+        parsers: int = 1,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._parser = parser
+        self._origin = origin
+        self._new_writer = new_writer
+        self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
+        self._parsers = min(parsers, MOST_PARSERS)
+        self._left = left
+        self._watch = Stopwatch(monotonic)
+        self._report = Report()
+        self._outage: StorageUnavailable | None = None
+
+    def read(self, files: Sequence[TaskFile]) -> Report:
+        """Raises CannotWriteError; data files that were complete by then are named by no commit, and VACUUM removes
+        them. What nobody foresaw is raised with a note that names the files it may be about."""
+        with (
+            naming("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
+            self._left,
+            self._lane() as shared,
+        ):
+            for opening in openings(self._store, files, self._ahead):
+                self._report.outcomes.append(self._outcome(opening, shared))
+            self._report.data_files += shared.finish()
+            self._report.left = self._left.finish()
+            self._report.deferred_bytes, self._report.undecided = self._left.total_bytes, self._left.undecided
+        took = self._watch.secs()
+        self._report.secs, self._report.write_secs = took.total, took.write
+        return self._report
+
+    def _lane(self, pool: ThreadPoolExecutor | None = None) -> RecordPipeline:
+        return RecordPipeline(
+            self._parser, self._origin, self._new_writer(), self._left, self._watch, pool, self._parsers
+        )
+
+    def _outcome(self, opening: Opening, shared: RecordPipeline) -> Outcome:
+        """Hand the file's records on, and say what became of it."""
+        progress = Progress(opening.file)
+        foreseen = (FileFault, BlizzardError, CannotWriteError)
+        with ExitStack() as stack, naming("reading", lambda: (opening.file.path,), foreseen=foreseen):
+            file = _FileRecords(self, progress, shared, stack)
+            try:
+                if self._outage is not None:
+                    raise self._outage
+                reader = opening.enter(stack)
+                progress.begin(reader.info)
+                for block, first_row in self._records(reader, progress):
+                    file.add(block, first_row)
+                self._report.data_files += file.finish()
+                return progress.outcome()
+            except FileFault as fault:
+                return progress.outcome(fault.stage, fault.reason)
+            except BlizzardError as error:
+                # The batch is lost to an outage already: no other file has to run through all its retries, too.
+                self._outage = error if isinstance(error, StorageUnavailable) else None
+                return progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
+
+    def _records(self, reader: ObjectReader, progress: "Progress") -> Iterator[tuple[Block, int]]:
+        """Blocks of the file's records, each with the number of its first."""
+        task_file, settings = progress.task_file, self._settings
+        counted = _Counted(reader)
+        size = progress.info.size if task_file.slice_bytes is None else None
+        read = decompressed(counted, compression_of(task_file.path, settings.compression), size=size)
+        is_text = settings.format == "text"
+        chunk_bytes = CHUNK_BYTES if task_file.slice_bytes is None else SLICE_CHUNK_BYTES
+        for whole in blocks(read, settings.limits, blank_lines=is_text, chunk_bytes=chunk_bytes):
+            skipped = max(0, min(whole.count, task_file.skip_records - progress.records))
+            block = whole.without_first(skipped) if skipped else whole
+            progress.records += skipped
+            if block.count:
+                if not is_text:
+                    check_utf8(block, progress.records)
+                yield block, progress.records
+                progress.records += block.count
+            if task_file.slice_bytes is not None and progress.slice_is_over(counted.bytes_read, block.count > 0):
+                progress.finished = False
+                return
+
+    def file_pipeline(self, stack: ExitStack) -> RecordPipeline:
+        """For a file that is too large to be held: its data files hold nothing else, and go if it fails."""
+        pool = ThreadPoolExecutor(self._parsers, thread_name_prefix="parse") if self._parsers > 1 else None
+        if pool is not None:
+            stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        return stack.enter_context(self._lane(pool))
+
+    @property
+    def held_bytes(self) -> int:
+        return self._settings.held_bytes
+
+
+class _FileRecords:
+    """One file's records: held until all of it is known to be good, or in a lane of their own."""
+
+    def __init__(self, task: TaskReader, progress: "Progress", shared: RecordPipeline, stack: ExitStack) -> None:
+        self._task = task
+        self._progress = progress
+        self._shared = shared
+        self._stack = stack
+        self._held: list[tuple[Run, Block]] = []
+        self._held_bytes = 0
+        self._own: RecordPipeline | None = None
+
+    def add(self, block: Block, first_row: int) -> None:
+        file, info = self._progress.task_file, self._progress.info
+        run = Run(file.path, info.etag, info.modified_ts, file.partitions, first_row, block.count)
+        self._held.append((run, block))
+        self._held_bytes += len(block.data)
+        if self._own is None and self._held_bytes > self._task.held_bytes:
+            self._own = self._task.file_pipeline(self._stack)
+        if self._own is not None:
+            self._hand_on(self._own)
+
+    def finish(self) -> list[DataFile]:
+        """The data files of this file alone, if it has any."""
+        self._hand_on(self._own or self._shared)
+        return self._own.finish() if self._own is not None else []
+
+    def _hand_on(self, lane: RecordPipeline) -> None:
+        self._held.reverse()
+        while self._held:
+            lane.add(*self._held.pop())
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a file was read."""
+
+    task_file: TaskFile
+    info: ObjectInfo = field(init=False)
+    records: int = 0
+    finished: bool = True
+    slice_started_at: int | None = None
+
+    def __post_init__(self) -> None:
+        self.info = ObjectInfo(self.task_file.path, self.task_file.size, "", 0.0)
+
+    def begin(self, info: ObjectInfo) -> None:
+        """`info`: of the object as it was opened. Raises FileFault for one that is not to be read.
+
+        Where a file in progress has another content, what becomes of it is said of the one that it had: nobody has
+        looked at the new one, so a late sweep has to find it.
+        """
+        wanted = self.task_file
+        if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
+            self.info = replace(self.info, etag=wanted.expected_etag)
+            raise FileFault(
+                Stage.DOWNLOAD,
+                f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "
+                f"committed and it has etag {info.etag} now; the rest was not ingested, and the new content is "
+                "a change or a late file for whatever tells of it, an event or the late sweep",
+            )
+        self.info = info
+        if wanted.refusal is not None:
+            raise FileFault(Stage.PARSE, wanted.refusal)
+
+    def slice_is_over(self, bytes_read: int, began: bool) -> bool:
+        """Whether this slice has had its share of the stored bytes; skipping what is committed does not count."""
+        if self.slice_started_at is None:
+            self.slice_started_at = bytes_read if began and self.task_file.skip_records else 0 if began else None
+        if self.slice_started_at is None or self.task_file.slice_bytes is None:
+            return False
+        return bytes_read - self.slice_started_at >= self.task_file.slice_bytes
+
+    def outcome(
+        self, stage: Stage | None = None, error: str | None = None, trouble: FailureKind | None = None
+    ) -> Outcome:
+        return Outcome(
+            path=self.task_file.path,
+            etag=self.info.etag,
+            size=self.info.size,
+            rows=max(0, self.records - self.task_file.skip_records),
+            records_read=self.records,
+            finished=self.finished or error is not None,
+            stage=stage,
+            error=error,
+            trouble=trouble,
+        )
+
+
+class _Counted:
+    """An object's reader that counts what was read of it."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        self._reader = reader
+        self.bytes_read = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._reader.read(size)
+        self.bytes_read += len(data)
+        return data
+
+
+def _reason(error: BlizzardError) -> str:
+    return "gone: there is no such object" if isinstance(error, NotFound) else str(error)
+
+
+def _trouble(error: BlizzardError) -> FailureKind | None:
+    if isinstance(error, StorageUnavailable):
+        return FailureKind.TRANSIENT
+    if isinstance(error, CredentialsRefused | BucketMissing | StorageBroken):
+        return FailureKind.SYSTEMIC
+    return FailureKind.DENIED if isinstance(error, AccessDenied) else None

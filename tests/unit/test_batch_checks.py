@@ -1,0 +1,66 @@
+"""What the outcomes of a batch say of all of it."""
+
+import pytest
+
+from blizzard.errors import PermanentError, StorageUnavailable
+from blizzard.manifest.segments import FoundBy
+from blizzard.state.batch import PlannedFile
+from spark_job.loop.batch_checks import check_complete, refuse_if_systemic
+from spark_job.ports.reader import FailureKind, Outcome
+
+
+def outcomes(*troubles: FailureKind | None) -> list[Outcome]:
+    return [Outcome(f"{number}.txt", "e", 1, error="403", trouble=t) for number, t in enumerate(troubles)]
+
+
+def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:
+    with pytest.raises(PermanentError, match=r"1 of 4 files of events:landing were refused, the first \(3\.txt\)"):
+        refuse_if_systemic(outcomes(None, None, None, FailureKind.SYSTEMIC), "events:landing", systemic_from=2)
+
+
+def test_one_file_that_passing_trouble_kept_back_is_enough_to_try_again() -> None:
+    with pytest.raises(StorageUnavailable, match=r"1\.txt could not be read"):
+        refuse_if_systemic(outcomes(FailureKind.DENIED, FailureKind.TRANSIENT), "events:landing", systemic_from=1)
+
+
+@pytest.mark.parametrize(
+    ("denied", "of", "systemic_from", "stops"), [(1, 1, 1, True), (1, 1, 2, False), (2, 4, 1, False), (3, 4, 1, True)]
+)
+def test_denied_files_stop_the_run_when_they_are_most_of_a_batch(
+    denied: int, of: int, systemic_from: int, stops: bool
+) -> None:
+    found = outcomes(*[FailureKind.DENIED] * denied, *[None] * (of - denied))
+    if not stops:
+        refuse_if_systemic(found, "events:landing", systemic_from=systemic_from)
+        return
+    with pytest.raises(PermanentError, match=f"{denied} of {of} files"):
+        refuse_if_systemic(found, "events:landing", systemic_from=systemic_from)
+
+
+PLANNED = [PlannedFile(name, 1, 0.0, FoundBy.EVENT) for name in ("a", "b", "c")]
+READ = [
+    Outcome("a", "e", 1, rows=2, dead_records=1, records_read=3),
+    Outcome("b", "e", 1, rows=9, error="truncated"),
+    Outcome("c", "e", 1, rows=0),
+]
+
+
+def test_rows_that_are_held_are_those_of_the_files_that_could_be_read() -> None:
+    check_complete(PLANNED, READ, 2)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "held"),
+    [(READ, 1), (READ, 3), (READ, 11), ([*READ, READ[0]], 4), ([*READ, READ[2]], 2), (READ[:2], 2)],
+    ids=[
+        "a row lost",
+        "a row doubled",
+        "those of a bad file too",
+        "a file twice",
+        "an empty file twice",
+        "a file lost",
+    ],
+)
+def test_a_reader_that_loses_or_doubles_is_not_believed(outcomes: list[Outcome], held: int) -> None:
+    with pytest.raises(PermanentError, match="fault of the reader"):
+        check_complete(PLANNED, outcomes, held)

@@ -1,0 +1,510 @@
+"""The fast parser by itself: which lines it takes, that each is one object, and what hostile input can do to it."""
+
+import json
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from spark_job.formats.decode import refusal
+from spark_job.formats.ndjson.parser import FastParser, Parsed
+from spark_job.formats.ndjson.type_mismatch import type_mismatch
+
+SIMPLE = StructType([StructField("id", StringType(), False), StructField("n", LongType())])
+GOOD = b'{"id":"a","n":1}'
+A = {"id": "a", "n": 1}
+
+
+def parse(*lines: bytes | str, schema: StructType = SIMPLE) -> Parsed:
+    return FastParser(schema).parse(b"\n".join(line.encode() if isinstance(line, str) else line for line in lines))
+
+
+def taken(parsed: Parsed) -> dict[int, dict[str, Any]]:
+    """Records by their line."""
+    records = parsed.records.to_pylist()
+    return dict(zip(range(len(records)) if parsed.lines is None else parsed.lines, records, strict=True))
+
+
+def one(data_type: DataType, *values: str) -> list[Any]:
+    """What becomes of each value of a column, each in a block of its own; `left` for what is left to Spark."""
+    schema = StructType([StructField("v", data_type)])
+    blocks = [taken(parse(f'{{"v":{value}}}', schema=schema)) for value in values]
+    return [block[0]["v"] if block else "left" for block in blocks]
+
+
+# --- Blocks and lines ---
+
+
+def test_no_lines_give_no_records() -> None:
+    parsed = FastParser(SIMPLE).parse(b"")
+    assert (parsed.records.num_rows, parsed.lines, list(parsed.refused)) == (0, None, [])
+    assert parsed.records.schema == pa.schema([("id", pa.string()), ("n", pa.int64())])
+
+
+def test_a_block_in_which_all_is_well_gives_all_its_lines_in_order() -> None:
+    parsed = parse(*(f'{{"id":"{n}","n":{n}}}' for n in range(1000)))
+    assert parsed.lines is None
+    assert parsed.refused == []
+    assert parsed.records.to_pylist() == [{"id": str(n), "n": n} for n in range(1000)]
+
+
+def test_blanks_around_an_object_and_within_it_are_fine() -> None:
+    lines = [GOOD, b"  " + GOOD, GOOD + b" \t", b'{ "id" :\t"a" , "n"\r: 1 }', b"\r" + GOOD, GOOD]
+    assert taken(parse(*lines)) == dict.fromkeys(range(6), A)
+
+
+@pytest.mark.parametrize(
+    "dead",
+    [
+        b'{"id":"a","n":1',
+        b'{"id":"a","n":',
+        b'"id":"a"}',
+        b"{",
+        b"}",
+        b"x",
+        b"[1]",
+        b'"a"',
+        b"17",
+        b"null",
+        GOOD + GOOD,
+        GOOD + b" " + GOOD,
+        GOOD + b"x",
+        GOOD + b"//",
+        b'{"id":"a",}',
+        b"{'id':'a'}",
+        b'{id:"a"}',
+        b'{"id":"a","z":007}',
+        b'{"id":"a","z":Inf}',
+        b'{"id":"a","z":[-Inf]}',
+        b'{"id":"a","z":-NaN}',
+        b'{"id":"a","z":"\\ud83d"}',
+        b'{"id":"a","z":"\\x"}',
+        b'{"id":"a","z":"\x01"}',
+        b'{"id":"a"\x00}',
+        GOOD + b"\x00",
+        b"\xef\xbb\xbf" + GOOD,
+        GOOD + b"\xc2\xa0",
+        b'{"id":"a"\x0c}',
+        b'{"id":"a","z":{"y":1,}}',
+        b'{"id":"a"}}',
+        b'{"id":"\xc3\xa9","z":nul}',
+        b'{"id":"a","z":[1}',
+        b'{"id":"a","z":}',
+    ],
+)
+def test_a_line_that_is_no_json_object_is_refused_with_the_reason_and_its_neighbours_are_taken(dead: bytes) -> None:
+    parsed = parse(GOOD, GOOD, dead, GOOD)
+    assert taken(parsed) == dict.fromkeys((0, 1, 3), A)
+    assert list(parsed.refused) == [(2, refusal(dead.decode()))]
+    assert parsed.refused[0][1] is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id":"a","n":"1"}',
+        b'{"id":"a","n":""}',
+        b'{"id":"a","n":1.0}',
+        b'{"id":"a","n":1e3}',
+        b'{"id":"a","n":true}',
+        b'{"id":"a","n":9223372036854775808}',
+        b'{"id":null,"n":"1"}',
+        b'{"id":"a","\\u006e":"1"}',
+    ],
+)
+def test_a_value_that_spark_is_sure_to_refuse_is_refused_in_its_words(line: bytes) -> None:
+    parsed = parse(GOOD, line, GOOD, GOOD)
+    assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
+    assert list(parsed.refused) == [(1, "n: the value does not fit bigint")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id":"a","n":{}}',
+        b'{"id":1,"n":"1"}',
+        b'{"id":1}',
+        b'{"id":[1]}',
+        b'{"id":"a","n":1,"n":2}',
+        b'{"n":1}',
+        b'{"id":null}',
+        b"{}",
+        b'{"id":"a","n":NaN}',
+        b'{"id":"a","n":[1]}',
+    ],
+)
+def test_what_is_for_spark_to_decide_is_left_to_it_and_its_neighbours_are_taken(line: bytes) -> None:
+    parsed = parse(GOOD, line, GOOD, GOOD)
+    assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
+    assert list(parsed.refused) == [(1, None)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # A value that goes on in the next line, two values on one line, and both, so that the count is right.
+        ['{"id":"a","n":', "1}"],
+        ['{"id":"a","z":{}', '{"id":"b"}}'],
+        ['{"id":"a","z":{"y":1}', '{"id":"b"}}', GOOD.decode() * 2],
+        ['{"id":"a","z":[{}', '{"id":"b"}]}', GOOD.decode() * 2],
+        ['{"id":"a{}', '{"id":"b"}"}', GOOD.decode() * 2],
+        ['{"id":"a{}', '{","n":1}', GOOD.decode() + " " + GOOD.decode()],
+        [GOOD.decode() * 2, '{"id":"b"}\x00', '{"id":"c"}'],
+        [GOOD.decode() * 2, '{"id":"b"}\x00}'],
+        [GOOD.decode() * 3, '{"id":"b"', '"n":1}'],
+        ['{"id":"a"}{"id":"b"', '"n":1}'],
+        ['{"id":"a"', '}{"id":"b"}'],
+        ["{", "}"],
+    ],
+)
+def test_values_and_lines_that_do_not_go_together_are_told_apart(lines: list[str]) -> None:
+    parsed = parse(GOOD, *lines, GOOD)
+    last = len(lines) + 1
+    whole = [0, *(n for n, line in enumerate(lines, 1) if refusal(line) is None), last]
+    assert sorted(taken(parsed)) == whole
+    assert taken(parsed)[last] == A
+    assert [(n, why) for n, why in parsed.refused] == [
+        (n, refusal(line)) for n, line in enumerate(lines, 1) if refusal(line) is not None
+    ]
+
+
+def why_dead(line: str) -> str | None:
+    """None for what is left to Spark."""
+    return refusal(line) or type_mismatch(line.encode(), SIMPLE)
+
+
+pieces = st.sampled_from(["{", "}", "{", "}", "\n", "\n", ",", ":", '"id"', '"n"', '"', "1", "[", "]", " ", "{}",
+                          GOOD.decode(), '{"id":"b"}', "\\", "}\n{", "}{"])  # fmt: skip
+
+
+@given(st.lists(pieces, min_size=1, max_size=25))
+@example(['{"id":"b"}', "\n", '{"id":"b"}', '{"id":"b"}', "\n", "{", "\n", "}"])
+def test_a_line_gives_what_it_gives_alone_whatever_is_around_it(parts: list[str]) -> None:
+    lines = [line for line in "".join(parts).split("\n") if line.strip() and not line.endswith("\r")]
+    block = parse(*lines)
+    records = taken(block)
+    for number, line in enumerate(lines):
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            value = None
+        if number in records:
+            assert isinstance(value, dict)
+            assert records[number] == {"id": value["id"], "n": value.get("n")}
+            assert taken(parse(line)) == {0: records[number]}
+    refused = dict(block.refused)
+    assert sorted([*records, *refused]) == list(range(len(lines)))
+    assert refused == {number: why_dead(lines[number]) for number in refused}
+
+
+# --- Broken lines among many ---
+
+BROKEN = {
+    "truncated": lambda line: line[: len(line) // 2],
+    "type": lambda line: line.replace('"n":', '"n":"x') [:-1] + '"}',
+    "fraction": lambda line: line[:-1] + ".5}",
+    "syntax": lambda line: line.replace(',"n"', '"n"'),
+    "twice": lambda line: line[:-1] + ',"n":1}',
+    "two": lambda line: line + line,
+    "missing": lambda line: line.replace('"id"', '"ID"'),
+    "garbage": lambda line: "\x01 no JSON",
+    "number": lambda line: line.replace('"id":"', '"id":1,"x":"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*BROKEN, "mixed"])
+@pytest.mark.parametrize("every", [100, 3, 1])
+def test_all_other_lines_are_taken_whatever_is_wrong_and_however_much(kind: str, every: int) -> None:
+    kinds = list(BROKEN)
+    parser = FastParser(SIMPLE)
+    for _ in range(2):  # the second block profits from what the first one taught
+        lines = []
+        for n in range(3000):
+            line = f'{{"id":"{n}","n":{n}}}'
+            lines.append(BROKEN[kinds[n % len(kinds)] if kind == "mixed" else kind](line) if n % every == 0 else line)
+        parsed = parser.parse("\n".join(lines).encode())
+        assert taken(parsed) == {n: {"id": str(n), "n": n} for n in range(3000) if n % every}
+        refused = dict(parsed.refused)
+        assert list(refused) == [n for n in range(3000) if n % every == 0]
+        assert refused == {n: why_dead(lines[n]) for n in refused}
+
+
+def test_lines_that_only_look_wrong_are_taken_when_there_are_many() -> None:
+    lines = [f'{{"id":"{n}","n":{n},"user":{{"id":{n},"n":"x"}}}}' for n in range(1000)]
+    lines[500] = '{"id":"500","n":"x"}'
+    parsed = parse(*lines)
+    assert list(parsed.refused) == [(500, "n: the value does not fit bigint")]
+    assert sorted(taken(parsed)) == [n for n in range(1000) if n != 500]
+
+
+def test_texts_that_look_like_numbers_of_other_parsers_are_texts() -> None:
+    lines = [f'{{"id":"{n}, Inf, -NaN] Infinity}} NaN, Information","n":{n}}}' for n in range(50)]
+    lines[7] = '{"id":"7","n":7,"z":[1,Inf]}'
+    lines[9] = '{"id":"9","n":9,"z":[1, -NaN ]}'
+    lines[11] = '{"id":"11","n":11,"z":[NaN,Infinity]}'
+    parsed = parse(*lines)
+    assert sorted(taken(parsed)) == [n for n in range(50) if n not in (7, 9)]
+    assert list(parsed.refused) == [(n, refusal(lines[n])) for n in (7, 9)]
+
+
+# --- Limits that Spark has and Arrow has not ---
+
+
+@pytest.mark.parametrize(
+    ("value", "is_taken"),
+    [
+        ("1" * 999, True),
+        ("1" * 1001, False),
+        ("0." + "1" * 1000, False),
+        ("-" + "1" * 1001, False),
+        ("1e" + "0" * 1000 + "1", False),
+        (f'"{"1" * 5000}"', None),
+        ("[" * 900 + "]" * 900, True),
+        ("[" * 1000 + "]" * 1000, False),
+        ("[" * 100_000 + "]" * 100_000, False),
+        ('{"a":' * 1000 + "1" + "}" * 1000, False),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, False),
+        ("[" + ",".join(["[1]"] * 3000) + "]", None),
+        (f'{{"{"k" * 49_000}":1}}', None),
+        (f'{{"{"k" * 50_001}":1}}', False),
+        (f'{{"{"é" * 25_001}":1}}', None),
+        (f'"{"x" * 60_000}"', True),
+        (json.dumps({"a": ["x" * 60_000, {"b": 1}]}), True),
+        (json.dumps(["b"] * 30_000), True),
+    ],
+)
+def test_what_jackson_gives_up_on_is_not_taken_even_in_a_key_that_is_no_column(
+    value: str, is_taken: bool | None
+) -> None:
+    """None: taken or left, both are right."""
+    parsed = parse(GOOD, f'{{"id":"b","z":{value}}}', GOOD)
+    assert {0, 2} <= set(taken(parsed))
+    if is_taken is not None:
+        assert (1 in taken(parsed)) is is_taken
+
+
+@pytest.mark.parametrize("exponent", ["e-999999999", "e-40", "e-100", "e-2147483648", "E-77", "e999999999", "e100"])
+@pytest.mark.parametrize("mantissa", ["0", "1", '"0', '"1', "0.0", '"\\u0030', '"0.0\\u0030'])
+@pytest.mark.parametrize("decimal", [DecimalType(5, 2), DecimalType(38, 18), DecimalType(38, 38)])
+def test_exponents_cannot_make_arrow_read_memory_that_is_not_its_own(
+    exponent: str, mantissa: str, decimal: DecimalType
+) -> None:
+    value = mantissa + exponent + ('"' if mantissa.startswith('"') else "")
+    found = one(decimal, value, f"[{value}]")
+    assert found[0] in ("left", Decimal(0))
+    assert found[1] == "left"
+
+
+@pytest.mark.parametrize("text", [r"0e-9\u0039999999", r"0\u0065-999999999", r"0e\u002d999999999", r"0\u0045-99999999"])
+def test_escapes_do_not_hide_an_exponent(text: str) -> None:
+    for decimal in (DecimalType(5, 2), DecimalType(38, 18)):
+        assert one(decimal, f'"{text}"') == ["left"]
+
+
+def test_digits_beyond_what_a_decimal_holds_never_wrap_around() -> None:
+    long = ["1" * count for count in range(19, 90)]
+    for decimal in (DecimalType(38, 18), DecimalType(38, 0), DecimalType(20, 10), DecimalType(10, 2)):
+        found = one(decimal, *long)
+        assert all(value == "left" or value == Decimal(text) for value, text in zip(found, long, strict=True))
+    # Its digits at scale 18 are 2^256 and a little.
+    assert one(DecimalType(38, 18), str((1 << 256) // 10**18 + 1)) == ["left"]
+
+
+def test_what_is_too_small_for_a_double_is_left_to_spark_when_it_is_written_so() -> None:
+    assert one(DecimalType(5, 2), "1e-999999999", "0e-99999", "0e9999999999") == ["left"] * 3
+    assert one(ArrayType(DecimalType(5, 2)), "[1,1e-999999999]", "[1,0]") == ["left", [Decimal(1), Decimal(0)]]
+    assert one(DecimalType(5, 2), "0", "0.00", "1e-400") == [Decimal("0.00")] * 3
+
+
+# --- Values; tests/spark/test_parse_agrees_with_spark.py holds them against Spark's ---
+
+
+def test_well_formed_values_of_every_type_are_taken() -> None:
+    at = datetime(2024, 1, 28, 12, 30, 45, tzinfo=UTC)
+    cases: list[tuple[DataType, str, Any]] = [
+        (StringType(), '"\\u00e9 \\ud83d\\ude00 \\u0000 \\/"', "\u00e9 \U0001f600 \x00 /"),
+        (BooleanType(), "true", True),
+        (ByteType(), "-128", -128),
+        (ShortType(), "32767", 32767),
+        (IntegerType(), "-2147483648", -2147483648),
+        (LongType(), "9223372036854775807", 9223372036854775807),
+        (FloatType(), "1.5", 1.5),
+        (DoubleType(), "0.1234567890123456789", 0.12345678901234568),
+        (DecimalType(10, 2), "12345678.90", Decimal("12345678.90")),
+        (DecimalType(10, 2), '"12345678.90"', Decimal("12345678.90")),
+        (
+            DecimalType(38, 18),
+            "12345678901234567890.123456789012345678",
+            Decimal("12345678901234567890.123456789012345678"),
+        ),
+        (DecimalType(38, 18), '"0.000000000000000001"', Decimal("0.000000000000000001")),
+        (DateType(), '"2024-02-29"', date(2024, 2, 29)),
+        (TimestampType(), '"2024-01-28T12:30:45Z"', at),
+        (TimestampType(), '"2024-01-28 12:30:45"', at),
+        (TimestampType(), '"2024-01-28T12:30:45.5Z"', at.replace(microsecond=500_000)),
+        (TimestampType(), '"2024-01-28T12:30:45.123456789Z"', at.replace(microsecond=123_456)),
+        (TimestampType(), '"2024-01-28T12:30:45.123456+00:00"', at.replace(microsecond=123_456)),
+        (TimestampType(), '"2024-01-28T14:30:45+02:00"', at),
+        (TimestampType(), '"0001-01-01T00:00:00-00:01"', datetime(1, 1, 1, 0, 1, tzinfo=UTC)),
+        (TimestampType(), str(int(at.timestamp())), at),
+        (TimestampNTZType(), '"2024-01-28T12:30:45.123"', at.replace(microsecond=123_000, tzinfo=None)),
+        (BinaryType(), '"AP8="', b"\x00\xff"),
+        (StructType([StructField("x", IntegerType(), False)]), '{"x":1,"z":2}', {"x": 1}),
+        (ArrayType(DateType()), '["2024-01-28",null]', [date(2024, 1, 28), None]),
+        (MapType(StringType(), LongType()), '{"a":1,"b":null}', [("a", 1), ("b", None)]),
+        (MapType(StringType(), ArrayType(DateType())), '{"a":["2024-01-28"]}', [("a", [date(2024, 1, 28)])]),
+    ]
+    found = [one(data_type, value)[0] for data_type, value, _ in cases]
+    assert found == [expected for _, _, expected in cases]
+    assert all(one(data_type, "null") == [None] for data_type, _, _ in cases)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values"),
+    [
+        (DoubleType(), ["-0", "1e400", "NaN", "Infinity"]),
+        (FloatType(), ["-0", "1e39"]),
+        (DecimalType(5, 2), ["1.005", "1000", "1e3", '"1,5"', '" 1"', '"٣"', '"1e2"']),
+        (DateType(), ['"2024-02-30"', '"0000-01-01"', '"2024-1-2"', '"20240128"', '"2024-01-28T12:00:00"', "19000"]),
+        (TimestampType(), ['"2024-01-28T12:00Z"', '"2024-01-28T12:00:00+19:00"', '"noon"', "1.5", "1700000000000",
+                           '"0001-01-01T00:00:00+01:00"', '"9999-12-31T23:59:59-01:00"', '"2024-01-28T24:00:00"']),
+        (TimestampNTZType(), ['"2024-01-28T12:00:00Z"', '"2024-01-28T12:00:00+02:00"', "1700000000"]),
+        (BinaryType(), ['"AP8"', '"A-_A"', '"AAAA AAAA"', '"é"', "1"]),
+        (ByteType(), ["128", "-129"]),
+        (StructType([StructField("x", IntegerType(), False)]), ["{}", '{"x":null}', '{"x":1,"x":2}', "[]"]),
+        (MapType(StringType(), IntegerType()), ['{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{"a":"1"}', "[]",
+                                                '{"a:\\u003a":1,"a":1,"a":1}']),
+        (MapType(StringType(), FloatType()), ['{"a":1.000000059604644775390625}', '{"a":1e-40}', '{"a":1e39}']),
+        (VariantType(), ["1"]),
+    ],
+)  # fmt: skip
+def test_values_for_which_spark_has_rules_of_its_own_are_left_to_it(data_type: DataType, values: Sequence[str]) -> None:
+    assert one(data_type, *values) == ["left"] * len(values)
+
+
+def test_one_bad_value_leaves_only_its_own_line_to_spark_wherever_it_is_nested() -> None:
+    inner = StructType([StructField("days", ArrayType(DateType())), StructField("x", ByteType(), False)])
+    schema = StructType([StructField("list", ArrayType(inner)), StructField("id", LongType())])
+    good = '{"id":%d,"list":[{"x":1,"days":["2024-01-28"]},null,{"x":2}]}'
+    lines = [good % n for n in range(6)]
+    lines[1] = '{"id":1,"list":[{"x":1},{"x":1,"days":["2024-02-30"]}]}'
+    lines[3] = '{"id":3,"list":[{"x":1},{}]}'
+    lines[4] = '{"id":4,"list":[{"x":1},{"x":200}]}'
+    parsed = parse(*lines, schema=schema)
+    assert sorted(taken(parsed)) == [0, 2, 5]
+    assert list(parsed.refused) == [(1, None), (3, None), (4, None)]
+    assert taken(parsed)[2]["list"] == [{"days": [date(2024, 1, 28)], "x": 1}, None, {"days": None, "x": 2}]
+
+
+def test_blocks_may_write_times_as_numbers_or_texts_and_begin_with_nulls() -> None:
+    schema = StructType([StructField("at", TimestampType()), StructField("d", DecimalType(10, 2))])
+    parser = FastParser(schema)
+    texts = b'{"at":"2024-01-28T12:00:00Z","d":"1.50"}'
+    numbers = b'{"at":1706443200,"d":1.5}'
+    nulls = b'{"at":null}'
+    same = {"at": datetime(2024, 1, 28, 12, tzinfo=UTC), "d": Decimal("1.50")}
+    for line in (texts, numbers, texts, numbers):
+        for before in (50, 1):
+            parsed = parser.parse(b"\n".join([*[nulls] * before, *[line] * 5]))
+            assert [*taken(parsed).values()] == [{"at": None, "d": None}] * before + [same] * 5
+
+
+def test_negative_zero_stays_negative_when_it_is_written_so() -> None:
+    found = one(DoubleType(), "0.0", "0", "5e-324", "1e-400")
+    assert found == [0.0, 0.0, 5e-324, 0.0]
+    assert [math.copysign(1, value) for value in found] == [1, 1, 1, 1]
+
+
+def test_a_schema_of_nothing_but_maps_counts_its_lines_too() -> None:
+    schema = StructType([StructField("m", MapType(StringType(), StringType()))])
+    parsed = parse('{"m":{"a":"b"}}', "{}", '{"m":{"a":"b"}}{"m":{}}', '{"m":null,"z":1}', schema=schema)
+    assert taken(parsed) == {0: {"m": [("a", "b")]}, 1: {"m": None}, 3: {"m": None}}
+
+
+def test_nesting_that_hides_a_map_is_left_to_spark() -> None:
+    schema = StructType([StructField("ms", ArrayType(MapType(StringType(), StringType())))])
+    parsed = parse('{"z":' + "[" * 400 + "]" * 400 + "}", '{"ms":[{"a":"b"}]}', schema=schema)
+    assert taken(parsed) == {1: {"ms": [[("a", "b")]]}}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"m":{"a":"}"}}', [("a", "}")]),
+        (r'{"m":{"a":"\\"}}', [("a", "\\")]),
+        (r'{"m":{"a":"\"}"}}', [("a", '"}')]),
+        ('{"m" : {"a":"b"}}', [("a", "b")]),
+        ('{"m": {"a" : "b"} ,"z":{"a":1}}', [("a", "b")]),
+        ('{"z":{"m":{"a":"x"}},"m":{"a":"b"}}', [("a", "b")]),
+        (r'{"z":{"m":{"a":"x"}},"\u006d":{"a":"b"}}', [("a", "b")]),
+        ('{"z":{"m":{"a":"x"}}}', None),
+        ('{"z":{"m":{"a":"x"}},"m":null}', None),
+        (r'{"z\"m":{"a":"x"},"m" :{"a":"b"}}', [("a", "b")]),
+        (r'{"z\"m":{"a":"x"},"\u006D":{"a":"b"}}', [("a", "b")]),
+        (r'{"z":"\"m\":{\"a\":\"x\"}","m":{"a":"b"}}', [("a", "b")]),
+        ('{"z":"m","m":{"a":"b"}}', [("a", "b")]),
+        ('{"m" :{"a":"b"},"z":{"m":{"a":"x"}}}', [("a", "b")]),
+        (r'{"m" :{"a":"b"},"z\"m":{"a":"x"}}', [("a", "b")]),
+        ('{"m":{}}', []),
+        (r'{"m":{"é":"\u00e9"}}', [("é", "é")]),
+        ('{"m":{"m":"b"}}', [("m", "b")]),
+    ],
+)
+def test_a_map_is_found_wherever_it_is_and_whatever_looks_like_it(line: str, expected: Any) -> None:
+    schema = StructType([StructField("m", MapType(StringType(), StringType()))])
+    assert taken(parse(line, schema=schema)) == {0: {"m": expected}}
+
+
+def test_a_map_whose_name_may_be_written_with_an_escape_is_the_records_own() -> None:
+    schema = StructType([StructField("a/b", MapType(StringType(), StringType()))])
+    lines = (
+        r'{"x":{"a/b":{"k":"no"}},"a\/b":{"k":"yes"}}',
+        r'{"a\/b":{"k":"yes"},"x":{"a/b":{"k":"no"}}}',
+        '{"x":{"a/b":{"k":"no"}},"a/b":{"k":"yes"}}',
+        r'{"x":{"a\/b":{"k":"no"}}}',
+    )
+    found = {"a/b": [("k", "yes")]}
+    assert taken(parse(*lines, schema=schema)) == {0: found, 1: found, 2: found, 3: {"a/b": None}}
+
+
+def test_threads_may_share_a_parser() -> None:
+    schema = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
+    parser = FastParser(schema)
+    blocks = [
+        b"\n".join(b'{"at":%s,"n":%d}' % (at, n) for n in range(200))
+        for at in (b"1706443200", b'"2024-01-28T12:00:00Z"', b'"2024-01-28 12:00:00"', b"null")
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(parser.parse, blocks * 25))
+    moments = [datetime(2024, 1, 28, 12, tzinfo=UTC)] * 3 + [None]
+    expected = [[{"at": at, "n": n} for n in range(200)] for at in moments] * 25
+    assert [parsed.records.to_pylist() for parsed in found] == expected

@@ -1,0 +1,89 @@
+"""A few calls at the same time: never more than asked for, none forgotten, no error lost."""
+
+import threading
+from functools import partial
+
+import pytest
+
+from blizzard.storage.parallel_calls import ParallelCalls
+
+
+class Gate:
+    """Calls that wait until as many as expected are under way."""
+
+    def __init__(self, parties: int) -> None:
+        self._barrier = threading.Barrier(parties, timeout=120)
+        self._lock = threading.Lock()
+        self._now = 0
+        self.most = 0
+        self.done = 0
+
+    def call(self) -> None:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self._barrier.wait()
+        with self._lock:
+            self._now -= 1
+            self.done += 1
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def test_as_many_as_asked_for_run_at_the_same_time_and_no_more() -> None:
+    gate = Gate(4)
+    with ParallelCalls(4, name="test") as several:
+        for _ in range(40):
+            several.run(gate.call)
+    assert (gate.most, gate.done) == (4, 40)
+
+
+def test_with_one_at_once_each_call_is_over_before_the_next_one_and_on_this_thread() -> None:
+    found: list[tuple[int, str]] = []
+    with ParallelCalls(1, name="test") as several:
+        for n in range(5):
+            several.run(partial(lambda n: found.append((n, threading.current_thread().name)), n))
+            assert len(found) == n + 1
+    assert found == [(n, threading.current_thread().name) for n in range(5)]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_first_error_is_raised_at_the_latest_at_the_end(at_once: int) -> None:
+    def work() -> None:
+        with ParallelCalls(at_once, name="test") as several:
+            several.run(partial(fail, "first"))
+            several.run(partial(fail, "second"))
+
+    with pytest.raises(ValueError, match="first"):
+        work()
+
+
+def test_when_the_block_raises_all_have_ended_and_its_error_stays() -> None:
+    done: list[int] = []
+    release = threading.Event()
+
+    def slow(n: int) -> None:
+        release.wait(120)
+        done.append(n)
+
+    def work() -> None:
+        with ParallelCalls(3, name="test") as several:
+            for n in range(3):
+                several.run(partial(slow, n))
+            release.set()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        work()
+    assert sorted(done) == [0, 1, 2]
+
+
+def test_it_can_be_used_again_after_waiting() -> None:
+    several, found = ParallelCalls(2, name="test"), list[int]()
+    for n in range(4):
+        several.run(partial(found.append, n))
+        if n % 2:
+            several.wait()
+            assert sorted(found) == [*range(n + 1)]

@@ -1,0 +1,389 @@
+"""What one sweep lists, appends and says, and how the job settles by listing."""
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+
+from blizzard.manifest.segments import Closing, Entry, FoundBy, Segment, SettleMark
+from blizzard.state.checkpoint import FINISHED
+from blizzard.state.known_files import KnownFiles
+from blizzard.state.watermark import Settling, no_folder
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.settle_by_listing import Room, settle_by_listing
+from blizzard.sweep.sweeper import Kind, cold_closing
+from tests.unit.fakes import DAY_SECS, Days, World, settings
+
+OLD = 100.0
+"""Seconds after which files count as settled here."""
+
+
+def said(world: World, number: int) -> Segment:
+    """A segment as it stands in the manifest."""
+    return world.manifest().read(next(ref for ref in world.manifest().refs() if ref.number == number))
+
+
+def world_of(*paths: str, window: bool = False, **more: object) -> World:
+    """A source with these files, all of them old enough."""
+    world = World(settings(window=Days() if window else None, **more))  # type: ignore[arg-type]
+    for path in paths:
+        world.put(path, "x")
+    world.clock.advance(OLD)
+    return world
+
+
+def folder(world: World, ago: int = 0) -> str:
+    return Days().floor(world.clock.now_ts, ago + 1)
+
+
+# -- The watermark sweep
+
+
+def test_every_partition_is_listed_and_settled_through_its_last_file() -> None:
+    world = world_of("b.txt", "a.txt", "misc/c.txt", "misc/deep/er/d.txt")
+    report = world.sweep()
+    segment = said(world, 0)
+    assert [entry.path for entry in segment.entries] == ["a.txt", "b.txt", "misc/c.txt", "misc/deep/er/d.txt"]
+    assert {entry.found_by for entry in segment.entries} == {FoundBy.SWEEP}
+    assert segment.sweep is not None
+    assert segment.sweep.marks == (
+        SettleMark("", None, "b.txt"),
+        SettleMark("misc", None, "c.txt"),
+        SettleMark("misc/deep/er", None, "d.txt"),
+    )
+    assert (report.kind, report.listed, report.missed, report.partitions) == (Kind.WATERMARK, 4, 4, 4)
+    assert (report.segments, report.complete) == ((0,), True)
+
+
+def test_what_is_young_is_appended_and_not_settled_nor_is_what_follows_it() -> None:
+    world = world_of("a.txt", "c.txt")
+    world.put("b.txt", "x")
+    world.sweep()
+    segment = said(world, 0)
+    assert [entry.path for entry in segment.entries] == ["a.txt", "b.txt", "c.txt"]
+    assert segment.sweep is not None
+    assert segment.sweep.marks == (SettleMark("", None, "a.txt"),)
+
+
+class Key(str):
+    """A key that can be watched."""
+
+
+class Listed(MemoryStore):
+    """Counts how many of the keys that it listed are still held by somebody."""
+
+    most_held = 0
+
+    def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
+        held = weakref.WeakSet[Key]()
+        for info in super().list(prefix, start_after=start_after, recursive=recursive):
+            key = Key(info.key)
+            held.add(key)
+            yield replace(info, key=key)
+            del key
+            self.most_held = max(self.most_held, len(held))
+
+
+def test_a_sweep_holds_what_is_not_yet_appended_and_nothing_else_of_what_it_lists() -> None:
+    world = World()
+    world.source = Listed(world.clock, "memory://landing/")
+    for n in range(300):
+        world.put(f"{n:03}.txt", "x")
+    world.clock.advance(OLD)
+    for report in (
+        world.sweeper(segment_entries=10).watermark_sweep(),
+        world.sweeper(segment_entries=10).late_sweep(lambda _: KnownFiles()),
+    ):
+        assert report.listed == 300
+        assert world.source.most_held < 15
+
+
+def test_what_is_not_of_the_source_is_passed_over() -> None:
+    world = world_of("a.txt", "b.tmp", "c.json")
+    assert world.sweep().missed == 1
+    sweep = said(world, 0).sweep
+    assert sweep is not None
+    assert sweep.marks == (SettleMark("", None, "c.json"),)
+
+
+def test_what_the_state_or_an_unconsumed_segment_holds_is_not_appended_again() -> None:
+    world = world_of("a.txt", "b.txt", "c.txt")
+    world.deliver(world.source_event("a.txt"))
+    world.drain()
+    world.deliver(world.source_event("b.txt"))
+    assert world.sweep().missed == 1
+    assert [entry.path for entry in said(world, 2).entries] == ["c.txt"]
+
+
+def test_a_second_sweep_goes_on_from_the_marks_of_the_first_and_has_nothing_to_say() -> None:
+    world = world_of("a.txt", "b.txt")
+    world.sweep()
+    report = world.sweep()
+    assert (report.listed, report.missed, report.segments) == (0, 0, ())
+
+
+def test_a_sweep_that_runs_out_of_time_appends_what_it_listed_and_the_next_goes_on() -> None:
+    world = world_of(*(f"{n}.txt" for n in range(9)))
+    first = world.sweep(deadline_ts=world.clock.now_ts + 0.007)
+    assert not first.complete
+    assert 0 < first.missed < 9
+    second = world.sweep()
+    assert (second.complete, second.listed) == (True, 9 - first.missed)
+    world.drain()
+    assert len(world.files()) == 9
+
+
+def test_a_long_sweep_appends_segment_by_segment_with_marks_that_join() -> None:
+    world = world_of(*(f"{n}.txt" for n in range(5)))
+    report = world.sweep(segment_entries=2)
+    sweeps = [said(world, number).sweep for number in report.segments]
+    marks = [mark for sweep in sweeps if sweep is not None for mark in sweep.marks]
+    assert marks == [
+        SettleMark("", None, "1.txt"),
+        SettleMark("", "1.txt", "3.txt"),
+        SettleMark("", "3.txt", "4.txt"),
+    ]
+
+
+def test_a_sweep_names_the_segments_that_it_counted_as_known() -> None:
+    world = world_of("a.txt", "b.txt")
+    first = world.deliver(world.source_event("a.txt"))
+    world.deliver(world.source_event("b.txt"))
+    world.sweep()
+    sweep = said(world, 2).sweep
+    assert sweep is not None
+    assert sweep.relies_on == first
+    assert sweep.chain is not None
+
+
+def test_a_sweep_appends_behind_what_it_relies_on_even_after_a_wipe() -> None:
+    world = world_of("a.txt", "b.txt")
+    world.deliver(world.source_event("a.txt"))
+    sweeper = world.sweeper()
+    world.wipe()
+    assert sweeper.watermark_sweep().segments == (1,)
+
+
+def test_an_empty_source_says_once_that_it_was_swept() -> None:
+    world = world_of()
+    assert world.sweep().segments == (0,)
+    assert world.sweep().segments == ()
+
+
+def test_the_first_sweep_counts_as_a_late_sweep_only_where_nothing_was_ingested() -> None:
+    fresh, begun = world_of("a.txt"), world_of("a.txt")
+    begun.deliver(begun.source_event("a.txt"))
+    begun.drain()
+    for world, counts in ((fresh, True), (begun, False)):
+        number = world.sweep().segments[0]
+        sweep = said(world, number).sweep
+        assert sweep is not None
+        assert (sweep.late_swept_ts is not None) is counts
+
+
+# -- Windows
+
+
+def test_a_cold_start_says_first_what_it_leaves_out_and_does_not_list_it() -> None:
+    world = world_of(window=True)
+    for ago in range(5):
+        world.put(f"{folder(world, ago)}/a.txt", "x")
+    report = world.sweep(segment_entries=1)
+    first = said(world, report.segments[0]).sweep
+    assert first is not None
+    assert first.closing == Closing(None, folder(world, 2), cold=True)
+    assert report.listed == 2
+
+
+def test_without_a_window_nothing_closes() -> None:
+    world = world_of("day=0001/a.txt")
+    world.sweep()
+    sweep = said(world, 0).sweep
+    assert sweep is not None
+    assert sweep.closing is None
+
+
+def closings(world: World, number: int) -> Closing | None:
+    sweep = said(world, number).sweep
+    return sweep.closing if sweep is not None else None
+
+
+def in_the_window(*names: str) -> World:
+    """A source that was swept both ways while these files of today were in the window."""
+    world = world_of(window=True)
+    for name in names:
+        world.arrive(f"{folder(world)}/{name}")
+    world.settle()
+    return world
+
+
+def test_a_partition_closes_once_it_left_the_window_and_a_late_sweep_has_seen_it() -> None:
+    world = in_the_window("a.txt")
+    today = folder(world)
+    world.clock.advance(3 * DAY_SECS)
+    assert world.sweep().segments == ()
+    world.late_sweep()
+    number = world.sweep().segments[0]
+    closing = closings(world, number)
+    assert closing is not None
+    assert (closing.through, closing.cold) == (today, False)
+
+
+def test_a_partition_in_which_something_new_was_found_does_not_close_yet() -> None:
+    world = in_the_window("a.txt")
+    today = folder(world)
+    world.put(f"{today}/b.txt", "x")
+    world.clock.advance(3 * DAY_SECS)
+    world.late_sweep(world.state_now())
+    world.put(f"{today}/c.txt", "x")
+    assert closings(world, world.sweep().segments[0]) is None
+    world.clock.advance(OLD)
+    world.drain()
+    number = max(world.sweep().segments)
+    closing = closings(world, number)
+    assert closing is not None
+    assert closing.through == today
+
+
+def test_no_partition_closes_over_an_older_one_that_is_not_quiet() -> None:
+    world = in_the_window("a.txt")
+    older = folder(world)
+    world.clock.advance(DAY_SECS)
+    world.arrive(f"{folder(world)}/a.txt")
+    world.settle()
+    world.clock.advance(5 * DAY_SECS)
+    world.late_sweep()
+    world.put(f"{older}/young.txt", "x")
+    assert closings(world, world.sweep().segments[0]) is None
+
+
+def test_a_window_that_comes_later_closes_nothing_that_was_settled_without_it() -> None:
+    state = Settling.of(World().unknown(), Days().folder_of)
+    rules = settings(window=Days()).sweep_rules
+    now_ts = 100 * DAY_SECS
+    assert cold_closing(state, rules, now_ts) == Closing(None, "day=0098", cold=True)
+    state.watermarks["day=0001"] = "a.txt"
+    assert cold_closing(state, rules, now_ts) is None
+    assert cold_closing(state, settings().sweep_rules, now_ts) is None
+
+
+# -- The late sweep
+
+
+def test_the_late_sweep_takes_what_was_modified_since_the_last_one_wherever_it_lies() -> None:
+    world = world_of("a.txt", "m.txt", "misc/z.txt")
+    world.settle()
+    for path in ("b.txt", "z.txt", "new/c.txt"):
+        world.put(path, "x")
+    report = world.late_sweep()
+    entries = said(world, report.segments[0]).entries
+    assert [(entry.path, entry.found_by) for entry in entries] == [
+        ("b.txt", FoundBy.LATE),
+        ("z.txt", FoundBy.LATE),
+        ("new/c.txt", FoundBy.LATE),
+    ]
+    assert (report.kind, report.listed, report.missed) == (Kind.LATE, 6, 3)
+
+
+def test_the_late_sweep_looks_back_by_its_overlap() -> None:
+    world = world_of("m.txt", late_overlap_secs=50.0)
+    world.sweep()
+    world.drain()
+    swept_ts = world.clock.now_ts
+    assert world.late_sweep().missed == 0
+    for path, ago in (("a.txt", 40.0), ("b.txt", 60.0)):
+        world.clock.now_ts = swept_ts - ago
+        world.put(path, "x")
+    world.clock.now_ts = swept_ts + 1
+    assert [entry.path for entry in said(world, world.late_sweep().segments[0]).entries] == ["a.txt"]
+
+
+def test_the_late_sweep_asks_about_nothing_that_receipts_or_segments_know() -> None:
+    world = world_of("a.txt", "b.txt", "c.txt")
+    world.deliver(world.source_event("a.txt"))
+    world.drain()
+    world.deliver(world.source_event("b.txt"))
+    report = world.late_sweep()
+    assert [entry.path for entry in said(world, report.segments[0]).entries] == ["c.txt"]
+
+
+def test_the_late_sweep_takes_a_known_path_with_another_etag() -> None:
+    world = world_of("a.txt")
+    world.settle()
+    world.put("a.txt", "other")
+    assert world.late_sweep().missed == 1
+
+
+def test_a_late_sweep_that_found_nothing_leaves_no_trace_unless_it_is_due() -> None:
+    world = world_of("a.txt")
+    world.settle()
+    quiet = world.sweeper().late_sweep(lambda since_ts: KnownFiles(), announce=False)
+    assert quiet.segments == ()
+    due = world.sweeper().late_sweep(lambda since_ts: KnownFiles())
+    assert len(due.segments) == 1
+
+
+def test_a_late_sweep_that_runs_out_of_time_does_not_count_as_one() -> None:
+    world = world_of(*(f"{n}.txt" for n in range(9)))
+    world.deliver(*(world.source_event(f"{n}.txt") for n in range(9)))
+    world.drain()
+    report = world.sweeper(deadline_ts=world.clock.now_ts + 0.006).late_sweep(lambda since_ts: KnownFiles())
+    assert not report.complete
+    sweep = said(world, report.segments[0]).sweep
+    assert sweep is not None
+    assert sweep.late_swept_ts is None
+    assert 0 < report.missed < 9
+
+
+# -- Settling by listing
+
+
+def settled(
+    world: World, tracked: list[str], limit: int, room: Room | None = None, **more: object
+) -> tuple[Settling, list[Entry]]:
+    state = Settling({}, dict.fromkeys(tracked, FINISHED), None, None, no_folder)
+    found = settle_by_listing(state, world.source, world.settings.sweep_rules, limit, room=room, **more)  # type: ignore[arg-type]
+    return state, found
+
+
+def test_watermarks_go_forward_over_what_is_committed_or_about_to_be() -> None:
+    world = world_of("a.txt", "b.txt", "c.txt", "d.txt")
+    state, found = settled(world, ["a.txt", "c.txt"], 0, arriving=frozenset({"b.txt"}))
+    assert (state.watermarks, found) == ({"": "c.txt"}, [])
+
+
+def test_watermarks_stop_before_a_file_that_nobody_took() -> None:
+    world = world_of("a.txt", "b.txt", "c.txt")
+    assert settled(world, ["a.txt", "c.txt"], 0)[0].watermarks == {"": "a.txt"}
+    assert settled(world, ["c.txt"], 0)[0].watermarks == {}
+
+
+def test_foreign_files_are_in_nobody_s_way() -> None:
+    world = world_of("a.txt", "b.tmp", "c.txt")
+    assert settled(world, ["a.txt", "c.txt"], 0)[0].watermarks == {"": "c.txt"}
+
+
+def test_no_more_is_listed_than_the_limit_demands_and_the_fullest_partition_first() -> None:
+    world = world_of("p/a.txt", "q/a.txt", "q/b.txt")
+    state, _ = settled(world, ["p/a.txt", "q/a.txt", "q/b.txt"], 1)
+    assert state.watermarks == {"q": "b.txt"}
+
+
+def test_missing_files_are_returned_as_far_as_there_is_room() -> None:
+    world = world_of("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
+    state, found = settled(world, ["e.txt"], 0, Room(files=2, bytes=100))
+    assert ([entry.path for entry in found], state.watermarks) == (["a.txt", "b.txt"], {"": "b.txt"})
+    state, found = settled(world, ["e.txt"], 0, Room(files=9, bytes=5))
+    assert ([entry.path for entry in found], state.watermarks) == (["a.txt", "b.txt"], {"": "b.txt"})
+
+
+def test_a_missing_file_larger_than_the_room_is_taken_alone_and_not_passed() -> None:
+    world = world_of("b.txt", "c.txt", "q/c.txt")
+    world.put("a.txt", "x" * 100)
+    state, found = settled(world, ["c.txt", "q/c.txt"], 0, Room(files=9, bytes=50))
+    assert ([entry.path for entry in found], state.watermarks) == (["a.txt"], {"q": "c.txt"})
+
+
+def test_tracked_files_that_were_deleted_are_passed_once_all_is_listed() -> None:
+    world = world_of("a.txt")
+    assert settled(world, ["a.txt", "b.txt", "gone/c.txt"], 0)[0].watermarks == {"": "b.txt", "gone": "c.txt"}

@@ -1,0 +1,145 @@
+"""What the table's storage refuses a task, on its way to the driver: its kind and its whole text."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+
+from blizzard.errors import (
+    AccessDenied,
+    BlizzardError,
+    LostRace,
+    PermanentError,
+    RetryableError,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+    UnreadableState,
+)
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.tasks.batch_tasks import ReadTasks, Task
+from spark_job.tasks.destination import Destination
+from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.report import Report
+from spark_job.tasks.spark_fallback import SparkFallback
+from spark_job.tasks.task import ReadSettings
+from spark_job.write.parquet_files import TableLayout
+from spark_job.write.write_errors import RefusedWrite, raise_refused
+
+RECORD = '{"fields":[{"metadata":{},"name":"n","nullable":true,"type":"long"}],"type":"struct"}'
+ADVICE = "x" * 5_000
+
+
+def a_destination(folder: Path) -> Destination:
+    layout = TableLayout("", (), (), 32, 1 << 20)
+    return Destination(str(folder / "table"), layout, "_blizzard/left/", RECORD, Provenance("p:s", 1, {}))
+
+
+def report_of_a_task(folder: Path) -> Report:
+    """Of one that reads a file of three lines, as the driver sees it."""
+    (folder / "landing").mkdir(exist_ok=True)
+    (folder / "landing/a").write_bytes(b'{"n":1}\n{"n":2}\n{"n":{}}\n')
+    task = Task(str(folder / "landing"), S3Settings(), ReadSettings(), a_destination(folder))
+    return Report.from_json(ReadTasks(task.to_json())(json.dumps([["a", 24, 0, None, None, [], None]])))
+
+
+def refusing_disk(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "branch"),
+    [
+        (errno.ENOSPC, StorageFull, PermanentError),
+        (errno.EACCES, AccessDenied, PermanentError),
+        (errno.EFBIG, StorageError, PermanentError),
+        (errno.ESTALE, StorageUnavailable, RetryableError),
+    ],
+)
+def test_a_table_that_takes_no_rows_of_a_task_is_told_to_the_driver_as_what_it_is(
+    number: int,
+    kind: type[BlizzardError],
+    branch: type[BlizzardError],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = report_of_a_task(tmp_path)
+    assert (whole.refused_write, len(whole.data_files), len(whole.left)) == (None, 1, 1)
+    refusing_disk(monkeypatch, number)
+    with pytest.raises(branch, match=f"{os.strerror(number)}.*no file of the source is at fault") as raised:
+        raise_refused([report_of_a_task(tmp_path).refused_write])
+    assert type(raised.value) is kind
+
+
+def parsed(*records: int | None) -> pa.RecordBatch:
+    """What Spark's parser hands on, as `LETTERS` and more columns: None is a record that it refused."""
+    count = len(records)
+    columns = {
+        "file": pa.array(["a"] * count),
+        "etag": pa.array(["e"] * count),
+        "row": pa.array(range(count), pa.int64()),
+        "line": pa.array(["{}"] * count),
+        "undecodable": pa.nulls(count, pa.binary()),
+        "fault": pa.array(["no" if n is None else None for n in records], pa.string()),
+        "modified": pa.array([0] * count, pa.timestamp("us", "UTC")),
+        "record": pa.array([{"n": n} for n in records], pa.struct([("n", pa.int64())])),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def report_of_the_spark_fallback(folder: Path) -> dict[str, Any]:
+    stage = SparkFallback(a_destination(folder), S3Settings(), 1 << 20)
+    rows = [row for batch in stage(iter([parsed(1, None), parsed(2)])) for row in batch.to_pylist()]
+    assert [row["report"] is None for row in rows] == [True, False]
+    report: dict[str, Any] = json.loads(rows[-1]["report"])
+    return report
+
+
+def test_a_table_that_takes_no_rows_of_the_spark_fallback_is_told_to_the_driver_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = report_of_the_spark_fallback(tmp_path)
+    assert (whole["refused_write"], sum(file["rows"] for file in whole["data_files"])) == (None, 2)
+    refusing_disk(monkeypatch, errno.ENOSPC)
+    report = report_of_the_spark_fallback(tmp_path)
+    assert report["data_files"] == []
+    with pytest.raises(StorageFull, match=r"took no rows: put .*: No space left on device"):
+        raise_refused([RefusedWrite.from_document(report["refused_write"])])
+
+
+def test_what_breaks_in_the_spark_fallback_otherwise_is_raised_and_names_the_file(tmp_path: Path) -> None:
+    misfit = parsed(1).set_column(7, "record", pa.array([{"n": {"not": "a number"}}]))
+    stage = SparkFallback(a_destination(tmp_path), S3Settings(), 1)
+    with pytest.raises(pa.ArrowException) as raised:
+        [*stage(iter([parsed(1), misfit]))]
+    assert raised.value.__notes__ == ["while writing rows up to those of a"]
+    assert [place for place in (tmp_path / "table").rglob("*") if place.is_file()] == []
+
+
+def test_no_word_of_what_storage_said_is_lost_on_the_way() -> None:
+    refused = RefusedWrite.of(AccessDenied(f"put a: no. {ADVICE}"))
+    with pytest.raises(AccessDenied, match=ADVICE):
+        raise_refused([Report.from_json(Report(refused_write=refused).to_json()).refused_write])
+
+
+def test_trouble_that_waiting_does_not_cure_is_told_before_one_that_passes() -> None:
+    passing, lasting = RefusedWrite.of(StorageUnavailable("503")), RefusedWrite.of(StorageFull("full"))
+    raise_refused([None, None])
+    with pytest.raises(StorageFull):
+        raise_refused([None, passing, lasting, passing])
+    with pytest.raises(StorageUnavailable):
+        raise_refused([None, passing])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(LostRace("other"), StorageUnavailable), (UnreadableState("torn"), StorageError)]
+)
+def test_an_error_of_another_kind_keeps_its_branch(error: BlizzardError, kind: type[BlizzardError]) -> None:
+    assert type(RefusedWrite.of(error).error()) is kind
