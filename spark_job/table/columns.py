@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from blizzard.errors import PermanentError
 from spark_job.formats.ndjson.schema_fit import nullable_type
 from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, Described, leaves
 from spark_job.table.sql import quoted
@@ -35,6 +36,14 @@ STATS_COLUMNS = 26
 HAS_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 STATS_PREFIX_CHARS = 256
 """Of a string's start that statistics keep: paths that differ late must still be told apart."""
+
+
+def columns_of(ddl: str) -> StructType:
+    """A DDL schema's columns. Needs a session: Spark's own parser reads it."""
+    parsed_type = StructType.fromDDL(ddl)
+    if not isinstance(parsed_type, StructType):
+        raise PermanentError(f"schema {ddl!r}: expected columns, found the type {parsed_type.simpleString()}")
+    return parsed_type
 
 
 def nullable(columns: Sequence[StructField]) -> StructType:

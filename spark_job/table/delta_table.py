@@ -16,7 +16,15 @@ from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.reader import Txn
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.table.columns import SOURCE_COLUMN, lacking, misfits, new_table_properties, nullable, stats_leaves
+from spark_job.table.columns import (
+    SOURCE_COLUMN,
+    columns_of,
+    lacking,
+    misfits,
+    new_table_properties,
+    nullable,
+    stats_leaves,
+)
 from spark_job.table.commit_errors import translated
 from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL, Described, why_staged
 from spark_job.table.safety_checks import HasFile, check_keeps_txns, check_name
@@ -25,7 +33,6 @@ from spark_job.table.spark_errors import ENGINE_ERRORS, engine
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.staging import Staging
 from spark_job.table.transaction import DeltaTransactions, Transaction, WrittenRows
-from spark_job.tasks.reader import columns_of
 from spark_job.write.parquet_files import TableLayout
 
 TARGET_FILE_BYTES = 128 << 20

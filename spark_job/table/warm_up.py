@@ -9,14 +9,18 @@ from typing import Protocol
 from pyspark import InheritableThread
 
 from blizzard.log import Log
-from spark_job.loop.ingest import Totals
 from spark_job.table.spark_errors import said
+
+
+class CommitCount(Protocol):
+    commits: int
 
 
 class WarmedIngest(Protocol):
     """The ingest loop of a source, as far as a warm-up looks at it (`Ingest`)."""
 
-    totals: Totals
+    @property
+    def totals(self) -> CommitCount: ...
 
 
 class WarmedSource(Protocol):

@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from blizzard.errors import PermanentError, RetryableError
+from blizzard.errors import RetryableError
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.ports.reader import Outcome
+from spark_job.table.columns import columns_of
 from spark_job.table.spark_errors import engine
 from spark_job.table.staging import Staging
 from spark_job.tasks.arrow_stage import map_in_arrow
@@ -186,11 +187,3 @@ class SparkRows:
                     part.release()
         finally:
             self._remove_left()
-
-
-def columns_of(ddl: str) -> StructType:
-    """A DDL schema's columns. Needs a session: Spark's own parser reads it."""
-    parsed_type = StructType.fromDDL(ddl)
-    if not isinstance(parsed_type, StructType):
-        raise PermanentError(f"schema {ddl!r}: expected columns, found the type {parsed_type.simpleString()}")
-    return parsed_type
