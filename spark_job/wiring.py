@@ -17,7 +17,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import Kind, SweepReport
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
 from spark_job.loop.ingest import Ingest, Settings
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.task import ReadSettings

@@ -14,7 +14,8 @@ from blizzard.paths.partition import BadPartition, partition_of, partition_value
 from blizzard.state.batch import PlannedFile
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
+from spark_job.formats.registry import open_format
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.report import Report
@@ -24,8 +25,8 @@ from spark_job.write.write_errors import CannotWriteError, raise_refused
 
 TARGET_TASK_BYTES = 64 << 20
 """As stored. Executors are asked for when more tasks wait than those that are there can run."""
-LEFT_SHARE = 8
-"""What lines that are left get of the memory for rows that wait."""
+DEFERRED_SHARE = 8
+"""Deferred records get one part in so many of the memory for buffered rows."""
 TASKS_PER_CORE = 2
 LEAST_TASK_BYTES = 4 << 20
 """Below it another task would only be another data file, and another executor to wait for."""
@@ -70,10 +71,10 @@ class ReadTasks:
         reader = TaskReader(
             open_store(task.uri, task.s3),
             task.settings,
-            task.destination.parser(task.settings.format),
-            task.destination.origin,
+            open_format(task.settings.format, task.destination.record_type(), task.settings.limits),
+            task.destination.provenance,
             task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
-            task.destination.left(task.s3, buffer_bytes // LEFT_SHARE, new_name, time.time),
+            task.destination.deferred(task.s3, buffer_bytes // DEFERRED_SHARE, new_name, time.time),
             remote=task.uri.startswith("s3"),
             parsers=len(os.sched_getaffinity(0)),
         )

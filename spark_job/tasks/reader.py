@@ -13,18 +13,19 @@ from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.registry import open_format
 from spark_job.ports.reader import Outcome
 from spark_job.table.columns import columns_of
 from spark_job.table.spark_errors import engine
 from spark_job.table.staging import Staging
 from spark_job.tasks.arrow_stage import map_in_arrow
 from spark_job.tasks.batch_tasks import Task, run_tasks, task_files
-from spark_job.tasks.deferred_lines import Decided, DecidedBySpark, RefusedByTasks, letters_of, refused_already
+from spark_job.tasks.decided_records import Decided, DecidedBySpark, RefusedByTasks, letters_of, refused_already
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import deferred_lines_type
 from spark_job.tasks.report import Report
-from spark_job.tasks.spark_fallback import LETTERS, SparkFallback, parsed
+from spark_job.tasks.spark_fallback import LETTERS, SparkFallback
 from spark_job.tasks.task import ReadSettings
 from spark_job.write.parquet_files import DataFile, TableLayout
 
@@ -82,19 +83,19 @@ class SparkReader:
         self._tell_reason()
         with engine("reading the source's schema"):
             schema = columns_of(self._ddl)
-        origin = Provenance(self._source_id, sequence, dict(self._partition_columns))
-        destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), origin)
+        provenance = Provenance(self._source_id, sequence, dict(self._partition_columns))
+        destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), provenance)
         task = Task(self._uri, self._s3, self._settings, destination)
         with engine(f"reading a batch of {len(files)} files"):
             reports = run_tasks(self._spark.sparkContext, task, task_files(files, self._partition_columns))
-            left = [data_file for report in reports for data_file in report.left]
-            decided = self._decided(task, schema, reports, left) if left else []
+            deferred = [data_file for report in reports for data_file in report.deferred]
+            decided = self._decided(task, schema, reports, deferred) if deferred else []
         outcomes = [outcome for report in reports for outcome in report.outcomes]
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
-        remove_left = partial(self._staging.remove, left)
+        remove_left = partial(self._staging.remove, deferred)
         write_share = _write_share(reports)
         return SparkRows(
             outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_left, write_share
@@ -108,28 +109,28 @@ class SparkReader:
             self._log("rows_written_twice", source=self._source_id, reason=reason)
 
     def _decided(
-        self, task: Task, schema: StructType, reports: Sequence[Report], left: Sequence[DataFile]
+        self, task: Task, schema: StructType, reports: Sequence[Report], deferred: Sequence[DataFile]
     ) -> list[Decided]:
-        """What becomes of the lines that are left, but for those of files that failed as a whole."""
+        """What becomes of the lines that are deferred, but for those of files that failed as a whole."""
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
         if sum(report.deferred_bytes for report in reports) > self._in_memory_bytes:
-            return [self._decided_by_spark(task, schema, self._lines(left, failed))]
-        refused = RefusedByTasks(refused_already(self._staging.table(left), failed))
+            return [self._decided_by_spark(task, schema, self._lines(deferred, failed))]
+        refused = RefusedByTasks(refused_already(self._staging.table(deferred), failed))
         if not any(report.undecided for report in reports):
             return [refused]
-        undecided = self._lines(left, failed).where("fault IS NULL")
+        undecided = self._lines(deferred, failed).where("fault IS NULL")
         return [refused, self._decided_by_spark(task, schema, undecided)]
 
-    def _lines(self, left: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
+    def _lines(self, deferred: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
         lines = self._staging.frame(
-            self._spark, self._table_uri, left, deferred_lines_type(len(self._partition_columns))
+            self._spark, self._table_uri, deferred, deferred_records_type(len(self._partition_columns))
         )
         return lines.where(~F.col("file").isin(list(failed))) if failed else lines
 
     def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> Decided:
-        is_text = self._settings.format == "text"
+        file_format = open_format(self._settings.format, schema, self._settings.limits)
         stage = SparkFallback(task.destination, task.s3, task.settings.buffer_bytes)
-        return DecidedBySpark.of(map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS))
+        return DecidedBySpark.of(map_in_arrow(file_format.decide(lines), stage, LETTERS))
 
 
 def _write_share(reports: Sequence[Report]) -> float:

@@ -17,12 +17,12 @@ class Report:
 
     outcomes: list[Outcome] = field(default_factory=list)
     data_files: list[DataFile] = field(default_factory=list)
-    left: list[DataFile] = field(default_factory=list)
-    """What holds the lines that are refused already or that Spark has to parse (`deferred_lines_type`)."""
+    deferred: list[DataFile] = field(default_factory=list)
+    """They hold the deferred records, as `deferred_records_type` describes them."""
     deferred_bytes: int = 0
-    """Of these lines."""
+    """Of the deferred records, in memory, about."""
     undecided: int = 0
-    """Lines that Spark has to parse."""
+    """Deferred records that Spark has to decide; the others are refused already."""
     secs: float = 0.0
     """That the task took, from the first file to the end of the last data file."""
     write_secs: float = 0.0
@@ -39,7 +39,7 @@ class Report:
         return cls(
             [_outcome_of(outcome) for outcome in document["outcomes"]],
             [DataFile(**data_file) for data_file in document["data_files"]],
-            [DataFile(**data_file) for data_file in document["left"]],
+            [DataFile(**data_file) for data_file in document["deferred"]],
             document["deferred_bytes"],
             document["undecided"],
             document["secs"],

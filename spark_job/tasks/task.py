@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from blizzard.errors import (
     AccessDenied,
@@ -18,23 +19,15 @@ from blizzard.errors import (
 )
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
-from spark_job.formats.decode import (
-    CHUNK_BYTES,
-    SLICE_CHUNK_BYTES,
-    Block,
-    FileFault,
-    Limits,
-    blocks,
-    check_utf8,
-    compression_of,
-    decompressed,
-)
+from spark_job.formats.protocol import Block, FileFault, Format, Limits
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import naming
 from spark_job.tasks.fetch import FetchAhead, Opening, TaskFile, openings
-from spark_job.tasks.provenance import Provenance, Run
-from spark_job.tasks.record_pipeline import Left, Parser, RecordPipeline
+from spark_job.tasks.file_content import FileContent
+from spark_job.tasks.provenance import Provenance, RecordRange
+from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
@@ -77,10 +70,10 @@ class TaskReader:
         self,
         store: ObjectStore,
         settings: ReadSettings,
-        parser: Parser,
-        origin: Provenance,
+        file_format: Format[Any],
+        provenance: Provenance,
         new_writer: Callable[[], DataFileWriter],
-        left: Left,
+        deferred: DeferredRecords,
         *,
         remote: bool,
         parsers: int = 1,
@@ -88,12 +81,12 @@ class TaskReader:
     ) -> None:
         self._store = store
         self._settings = settings
-        self._parser = parser
-        self._origin = origin
+        self._format = file_format
+        self._provenance = provenance
         self._new_writer = new_writer
         self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
         self._parsers = min(parsers, MOST_PARSERS)
-        self._left = left
+        self._deferred = deferred
         self._watch = Stopwatch(monotonic)
         self._report = Report()
         self._outage: StorageUnavailable | None = None
@@ -103,21 +96,21 @@ class TaskReader:
         them. What nobody foresaw is raised with a note that names the files it may be about."""
         with (
             naming("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
-            self._left,
-            self._lane() as shared,
+            self._deferred,
+            self._pipeline() as shared,
         ):
             for opening in openings(self._store, files, self._ahead):
                 self._report.outcomes.append(self._outcome(opening, shared))
             self._report.data_files += shared.finish()
-            self._report.left = self._left.finish()
-            self._report.deferred_bytes, self._report.undecided = self._left.total_bytes, self._left.undecided
+            self._report.deferred = self._deferred.finish()
+            self._report.deferred_bytes, self._report.undecided = self._deferred.total_bytes, self._deferred.undecided
         took = self._watch.secs()
         self._report.secs, self._report.write_secs = took.total, took.write
         return self._report
 
-    def _lane(self, pool: ThreadPoolExecutor | None = None) -> RecordPipeline:
+    def _pipeline(self, pool: ThreadPoolExecutor | None = None) -> RecordPipeline:
         return RecordPipeline(
-            self._parser, self._origin, self._new_writer(), self._left, self._watch, pool, self._parsers
+            self._format, self._provenance, self._new_writer(), self._deferred, self._watch, pool, self._parsers
         )
 
     def _outcome(self, opening: Opening, shared: RecordPipeline) -> Outcome:
@@ -131,8 +124,8 @@ class TaskReader:
                     raise self._outage
                 reader = opening.enter(stack)
                 progress.begin(reader.info)
-                for block, first_row in self._records(reader, progress):
-                    file.add(block, first_row)
+                for block in self._blocks(self._content(reader, progress.task_file, stack), progress):
+                    file.add(block)
                 self._report.data_files += file.finish()
                 return progress.outcome()
             except FileFault as fault:
@@ -142,24 +135,25 @@ class TaskReader:
                 self._outage = error if isinstance(error, StorageUnavailable) else None
                 return progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
 
-    def _records(self, reader: ObjectReader, progress: "Progress") -> Iterator[tuple[Block, int]]:
-        """Blocks of the file's records, each with the number of its first."""
-        task_file, settings = progress.task_file, self._settings
-        counted = _Counted(reader)
-        size = progress.info.size if task_file.slice_bytes is None else None
-        read = decompressed(counted, compression_of(task_file.path, settings.compression), size=size)
-        is_text = settings.format == "text"
-        chunk_bytes = CHUNK_BYTES if task_file.slice_bytes is None else SLICE_CHUNK_BYTES
-        for whole in blocks(read, settings.limits, blank_lines=is_text, chunk_bytes=chunk_bytes):
-            skipped = max(0, min(whole.count, task_file.skip_records - progress.records))
-            block = whole.without_first(skipped) if skipped else whole
-            progress.records += skipped
-            if block.count:
-                if not is_text:
-                    check_utf8(block, progress.records)
-                yield block, progress.records
-                progress.records += block.count
-            if task_file.slice_bytes is not None and progress.slice_is_over(counted.bytes_read, block.count > 0):
+    def _content(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileContent:
+        settings = self._settings
+        return FileContent(
+            file.path,
+            reader,
+            compression=settings.compression,
+            limits=settings.limits,
+            slice_bytes=file.slice_bytes,
+            stack=stack,
+        )
+
+    def _blocks(self, content: FileContent, progress: "Progress") -> Iterator[Block]:
+        """Of the file's records that this batch takes."""
+        task_file = progress.task_file
+        progress.records = task_file.skip_records
+        for block in self._format.blocks(content, first_record=task_file.skip_records):
+            yield block
+            progress.records = block.first_record + block.count
+            if progress.slice_is_over(content.bytes_read):
                 progress.finished = False
                 return
 
@@ -168,7 +162,7 @@ class TaskReader:
         pool = ThreadPoolExecutor(self._parsers, thread_name_prefix="parse") if self._parsers > 1 else None
         if pool is not None:
             stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        return stack.enter_context(self._lane(pool))
+        return stack.enter_context(self._pipeline(pool))
 
     @property
     def held_bytes(self) -> int:
@@ -183,15 +177,15 @@ class _FileRecords:
         self._progress = progress
         self._shared = shared
         self._stack = stack
-        self._held: list[tuple[Run, Block]] = []
+        self._held: list[tuple[RecordRange, Block]] = []
         self._held_bytes = 0
         self._own: RecordPipeline | None = None
 
-    def add(self, block: Block, first_row: int) -> None:
+    def add(self, block: Block) -> None:
         file, info = self._progress.task_file, self._progress.info
-        run = Run(file.path, info.etag, info.modified_ts, file.partitions, first_row, block.count)
-        self._held.append((run, block))
-        self._held_bytes += len(block.data)
+        where = RecordRange(file.path, info.etag, info.modified_ts, file.partitions, block.first_record, block.count)
+        self._held.append((where, block))
+        self._held_bytes += block.size_bytes
         if self._own is None and self._held_bytes > self._task.held_bytes:
             self._own = self._task.file_pipeline(self._stack)
         if self._own is not None:
@@ -202,10 +196,10 @@ class _FileRecords:
         self._hand_on(self._own or self._shared)
         return self._own.finish() if self._own is not None else []
 
-    def _hand_on(self, lane: RecordPipeline) -> None:
+    def _hand_on(self, pipeline: RecordPipeline) -> None:
         self._held.reverse()
         while self._held:
-            lane.add(*self._held.pop())
+            pipeline.add(*self._held.pop())
 
 
 @dataclass(slots=True)
@@ -240,13 +234,12 @@ class Progress:
         if wanted.refusal is not None:
             raise FileFault(Stage.PARSE, wanted.refusal)
 
-    def slice_is_over(self, bytes_read: int, began: bool) -> bool:
-        """Whether this slice has had its share of the stored bytes; skipping what is committed does not count."""
+    def slice_is_over(self, bytes_read: int) -> bool:
+        """Whether this slice has had its share of the bytes. Skipping the committed records does not count."""
         if self.slice_started_at is None:
-            self.slice_started_at = bytes_read if began and self.task_file.skip_records else 0 if began else None
-        if self.slice_started_at is None or self.task_file.slice_bytes is None:
-            return False
-        return bytes_read - self.slice_started_at >= self.task_file.slice_bytes
+            self.slice_started_at = bytes_read if self.task_file.skip_records else 0
+        slice_bytes = self.task_file.slice_bytes
+        return slice_bytes is not None and bytes_read - self.slice_started_at >= slice_bytes
 
     def outcome(
         self, stage: Stage | None = None, error: str | None = None, trouble: FailureKind | None = None
@@ -262,19 +255,6 @@ class Progress:
             error=error,
             trouble=trouble,
         )
-
-
-class _Counted:
-    """An object's reader that counts what was read of it."""
-
-    def __init__(self, reader: ObjectReader) -> None:
-        self._reader = reader
-        self.bytes_read = 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        data = self._reader.read(size)
-        self.bytes_read += len(data)
-        return data
 
 
 def _reason(error: BlizzardError) -> str:

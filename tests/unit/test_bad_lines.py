@@ -10,7 +10,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from spark_job.formats.ndjson.arrow_reader import JsonReader, ReadFailed
 from spark_job.formats.ndjson.bad_lines import Isolated, Isolation
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.ndjson.parser import NdjsonParser
 from spark_job.formats.ndjson.parser_limits import Bounds
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
 
@@ -97,8 +97,8 @@ def test_each_line_is_taken_or_left_and_a_good_one_is_never_dead(faults: list[st
 def test_a_block_whose_lines_are_known_to_be_objects_gives_the_same_records() -> None:
     faults = [N if number % 7 == 3 else VALUE if number % 11 == 5 else "" for number in range(2000)]
     lines = lines_of(faults)
-    parsed = FastParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
-    assert parsed.lines == [number for number, fault in enumerate(faults) if not fault]
+    parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
+    assert parsed.positions == [number for number, fault in enumerate(faults) if not fault]
     reasons = {number: type_mismatch(lines[number], SCHEMA) for number, fault in enumerate(faults) if fault}
     assert dict(parsed.refused) == reasons
 
@@ -116,6 +116,6 @@ def test_the_column_at_which_a_whole_block_failed_is_the_one_that_is_named(monke
 
     monkeypatch.setattr("spark_job.formats.ndjson.parser.JsonReader", Noting)
     lines = lines_of([N if number % 3 == 0 else VALUE if number % 3 == 1 else "" for number in range(300)])
-    parsed = FastParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
-    assert parsed.lines == [*range(2, 300, 3)]
+    parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
+    assert parsed.positions == [*range(2, 300, 3)]
     assert columns[:2] == ["n", "value"]

@@ -35,9 +35,10 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_job.formats.decode import refusal
-from spark_job.formats.ndjson.parser import FastParser, Parsed
+from spark_job.formats.ndjson.parser import NdjsonParser
+from spark_job.formats.ndjson.refusal import refusal
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.protocol import Parsed
 
 SIMPLE = StructType([StructField("id", StringType(), False), StructField("n", LongType())])
 GOOD = b'{"id":"a","n":1}'
@@ -45,13 +46,13 @@ A = {"id": "a", "n": 1}
 
 
 def parse(*lines: bytes | str, schema: StructType = SIMPLE) -> Parsed:
-    return FastParser(schema).parse(b"\n".join(line.encode() if isinstance(line, str) else line for line in lines))
+    return NdjsonParser(schema).parse(b"\n".join(line.encode() if isinstance(line, str) else line for line in lines))
 
 
 def taken(parsed: Parsed) -> dict[int, dict[str, Any]]:
     """Records by their line."""
     records = parsed.records.to_pylist()
-    return dict(zip(range(len(records)) if parsed.lines is None else parsed.lines, records, strict=True))
+    return dict(zip(range(len(records)) if parsed.positions is None else parsed.positions, records, strict=True))
 
 
 def one(data_type: DataType, *values: str) -> list[Any]:
@@ -65,14 +66,14 @@ def one(data_type: DataType, *values: str) -> list[Any]:
 
 
 def test_no_lines_give_no_records() -> None:
-    parsed = FastParser(SIMPLE).parse(b"")
-    assert (parsed.records.num_rows, parsed.lines, list(parsed.refused)) == (0, None, [])
+    parsed = NdjsonParser(SIMPLE).parse(b"")
+    assert (parsed.records.num_rows, parsed.positions, list(parsed.refused)) == (0, None, [])
     assert parsed.records.schema == pa.schema([("id", pa.string()), ("n", pa.int64())])
 
 
 def test_a_block_in_which_all_is_well_gives_all_its_lines_in_order() -> None:
     parsed = parse(*(f'{{"id":"{n}","n":{n}}}' for n in range(1000)))
-    assert parsed.lines is None
+    assert parsed.positions is None
     assert parsed.refused == []
     assert parsed.records.to_pylist() == [{"id": str(n), "n": n} for n in range(1000)]
 
@@ -245,7 +246,7 @@ BROKEN = {
 @pytest.mark.parametrize("every", [100, 3, 1])
 def test_all_other_lines_are_taken_whatever_is_wrong_and_however_much(kind: str, every: int) -> None:
     kinds = list(BROKEN)
-    parser = FastParser(SIMPLE)
+    parser = NdjsonParser(SIMPLE)
     for _ in range(2):  # the second block profits from what the first one taught
         lines = []
         for n in range(3000):
@@ -427,7 +428,7 @@ def test_one_bad_value_leaves_only_its_own_line_to_spark_wherever_it_is_nested()
 
 def test_blocks_may_write_times_as_numbers_or_texts_and_begin_with_nulls() -> None:
     schema = StructType([StructField("at", TimestampType()), StructField("d", DecimalType(10, 2))])
-    parser = FastParser(schema)
+    parser = NdjsonParser(schema)
     texts = b'{"at":"2024-01-28T12:00:00Z","d":"1.50"}'
     numbers = b'{"at":1706443200,"d":1.5}'
     nulls = b'{"at":null}'
@@ -498,7 +499,7 @@ def test_a_map_whose_name_may_be_written_with_an_escape_is_the_records_own() -> 
 
 def test_threads_may_share_a_parser() -> None:
     schema = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
-    parser = FastParser(schema)
+    parser = NdjsonParser(schema)
     blocks = [
         b"\n".join(b'{"at":%s,"n":%d}' % (at, n) for n in range(200))
         for at in (b"1706443200", b'"2024-01-28T12:00:00Z"', b'"2024-01-28 12:00:00"', b"null")

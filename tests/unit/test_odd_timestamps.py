@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType, TimestampType
 
 from spark_job.formats.ndjson.odd_timestamps import holds_timestamp, odd_timestamp
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.ndjson.parser import NdjsonParser
 
 POINT = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
 SCHEMA = StructType(
@@ -38,7 +38,7 @@ SCHEMA = StructType(
 )
 def test_a_time_of_which_spark_makes_another_is_refused_before_it_is_asked(line: str, why: str) -> None:
     assert str(odd_timestamp(line.encode(), SCHEMA)).startswith(why)
-    (refused,) = FastParser(SCHEMA).parse(line.encode()).refused
+    (refused,) = NdjsonParser(SCHEMA).parse(line.encode()).refused
     assert str(refused[1]).startswith(why)
 
 

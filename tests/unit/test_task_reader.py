@@ -36,17 +36,20 @@ from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore, ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.formats.decode import Limits
-from spark_job.formats.ndjson.parser import Parsed
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.lines import LineBlock
+from spark_job.formats.protocol import Format, Limits, Parsed
+from spark_job.formats.text.format import TextFormat
 from spark_job.ports.reader import FailureKind, Outcome
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import Left, Parser, TextParser, deferred_lines_type
 from spark_job.tasks.report import Report
 from spark_job.tasks.task import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from spark_job.write.write_errors import CannotWriteError
 from tests.unit.fakes import Clock
+from tests.unit.plain_lines import TEXT_SCHEMA, PlainLines
 
 NOW_TS = 1_706_450_400.0
 LEFT_FOLDER = "_blizzard/staging/a/"
@@ -85,6 +88,10 @@ def files_of(store: ObjectStore) -> list[TaskFile]:
     return [TaskFile(info.key, info.size) for info in store.list()]
 
 
+def format_of(settings: ReadSettings) -> Format[Any]:
+    return TextFormat(TEXT_SCHEMA, settings.limits) if settings.format == "text" else PlainLines(settings.limits)
+
+
 @dataclass
 class Task:
     """A task whose records are lines, so that what is written can be compared with what was read."""
@@ -94,7 +101,7 @@ class Task:
     settings: dict[str, Any] = field(default_factory=dict)
     remote: bool = True
     monotonic: Callable[[], float] = time.monotonic
-    parser: Parser = field(default_factory=TextParser)
+    file_format: Format[Any] | None = None
     table: ObjectStore = field(default_factory=lambda: MemoryStore(lambda: NOW_TS))
 
     @property
@@ -105,7 +112,7 @@ class Task:
         settings = ReadSettings(**self.settings)
         names = map(str, itertools.count())
         schema = pa.schema([("value", pa.string()), *self.origin.fields])
-        left_schema = pa.schema(to_arrow_type(deferred_lines_type(self.partition_columns)))
+        left_schema = pa.schema(to_arrow_type(deferred_records_type(self.partition_columns)))
 
         def opener(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
             buffer = RowBuffer(settings.buffer_bytes)
@@ -121,10 +128,10 @@ class Task:
         return TaskReader(
             self.store,
             settings,
-            self.parser,
+            self.file_format or format_of(settings),
             self.origin,
             opener("", schema),
-            Left(left_schema, opener(LEFT_FOLDER, left_schema)),
+            DeferredRecords(left_schema, opener(LEFT_FOLDER, left_schema)),
             remote=self.remote,
             parsers=2,
             monotonic=self.monotonic,
@@ -133,7 +140,7 @@ class Task:
     def left_of(self, report: Report) -> list[dict[str, Any]]:
         """Lines that are left, by file and number."""
         lines: list[dict[str, Any]] = []
-        for data_file in report.left:
+        for data_file in report.deferred:
             assert data_file.path.startswith(LEFT_FOLDER)
             rows = pq.read_table(io.BytesIO(self.table.get(data_file.path))).to_pylist()
             assert len(rows) == data_file.rows
@@ -462,18 +469,18 @@ def test_an_error_that_nobody_foresaw_names_the_file_that_was_read() -> None:
     assert raised.value.__notes__ == ["while reading b"]
 
 
-class Choking(TextParser):
+class Choking(PlainLines):
     """Takes no poison."""
 
-    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-        if b"poison" in block:
+    def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
+        if any(b"poison" in block.data for block in blocks):
             raise Unforeseen
-        return super().parse(block, braced=braced)
+        return super().parse(blocks)
 
 
 @pytest.mark.parametrize(("files", "named"), [("b", "b"), ("bc", "b, c"), ("abcde", "a, b, c and 2 other files")])
 def test_a_block_that_breaks_the_parser_names_the_files_whose_lines_it_has(files: str, named: str) -> None:
-    task = Task(a_store(**dict.fromkeys(files, b"poison\nmore")), parser=Choking())
+    task = Task(a_store(**dict.fromkeys(files, b"poison\nmore")), file_format=Choking())
     with pytest.raises(Unforeseen) as raised:
         task.report(files_of(task.store))
     assert raised.value.__notes__ == [f"while parsing lines of {named}"]
@@ -481,7 +488,7 @@ def test_a_block_that_breaks_the_parser_names_the_files_whose_lines_it_has(files
 
 def test_a_large_file_that_breaks_the_parser_is_named_alone_though_another_thread_parsed_it() -> None:
     large = numbered(900, pad=10_000)
-    task = Task(a_store(a=b"good", b=large + b"poison", c=b"poison"), settings=LARGE, parser=Choking())
+    task = Task(a_store(a=b"good", b=large + b"poison", c=b"poison"), settings=LARGE, file_format=Choking())
     with pytest.raises(Unforeseen) as raised:
         task.report(files_of(task.store))
     assert raised.value.__notes__ == ["while parsing lines of b"]
@@ -614,9 +621,9 @@ def test_a_large_file_that_is_given_up_once_a_part_of_it_is_written_leaves_nothi
     class Late(Choking):
         """Comes to the poison once a file was begun."""
 
-        def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-            assert b"poison" not in block or begun.wait(60.0)
-            return super().parse(block, braced=braced)
+        def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
+            assert not any(b"poison" in block.data for block in blocks) or begun.wait(60.0)
+            return super().parse(blocks)
 
     class Noting(MemoryStore):
         def writer(self, key: str) -> Any:
@@ -624,7 +631,7 @@ def test_a_large_file_that_is_given_up_once_a_part_of_it_is_written_leaves_nothi
             return super().writer(key)
 
     body = numbered(4000, pad=10_000) + b"poison"
-    task = Task(a_store(a=body), settings=LARGE, parser=Late(), table=Noting(lambda: NOW_TS))
+    task = Task(a_store(a=body), settings=LARGE, file_format=Late(), table=Noting(lambda: NOW_TS))
     with pytest.raises(Unforeseen):
         task.report(files_of(task.store))
     assert [*task.table.list()] == []
@@ -654,7 +661,7 @@ def test_lines_that_are_left_are_written_as_they_come_and_none_is_held_for_long(
     for n in range(100):
         landing.put(f"{n:03d}", b"\n".join([UNDECODABLE] * 1000))
     peak, report = peak_bytes(landing, LocalStore(tmp_path / "table"), memory_bytes=4 * MIB, **TEXT)
-    assert sum(outcome.rows for outcome in report.outcomes) == sum(file.rows for file in report.left) == 100_000
+    assert sum(outcome.rows for outcome in report.outcomes) == sum(file.rows for file in report.deferred) == 100_000
     assert peak < 64 * MIB
 
 

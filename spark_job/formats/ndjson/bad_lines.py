@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from spark_job.formats.decode import refusal
 from spark_job.formats.ndjson.arrow_reader import ReadFailed
 from spark_job.formats.ndjson.line_objects import Misfit, fitting, without_doubles
 from spark_job.formats.ndjson.parser_limits import Bounds
+from spark_job.formats.ndjson.refusal import refusal
 from spark_job.formats.ndjson.value_kinds import TWO_OBJECTS, of_another_kind
 
 # A failed attempt costs about as much as 100 short lines, and what it read before it failed; a look at a line as Python

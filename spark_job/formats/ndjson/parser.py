@@ -1,7 +1,7 @@
 """Blocks of JSON lines to Arrow, with exactly the values of Spark's `from_json`, or left to it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import orjson
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from spark_job.formats.decode import are_braced
+from spark_job.formats.lines import are_braced
 from spark_job.formats.ndjson.arrow_reader import JsonReader, ReadFailed
 from spark_job.formats.ndjson.bad_lines import Isolated, Isolation, Refused, reason
 from spark_job.formats.ndjson.convert import DIGITS, arrow_type, convert, missing, read_by_digits
@@ -20,6 +20,7 @@ from spark_job.formats.ndjson.map_columns import MapColumns, stand_in
 from spark_job.formats.ndjson.odd_timestamps import holds_timestamp, odd_timestamp
 from spark_job.formats.ndjson.parser_limits import Bounds
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.protocol import Parsed
 
 # Enough to see how times and decimals are written, though some lines have null.
 _LOOK_AT_LINES = 20
@@ -28,20 +29,7 @@ _LOOK_AT_LINES = 20
 _LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What became of the lines of one block."""
-
-    records: pa.Table
-    lines: Sequence[int] | None
-    """Which line each record is; None: all of them, in order."""
-    refused: Sequence[tuple[int, str | None]]
-    """The other lines, and why each is surely dead; None for a JSON object of which Spark's `from_json` decides."""
-    texts: Sequence[bytes] = ()
-    """The refused lines themselves."""
-
-
-class FastParser:
+class NdjsonParser:
     """Parses records of one schema. It goes on reading numbers and times as the last block wrote them; that saves time
     and changes no value, so threads may share it."""
 
@@ -77,7 +65,7 @@ class FastParser:
         parsed = self._parsed(block, braced)
         if all(why is not None for _, why in parsed.refused):
             return parsed
-        refused = zip(parsed.refused, parsed.texts, strict=True)
+        refused = zip(parsed.refused, parsed.refused_texts, strict=True)
         return replace(parsed, refused=[(number, why or self._why(text)) for (number, why), text in refused])
 
     def _why(self, line: bytes) -> str | None:

@@ -37,7 +37,7 @@ class Decided(Protocol):
 
 
 class RefusedByTasks:
-    """Lines that were refused when they were read; `lines` as `deferred_lines_type` has them."""
+    """Lines that were refused when they were read; `lines` as `deferred_records_type` has them."""
 
     def __init__(self, lines: pa.Table) -> None:
         self._lines = lines.sort_by([("file", "ascending"), ("row", "ascending")])
