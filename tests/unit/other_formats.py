@@ -106,8 +106,7 @@ class Columns:
     """Parquet: row groups before the first wanted record are not read."""
 
     def __init__(self, schema: StructType, limits: Limits) -> None:
-        self._columns = schema
-        self._schema: pa.Schema = to_arrow_schema(schema)
+        self._schema = schema
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         try:
@@ -124,7 +123,7 @@ class Columns:
             number += rows
 
     def parse(self, blocks: Sequence[BatchBlock]) -> Parsed:
-        table = pa.Table.from_batches([block.batch for block in blocks]).combine_chunks().cast(self._schema)
+        table = pa.Table.from_batches([block.batch for block in blocks]).combine_chunks()
         bad = pc.is_null(table["id"])
         refused = pc.indices_nonzero(bad).to_pylist()
         texts = [json.dumps(row).encode() for row in table.filter(bad).to_pylist()]
@@ -134,4 +133,4 @@ class Columns:
         )
 
     def decide(self, deferred: DataFrame) -> DataFrame:
-        return all_refused(deferred, self._columns)
+        return all_refused(deferred, self._schema)

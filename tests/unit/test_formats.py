@@ -1,4 +1,4 @@
-"""Every file format behind one Protocol: what each of them must do, and that a new one needs nothing but the registry."""
+"""Every file format behind one Protocol: what each must do, and that a new one needs only the registry."""
 
 import io
 import itertools
