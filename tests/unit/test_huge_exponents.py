@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_job.formats.ndjson.huge_exponents import holds_decimal, huge_exponent
+from spark_job.formats.ndjson.huge_exponents import contains_decimal, huge_exponent
 
 MONEY = DecimalType(5, 2)
 POINT = StructType([StructField("money", MONEY), StructField("size", DoubleType())])
@@ -59,7 +59,7 @@ def test_what_is_no_decimal_may_have_any_exponent(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "holds"),
+    ("kind", "contains"),
     [
         (MONEY, True),
         (SCHEMA, True),
@@ -68,8 +68,8 @@ def test_what_is_no_decimal_may_have_any_exponent(line: str) -> None:
         (StructType([StructField("n", LongType())]), False),
     ],
 )
-def test_a_decimal_is_found_at_any_depth(kind: object, *, holds: bool) -> None:
-    assert holds_decimal(kind) is holds  # type: ignore[arg-type]
+def test_a_decimal_is_found_at_any_depth(kind: object, *, contains: bool) -> None:
+    assert contains_decimal(kind) is contains  # type: ignore[arg-type]
 
 
 def test_a_line_of_so_many_levels_that_nobody_can_look_at_it_is_refused() -> None:

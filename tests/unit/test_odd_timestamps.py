@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from spark_job.formats.ndjson.odd_timestamps import holds_timestamp, odd_timestamp
+from spark_job.formats.ndjson.odd_timestamps import contains_timestamp, odd_timestamp
 from spark_job.formats.ndjson.parser import NdjsonParser
 
 POINT = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
@@ -67,4 +67,4 @@ def test_every_other_value_is_left_to_whoever_reads_times(line: str) -> None:
     ],
 )
 def test_a_timestamp_is_found_at_any_depth(kind: object, *, found: bool) -> None:
-    assert holds_timestamp(kind) is found  # type: ignore[arg-type]
+    assert contains_timestamp(kind) is found  # type: ignore[arg-type]

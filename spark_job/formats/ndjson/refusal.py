@@ -7,8 +7,8 @@ import orjson
 
 
 def refusal(line: str) -> str | None:
-    """Why a line is no JSON object, None when it is one. Exactly one value a line: Spark's parser ignores what follows
-    the first."""
+    """Why a line is not exactly one JSON object; None if it is. Spark's own parser ignores what follows the first
+    value."""
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -17,7 +17,7 @@ def refusal(line: str) -> str | None:
 
 
 def _second_opinion(line: str, error: ValueError) -> str | None:
-    """NaN and Infinity are no JSON, but many programs write them and Spark reads them as DOUBLE."""
+    """NaN and Infinity are not JSON, but many programs write them and Spark reads them as DOUBLE."""
     try:
         value = json.loads(line, object_pairs_hook=_object)
         json.dumps(value, ensure_ascii=False).encode()
@@ -29,8 +29,7 @@ def _second_opinion(line: str, error: ValueError) -> str | None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises UnicodeEncodeError for what UTF-8 cannot hold in the first values of keys that are there twice: in a MAP
-    Spark keeps them."""
+    """Raises UnicodeEncodeError if the first value of a duplicate key cannot be encoded: in a MAP Spark keeps it."""
     found = dict(pairs)
     if len(found) < len(pairs):
         json.dumps(pairs, ensure_ascii=False).encode()
