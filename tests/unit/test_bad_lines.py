@@ -114,7 +114,7 @@ def test_the_column_at_which_a_whole_block_failed_is_the_one_that_is_named(monke
                 columns.append(failed.column)
                 raise
 
-    monkeypatch.setattr("spark_job.formats.ndjson.parser.JsonReader", Noting)
+    monkeypatch.setattr("spark_job.formats.ndjson.parser.ArrowJsonReader", Noting)
     lines = lines_of([N if number % 3 == 0 else VALUE if number % 3 == 1 else "" for number in range(300)])
     parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
     assert parsed.positions == [*range(2, 300, 3)]

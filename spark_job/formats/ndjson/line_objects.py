@@ -66,7 +66,7 @@ def style_paths(data_type: DataType, path: str) -> Iterator[str]:
 
 
 def parse_unique_keys(line: bytes) -> Any:
-    """A line as Python objects. Raises Misfit if one of them may have a key twice, JSONDecodeError if it is no JSON."""
+    """A line as Python objects. Raises TypeMisfit if an object may have a duplicate key, and JSONDecodeError."""
     value = orjson.loads(line)
     try:
         again = orjson.dumps(value)
@@ -80,7 +80,7 @@ def parse_unique_keys(line: bytes) -> Any:
 
 
 def value_reader(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], Any]:
-    """From a value to what pyarrow makes the `reading_type` of; maps are lists of pairs. The function raises Misfit."""
+    """Turns a value into what pyarrow accepts for the `reading_type`; maps become lists of pairs. Raises TypeMisfit."""
     if isinstance(data_type, StructType):
         fields = [(f.name, value_reader(f.dataType, styles, f"{path}.{f.name}")) for f in data_type]
         return _of(dict, lambda value: {name: read(value.get(name)) for name, read in fields})
