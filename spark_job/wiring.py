@@ -20,7 +20,7 @@ from blizzard.sweep.sweeper import Kind, SweepReport
 from spark_job.formats.protocol import Limits
 from spark_job.loop.ingest import Ingest, Settings
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

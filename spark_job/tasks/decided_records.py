@@ -1,4 +1,4 @@
-"""What becomes of the lines that the fast parser left: rows of more data files, or dead letters."""
+"""What became of the deferred records: rows in further data files, or dead letters."""
 
 import json
 from collections import Counter
@@ -16,28 +16,28 @@ from spark_job.write.parquet_files import DataFile
 from spark_job.write.write_errors import RefusedWrite, raise_refused
 
 
-class Decided(Protocol):
-    """Lines of which each is a row in one of the data files, or refused."""
+class DecidedRecords(Protocol):
+    """Deferred records, each of which is either a row in one of `data_files` or refused."""
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Records by file."""
+        """Number of refused records by file."""
         ...
 
     @property
     def data_files(self) -> Sequence[DataFile]: ...
 
     def letters(self) -> Iterator[DeadLetter]:
-        """Of the refused ones, sorted by file and row."""
+        """Those of the refused records, sorted by file and row."""
         ...
 
     def release(self) -> None:
-        """Nothing is asked any more."""
+        """Free what is held; nothing is called afterwards."""
         ...
 
 
 class RefusedByTasks:
-    """Lines that were refused when they were read; `lines` as `deferred_records_type` has them."""
+    """Records that a task refused while it read them; `lines` have the columns of `deferred_records_type`."""
 
     def __init__(self, lines: pa.Table) -> None:
         self._lines = lines.sort_by([("file", "ascending"), ("row", "ascending")])
@@ -48,11 +48,11 @@ class RefusedByTasks:
         return (_letter(row) for batch in self._lines.to_batches(max_chunksize=1000) for row in batch.to_pylist())
 
     def release(self) -> None:
-        """It holds nothing but memory."""
+        """Nothing to free but memory."""
 
 
 class DecidedBySpark:
-    """Lines that Spark's own parser decided: `letters` as `LETTERS` has them."""
+    """Records that Spark decided; `letters` have the columns of `LETTERS`."""
 
     def __init__(self, letters: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
         self._letters = letters
@@ -64,8 +64,8 @@ class DecidedBySpark:
 
     @classmethod
     def of(cls, letters: DataFrame) -> Self:
-        """This does the work. The frame stays cached until `release`, so that it is done once. Raises StorageError or
-        StorageUnavailable for what the table's storage has against it."""
+        """Runs the stage. The frame stays cached until `release`, so that it runs once. Raises StorageError or
+        StorageUnavailable if the table's storage refuses the rows."""
         letters.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = letters.where("report IS NOT NULL").select("report").collect()
@@ -84,13 +84,13 @@ class DecidedBySpark:
         self._letters.unpersist()
 
 
-def letters_of(parts: Iterable[Decided]) -> Iterator[DeadLetter]:
-    """All together, sorted by file and row."""
+def dead_letters_of(parts: Iterable[DecidedRecords]) -> Iterator[DeadLetter]:
+    """Those of all parts, sorted by file and row."""
     return merge(*(part.letters() for part in parts), key=lambda letter: (letter.path, letter.row or 0))
 
 
 def refused_already(lines: pa.Table, failed: Iterable[str]) -> pa.Table:
-    """Those of lines that nothing has to decide any more; without the lines of files that failed as a whole."""
+    """The lines that a task refused, without those of the `failed` files, which have a dead letter of their own."""
     of_failed = pc.is_in(lines["file"], pa.array([*failed], pa.string()))
     return lines.filter(pc.and_(pc.is_valid(lines["fault"]), pc.invert(of_failed)))
 

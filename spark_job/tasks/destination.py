@@ -1,4 +1,4 @@
-"""Where a batch's rows go: the table's storage, its layout, its columns. Made on the driver, used in tasks."""
+"""Where the rows of a batch go: the table's storage, layout and columns. Made on the driver, used by tasks."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -23,8 +23,8 @@ Opener = Callable[[], DataFileWriter]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`schema`: a record's columns, as Spark writes them in JSON. `deferred_folder`: prefix below the table's root, for
-    the deferred records."""
+    """`schema`: a record's columns, in Spark's JSON form. `deferred_folder`: the prefix of the deferred records,
+    relative to the table."""
 
     table_uri: str
     layout: TableLayout
@@ -41,18 +41,18 @@ class Destination:
         return StructType.fromJson(json.loads(self.schema))
 
     def arrow_schema(self) -> pa.Schema:
-        """All columns of a row: the record's, those that folders spell, and `_source`."""
+        """All columns of a row: the record's, the partition columns from the path, and `_source`."""
         fields = self.record_type().fields
         record = [pa.field(field.name, to_arrow_type(nullable_type(field.dataType))) for field in fields]
         return pa.schema([*record, *self.provenance.fields])
 
     def opener(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Opener:
-        """What makes writers of data files; each is for the lines of one task, or of one large file. They share
+        """A function that makes writers of data files: one for the rows of a task, one for each large file. They share
         `buffer_bytes`."""
         return self._opener(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
 
     def deferred(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> DeferredRecords:
-        """Where one task puts the records that it defers."""
+        """The writer of the records that one task defers."""
         layout = TableLayout(self.deferred_folder, (), (), 0, self.layout.target_file_bytes)
         schema = pa.schema(to_arrow_type(deferred_records_type(len(self.provenance.partition_columns))))
         return DeferredRecords(schema, self._opener(layout, schema, s3, buffer_bytes, new_name, clock))

@@ -1,4 +1,4 @@
-"""Where records come from, as columns: `_source`, and the partition columns that a file's folders spell."""
+"""Where records come from, as columns: `_source`, and the partition columns from the file's path."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class RecordRange:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the rows of one commit of one source have in common. `partition_columns`: name to type."""
+    """What all rows of one commit of a source share. `partition_columns`: name to type."""
 
     source_id: str
     sequence: int
@@ -45,50 +45,50 @@ class Provenance:
 
     @cached_property
     def fields(self) -> list[pa.Field]:
-        """The columns that `columns` gives, in order."""
+        """The fields of `columns`, in order."""
         types = self.partition_columns.items()
         return [*(pa.field(name, _PARTITION_TYPES[kind]) for name, kind in types), pa.field("_source", SOURCE_TYPE)]
 
-    def columns(self, ranges: Sequence[RecordRange], lines: Sequence[int] | None) -> list[pa.Array]:
-        """For the records of the ranges, one behind the other, or those of them that `lines` names.
+    def columns(self, ranges: Sequence[RecordRange], positions: Sequence[int] | None) -> list[pa.Array]:
+        """For all records of the ranges in order, or for those at `positions`.
 
-        What is the same for a whole one comes dictionary-encoded.
+        Values that are the same for a whole range are dictionary-encoded.
         """
-        which = self._which(ranges)
-        rows = self._row_numbers(ranges, which)
-        if lines is not None:
-            chosen = pa.array(lines, pa.int64())
-            which, rows = which.take(chosen), rows.take(chosen)
-        return self._assembled(ranges, which, rows)
+        indexes = self._range_indexes(ranges)
+        rows = self._row_numbers(ranges, indexes)
+        if positions is not None:
+            chosen = pa.array(positions, pa.int64())
+            indexes, rows = indexes.take(chosen), rows.take(chosen)
+        return self._assembled(ranges, indexes, rows)
 
-    def _assembled(self, ranges: Sequence[RecordRange], which: pa.Array, rows: pa.Array) -> list[pa.Array]:
-        nothing = pc.multiply(which, 0)
+    def _assembled(self, ranges: Sequence[RecordRange], indexes: pa.Array, rows: pa.Array) -> list[pa.Array]:
+        nothing = pc.multiply(indexes, 0)
         source = [
             pa.DictionaryArray.from_arrays(nothing, pa.array([self.source_id])),
-            pa.DictionaryArray.from_arrays(which, pa.array([one.path for one in ranges])),
+            pa.DictionaryArray.from_arrays(indexes, pa.array([one.path for one in ranges])),
             rows,
-            pa.DictionaryArray.from_arrays(which, pa.array([one.etag for one in ranges])),
-            _times(ranges).take(which),
+            pa.DictionaryArray.from_arrays(indexes, pa.array([one.etag for one in ranges])),
+            _times(ranges).take(indexes),
             pa.repeat(pa.scalar(self.sequence, pa.int64()), len(rows)),
         ]
         partitions = [
-            pa.array([one.partitions[index] for one in ranges], pa.string()).cast(field.type).take(which)
+            pa.array([one.partitions[index] for one in ranges], pa.string()).cast(field.type).take(indexes)
             for index, field in enumerate(self.fields[:-1])
         ]
         return [*partitions, pa.StructArray.from_arrays(source, names=SOURCE_TYPE.names)]
 
-    def _which(self, ranges: Sequence[RecordRange]) -> pa.Array:
-        """The number of each record's one."""
+    def _range_indexes(self, ranges: Sequence[RecordRange]) -> pa.Array:
+        """The index of each record's range."""
         if len(ranges) == 1:
             return pa.repeat(pa.scalar(0, pa.int32()), ranges[0].count)
         return _spread(ranges, pa.array(range(len(ranges)), pa.int32()))
 
-    def _row_numbers(self, ranges: Sequence[RecordRange], which: pa.Array) -> pa.Array:
+    def _row_numbers(self, ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
         if len(ranges) == 1:
             return pa.arange(ranges[0].first_record, ranges[0].first_record + ranges[0].count)
         starts = accumulate((one.count for one in ranges[:-1]), initial=0)
         shifts = pa.array([one.first_record - start for one, start in zip(ranges, starts, strict=True)], pa.int64())
-        return pc.add(pa.arange(0, len(which)), shifts.take(which))
+        return pc.add(pa.arange(0, len(indexes)), shifts.take(indexes))
 
 
 def _times(ranges: Sequence[RecordRange]) -> pa.Array:

@@ -1,4 +1,4 @@
-"""The reader: Spark tasks that write data files, and Spark's own `from_json` for the lines that they leave."""
+"""Reads a batch: Spark tasks that write data files, then Spark's decision on the records that they defer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,22 +21,30 @@ from spark_job.table.spark_errors import engine
 from spark_job.table.staging import Staging
 from spark_job.tasks.arrow_stage import map_in_arrow
 from spark_job.tasks.batch_tasks import Task, run_tasks, task_files
-from spark_job.tasks.decided_records import Decided, DecidedBySpark, RefusedByTasks, letters_of, refused_already
+from spark_job.tasks.decided_records import (
+    DecidedBySpark,
+    DecidedRecords,
+    RefusedByTasks,
+    dead_letters_of,
+    refused_already,
+)
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.spark_fallback import LETTERS, SparkFallback
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import DataFile, TableLayout
 
 IN_MEMORY_BYTES = 32 << 20
-"""Of refused lines, that the driver sorts itself; more are sorted by Spark."""
+"""Deferred records up to this size are sorted on the driver; more are sorted by Spark."""
 
 
 class SparkReader:
-    """Reads planned files of one source into data files of its table. `schema` is DDL; `spark` may start the session.
-    `layout` says how the table wants its files, with `staged=True` for rows that Spark is to write; `layout_reason`,
-    why it has to where nobody asked for that."""
+    """Reads planned files of one source into data files of its table.
+
+    `schema` is DDL; `spark` may start the session. `layout` returns the layout of the data files, with `staged=True`
+    for rows that Spark will write once more. `layout_reason` returns why the table requires that; None if it does not.
+    """
 
     def __init__(
         self,
@@ -102,7 +110,7 @@ class SparkReader:
         )
 
     def _tell_reason(self) -> None:
-        """Once for each reason why what tasks write has to be written once more."""
+        """Logs once per reason that the rows have to be written twice."""
         reason = self._layout_reason()
         if reason is not None and reason not in self._reasons_told:
             self._reasons_told.add(reason)
@@ -110,8 +118,8 @@ class SparkReader:
 
     def _decided(
         self, task: Task, schema: StructType, reports: Sequence[Report], deferred: Sequence[DataFile]
-    ) -> list[Decided]:
-        """What becomes of the lines that are deferred, but for those of files that failed as a whole."""
+    ) -> list[DecidedRecords]:
+        """Decides the deferred records, except those of files that failed as a whole."""
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
         if sum(report.deferred_bytes for report in reports) > self._in_memory_bytes:
             return [self._decided_by_spark(task, schema, self._lines(deferred, failed))]
@@ -127,7 +135,7 @@ class SparkReader:
         )
         return lines.where(~F.col("file").isin(list(failed))) if failed else lines
 
-    def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> Decided:
+    def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> DecidedRecords:
         file_format = open_format(self._settings.format, schema, self._settings.limits)
         stage = SparkFallback(task.destination, task.s3, task.settings.buffer_bytes)
         return DecidedBySpark.of(map_in_arrow(file_format.decide(lines), stage, LETTERS))
@@ -143,14 +151,14 @@ def _with_refused(outcome: Outcome, refused: int) -> Outcome:
 
 
 class SparkRows:
-    """What a batch became: data files that wait for their commit, and letters for what was refused."""
+    """The result of reading a batch: data files to commit, and dead letters for refused records."""
 
     def __init__(
         self,
         outcomes: Sequence[Outcome],
         data_files: Sequence[DataFile],
         layout: TableLayout,
-        decided: Sequence[Decided],
+        decided: Sequence[DecidedRecords],
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         remove_left: Callable[[], None],
@@ -169,11 +177,11 @@ class SparkRows:
         self._remove_left = remove_left
 
     def put_dead_records(self) -> None:
-        """Raises RetryableError when Spark lost what it had decided, and decides otherwise now."""
+        """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
         if not self._decided:
             return
         with engine("collecting the refused records"):
-            written = self._dead_letters.put_records(letters_of(self._decided), self._clock())
+            written = self._dead_letters.put_records(dead_letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(

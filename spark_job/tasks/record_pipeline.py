@@ -16,7 +16,7 @@ from blizzard.errors import BlizzardError
 from spark_job.formats.protocol import Block, Format, Parsed
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
-from spark_job.tasks.error_context import naming
+from spark_job.tasks.error_context import noting_files
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
@@ -105,7 +105,7 @@ class RecordPipeline:
             self._write(self._parsing.popleft().result())
 
     def _parsed(self, ranges: Sequence[RecordRange], blocks: Sequence[Block]) -> _Batch:
-        with naming("parsing lines of", lambda: (source.path for source in ranges)):
+        with noting_files("parsing lines of", lambda: (source.path for source in ranges)):
             parsed = self._format.parse(blocks)
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
@@ -117,7 +117,7 @@ class RecordPipeline:
         if not batch.table.num_rows:
             return
         with (
-            naming(
+            noting_files(
                 "writing rows up to those of",
                 lambda: (source.path for source in batch.ranges),
                 foreseen=(CannotWriteError,),

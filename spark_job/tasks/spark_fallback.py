@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from blizzard.errors import BlizzardError
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.tasks.destination import Destination
-from spark_job.tasks.error_context import naming
+from spark_job.tasks.error_context import noting_files
 from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
@@ -63,7 +63,8 @@ class SparkFallback:
     def _letters(
         self, batches: Iterator[pa.RecordBatch], writer: DataFileWriter, refused: Counter[str]
     ) -> Iterator[pa.RecordBatch]:
-        """What is refused, counted by file; the rest goes to `writer`. Raises CannotWriteError."""
+        """Rows of refused records, which are counted by file; the other records go to `writer`. Raises
+        CannotWriteError."""
         schema = self.destination.arrow_schema()
         for batch in batches:
             good = pc.is_null(batch["fault"])
@@ -74,7 +75,7 @@ class SparkFallback:
                 yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
             if letters.num_rows < batch.num_rows:
                 taken = batch.filter(good)
-                with naming("writing rows up to those of", taken["file"].to_pylist, foreseen=(CannotWriteError,)):
+                with noting_files("writing rows up to those of", taken["file"].to_pylist, foreseen=(CannotWriteError,)):
                     rows = self._rows(taken, schema)
                     with writing():
                         writer.write(rows)

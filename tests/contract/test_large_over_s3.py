@@ -21,7 +21,7 @@ from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.fixtures_bad_day import BadDay, Fault, cutting
 from tests.fixtures_s3 import BUCKET

@@ -24,11 +24,11 @@ from spark_job.formats.ndjson.format import NdjsonFormat
 from spark_job.formats.protocol import Limits
 from spark_job.formats.text.format import TextFormat
 from spark_job.ports.reader import Outcome
-from spark_job.tasks.decided_records import RefusedByTasks, letters_of, refused_already
+from spark_job.tasks.decided_records import RefusedByTasks, dead_letters_of, refused_already
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 from tests.proof.bad_input_records import PARTITION, SCHEMA
@@ -114,7 +114,7 @@ def read_entries(
         log("file_dead_lettered", source="events:landing", path=outcome.path, stage=stage, error=outcome.error)
     left = pa.concat_tables([left_schema.empty_table(), *(_table(table / f.path) for f in report.deferred)])
     refused = parts.refused(refused_already(left, [outcome.path for outcome in failed]))
-    letters.put_records(letters_of([refused]), NOW_TS)
+    letters.put_records(dead_letters_of([refused]), NOW_TS)
     found.outcomes = [_counted(outcome, refused.refused[outcome.path]) for outcome in report.outcomes]
     gone = {outcome.path for outcome in failed}
     found.undecided = [r for r in left.to_pylist() if r["fault"] is None and r["file"] not in gone]

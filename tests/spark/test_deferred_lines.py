@@ -16,7 +16,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.table.staging import Staging
 from spark_job.tasks.reader import SparkReader
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from tests.spark.lake import jobs_so_far
 

@@ -23,7 +23,7 @@ from spark_job.formats.deferred import deferred_records_type
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.echoing import EchoingS3
 from tests.fixtures_s3 import BUCKET

@@ -23,7 +23,7 @@ from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from tests.unit.contents import CHUNK_BYTES, StoredContent
 from tests.unit.other_formats import Columns, ValueStream

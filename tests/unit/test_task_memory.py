@@ -19,7 +19,7 @@ from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.unit.plain_lines import PlainLines
 from tests.unit.slow_s3 import SlowS3

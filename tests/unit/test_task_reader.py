@@ -45,7 +45,7 @@ from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from spark_job.write.write_errors import CannotWriteError
 from tests.unit.fakes import Clock

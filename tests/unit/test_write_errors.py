@@ -26,7 +26,7 @@ from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.spark_fallback import SparkFallback
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from spark_job.write.write_errors import RefusedWrite, raise_refused
 

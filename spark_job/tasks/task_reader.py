@@ -1,5 +1,4 @@
-"""What one Spark task does: its files, one after the other, into data files of the table. What the fast parser leaves
-goes to files of its own, for Spark's own parser."""
+"""What one Spark task does: it reads its files one by one and writes their records to data files of the table."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from spark_job.formats.protocol import Block, FileFault, Format, Limits
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
-from spark_job.tasks.error_context import naming
+from spark_job.tasks.error_context import noting_files
 from spark_job.tasks.fetch import FetchAhead, Opening, TaskFile, openings
 from spark_job.tasks.file_content import FileContent
 from spark_job.tasks.provenance import Provenance, RecordRange
@@ -39,7 +38,7 @@ MOST_PARSERS = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How a source's files are read. `memory_bytes`: about what one task may hold."""
+    """How a source's files are read. `memory_bytes`: about how much memory one task may use."""
 
     format: str = "ndjson"
     compression: str = "auto"
@@ -48,23 +47,23 @@ class ReadSettings:
 
     @property
     def ahead_bytes(self) -> int:
-        """Of stored objects, fetched before their turn."""
+        """For stored objects that are fetched ahead."""
         return self.memory_bytes // 8
 
     @property
     def held_bytes(self) -> int:
-        """Of one file, decompressed, that wait to be seen whole."""
+        """For the decompressed blocks of one file that is not read to its end yet."""
         return self.memory_bytes // 4
 
     @property
     def buffer_bytes(self) -> int:
-        """Of rows that wait to be written."""
+        """For rows that are buffered before they are written."""
         return self.memory_bytes * 3 // 16
 
 
 class TaskReader:
-    """Reads files from `store` into data files; the lines that are left go to `left`. `new_writer` makes the writer of
-    one file's rows, or of many files'. `monotonic` gives seconds that never go back."""
+    """Reads files from `store` into data files; records that do not become rows go to `deferred`. `new_writer` makes a
+    writer for the rows of many files, or of one large file. `monotonic` is a clock in seconds."""
 
     def __init__(
         self,
@@ -92,10 +91,10 @@ class TaskReader:
         self._outage: StorageUnavailable | None = None
 
     def read(self, files: Sequence[TaskFile]) -> Report:
-        """Raises CannotWriteError; data files that were complete by then are named by no commit, and VACUUM removes
-        them. What nobody foresaw is raised with a note that names the files it may be about."""
+        """Raises CannotWriteError; VACUUM removes the data files that were complete by then, since no commit adds them.
+        An unexpected error is raised with a note that names the files that may have caused it."""
         with (
-            naming("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
+            noting_files("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
             self._deferred,
             self._pipeline() as shared,
         ):
@@ -114,10 +113,10 @@ class TaskReader:
         )
 
     def _outcome(self, opening: Opening, shared: RecordPipeline) -> Outcome:
-        """Hand the file's records on, and say what became of it."""
-        progress = Progress(opening.file)
+        """Send the file's records to a pipeline, and return what became of the file."""
+        progress = FileProgress(opening.file)
         foreseen = (FileFault, BlizzardError, CannotWriteError)
-        with ExitStack() as stack, naming("reading", lambda: (opening.file.path,), foreseen=foreseen):
+        with ExitStack() as stack, noting_files("reading", lambda: (opening.file.path,), foreseen=foreseen):
             file = _FileRecords(self, progress, shared, stack)
             try:
                 if self._outage is not None:
@@ -131,9 +130,9 @@ class TaskReader:
             except FileFault as fault:
                 return progress.outcome(fault.stage, fault.reason)
             except BlizzardError as error:
-                # The batch is lost to an outage already: no other file has to run through all its retries, too.
+                # The outage fails the whole batch, so the remaining files need not go through all their retries.
                 self._outage = error if isinstance(error, StorageUnavailable) else None
-                return progress.outcome(Stage.DOWNLOAD, _reason(error), _trouble(error))
+                return progress.outcome(Stage.DOWNLOAD, _reason(error), _failure_kind(error))
 
     def _content(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileContent:
         settings = self._settings
@@ -146,8 +145,8 @@ class TaskReader:
             stack=stack,
         )
 
-    def _blocks(self, content: FileContent, progress: "Progress") -> Iterator[Block]:
-        """Of the file's records that this batch takes."""
+    def _blocks(self, content: FileContent, progress: "FileProgress") -> Iterator[Block]:
+        """The part of the file's records that this batch takes."""
         task_file = progress.task_file
         progress.records = task_file.skip_records
         for block in self._format.blocks(content, first_record=task_file.skip_records):
@@ -158,7 +157,7 @@ class TaskReader:
                 return
 
     def file_pipeline(self, stack: ExitStack) -> RecordPipeline:
-        """For a file that is too large to be held: its data files hold nothing else, and go if it fails."""
+        """For a file that is too large to buffer: its data files contain nothing else, and are deleted if it fails."""
         pool = ThreadPoolExecutor(self._parsers, thread_name_prefix="parse") if self._parsers > 1 else None
         if pool is not None:
             stack.callback(pool.shutdown, wait=True, cancel_futures=True)
@@ -170,41 +169,41 @@ class TaskReader:
 
 
 class _FileRecords:
-    """One file's records: held until all of it is known to be good, or in a lane of their own."""
+    """One file's records: buffered until the whole file is read without a fault, or in a pipeline of their own."""
 
-    def __init__(self, task: TaskReader, progress: "Progress", shared: RecordPipeline, stack: ExitStack) -> None:
+    def __init__(self, task: TaskReader, progress: "FileProgress", shared: RecordPipeline, stack: ExitStack) -> None:
         self._task = task
         self._progress = progress
         self._shared = shared
         self._stack = stack
-        self._held: list[tuple[RecordRange, Block]] = []
-        self._held_bytes = 0
-        self._own: RecordPipeline | None = None
+        self._buffered: list[tuple[RecordRange, Block]] = []
+        self._buffered_bytes = 0
+        self._own_pipeline: RecordPipeline | None = None
 
     def add(self, block: Block) -> None:
         file, info = self._progress.task_file, self._progress.info
         where = RecordRange(file.path, info.etag, info.modified_ts, file.partitions, block.first_record, block.count)
-        self._held.append((where, block))
-        self._held_bytes += block.size_bytes
-        if self._own is None and self._held_bytes > self._task.held_bytes:
-            self._own = self._task.file_pipeline(self._stack)
-        if self._own is not None:
-            self._hand_on(self._own)
+        self._buffered.append((where, block))
+        self._buffered_bytes += block.size_bytes
+        if self._own_pipeline is None and self._buffered_bytes > self._task.held_bytes:
+            self._own_pipeline = self._task.file_pipeline(self._stack)
+        if self._own_pipeline is not None:
+            self._send_to(self._own_pipeline)
 
     def finish(self) -> list[DataFile]:
-        """The data files of this file alone, if it has any."""
-        self._hand_on(self._own or self._shared)
-        return self._own.finish() if self._own is not None else []
+        """The data files that contain this file alone, if there are any."""
+        self._send_to(self._own_pipeline or self._shared)
+        return self._own_pipeline.finish() if self._own_pipeline is not None else []
 
-    def _hand_on(self, pipeline: RecordPipeline) -> None:
-        self._held.reverse()
-        while self._held:
-            pipeline.add(*self._held.pop())
+    def _send_to(self, pipeline: RecordPipeline) -> None:
+        self._buffered.reverse()
+        while self._buffered:
+            pipeline.add(*self._buffered.pop())
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a file was read."""
+class FileProgress:
+    """How far a file has been read."""
 
     task_file: TaskFile
     info: ObjectInfo = field(init=False)
@@ -216,10 +215,10 @@ class Progress:
         self.info = ObjectInfo(self.task_file.path, self.task_file.size, "", 0.0)
 
     def begin(self, info: ObjectInfo) -> None:
-        """`info`: of the object as it was opened. Raises FileFault for one that is not to be read.
+        """`info`: of the opened object. Raises FileFault if it must not be read.
 
-        Where a file in progress has another content, what becomes of it is said of the one that it had: nobody has
-        looked at the new one, so a late sweep has to find it.
+        If a file in progress was overwritten, the outcome is that of its old content. The new content is left to the
+        event or the late sweep that finds it.
         """
         wanted = self.task_file
         if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
@@ -261,7 +260,7 @@ def _reason(error: BlizzardError) -> str:
     return "gone: there is no such object" if isinstance(error, NotFound) else str(error)
 
 
-def _trouble(error: BlizzardError) -> FailureKind | None:
+def _failure_kind(error: BlizzardError) -> FailureKind | None:
     if isinstance(error, StorageUnavailable):
         return FailureKind.TRANSIENT
     if isinstance(error, CredentialsRefused | BucketMissing | StorageBroken):
