@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from blizzard.config import ddl
-from blizzard.config.model import TEXT_DDL, Config, Pipeline, Source
+from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 
 PROVENANCE = "_source"
@@ -64,10 +65,12 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
     place = _source_path(source, "schema")
     if problems.spoiled(place, _source_path(source, "format")):
         return None
-    if source.format == "text" and source.schema_ddl is not None:
-        problems.add(place, f"found a schema beside `format: text`, whose schema is always {TEXT_DDL}; leave it out")
+    file_format = FILE_FORMATS[source.format]
+    if source.schema_ddl is not None and not file_format.requires_schema:
+        given = f"found a schema beside `format: {source.format}`"
+        problems.add(place, f"{given}, whose schema is always {file_format.fixed_schema}; leave it out")
         return None
-    if source.format == "ndjson" and source.schema_ddl is None:
+    if source.schema_ddl is None and file_format.requires_schema:
         problems.add(place, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
         return None
     return _parsed(source.row_ddl, place, problems)
