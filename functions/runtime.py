@@ -17,7 +17,7 @@ from aws_lambda_powertools.logging import Logger
 from botocore.config import Config as AwsConfig  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from blizzard.config.published import Published, read_published
+from blizzard.config.published import PublishedConfig, read_published
 from blizzard.dispatch.wake import SendWake, Wake, WakeNotSent, Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, first_line
@@ -112,7 +112,7 @@ class Runtime:
             raise ConfigError([f"{name}: expected a value in the function's environment, found nothing; set it"])
         return value
 
-    def configured(self, build: Callable[[Published], T]) -> Configured[T]:
+    def configured(self, build: Callable[[PublishedConfig], T]) -> Configured[T]:
         """What `build` makes of the configuration that BLIZZARD_CONFIG names. Raises ConfigError if none is named."""
         uri = self.required("BLIZZARD_CONFIG")
         return Configured(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from blizzard.collect.collector import CollectResult, Message, collect
 from blizzard.collect.routing import Route, Router
-from blizzard.config.published import Published
+from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.wake import Waker
 from blizzard.manifest.segments import Entry, Manifest
 from blizzard.paths.pattern import Pattern
@@ -55,7 +55,7 @@ def make_collector(runtime: Runtime, clock: Callable[[], float]) -> Collector:
     return Collector(runtime.configured(lambda published: make_setup(published, runtime)), runtime.waker(), clock)
 
 
-def make_setup(published: Published, runtime: Runtime) -> Setup:
+def make_setup(published: PublishedConfig, runtime: Runtime) -> Setup:
     sources = list(published.sources())
     stores = {uri: runtime.store(uri, may_be_missing=True) for uri in {source.table_uri for source in sources}}
     return Setup(

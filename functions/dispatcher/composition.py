@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 
-from blizzard.config.published import Published
+from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
@@ -68,7 +68,7 @@ def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = Non
     emr = partial(runtime.client, "emr-serverless", timeout_secs=CLIENT_TIMEOUT_SECS, max_attempts=CLIENT_ATTEMPTS)
     service = EmrServerless(settings, client or emr)
 
-    def build(published: Published) -> Mapping[str, Dispatcher]:
+    def build(published: PublishedConfig) -> Mapping[str, Dispatcher]:
         return {
             name: Dispatcher(
                 pipeline,

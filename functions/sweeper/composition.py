@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blizzard.config.published import Published, PublishedSource
+from blizzard.config.published import PublishedConfig, PublishedSource
 from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.identity import Identity
@@ -128,7 +128,7 @@ def make_sweep_round(runtime: Runtime, clock: Callable[[], float]) -> SweepRound
     return SweepRound(configured, runtime.waker(), runtime.log, clock)
 
 
-def make_setup(published: Published, runtime: Runtime, clock: Callable[[], float]) -> Setup:
+def make_setup(published: PublishedConfig, runtime: Runtime, clock: Callable[[], float]) -> Setup:
     sources = {source.id: source for source in published.sources()}
     return Setup(sources, {source.id: _source_sweep(source, runtime, clock) for source in sources.values()})
 

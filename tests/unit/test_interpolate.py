@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blizzard.config.interpolate import InterpolationError, interpolate, interpolate_all
-from blizzard.config.load import Reading, read_config
+from blizzard.config.load import LoadResult, read_config
 from blizzard.config.problems import Problems
 
 ENVIRON = {"BUCKET": "lake", "EMPTY": "", "_X1": "x"}
@@ -101,7 +101,7 @@ def test_a_variable_adds_no_yaml(written: str, value: str) -> None:
     assert reading(written, {"V": value}) == reading(escaped, {})
 
 
-def reading(pattern: str, environ: dict[str, str]) -> Reading:
+def reading(pattern: str, environ: dict[str, str]) -> LoadResult:
     lines = ["uri: s3://landing/a", "schema: id STRING", f"pattern: {pattern}", "format: ndjson"]
     source = "".join(f"        {line}\n" for line in lines)
     text = f"pipelines:\n  p:\n    table_uri: s3://lake/t\n    sources:\n      s:\n{source}"
