@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
-from blizzard.config.spark_settings import Workers, on_emr_serverless, submit_parameters
+from blizzard.config.spark_settings import Workers, emr_serverless_settings, submit_parameters
 from blizzard.dispatch.decide import Policy
 from blizzard.errors import ConfigError
 
@@ -92,7 +92,7 @@ def pipeline_of(name: str) -> str | None:
 
 def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) -> dict[str, Any]:
     """The parameters of StartJobRun."""
-    conf = on_emr_serverless(
+    conf = emr_serverless_settings(
         settings.workers,
         archive_uri=settings.archive_uri,
         log_store_uri=settings.log_store_uri,

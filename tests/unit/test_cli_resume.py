@@ -72,7 +72,7 @@ def test_an_open_circuit_is_closed(tmp_path: Path, resume: Resume) -> None:
     assert (latest.attempt, latest.spent, latest.epoch) == (3, True, "e"), "or the next run would repeat a token"
 
 
-def test_a_wait_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None:
+def test_a_backoff_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None:
     written(tmp_path, RunRecord(0, "events", "e", 1, Phase.FAILED, "f", failures=1, not_before_ts=9e9, reason="boom"))
     assert "after 1 failed run (waiting" in resume("--pipeline", "events")[1]
 
@@ -87,7 +87,7 @@ def test_a_wait_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None
         (RunRecord(0, "events", "e", 1, Phase.FAILED, "f", reason=RESUMED), "resumed already"),
     ],
 )
-def test_where_there_is_nothing_to_resume_nothing_is_written(
+def test_with_nothing_to_resume_nothing_is_written(
     tmp_path: Path, resume: Resume, record: RunRecord, said: str
 ) -> None:
     written(tmp_path, record)
@@ -104,14 +104,14 @@ def test_without_a_name_all_pipelines_are_resumed(tmp_path: Path, resume: Resume
     assert [line.split(": ")[1].split(" ")[0] for line in said.splitlines()] == ["resumed", "nothing"]
 
 
-def test_an_unknown_pipeline_is_wrong_input(tmp_path: Path, resume: Resume) -> None:
+def test_an_unknown_pipeline_is_an_input_error(tmp_path: Path, resume: Resume) -> None:
     written(tmp_path, OPEN)
     code, said, error = resume("--pipeline", "evnets")
     assert (code, said) == (2, "")
     assert "--pipeline evnets: expected one of events, clicks" in error
 
 
-def test_a_dispatcher_that_writes_in_between_is_no_harm(
+def test_a_record_written_by_a_dispatcher_in_between_does_no_harm(
     tmp_path: Path, resume: Resume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, OPEN)
@@ -143,7 +143,7 @@ def test_status_shows_the_last_run_and_what_closes_the_circuit(
     assert f"failed r3 ({RESUMED})" in capsys.readouterr().out
 
 
-def test_status_says_what_is_wrong_with_a_record_that_cannot_be_read(
+def test_status_reports_a_record_that_cannot_be_read(
     tmp_path: Path, resume: Resume, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(tmp_path, OPEN)

@@ -85,25 +85,25 @@ class TestCollecting:
         assert manifests.paths("events:b") == ["y", "é +%"]
         assert result.failed_message_ids == ()
 
-    def test_an_entry_carries_all_that_the_event_says(self) -> None:
+    def test_an_entry_has_all_fields_of_the_event(self) -> None:
         record = put("a/x", etag="e9", sequencer="0F")
         record["s3"]["object"]["versionId"] = "v1"
         _, manifests = collected(message("1", record))
         [(_, [entry])] = manifests.segments
         assert entry == Entry("x", 10, "e9", 1706450400.0, version_id="v1", sequencer="0F")
 
-    def test_a_message_that_is_no_s3_event_fails_alone(self) -> None:
+    def test_a_message_that_is_not_an_s3_event_fails_alone(self) -> None:
         result, manifests = collected(message("1", put("a/x")), Message("2", "hello"), message("3", put("a/y")))
         assert result.failed_message_ids == ("2",)
         assert manifests.paths("events:a") == ["x", "y"]
         assert "begins 'hello'" in str(result.bad[0].error)
 
-    def test_of_a_message_that_is_bad_in_part_nothing_is_appended(self) -> None:
+    def test_a_message_with_one_bad_record_is_not_appended(self) -> None:
         result, manifests = collected(message("1", put("a/x"), {"eventSource": "aws:s3"}))
         assert result.failed_message_ids == ("1",)
         assert manifests.segments == []
 
-    def test_what_no_source_wants_is_ignored_and_said(self) -> None:
+    def test_an_object_without_a_source_is_ignored_and_logged(self) -> None:
         result, manifests = collected(message("1", put("a/x.tmp")), message("2", put("elsewhere/y")))
         assert [(one.reason, one.detail) for one in result.ignored] == [
             (Reason.NO_SOURCE, "s3://landing/a/x.tmp"),
@@ -128,7 +128,7 @@ class TestCollecting:
         assert len(result.failed) == 2
         assert result.failed_message_ids == ("1",)
 
-    def test_a_duplicate_whose_source_failed_comes_again_too(self) -> None:
+    def test_duplicates_of_a_failed_append_stay_in_the_queue_too(self) -> None:
         result, _ = collected(message("1", put("a/x")), message("2", put("a/x")), broken=["events:a"])
         assert result.failed_message_ids == ("1", "2")
 
@@ -138,7 +138,7 @@ class TestCollecting:
         assert (result.merged, result.files_appended, result.events) == (2, 1, 3)
 
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-    def test_of_two_states_of_one_file_the_later_is_kept_whichever_came_first(self, order: tuple[int, int]) -> None:
+    def test_the_later_of_two_states_of_a_file_is_kept_in_any_order_of_arrival(self, order: tuple[int, int]) -> None:
         states = [put("a/x", etag="old", sequencer="0A"), put("a/x", etag="new", sequencer="0A01")]
         _, manifests = collected(*(message(str(i), states[i]) for i in order))
         [(_, [entry])] = manifests.segments
@@ -149,7 +149,7 @@ class TestCollecting:
         assert (result.failed_message_ids, result.events, manifests.segments) == ((), 0, [])
 
     @given(st.lists(st.lists(st.sampled_from(["a/x", "a/y", "a/x.tmp", "b/x", "c/x", "bad"]), max_size=4)))
-    def test_every_message_is_done_or_reported_and_every_event_counted(self, batch: list[list[str]]) -> None:
+    def test_every_message_is_collected_or_reported_and_every_event_is_counted(self, batch: list[list[str]]) -> None:
         messages = [
             message(str(i), *({} if key == "bad" else put(key, sequencer=f"{i:02x}{j}") for j, key in enumerate(keys)))
             for i, keys in enumerate(batch)
@@ -178,7 +178,7 @@ STATES = st.builds(
 
 
 @given(st.lists(STATES, min_size=2, max_size=2, unique_by=lambda state: (state.sequencer or "").rstrip("0")))
-def test_the_sequencer_decides_and_not_the_time(states: list[FileArrived]) -> None:
+def test_the_sequencer_decides_before_the_time(states: list[FileArrived]) -> None:
     one, other = states
     assert supersedes(one, other) is not supersedes(other, one)
     assert supersedes(one, other) is supersedes(replace(one, event_ts=0.0), other)
@@ -248,19 +248,19 @@ def world() -> World:
 
 
 class TestReloading:
-    def test_a_change_is_seen_after_a_while(self, world: World) -> None:
+    def test_a_changed_configuration_is_used_after_the_reload_interval(self, world: World) -> None:
         assert world.segment_of(1000.0) == "one"
         world.configuration.text = "two"
         assert world.segment_of(1000.0 + RELOAD_SECS - 1) == "one"
         assert world.segment_of(1000.0 + RELOAD_SECS) == "two"
 
-    def test_an_unchanged_one_is_not_built_again(self, world: World) -> None:
+    def test_an_unchanged_configuration_is_not_built_again(self, world: World) -> None:
         for turn in range(5):
             world.segment_of(turn * RELOAD_SECS)
         assert world.configuration.builds == 1
 
     @pytest.mark.parametrize("trouble", ["broken", StorageUnavailable("slow down"), ConfigError(["gone"])])
-    def test_a_broken_change_leaves_the_old_one_in_use_and_is_logged(
+    def test_a_broken_configuration_is_logged_and_the_old_one_stays_in_use(
         self, world: World, trouble: str | BlizzardError
     ) -> None:
         world.segment_of(0.0)
@@ -270,7 +270,7 @@ class TestReloading:
         world.configuration.text = "mended"
         assert world.segment_of(2 * RELOAD_SECS) == "mended"
 
-    def test_without_a_first_one_the_batch_fails(self, world: World) -> None:
+    def test_without_a_first_configuration_the_batch_fails(self, world: World) -> None:
         world.configuration.text = StorageUnavailable("slow down")
         with pytest.raises(StorageUnavailable):
             world.segment_of(0.0)
@@ -288,7 +288,7 @@ class TestWaking:
             world.segment_of(now_ts)
         assert [wake.deduplication_id for wake in world.woken] == ["pipeline of one-6", "pipeline of one-7"]
 
-    def test_without_an_append_nobody_is_woken(self, world: World) -> None:
+    def test_without_an_append_no_wake_is_sent(self, world: World) -> None:
         world.collector.collect([message("1", put("elsewhere/x")), Message("2", "hello")], writer_id="w")
         assert world.woken == []
 
@@ -371,7 +371,7 @@ SAMPLES = sorted(path.stem for path in (ROOT / "events").iterdir() if is_for_the
 
 class TestHandler:
     @pytest.mark.parametrize("name", SAMPLES)
-    def test_each_sample_is_taken_and_either_appended_or_ignored(self, name: str, deployed: Deployed) -> None:
+    def test_each_sample_is_either_appended_or_ignored(self, name: str, deployed: Deployed) -> None:
         assert deployed.invoke(sample(name)) == {"batchItemFailures": []}
         files = [entry["path"] for segment in deployed.segments() for entry in segment["entries"]]
         assert len(files) + len(deployed.logged("event_ignored")) == 1
@@ -398,11 +398,11 @@ class TestHandler:
         assert deployed.invoke(sample("s3_put")) == {"batchItemFailures": [{"itemIdentifier": message_id}]}
         assert [line["source"] for line in deployed.logged("append_failed")] == ["events:landing"]
 
-    def test_an_empty_batch_is_well(self, deployed: Deployed) -> None:
+    def test_an_empty_batch_succeeds(self, deployed: Deployed) -> None:
         assert deployed.invoke() == {"batchItemFailures": []}
         assert deployed.segments() == []
 
-    def test_two_calls_with_one_batch_write_two_segments_and_never_the_same(self, deployed: Deployed) -> None:
+    def test_two_invocations_with_the_same_batch_write_two_different_segments(self, deployed: Deployed) -> None:
         deployed.invoke(sample("s3_put"))
         deployed.invoke(sample("s3_put"))
         first, second = deployed.segments()

@@ -44,7 +44,7 @@ print(json.dumps({"peak_mb": int(peak_kb) / 1024, "secs": min(seconds)}), file=s
 """
 
 
-def test_every_file_is_in_the_manifest_whatever_the_queue_does() -> None:
+def test_every_file_is_in_the_manifest_despite_duplicates_and_failures() -> None:
     outcome = simulate(20_000, fail_every=8)
     assert (outcome.missing, outcome.distinct_paths) == (0, 20_000)
     assert outcome.deliveries > 20_000
@@ -52,7 +52,7 @@ def test_every_file_is_in_the_manifest_whatever_the_queue_does() -> None:
     assert outcome.invocations < 200
 
 
-def test_without_duplicates_and_failures_each_file_is_there_once() -> None:
+def test_without_duplicates_and_failures_each_file_is_in_the_manifest_once() -> None:
     outcome = simulate(5_000, fail_every=0)
     assert outcome.missing == 0
     assert outcome.entries <= outcome.deliveries

@@ -64,7 +64,7 @@ def changed(name: str, path: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_each_sample_says_what_it_says(name: str) -> None:
+def test_each_sample_is_parsed_as_expected(name: str) -> None:
     [event] = parse_message(json.dumps(sample(name)))
     assert (event.reason if isinstance(event, Ignored) else event) == EXPECTED[name]
 
@@ -76,19 +76,19 @@ def test_every_sample_in_the_folder_is_used() -> None:
     assert {name for name in others if not any(name in text for text in tests)} == set()
 
 
-def test_several_records_in_one_message_are_all_read_in_order() -> None:
+def test_all_records_of_a_message_are_read_in_order() -> None:
     records = [sample(name)["Records"][0] for name in ("s3_hostile_key", "s3_delete", "s3_put")]
     first, second, third = parse_message(json.dumps({"Records": records}))
     assert (first, third) == (EXPECTED["s3_hostile_key"], S3_PUT)
     assert isinstance(second, Ignored)
 
 
-def test_a_message_without_any_record_says_nothing() -> None:
+def test_a_message_without_records_gives_no_events() -> None:
     assert parse_message('{"Records": []}') == []
 
 
 @pytest.mark.parametrize("name", ["eventbridge_created", "s3_test_event"])
-def test_sns_may_wrap_any_of_them(name: str) -> None:
+def test_any_message_may_be_wrapped_by_sns(name: str) -> None:
     envelope = {**sample("sns_wrapped"), "Message": json.dumps(sample(name))}
     assert parse_message(json.dumps(envelope)) == parse_message(json.dumps(sample(name)))
 
@@ -103,7 +103,7 @@ def test_sns_may_wrap_any_of_them(name: str) -> None:
         "ObjectAcl:Put",
     ],
 )
-def test_an_event_of_another_kind_is_ignored_and_named(name: str) -> None:
+def test_an_event_other_than_an_arrival_is_ignored_and_named(name: str) -> None:
     [event] = parse_message(changed("s3_put", "Records/0/eventName", name))
     assert isinstance(event, Ignored)
     assert event.reason is Reason.NOT_AN_ARRIVAL
@@ -111,11 +111,11 @@ def test_an_event_of_another_kind_is_ignored_and_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ObjectCreated:Put", "ObjectCreated:Post", "ObjectCreated:Copy"])
-def test_every_way_of_creating_an_object_is_an_arrival(name: str) -> None:
+def test_every_way_to_create_an_object_is_an_arrival(name: str) -> None:
     assert parse_message(changed("s3_put", "Records/0/eventName", name)) == [S3_PUT]
 
 
-def test_a_later_minor_version_of_the_format_is_read_and_its_new_fields_are_passed_over() -> None:
+def test_a_later_minor_version_of_the_format_is_read_without_its_new_fields() -> None:
     body = json.loads(changed("s3_put", "Records/0/eventVersion", "2.9"))
     body["Records"][0]["s3"]["object"]["colour"] = {"blue": [1]}
     assert parse_message(json.dumps(body)) == [S3_PUT]
@@ -157,18 +157,18 @@ def test_version_and_sequencer_may_be_absent(absent: object) -> None:
 @pytest.mark.parametrize(
     "text", ["2024-01-28T14:00:00.123Z", "2024-01-28T15:00:00.123+01:00", "2024-01-28T14:00:00.123"]
 )
-def test_the_event_time_is_unix_seconds_and_utc_unless_it_says_otherwise(text: str, far_from_utc: None) -> None:
+def test_the_event_time_is_in_unix_seconds_and_utc_by_default(text: str, far_from_utc: None) -> None:
     [event] = parse_message(changed("s3_put", "Records/0/eventTime", text))
     assert isinstance(event, FileArrived)
     assert event.event_ts == TS
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999-23:59"])
-def test_a_time_at_the_edge_of_the_calendar_is_a_time(text: str) -> None:
+def test_the_first_and_last_times_of_the_calendar_are_accepted(text: str) -> None:
     assert len(parse_message(changed("s3_put", "Records/0/eventTime", text))) == 1
 
 
-def test_quotes_around_an_etag_are_no_part_of_it() -> None:
+def test_quotes_around_an_etag_are_removed() -> None:
     assert parse_message(changed("s3_put", "Records/0/s3/object/eTag", f'"{ETAG}"')) == [S3_PUT]
 
 
@@ -220,14 +220,14 @@ OBJECT = "Records/0/s3/object"
         ),
     ],
 )
-def test_what_is_no_s3_event_is_refused_with_its_reason(body: str, said: str) -> None:
+def test_a_message_that_is_not_an_s3_event_is_refused_with_the_reason(body: str, said: str) -> None:
     with pytest.raises(NotAnS3Event) as refusal:
         parse_message(body)
     assert said in str(refusal.value)
     assert "see who else sends" in str(refusal.value)
 
 
-def test_a_refusal_is_short_plain_text_whatever_the_message_holds() -> None:
+def test_the_reason_of_a_refusal_is_short_and_printable() -> None:
     with pytest.raises(NotAnS3Event) as refusal:
         parse_message(changed("s3_put", "Records/0/eventSource", "\ud800\n\x1b[31m" * 50))
     assert len(str(refusal.value)) < 600
@@ -235,13 +235,13 @@ def test_a_refusal_is_short_plain_text_whatever_the_message_holds() -> None:
     assert str(refusal.value).isprintable()
 
 
-def test_one_bad_record_spoils_the_message() -> None:
+def test_a_message_with_one_bad_record_is_refused() -> None:
     both = {"Records": [*sample("s3_put")["Records"], {"eventSource": "aws:s3"}]}
     with pytest.raises(NotAnS3Event):
         parse_message(json.dumps(both))
 
 
-class TestNewer:
+class TestSequencers:
     @pytest.mark.parametrize(
         ("sequencer", "than", "answer"),
         [
@@ -281,7 +281,7 @@ def understood(body: str) -> list[FileArrived | Ignored] | None:
 
 
 @given(st.text() | JSON_VALUES.map(json.dumps))
-def test_any_text_and_any_json_is_refused_and_nothing_worse(body: str) -> None:
+def test_any_text_or_json_is_parsed_or_refused(body: str) -> None:
     assert understood(body) in (None, [])
 
 
@@ -304,7 +304,7 @@ def spoiled(draw: Callable[..., Any]) -> str:
 
 
 @given(spoiled())
-def test_a_spoiled_event_is_refused_or_gives_values_that_can_be_stored(body: str) -> None:
+def test_a_damaged_event_is_refused_or_gives_values_that_can_be_stored(body: str) -> None:
     for event in understood(body) or []:
         if isinstance(event, FileArrived):
             assert 0 < len(event.key.encode()) <= 1024
@@ -315,7 +315,7 @@ def test_a_spoiled_event_is_refused_or_gives_values_that_can_be_stored(body: str
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200))
-def test_a_key_survives_the_way_through_s3_and_through_eventbridge(key: str) -> None:
+def test_any_key_survives_the_encodings_of_s3_and_eventbridge(key: str) -> None:
     assume(not key.endswith("/"))
     [through_s3] = parse_message(changed("s3_put", f"{OBJECT}/key", quote_plus(key, safe="/*")))
     [through_eventbridge] = parse_message(changed("eventbridge_created", "detail/object/key", key))

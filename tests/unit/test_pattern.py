@@ -53,7 +53,7 @@ from blizzard.paths.pattern import Pattern
         ("**/x", "a//x"),
     ],
 )
-def test_a_pattern_takes_a_path(glob: str, path: str) -> None:
+def test_a_pattern_matches_a_path(glob: str, path: str) -> None:
     assert Pattern(glob).matches(path)
 
 
@@ -86,7 +86,7 @@ def test_a_pattern_takes_a_path(glob: str, path: str) -> None:
         ("{a,b}", "{a,b}"),
     ],
 )
-def test_a_pattern_leaves_a_path(glob: str, path: str) -> None:
+def test_a_pattern_does_not_match_a_path(glob: str, path: str) -> None:
     assert not Pattern(glob).matches(path)
 
 
@@ -115,7 +115,7 @@ def test_a_pattern_leaves_a_path(glob: str, path: str) -> None:
         ("{a,b}" * 7, "more than 100 patterns"),
     ],
 )
-def test_a_pattern_that_makes_no_sense_says_why(glob: str, what: str) -> None:
+def test_an_invalid_pattern_is_refused_with_the_reason(glob: str, what: str) -> None:
     with pytest.raises(ValueError, match=re.escape(what)):
         Pattern(glob)
 
@@ -131,7 +131,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("glob", "path"), HOSTILE, ids=range(len(HOSTILE)))
-def test_no_pattern_takes_long_for_a_path_it_almost_takes(glob: str, path: str) -> None:
+def test_a_hostile_pattern_is_matched_in_linear_time(glob: str, path: str) -> None:
     pattern = Pattern(glob)
     start = time.process_time()
     assert not pattern.matches(path)
@@ -143,7 +143,7 @@ name_globs = st.lists(st.sampled_from(["a", "b", ".", "*", "?", "[ab]", "[!a]", 
 
 
 @given(glob=name_globs.map("".join), name=names)
-def test_within_a_name_it_agrees_with_fnmatch(glob: str, name: str) -> None:
+def test_within_a_name_a_pattern_agrees_with_fnmatch(glob: str, name: str) -> None:
     if "**" not in glob and glob not in (".", ".."):
         assert Pattern(glob).matches(name) == fnmatchcase(name, glob)
 
@@ -163,12 +163,12 @@ def slowly(folders: list[str], parts: list[str]) -> bool:
     folders=st.lists(st.sampled_from(["**", "*", "a", "a*", "?b"]), min_size=1, max_size=6),
     parts=st.lists(st.sampled_from(["a", "b", "ab", "aab"]), min_size=1, max_size=6),
 )
-def test_across_folders_it_agrees_with_the_definition(folders: list[str], parts: list[str]) -> None:
+def test_across_folders_a_pattern_agrees_with_the_definition(folders: list[str], parts: list[str]) -> None:
     assert Pattern("/".join(folders)).matches("/".join(parts)) == slowly(folders, parts)
 
 
 @given(st.text(max_size=40), st.text(max_size=20))
-def test_any_text_is_a_pattern_or_refused_as_none(glob: str, path: str) -> None:
+def test_any_text_is_compiled_as_a_pattern_or_refused(glob: str, path: str) -> None:
     try:
         pattern = Pattern(glob)
     except ValueError:
