@@ -21,8 +21,8 @@ from blizzard.storage.local import LocalStore
 from functions import runtime
 from functions.dispatcher import composition
 from functions.dispatcher import handler as function
-from functions.dispatcher.composition import first_of_round
-from functions.dispatcher.handler import RESERVE_SECS, DispatchFailed
+from functions.dispatcher.composition import RESERVE_SECS, first_of_round
+from functions.dispatcher.handler import DispatchFailed
 from functions.dispatcher.triggers import (
     EveryPipeline,
     JobStateChanged,
@@ -258,7 +258,7 @@ def test_a_failing_pipeline_does_not_stop_the_others_and_the_invocation_fails(de
     assert [line["pipeline"] for line in deployed.logged("dispatch_failed")] == ["events"]
 
 
-# --- ParallelCalls pipelines, one function ---
+# --- Many pipelines in one invocation ---
 
 
 def test_wakes_without_time_left_stay_in_the_queue(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:

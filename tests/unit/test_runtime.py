@@ -1,4 +1,4 @@
-"""What every function is made of, beside the configuration's reloading, which test_collector.py has."""
+"""What all functions share. Reloading the configuration has its tests with the collector."""
 
 import json
 import socket
@@ -47,9 +47,9 @@ def test_a_wake_window_outside_the_queues_limits_is_refused(window: str) -> None
 
 
 COUNTING = {
-    "collector": "_publish({'A': 1})",
-    "sweeper": "_publish({'A': 1})",
-    "dispatcher": "_report(Dispatched('p'))",
+    "collector": "handler.publish_counts(handler.metrics, {'A': 1})",
+    "sweeper": "handler.publish_counts(handler.metrics, {'A': 1})",
+    "dispatcher": "handler._report(handler.Dispatched('p'))",
 }
 
 
@@ -59,10 +59,8 @@ COUNTING = {
 )
 def test_metrics_are_in_the_namespace_of_the_stack(function: str, given: str | None, expected: str) -> None:
     environ = {} if given is None else {"POWERTOOLS_METRICS_NAMESPACE": given}
-    name = COUNTING[function].partition("(")[0]
-    program = f"from functions.{function}.handler import *\nfrom functions.{function}.handler import {name}\n"
     done = subprocess.run(
-        [sys.executable, "-c", program + COUNTING[function]],
+        [sys.executable, "-c", f"from functions.{function} import handler\n{COUNTING[function]}"],
         cwd=ROOT,
         env=environ,
         capture_output=True,
