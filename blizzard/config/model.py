@@ -1,4 +1,4 @@
-"""What people write into `pipelines.yaml`. Each field's description is also what editors and the JSON Schema show."""
+"""The fields of `pipelines.yaml`. Their descriptions are also in the JSON Schema, for editors."""
 
 import re
 from collections.abc import Iterator

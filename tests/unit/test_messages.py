@@ -1,4 +1,4 @@
-"""What a message's body is understood to say, for every sample in events/ and for whatever else may arrive."""
+"""What a message is parsed as, for every sample in events/ and for any other text."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from blizzard.collect.messages import FileArrived, Ignored, NotAnS3Event, Reason, newer, parse_message
+from blizzard.collect.messages import FileArrived, Ignored, IgnoreReason, NotAnS3Event, is_newer, parse_message
 
 SAMPLES = Path(__file__).parents[2] / "events"
 PATH = "raw-events/date=2024-01-28/1706450400-01926abc.ndjson.gz"
@@ -24,23 +24,23 @@ TS, TS_TO_THE_SECOND = 1706450400.123, 1706450400.0
 SEQUENCER, LOWER_SEQUENCER = "0065B66A5C8F1D2E3A", "0065b66a5c8f1d2e3a"
 
 S3_PUT = FileArrived("landing", PATH, 2048, ETAG, TS, SEQUENCER)
-EXPECTED: dict[str, FileArrived | Reason] = {
+EXPECTED: dict[str, FileArrived | IgnoreReason] = {
     "s3_put": S3_PUT,
     "s3_multipart_complete": FileArrived("landing", PATH, 157286400, MULTIPART_ETAG, TS, SEQUENCER),
     "s3_put_versioned": FileArrived("landing", PATH, 2048, ETAG, TS, SEQUENCER, VERSION),
     "s3_copy": S3_PUT,
     "s3_hostile_key": FileArrived("landing", HOSTILE, 2048, ETAG, TS, SEQUENCER),
-    "s3_delete": Reason.NOT_AN_ARRIVAL,
-    "s3_delete_marker": Reason.NOT_AN_ARRIVAL,
-    "s3_folder_marker": Reason.FOLDER_MARKER,
-    "s3_test_event": Reason.TEST_EVENT,
+    "s3_delete": IgnoreReason.NOT_AN_ARRIVAL,
+    "s3_delete_marker": IgnoreReason.NOT_AN_ARRIVAL,
+    "s3_folder_marker": IgnoreReason.FOLDER_MARKER,
+    "s3_test_event": IgnoreReason.TEST_EVENT,
     "sns_wrapped": S3_PUT,
     "sns_raw": S3_PUT,
     "eventbridge_created": FileArrived("landing", PATH, 2048, ETAG, TS_TO_THE_SECOND, LOWER_SEQUENCER),
     "eventbridge_hostile_key": FileArrived(
         "landing", HOSTILE, 2048, ETAG, TS_TO_THE_SECOND, LOWER_SEQUENCER, OTHER_VERSION
     ),
-    "eventbridge_deleted": Reason.NOT_AN_ARRIVAL,
+    "eventbridge_deleted": IgnoreReason.NOT_AN_ARRIVAL,
 }
 
 
@@ -106,7 +106,7 @@ def test_any_message_may_be_wrapped_by_sns(name: str) -> None:
 def test_an_event_other_than_an_arrival_is_ignored_and_named(name: str) -> None:
     [event] = parse_message(changed("s3_put", "Records/0/eventName", name))
     assert isinstance(event, Ignored)
-    assert event.reason is Reason.NOT_AN_ARRIVAL
+    assert event.reason is IgnoreReason.NOT_AN_ARRIVAL
     assert name in event.detail
 
 
@@ -123,7 +123,7 @@ def test_a_later_minor_version_of_the_format_is_read_without_its_new_fields() ->
 
 def test_a_folder_marker_is_ignored_whatever_its_size() -> None:
     [event] = parse_message(changed("s3_folder_marker", "Records/0/s3/object/size", 12))
-    assert event == Ignored(Reason.FOLDER_MARKER, "s3://landing/raw-events/date=2024-01-28/")
+    assert event == Ignored(IgnoreReason.FOLDER_MARKER, "s3://landing/raw-events/date=2024-01-28/")
 
 
 def test_an_empty_file_is_an_arrival() -> None:
@@ -176,7 +176,7 @@ OBJECT = "Records/0/s3/object"
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "reason"),
     [
         pytest.param("", "not JSON", id="nothing"),
         pytest.param("hello", "begins 'hello'", id="text"),
@@ -220,11 +220,11 @@ OBJECT = "Records/0/s3/object"
         ),
     ],
 )
-def test_a_message_that_is_not_an_s3_event_is_refused_with_the_reason(body: str, said: str) -> None:
+def test_a_message_that_is_not_an_s3_event_is_refused_with_the_reason(body: str, reason: str) -> None:
     with pytest.raises(NotAnS3Event) as refusal:
         parse_message(body)
-    assert said in str(refusal.value)
-    assert "see who else sends" in str(refusal.value)
+    assert reason in str(refusal.value)
+    assert "find out what else sends" in str(refusal.value)
 
 
 def test_the_reason_of_a_refusal_is_short_and_printable() -> None:
@@ -256,13 +256,13 @@ class TestSequencers:
         ],
     )
     def test_sequencers_compare_padded_to_the_right(self, sequencer: str, than: str, answer: bool) -> None:
-        assert newer(sequencer, than) is answer
+        assert is_newer(sequencer, than) is answer
 
     @given(st.lists(st.text("0123456789ABCDEF", min_size=1, max_size=20), min_size=3, max_size=3))
     def test_the_order_is_total(self, sequencers: list[str]) -> None:
         a, b, c = sequencers
-        assert not (newer(a, b) and newer(b, a))
-        assert not (newer(a, b) and newer(b, c)) or newer(a, c)
+        assert not (is_newer(a, b) and is_newer(b, a))
+        assert not (is_newer(a, b) and is_newer(b, c)) or is_newer(a, c)
 
 
 JSON_VALUES = st.recursive(
@@ -273,7 +273,7 @@ JSON_VALUES = st.recursive(
 
 
 def understood(body: str) -> list[FileArrived | Ignored] | None:
-    """What a message says, None when it is refused; any other exception fails the test that asks."""
+    """The events of a message, None when it is refused; any other exception fails the test."""
     try:
         return parse_message(body)
     except NotAnS3Event:
@@ -292,7 +292,7 @@ def places(node: object, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def spoiled(draw: Callable[..., Any]) -> str:
+def damaged(draw: Callable[..., Any]) -> str:
     """A sample with one value anywhere in it replaced by something else."""
     body = copy.deepcopy(sample(draw(st.sampled_from(sorted(EXPECTED)))))
     *way, last = draw(st.sampled_from(places(body)))
@@ -303,7 +303,7 @@ def spoiled(draw: Callable[..., Any]) -> str:
     return json.dumps(body)
 
 
-@given(spoiled())
+@given(damaged())
 def test_a_damaged_event_is_refused_or_gives_values_that_can_be_stored(body: str) -> None:
     for event in understood(body) or []:
         if isinstance(event, FileArrived):

@@ -12,7 +12,7 @@ from blizzard.errors import PermanentError
 from blizzard.paths.partition import BadPartition, TimeTemplate, partition_of, partition_values
 
 ARABIC = "2024-01-05".translate({ord("0") + digit: 0x660 + digit for digit in range(10)})
-"""A date in Arabic digits, which int() would take."""
+"""A date in Arabic digits, which int() accepts."""
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_folder_equals_the_output_of_strftime_and_is_found_again(text: str, mo
 
 @given(text=templates)
 def test_a_template_is_refused_only_if_two_of_its_folders_sort_wrongly(text: str) -> None:
-    """That is: nothing is refused without need."""
+    """So no template is refused unnecessarily."""
     if accepted(text) is None and "//" not in text and not text.startswith("/"):
         edges = product((2022, 2023), (1, 12), (1, 31), (0, 23), (0, 59))
         folders = [datetime(*edge, tzinfo=UTC).strftime(text) for edge in edges]

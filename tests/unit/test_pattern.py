@@ -1,4 +1,4 @@
-"""Which paths a glob takes."""
+"""Which paths a glob matches."""
 
 import re
 import time
@@ -95,8 +95,8 @@ def test_a_pattern_does_not_match_a_path(glob: str, path: str) -> None:
     [
         ("", "expected 1 to"),
         ("x" * 1025, "found 1025 characters"),
-        ("/a", "leave out a leading"),
-        ("a/", "leave out a leading"),
+        ("/a", "remove a leading"),
+        ("a/", "remove a leading"),
         ("a//b", "empty folders"),
         ("../a", "`..`"),
         ("a/./b", "`.`"),
@@ -148,15 +148,15 @@ def test_within_a_name_a_pattern_agrees_with_fnmatch(glob: str, name: str) -> No
         assert Pattern(glob).matches(name) == fnmatchcase(name, glob)
 
 
-def slowly(folders: list[str], parts: list[str]) -> bool:
-    """The definition, word for word: exponential, so for small cases only."""
+def matches_by_definition(folders: list[str], parts: list[str]) -> bool:
+    """The definition as written: exponential, so for small cases only."""
     if not folders:
         return not parts
     if folders == ["**"]:
         return bool(parts)
     if folders[0] == "**":
-        return any(slowly(folders[1:], parts[i:]) for i in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], folders[0]) and slowly(folders[1:], parts[1:])
+        return any(matches_by_definition(folders[1:], parts[i:]) for i in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], folders[0]) and matches_by_definition(folders[1:], parts[1:])
 
 
 @given(
@@ -164,7 +164,7 @@ def slowly(folders: list[str], parts: list[str]) -> bool:
     parts=st.lists(st.sampled_from(["a", "b", "ab", "aab"]), min_size=1, max_size=6),
 )
 def test_across_folders_a_pattern_agrees_with_the_definition(folders: list[str], parts: list[str]) -> None:
-    assert Pattern("/".join(folders)).matches("/".join(parts)) == slowly(folders, parts)
+    assert Pattern("/".join(folders)).matches("/".join(parts)) == matches_by_definition(folders, parts)
 
 
 @given(st.text(max_size=40), st.text(max_size=20))

@@ -54,7 +54,7 @@ def test_the_prefix_itself_is_not_a_file() -> None:
 
 def test_s3_and_s3a_are_the_same_place() -> None:
     assert router("s3a://b/raw/").find("b", "raw/x") == Routed("s3a://b/raw/", "x")
-    with pytest.raises(ConfigError, match="both take"):
+    with pytest.raises(ConfigError, match="both have"):
         router("s3a://b/raw/", "s3://b/raw/")
 
 
