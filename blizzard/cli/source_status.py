@@ -123,7 +123,7 @@ def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> 
     except (NotFound, BucketMissing):
         return None, None
     except UnreadableState as error:
-        return None, f"the checkpoint's copy: {error}; the next commit writes it anew"
+        return None, f"the checkpoint's copy: {error}; the next commit rewrites it"
 
 
 def _take_segments(waiting: Waiting, manifest: Manifest) -> str | None:

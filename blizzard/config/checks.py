@@ -68,7 +68,7 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
         return None
     file_format = FILE_FORMATS[source.format]
     if source.schema_ddl is not None and not file_format.requires_schema:
-        found = f"found a schema beside `format: {source.format}`"
+        found = f"found a schema with `format: {source.format}`"
         problems.add(path, f"{found}, whose schema is always {file_format.fixed_schema}; remove it")
         return None
     if source.schema_ddl is None and file_format.requires_schema:
@@ -112,7 +112,7 @@ def _check_partition_columns(source: Source, schema: Columns, problems: Problems
 def _partition_column_problems(column: str, in_schema: set[str], seen: set[str]) -> Iterator[str]:
     yield from ddl.name_problems(column, column)
     if column.startswith("_"):
-        yield "begins with `_`; VACUUM would take its folders for hidden ones; choose another name"
+        yield "begins with `_`; VACUUM treats such folders as hidden; choose another name"
     if column.lower() in in_schema:
         yield "is in `schema` too; a column comes either from the folder or from the record: remove it from one of them"
     if column.lower() in seen:

@@ -1,4 +1,4 @@
-"""Partitions: the folder that a file lies in, the column values that it spells, and the time that it stands for.
+"""Partitions: the folder of a file, the column values in its name, and its time.
 
 Everything here is a function of the path. A path is relative to its source, with `/` between its parts.
 """

@@ -44,7 +44,7 @@ def source_lines(*lines: str, table: str = "s3://lake/t", pipeline: str = "") ->
 
 
 def source(*lines: str, **environ: str) -> Source:
-    """A source with these lines, on whatever place and with whatever schema when they name none."""
+    """A source with these lines, and with a default uri and schema unless the lines have them."""
     uri = () if any(line.startswith("uri:") for line in lines) else ("uri: s3://landing/a",)
     schema = () if any(line.startswith(("schema:", "format: text")) for line in lines) else ("schema: id STRING",)
     return next(config(source_lines(*lines, *uri, *schema), **environ).sources())[1]

@@ -38,7 +38,7 @@ class FakeConfiguration:
 
 @dataclass
 class World:
-    """A collector, its clock, its configuration, whom it woke, and what it logged."""
+    """A collector, its clock, its configuration, the wakes it sent, and what it logged."""
 
     configuration: FakeConfiguration
     now_ts: float = 0.0
@@ -59,7 +59,7 @@ class World:
         self.woken.append(wake)
 
     def segment_of(self, now_ts: float) -> str | None:
-        """The source that an event goes to at a time; None when there was nobody."""
+        """The source that gets an event at a time; None when no source does."""
         self.now_ts = now_ts
         appended = self.collector.collect([message("1", put("a/x"))], writer_id="w").result.appended
         return appended[0].draft.source_id if appended else None
@@ -82,12 +82,12 @@ class TestReloading:
             world.segment_of(turn * RELOAD_SECS)
         assert world.configuration.builds == 1
 
-    @pytest.mark.parametrize("trouble", ["broken", StorageUnavailable("slow down"), ConfigError(["gone"])])
+    @pytest.mark.parametrize("broken", ["broken", StorageUnavailable("slow down"), ConfigError(["gone"])])
     def test_a_broken_configuration_is_logged_and_the_old_one_stays_in_use(
-        self, world: World, trouble: str | BlizzardError
+        self, world: World, broken: str | BlizzardError
     ) -> None:
         world.segment_of(0.0)
-        world.configuration.text = trouble
+        world.configuration.text = broken
         assert world.segment_of(RELOAD_SECS) == "one"
         assert [error["event"] for error in world.errors] == ["config_reload_failed"]
         world.configuration.text = "mended"

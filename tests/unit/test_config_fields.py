@@ -37,7 +37,7 @@ from tests.unit.config_files import config, problems, source, source_lines
         ("limits: {max_file_bytes: true}", "max_file_bytes: found true, expected a number"),
         ("partition_columns: [date]", "s.partition_columns: found a list, expected a mapping of names to values"),
         ("partition_columns: {d: double}", "partition_columns.d: found 'double', expected one of 'string', 'date',"),
-        ("partition_columns: {_d: date}", "partition_columns._d: begins with `_`; VACUUM would take"),
+        ("partition_columns: {_d: date}", "partition_columns._d: begins with `_`; VACUUM treats such folders"),
         ("partition_columns: {ID: int}", "partition_columns.ID: is in `schema` too"),
         ("partition_columns: {d: int, D: int}", "partition_columns.D: occurs twice"),
         ("partition_columns: {'a b': int}", "partition_columns.'a b': column `a b` has ' ' in its name"),
@@ -79,7 +79,7 @@ def test_ndjson_requires_a_schema_and_text_refuses_one() -> None:
     (missing,) = problems(source_lines("uri: s3://landing"))
     assert missing.startswith("f.yaml:5: pipelines.p.sources.s.schema: is missing; add the columns")
     (extra,) = problems(source_lines("uri: s3://landing", "format: text", "schema: value STRING"))
-    assert extra.startswith("f.yaml:8: pipelines.p.sources.s.schema: found a schema beside `format: text`")
+    assert extra.startswith("f.yaml:8: pipelines.p.sources.s.schema: found a schema with `format: text`")
 
 
 @pytest.mark.parametrize(

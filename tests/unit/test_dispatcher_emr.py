@@ -1,4 +1,4 @@
-"""What EMR Serverless is asked for, and what its answers mean."""
+"""Requests to EMR Serverless, and the meaning of its answers."""
 
 import re
 import shlex
@@ -46,7 +46,9 @@ def service() -> tuple[EmrServerless, FakeEmrClient]:
 
 def test_the_request_fits_the_model_of_the_service() -> None:
     assert complaints("StartJobRun", request()) == ""
-    assert complaints("StartJobRun", {**request(), "executionTimeoutMinutes": "120"}) != "", "the model is looked at"
+    assert complaints("StartJobRun", {**request(), "executionTimeoutMinutes": "120"}) != "", (
+        "the request is checked against the model"
+    )
 
 
 def each_text(value: Any, shape: Any) -> Any:
@@ -137,9 +139,11 @@ def test_the_request_always_has_sizes_and_limits() -> None:
 
 def test_an_executor_has_memory_for_python_within_its_size() -> None:
     conf = spark_conf()
-    heap, beside = (int(conf[f"spark.executor.{key}"].removesuffix("m")) * MIB for key in ("memory", "memoryOverhead"))
-    assert beside >= int(conf["spark.executor.cores"]) * (Limits().task_memory_bytes + 200 * MIB)
-    assert heap + beside <= 1.1 * 14 * 1024 * MIB
+    heap, overhead = (
+        int(conf[f"spark.executor.{key}"].removesuffix("m")) * MIB for key in ("memory", "memoryOverhead")
+    )
+    assert overhead >= int(conf["spark.executor.cores"]) * (Limits().task_memory_bytes + 200 * MIB)
+    assert heap + overhead <= 1.1 * 14 * 1024 * MIB
 
 
 def test_the_drivers_output_goes_to_the_log_group_of_the_stack() -> None:

@@ -60,7 +60,7 @@ class FakeContext:
 
 @dataclass
 class Deployed:
-    """The function with its environment, a lake on disk, what it logged, and the service that it calls."""
+    """The function with its environment, a lake on disk, its log, and the service that it calls."""
 
     lake: Path
     log: StringIO
@@ -266,7 +266,7 @@ def test_each_pipeline_is_first_about_as_often_with_any_period(period_secs: int,
 
 def unforeseen(operation: str, parameters: dict[str, Any]) -> None:
     if parameters.get("name") == "blizzard-events":
-        raise ZeroDivisionError("a mistake of ours")
+        raise ZeroDivisionError("a bug")
 
 
 def test_an_unexpected_error_does_not_stop_other_pipelines(
@@ -275,7 +275,7 @@ def test_an_unexpected_error_does_not_stop_other_pipelines(
     deployed.land("events", "landing")
     deployed.land("clicks", "web")
     deployed.emr.hook = unforeseen
-    with pytest.raises(DispatchFailed, match=r"^events: a mistake of ours$"):
+    with pytest.raises(DispatchFailed, match=r"^events: a bug$"):
         deployed.invoke(sample("schedule_dispatch"))
     assert deployed.started() == ["blizzard-events", "blizzard-clicks"]
     [line] = deployed.logged("dispatch_failed")

@@ -94,7 +94,7 @@ YAML = [
 @pytest.mark.parametrize("written", ["${V}", '"${V}"', "'*${V}'"])
 @given(value=st.sampled_from(YAML) | st.text())
 def test_a_variable_cannot_add_yaml(written: str, value: str) -> None:
-    """Whatever it holds, the file says the same as one that has this text in its place, each character escaped."""
+    """The file gives the same result as with the text of the variable in its place, each character escaped."""
     assume("${" not in value)
     text = written.strip("\"'").replace("${V}", value)
     escaped = '"' + "".join(f"\\U{ord(character):08x}" for character in text) + '"'

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, whatever the values hold."""
+"""The log: one JSON object a line for any values."""
 
 import io
 import json
@@ -73,7 +73,7 @@ def test_a_field_cannot_replace_the_time_or_the_event() -> None:
 
 def test_lines_of_parallel_threads_do_not_mix() -> None:
     class Slow(io.StringIO):
-        """Each line takes a while, unless another comes in between."""
+        """Writes slowly, so that lines of other threads could come in between."""
 
         inside = 0
         met = Event()

@@ -1,4 +1,4 @@
-"""What a path says about its partition: folder, column values, time."""
+"""The partition of a path: its folder, column values and time."""
 
 import calendar
 from datetime import UTC, datetime, timedelta

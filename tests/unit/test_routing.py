@@ -15,7 +15,7 @@ def anything(path: str) -> bool:
 
 
 def router(*uris: str) -> Router:
-    """One source a URI, named after it, that takes whatever lies there."""
+    """One source for each URI, named after it, that matches every path."""
     return Router(Route(uri, uri, anything) for uri in uris)
 
 
@@ -69,7 +69,7 @@ def test_a_lookup_does_not_scan_all_sources() -> None:
     began = time.thread_time()
     for _ in range(2_000):
         routes.find("b", "source-19999/a/b/x")
-    assert time.thread_time() - began < 1, "40 million comparisons take several seconds, 2,000 look-ups milliseconds"
+    assert time.thread_time() - began < 1, "40 million comparisons take several seconds, 2,000 lookups milliseconds"
 
 
 PARTS = st.lists(st.sampled_from("abc"), max_size=3).map("".join)

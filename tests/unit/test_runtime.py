@@ -108,11 +108,11 @@ def test_no_value_makes_a_log_line_disappear() -> None:
     log.info("event_ignored", detail="a\ud800\n{}", error=ValueError("é"), **taken)
     output.seek(0)
     (line,) = output.read().splitlines()
-    said = json.loads(line)
-    assert said["message"] == "event_ignored"
-    assert said["detail"] == "a\ud800\n{}"
-    assert {name: said[f"{name}_"] for name in taken} == taken
-    assert (said["level"], said["service"], said["error"]) == ("INFO", "test-lines", "é")
+    logged = json.loads(line)
+    assert logged["message"] == "event_ignored"
+    assert logged["detail"] == "a\ud800\n{}"
+    assert {name: logged[f"{name}_"] for name in taken} == taken
+    assert (logged["level"], logged["service"], logged["error"]) == ("INFO", "test-lines", "é")
 
 
 @pytest.mark.parametrize("level", ["info", "warning", "error"])

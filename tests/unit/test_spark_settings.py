@@ -1,4 +1,4 @@
-"""What a Spark session is told, and what it must never be told."""
+"""The settings of a Spark session, and settings that it must never have."""
 
 from pathlib import Path
 

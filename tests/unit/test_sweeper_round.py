@@ -49,7 +49,7 @@ class Notes:
 
 @dataclass
 class World:
-    """A sweeper with sources in memory. Each look at the clock takes a millisecond."""
+    """A sweeper with sources in memory. Each reading of the clock advances it by a millisecond."""
 
     clock: Clock = field(default_factory=lambda: Clock(1_000_000.0, tick_secs=0.001))
     woken: list[str] = field(default_factory=list)
@@ -193,7 +193,7 @@ class TestRound:
         assert world.found("a") == ["x"]
 
     def test_a_round_that_begins_during_a_long_sweep_skips_that_source(self, world: World) -> None:
-        """As on a first sweep that takes a quarter of an hour, with a schedule that comes every minute."""
+        """Like a first sweep of a quarter of an hour, with a schedule of one minute."""
         rounds: list[Round] = []
         world.add("huge", *(f"{n:03}" for n in range(200)), late_secs=1e9)
         world.add("small", "x", interval_secs=30.0, late_secs=1e9)
