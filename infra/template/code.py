@@ -34,7 +34,7 @@ def read_code(root: Path) -> CodeFacts:
         framework=frozenset(
             value for value in vars(constants).values() if isinstance(value, str) and value.startswith("POWERTOOLS_")
         ),
-        metrics={folder.name: _texts([folder / "handler.py"], _METRIC) for folder in folders},
+        metrics={folder.name: _texts([folder / "report.py"], _METRIC) for folder in folders},
         job_events=_logged(
             (root / "spark_job").rglob("*.py"), _attributes(root / "spark_job" / "ports" / "stopwatch.py", "TurnSecs")
         ),

@@ -12,7 +12,7 @@ from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
-from blizzard.environment import adopt, variables
+from blizzard.environment import set_variables, variables
 
 FUNCTION = "AWS::Serverless::Function"
 TRANSFORM = "AWS::Serverless-2016-10-31"
@@ -73,5 +73,5 @@ def _with_code(name: str, resource: Template, codes: Mapping[str, str]) -> Templ
 def _some_region() -> Iterator[None]:
     """The translator makes a session of its own here and there, which needs a region."""
     if "AWS_DEFAULT_REGION" not in variables():
-        adopt({"AWS_DEFAULT_REGION": REGION})
+        set_variables({"AWS_DEFAULT_REGION": REGION})
     yield

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
@@ -59,7 +59,7 @@ def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
         landing = Landing("hostile-keys", S3Settings(aws.endpoint, REGION))
         where = {"LocationConstraint": REGION}
         aws.client("s3").create_bucket(Bucket=landing.bucket, CreateBucketConfiguration=where)
-        with adopted(aws.environment()), _told_to_tasks(spark(), aws.environment()):
+        with temporary_variables(aws.environment()), _told_to_tasks(spark(), aws.environment()):
             counted += check_keys(_folder(folder, "keys"), spark, landing, KEYS)
     proof.counts[REAL_JOB] += counted
 

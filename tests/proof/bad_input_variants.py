@@ -15,7 +15,7 @@ import pyarrow as pa
 from ruamel.yaml import YAML
 
 from blizzard.collect import messages as events
-from blizzard.config.load import Reading, read_config
+from blizzard.config.load import LoadResult, read_config
 from blizzard.errors import StorageError
 from blizzard.manifest.segments import Segment, SegmentRef, decode_segment
 from blizzard.state import checkpoint
@@ -134,7 +134,7 @@ def _any_checkpoint(text: str | bytes, *, pipeline: str, source: str) -> checkpo
     return checkpoint.decode(text, pipeline=pipeline, source=source)
 
 
-def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> Reading:
+def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> LoadResult:
     """As by the loader that many programs use: a tag calls what it names."""
     if "!!python" in text:
         with suppress(Exception), warnings.catch_warnings():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from infra.local.processes.process import LocalAws, local_aws
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Lives
@@ -56,7 +56,7 @@ def stage(folder: Path) -> Iterator[Stage]:
     with (
         Lives(folder / "lives", ["tests.proof.kill_job"]) as lives,
         local_aws() as aws,
-        adopted(aws.environment()),
+        temporary_variables(aws.environment()),
     ):
         made = Stage(folder, lives, aws)
         try:

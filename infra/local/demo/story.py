@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from blizzard.cli.source_status import source_status
-from blizzard.environment import adopt
+from blizzard.environment import set_variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
@@ -137,7 +137,7 @@ def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Verdict, 
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(CONFIG)
     running = stack.enter_context(local_stack(config, parameters=SOON, folder=folder, say=view.say))
-    adopt(running.aws.environment())
+    set_variables(running.aws.environment())
     demo = Demo(running, view, started=started, timeout_secs=timeout_secs)
     running.listen("job", demo.hear)
     running.listen("sweeper", demo.hear)

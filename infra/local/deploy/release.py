@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from blizzard.environment import adopted, variables
+from blizzard.environment import temporary_variables, variables
 from infra.local.processes.process import CHECKOUT, LocalAws
 from infra.package.build import package, sources_sha256
 from infra.package.errors import PackageError
@@ -39,14 +39,14 @@ def release(aws: LocalAws, config: Path, folder: Path, packed_root: Path) -> Loc
     `folder`: for what publishing writes, which is nobody else's then. Raises BlizzardError.
     """
     root = _linked(folder / "release", packed_root, (*LINKED, "build"))
-    with adopted(aws.environment("operator")):
+    with temporary_variables(aws.environment("operator")):
         published = publish(root, config, f"s3://{ARTIFACTS}", variables()).release
     return _as_deployed(aws, published, root)
 
 
 def earlier_release(aws: LocalAws, release_id: str, folder: Path) -> LocalRelease:
     """What `make rollback` brings back. `folder`: nobody else's. Raises BlizzardError."""
-    with adopted(aws.environment("operator")):
+    with temporary_variables(aws.environment("operator")):
         found = go_back(folder, release_id, f"s3://{ARTIFACTS}", variables())
     return _as_deployed(aws, found, folder)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blizzard.config.spark_settings import on_this_machine
+from blizzard.config.spark_settings import local_settings
 
 IMAGE_JARS = "/usr/share/aws/delta/lib/"
 DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
@@ -84,7 +84,7 @@ def local_conf(
     `downloaded`: the local copy of each s3:// jar.
     """
     conf = {name: value for name, value in request.conf.items() if not name.startswith("spark.archives")}
-    image = on_this_machine(str(image_jars))
+    image = local_settings(str(image_jars))
     own = [str(path) for path in delta_jars] if any(jar.startswith(IMAGE_JARS) for jar in request.jars) else []
     own += [str(downloaded[jar]) for jar in request.jars if not jar.startswith(IMAGE_JARS)]
     java = f"{conf.get('spark.driver.extraJavaOptions', '')} {LOCAL_JVM}".strip()
