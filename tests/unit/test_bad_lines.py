@@ -55,7 +55,7 @@ def search(lines: Sequence[bytes], column: str | None) -> tuple[GoodLines, Count
 
 
 @pytest.mark.parametrize("column", HINTS)
-def test_what_the_named_column_leaves_is_found_in_a_second_round(column: str | None) -> None:
+def test_bad_values_outside_the_named_column_are_found_too(column: str | None) -> None:
     faults = [N if number % 7 == 3 else VALUE if number % 11 == 5 else "" for number in range(2000)]
     lines = lines_of(faults)
     found, _ = search(lines, column)
@@ -67,7 +67,7 @@ def test_what_the_named_column_leaves_is_found_in_a_second_round(column: str | N
     assert all(refused.why is None and refused.text == lines[number] for number, refused in found.refused.items())
 
 
-def test_the_named_column_is_looked_at_before_the_others() -> None:
+def test_the_named_column_is_searched_first() -> None:
     """So often that lines are not left out one by one: only after a look at `n` does the reader stop at `value`."""
     lines = lines_of([N if number % 3 == 0 else VALUE if number % 3 == 1 else "" for number in range(300)])
     assert search(lines, "n")[1].columns[0] == "value"
@@ -76,7 +76,7 @@ def test_the_named_column_is_looked_at_before_the_others() -> None:
 
 
 @given(st.lists(st.sampled_from(["", "", "", N, VALUE, CUT]), min_size=1, max_size=200), st.sampled_from(HINTS))
-def test_whatever_column_is_named_the_same_lines_are_left_out(faults: list[str], column: str | None) -> None:
+def test_the_named_column_does_not_change_the_refused_lines(faults: list[str], column: str | None) -> None:
     lines = lines_of(faults)
     named, unnamed = search(lines, column)[0], search(lines, None)[0]
     assert list(named.numbers) == list(unnamed.numbers)
@@ -85,7 +85,7 @@ def test_whatever_column_is_named_the_same_lines_are_left_out(faults: list[str],
 
 
 @given(st.lists(st.sampled_from(["", "", "", N, VALUE, TWO, CUT]), min_size=1, max_size=200), st.sampled_from(HINTS))
-def test_each_line_is_taken_or_left_and_a_good_one_is_never_dead(faults: list[str], column: str | None) -> None:
+def test_each_line_is_accepted_or_refused_and_a_good_one_has_no_reason(faults: list[str], column: str | None) -> None:
     """Two objects on a line shift the rows that the reader speaks of, so Spark may get a good line to decide."""
     found, _ = search(lines_of(faults), column)
     assert sorted([*found.numbers, *found.refused]) == [*range(len(faults))]
@@ -94,7 +94,7 @@ def test_each_line_is_taken_or_left_and_a_good_one_is_never_dead(faults: list[st
     assert found.table.column("id").to_pylist() == [str(number) for number in found.numbers]
 
 
-def test_a_block_whose_lines_are_known_to_be_objects_gives_the_same_records() -> None:
+def test_a_braced_block_gives_the_same_records() -> None:
     faults = [N if number % 7 == 3 else VALUE if number % 11 == 5 else "" for number in range(2000)]
     lines = lines_of(faults)
     parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
@@ -103,7 +103,7 @@ def test_a_block_whose_lines_are_known_to_be_objects_gives_the_same_records() ->
     assert dict(parsed.refused) == reasons
 
 
-def test_the_column_at_which_a_whole_block_failed_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_column_of_a_failed_block_is_the_named_one(monkeypatch: pytest.MonkeyPatch) -> None:
     columns: list[str | None] = []
 
     class Noting(ArrowJsonReader):

@@ -126,7 +126,7 @@ def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_a_large_file_among_others_takes_no_more_than_a_task_may_hold(places: int) -> None:
+def test_a_large_file_stays_within_the_memory_of_a_task(places: int) -> None:
     files = {f"{n:02}.ndjson": 7 for n in range(25)} | {"large.ndjson": 160, "more.ndjson": 12}
     most, report = report_of(files, places)
     assert sum(outcome.rows for outcome in report.outcomes) == sum(files.values()) * MIB // LINE_BYTES
