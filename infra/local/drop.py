@@ -15,11 +15,9 @@ from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
 from infra.complain import complain
-from infra.local.demo.example_file import key_for
-from infra.local.processes.process import CHECKOUT, LocalAws
-
-FOLDER = CHECKOUT / "build" / "local-aws"
-"""Of the stack that `make local-aws` runs."""
+from infra.local.processes.server_process import LocalAws
+from infra.local.stack.example_file import key_for
+from infra.local.stack.folder import ENDPOINTS, FOLDER
 
 
 def main() -> int:
@@ -48,7 +46,7 @@ def _drop(file: Path, key: str | None, folder: Path) -> str:
     except OSError as error:
         raise ConfigError([f"{file}: cannot be read: {error.strerror or error}"]) from error
     try:
-        stack = json.loads((folder / "endpoints.json").read_text())
+        stack = json.loads((folder / ENDPOINTS).read_text())
     except FileNotFoundError as error:
         raise PermanentError(f"found no stack in {folder}; start one with `make local-aws`") from error
     key = key or key_for(load_config(stack["config"], variables()), file.name, time.time())

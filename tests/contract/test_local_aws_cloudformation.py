@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from infra.local.deploy.deploy import Stack, StackFailed
-from infra.local.processes.process import LocalAws
+from infra.local.deploy.stack_client import Stack, StackFailed
+from infra.local.processes.server_process import LocalAws
 
 ANYBODY = {
     "Version": "2012-10-17",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from infra.local.processes.process import LocalAws
 from infra.local.processes.server_calls import LocalCalls
+from infra.local.processes.server_process import LocalAws
 from infra.local.stack.minimal_stack import Stack as Queues
 from tests.fixtures_aws import drain, new_stack
 

@@ -11,7 +11,7 @@ import pytest
 
 from blizzard.config.load import parse_config
 from blizzard.config.published import read_published
-from infra.local.processes.process import LocalAws
+from infra.local.processes.server_process import LocalAws
 from infra.package.build import sources_sha256
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest

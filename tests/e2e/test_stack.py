@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from infra.local.deploy.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_release, release
-from infra.local.processes.process import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import local_stack
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld, Ticking

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from infra.local.processes.process import ACCOUNT_ID, REGION
+from infra.local.processes.server_process import ACCOUNT_ID, REGION
 from tests.stack.policies import Call
 
 QUEUE_ACTIONS = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from infra.local.cloudformation.engine import DeploymentFailed, in_order, references
 from infra.local.functions.schedules import UnsupportedSchedule, parse_schedule
 from infra.local.jobs.request import IMAGE_JARS, JobRequest, conf_of, local_conf, read_request
-from infra.local.moto.log_metrics import MetricFilter, datum_of_emf, matches, values_of
+from infra.local.logs.metrics import MetricFilter, datum_of_emf, matches, values_of
 
 NOON = datetime(2026, 1, 14, 12, tzinfo=UTC).timestamp()
 

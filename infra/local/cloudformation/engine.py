@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from infra.local.cloudformation.kind import Kind, Made, Place, Properties, UnsupportedResource
+from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, UnsupportedResource
 
 CHANGES_NOTHING = {"Condition", "DeletionPolicy", "DependsOn", "Metadata", "Properties", "Type", "UpdateReplacePolicy"}
 RETAIN = ("Retain", "RetainExceptOnCreate")

@@ -4,14 +4,14 @@
 import sys
 from collections.abc import Callable
 
-from infra.local.entry import entered
+from infra.local.processes.interrupts import run_interruptible
 
 
-def _command() -> Callable[[], int]:
+def _load() -> Callable[[], int]:
     from infra.local.demo.story import run
 
     return run
 
 
 if __name__ == "__main__":
-    sys.exit(entered(_command, 130))
+    sys.exit(run_interruptible(_load, 130))

@@ -25,7 +25,7 @@ from infra.local.demo import data
 from infra.local.demo.verdict import Verdict, judge, read_source
 from infra.local.demo.view import Figures, View
 from infra.local.deploy.checks import check_folder
-from infra.local.processes.process import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import LocalStack, local_stack
 
 FOLDER = CHECKOUT / "build" / "demo"

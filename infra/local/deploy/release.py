@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blizzard.environment import adopted, variables
-from infra.local.processes.process import CHECKOUT, LocalAws
+from infra.local.processes.checkout import CHECKOUT
+from infra.local.processes.server_process import LocalAws
 from infra.package.build import package, sources_sha256
 from infra.package.errors import PackageError
 from infra.package.manifest import read_manifest

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import Log
-from infra.local.functions.event import (
+from infra.local.functions.sqs_event import (
     SQS_BATCH,
     EventSource,
     InvocationFailed,

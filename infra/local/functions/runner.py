@@ -14,15 +14,15 @@ from typing import Any, cast
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import Log
-from infra.local.functions.event import EventSource
 from infra.local.functions.function import LAMBDA_PACKAGES, Function, FunctionSettings, Outcome
 from infra.local.functions.poller import LambdaPoller
 from infra.local.functions.schedules import Cron, Rate, UnsupportedSchedule, parse_schedule
-from infra.local.moto.log_metrics import MetricFilter
-from infra.local.moto.log_shipping import Clients, LogShipping
+from infra.local.functions.sqs_event import EventSource
+from infra.local.logs.metrics import MetricFilter
+from infra.local.logs.shipping import Clients, LogShipping
 from infra.local.processes.platform_packages import link_packages
-from infra.local.processes.process import LocalAws
 from infra.local.processes.server_calls import LocalCalls
+from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
 
 MOST_POLLERS = 2

@@ -4,8 +4,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.platform_packages import link_packages
-from infra.local.processes.process import CHECKOUT
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "pytz", "dateutil", "six.py", "tzdata")
 OWN_JAR = "blizzard-logstore.jar"

@@ -15,8 +15,8 @@ from blizzard.environment import variables
 from blizzard.log import Log
 from infra.local.jobs.emr_image import emr_image
 from infra.local.jobs.request import JobRequest, local_conf, read_request
-from infra.local.moto.log_shipping import LogShipping
-from infra.local.processes.process import LocalAws
+from infra.local.logs.shipping import LogShipping
+from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
 
 PRINCIPAL = "job"

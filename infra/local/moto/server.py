@@ -17,14 +17,14 @@ PARENT_CHECK_SECS = 0.5
 
 def serve(port: int, parent_pid: int) -> None:
     """Serve moto as this process has it until SIGTERM, SIGINT or the end of the parent."""
-    # Not above: another moto, which `install` refuses in so many words, may lack what it imports.
-    from infra.local.cloudformation import moto_stack
-    from infra.local.moto.keep_alive import start
+    # Imported after `install` has checked the version: these modules use names that another moto may lack.
+    from infra.local.moto.http_server import start
+    from infra.local.moto.repairs import cloudformation
 
     # At once: everything is in memory, and taking moto apart in order would take half a second.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     server = start(port)
-    moto_stack.install(lambda: f"http://127.0.0.1:{server.port}")
+    cloudformation.install(lambda: f"http://127.0.0.1:{server.port}")
     print(json.dumps({"endpoint": f"http://127.0.0.1:{server.port}"}), flush=True)
     threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
     server.serve_forever()

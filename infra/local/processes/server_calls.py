@@ -1,4 +1,4 @@
-"""The client of the server's own paths (`infra/local/moto/api.py`)."""
+"""The client of the server's own paths (`infra/local/moto/local_api.py`)."""
 
 import http.client
 import json

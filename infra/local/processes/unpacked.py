@@ -11,7 +11,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-from infra.local.processes.process import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 
 FOLDER = CHECKOUT / "build" / "local" / "unpacked"
 KEPT_SECS = 3600.0

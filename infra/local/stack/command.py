@@ -16,10 +16,11 @@ from typing import Any
 from blizzard.config.model import Config
 from blizzard.errors import BlizzardError
 from infra.complain import complain
-from infra.local.demo.example_file import example_file
 from infra.local.deploy.checks import check_folder, checked
-from infra.local.drop import FOLDER
-from infra.local.processes.process import ACCESS_KEY_ID, CHECKOUT, REGION, SECRET_ACCESS_KEY
+from infra.local.processes.checkout import CHECKOUT
+from infra.local.processes.server_process import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY
+from infra.local.stack.example_file import example_file
+from infra.local.stack.folder import FOLDER
 from infra.local.stack.local_stack import LocalStack, local_stack
 
 CONFIG = CHECKOUT / "examples" / "s3-events.yaml"

@@ -13,15 +13,15 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import JsonLog, Log
-from infra.local.deploy.deploy import OPERATOR, Stack
 from infra.local.deploy.release import ARTIFACTS, CODE, TEMPLATE, release
+from infra.local.deploy.stack_client import OPERATOR, Stack
 from infra.local.functions.function import Outcome
 from infra.local.functions.runner import FunctionsRunner, Scheduled
 from infra.local.jobs.runner import JobRunner, Orders
-from infra.local.moto.log_shipping import LogShipping
-from infra.local.processes.process import REGION, LocalAws, local_aws
+from infra.local.logs.shipping import LogShipping
 from infra.local.processes.server_calls import LocalCallFailed, LocalCalls
-from infra.local.stack.folder_lock import alone
+from infra.local.processes.server_process import REGION, LocalAws, local_aws
+from infra.local.stack.folder import ENDPOINTS, locked
 
 REFRESH_SECS = 10.0
 STACK_NAME = "blizzard"
@@ -269,7 +269,7 @@ def local_stack(
     `config`: a pipelines.yaml on s3:// buckets, which name the stack's. `parameters`: of the template, over what
     publishing gives. `template`: a translated one in place of the shipped one. `retry_after_secs`: after how long a
     message that failed is seen again, None as the queue has it. `say` hears what takes a while. Raises BlizzardError,
-    FolderTaken among them: `folder` is for one stack at a time, and what is in it is deleted first.
+    FolderInUse among them: `folder` is for one stack at a time, and what is in it is deleted first.
     """
     import platform
 
@@ -277,7 +277,7 @@ def local_stack(
     from infra.template.translate import translate
 
     with ExitStack() as stack:
-        stack.enter_context(alone(folder))
+        stack.enter_context(locked(folder))
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         if log is None:
@@ -295,5 +295,5 @@ def local_stack(
         say("deploying the stack on a local AWS")
         running.deploy(template or translate(TEMPLATE, made.codes), {**made.parameters, **(parameters or {})})
         where = {"endpoint": aws.endpoint, "landing": running.landing, "config": str(config.absolute())}
-        (folder / "endpoints.json").write_text(json.dumps({**where, **running.resources}, indent=1))
+        (folder / ENDPOINTS).write_text(json.dumps({**where, **running.resources}, indent=1))
         yield running

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infra.local.processes.process import ACCOUNT_ID, REGION
+from infra.local.processes.server_process import ACCOUNT_ID, REGION
 
 MAX_RECEIVE_COUNT = 5
 

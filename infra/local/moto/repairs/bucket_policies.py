@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket
 
-from infra.local.moto.current_request import request_at_hand
+from infra.local.moto.current_request import current_request
 from infra.local.moto.repairs.patching import replace
 
 METHODS = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "DELETE": "s3:DeleteObject", "PUT": "s3:PutObject"}
@@ -39,7 +39,7 @@ def denies(policy: str, action: str, resource: str, context: Mapping[str, str]) 
 def _permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
-    environ = request_at_hand()
+    environ = current_request()
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if ASIDE & query.keys():
         return PermissionResult.NEUTRAL

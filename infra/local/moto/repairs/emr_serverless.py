@@ -14,7 +14,7 @@ from moto.emrserverless.models import Application, EMRServerlessBackend, JobRun
 from moto.emrserverless.responses import EMRServerlessResponse
 
 from infra.local.moto.repairs.patching import replace, wrap
-from infra.local.moto.work import WORK
+from infra.local.moto.work_queue import WORK_QUEUE
 
 LABEL = re.compile(r"emr-(spark-)?\d+\.\d+\.\d+(-\d{8})?")
 TERMINAL = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
@@ -177,7 +177,7 @@ def _cancel(backend: EMRServerlessBackend, application_id: str, job_run_id: str)
             _change(backend, run, "CANCELLED", "")
         elif run.state not in TERMINAL and run.state != "CANCELLING":
             _change(backend, run, "CANCELLING", "")
-            WORK.put("cancel_run", application=application_id, run=run.id)
+            WORK_QUEUE.put("cancel_run", application=application_id, run=run.id)
         return application_id, job_run_id
 
 
@@ -191,7 +191,7 @@ def _admit(backend: EMRServerlessBackend, application_id: str) -> None:
         if active < limit:
             active += 1
             _change(backend, run, "PENDING", "")
-            WORK.put("start_run", application=application_id, run=run.id)
+            WORK_QUEUE.put("start_run", application=application_id, run=run.id)
         elif run.state == "SUBMITTED":
             _change(backend, run, "QUEUED", "")
 

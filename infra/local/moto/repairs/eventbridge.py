@@ -10,7 +10,7 @@ from moto.events.models import Rule
 from moto.events.utils import EventTemplateParser
 
 from infra.local.moto.repairs.patching import shallow_copy, wrap
-from infra.local.moto.work import WORK
+from infra.local.moto.work_queue import WORK_QUEUE
 
 DELIVERABLE = ("sqs", "logs", "events")
 
@@ -43,7 +43,7 @@ def _service(target: Mapping[str, Any]) -> str:
 
 def _invoke_functions(rule: Rule, event: Mapping[str, Any]) -> None:
     for target in [target for target in rule.targets if _service(target) == "lambda"]:
-        WORK.put("invoke_later", function=target["Arn"].split(":")[6], event=_input_for(target, event))
+        WORK_QUEUE.put("invoke_later", function=target["Arn"].split(":")[6], event=_input_for(target, event))
 
 
 def _input_for(target: Mapping[str, Any], event: Mapping[str, Any]) -> Any:

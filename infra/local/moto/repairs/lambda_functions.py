@@ -9,7 +9,7 @@ from typing import Any
 from moto.awslambda.models import LambdaFunction
 
 from infra.local.moto.repairs.patching import replace, wrap
-from infra.local.moto.work import WORK, NobodyRuns
+from infra.local.moto.work_queue import WORK_QUEUE, NoRunner
 
 KEPT = ("LoggingConfig", "DeadLetterConfig")
 # The longest that Lambda lets a function run, and something for its start.
@@ -61,12 +61,12 @@ def _invoke(function: LambdaFunction, body: Any, request_headers: Any, response_
     if kind == "DryRun":
         return b""
     if kind == "Event":
-        WORK.put("invoke_later", function=function.function_name, event=event)
+        WORK_QUEUE.put("invoke_later", function=function.function_name, event=event)
         return b""
     try:
-        answer = WORK.ask("invoke", ANSWER_TIMEOUT_SECS, function=function.function_name, event=event)
-    except NobodyRuns as error:
-        answer = {"error": True, "payload": {"errorType": "NobodyRuns", "errorMessage": str(error)}, "log": ""}
+        answer = WORK_QUEUE.ask("invoke", ANSWER_TIMEOUT_SECS, function=function.function_name, event=event)
+    except NoRunner as error:
+        answer = {"error": True, "payload": {"errorType": "NoRunner", "errorMessage": str(error)}, "log": ""}
     if answer["error"]:
         response_headers["x-amz-function-error"] = "Unhandled"
     response_headers["x-amz-log-result"] = base64.b64encode(answer["log"][-4096:].encode()).decode()

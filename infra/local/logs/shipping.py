@@ -11,7 +11,7 @@ from typing import IO, Any
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import Log
-from infra.local.moto.log_metrics import MetricFilter, datum_of_emf, matches, values_of
+from infra.local.logs.metrics import MetricFilter, datum_of_emf, matches, values_of
 
 SHIP_EVERY_SECS = 0.3
 MAX_EVENTS = 5_000

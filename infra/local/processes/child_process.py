@@ -1,4 +1,4 @@
-"""The demo's moving parts: the Spark job and the collector, each a process that can be killed."""
+"""A Python module run as a child process whose JSON output lines are read as events."""
 
 import json
 import os
@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from blizzard.environment import variables
+from infra.local.processes.checkout import CHECKOUT
 
-CHECKOUT = Path(__file__).resolve().parents[3]
 STOP_TIMEOUT_SECS = 15.0
-# The demo runs for a minute: the JVM's second compiler would only take time from it.
-SHORT_RUN = "spark.driver.extraJavaOptions=-Duser.timezone=UTC -XX:TieredStopAtLevel=1"
 
 
-class Part:
-    """A process in a group of its own. As a context manager it never outlives its block."""
+class ChildProcess:
+    """Leads a process group of its own. As a context manager it stops the whole group at the end of the block.
+
+    `words`: the module and its arguments. `environment` is added to this process's own. Output goes to `log`; `events`
+    gets each line of standard output that is a JSON object.
+    """
 
     def __init__(self, words: list[str], environment: Mapping[str, str], log: Path) -> None:
         self._log: IO[str] = log.open("a", buffering=1)
@@ -53,16 +55,16 @@ class Part:
 
     @property
     def ended(self) -> int | None:
-        """Its exit status, None while it runs."""
+        """Its exit status; None while it runs."""
         return self._process.poll()
 
     def kill(self) -> None:
-        """SIGKILL to the whole group: no handler runs, nothing is put in order."""
+        """SIGKILL to the whole group, so that no signal handler runs."""
         self._signal(signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> None:
-        """Ask it to end, and make it. A second Ctrl-C does not keep it from that."""
+        """SIGTERM, then SIGKILL after STOP_TIMEOUT_SECS. A second Ctrl-C does not interrupt this."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._signal(signal.SIGTERM)
@@ -70,7 +72,7 @@ class Part:
             self._process.wait(STOP_TIMEOUT_SECS)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._signal(signal.SIGKILL)  # what is left of the group, such as a JVM that is still closing
+        self._signal(signal.SIGKILL)  # processes of the group that are still there, such as a JVM that shuts down
         self._reader.join(1)
         self._log.close()
 

@@ -2,7 +2,7 @@
 
 import json
 
-from infra.local.cloudformation.kind import Kind, Made, Place, Properties
+from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties
 
 _ROLE = frozenset(
     {

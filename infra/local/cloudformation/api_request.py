@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from infra.local.cloudformation.kind import UnsupportedResource
+from infra.local.cloudformation.resource_type import UnsupportedResource
 
 
 def camel_case(value: Any) -> Any:

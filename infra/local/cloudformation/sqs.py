@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from infra.local.cloudformation.kind import Kind, Made, Place, Properties, tags_of
+from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
 
 _DOCUMENTS = ("RedrivePolicy", "RedriveAllowPolicy")
 _ATTRIBUTES = frozenset(

@@ -10,7 +10,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.test import run_wsgi_app
 
-from infra.local.moto.api import with_local_api
+from infra.local.moto.local_api import with_local_api
 
 BODILESS = (204, 304)
 Headers = list[tuple[str, str]]

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from infra.local.cloudformation.kind import Kind, Made, Place, Properties
-from infra.local.cloudformation.shapes import request
+from infra.local.cloudformation.api_request import request
+from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties
 
 _RULE = frozenset({"Description", "EventBusName", "EventPattern", "Name", "ScheduleExpression", "State", "Targets"})
 _SCHEDULE = frozenset(

@@ -1,4 +1,4 @@
-"""One stack for a folder at a time: a second one would delete what the first one works with."""
+"""The folder of a stack, which serves one stack at a time: a second one would delete the files of the first."""
 
 import fcntl
 import os
@@ -7,15 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blizzard.errors import PermanentError
+from infra.local.processes.checkout import CHECKOUT
+
+FOLDER = CHECKOUT / "build" / "local-aws"
+"""The default of `make local-aws`."""
+ENDPOINTS = "endpoints.json"
+"""In the folder of a running stack: where its server, its landing bucket and its configuration are."""
 
 
-class FolderTaken(PermanentError):
-    """Another process has a stack in this folder."""
+class FolderInUse(PermanentError):
+    """Another process runs a stack in this folder."""
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold `folder`, by a lock on a file beside it; the end of the process gives it back. Raises FolderTaken."""
+def locked(folder: Path) -> Iterator[None]:
+    """Lock `folder` by a file next to it, until the block or the process ends. Raises FolderInUse."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("a+") as lock:
         try:
@@ -23,7 +29,7 @@ def alone(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             pid = lock.read().strip()
-            raise FolderTaken(
+            raise FolderInUse(
                 f"another one is running{f' (pid {pid})' if pid else ''}; end it, or give this one `--folder DIR`"
             ) from None
         lock.truncate(0)

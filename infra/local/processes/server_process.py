@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import boto3  # type: ignore[import-untyped]
@@ -19,12 +18,12 @@ import botocore.session  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
 
 from blizzard.errors import PermanentError
+from infra.local.processes.checkout import CHECKOUT
 
 REGION = "eu-west-1"
 ACCOUNT_ID = "123456789012"
 ACCESS_KEY_ID = "local"
 SECRET_ACCESS_KEY = "local-has-no-secrets"
-CHECKOUT = Path(__file__).resolve().parents[3]
 START_TIMEOUT_SECS = 60.0
 STOP_TIMEOUT_SECS = 5.0
 

@@ -1,4 +1,4 @@
-"""What the server asks of those who run things for it: functions to invoke, job runs to start and to end."""
+"""Work that the server hands to the process with the runners: functions to invoke, job runs to start and to cancel."""
 
 import queue
 import threading
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 RUNNER_GONE_SECS = 60.0
-"""Whoever runs things asks at least once a second; after this long without, nobody does."""
+"""A running runner asks for work at least once a second; after this time without a request it counts as gone."""
 
 
-class NobodyRuns(Exception):
+class NoRunner(Exception):
     """No process takes work from this server."""
 
 
@@ -21,8 +21,8 @@ class _Question:
     answer: dict[str, Any] = field(default_factory=dict)
 
 
-class Work:
-    """A queue of requests as JSON objects, each with a `kind` and an `id`. Safe for threads."""
+class WorkQueue:
+    """A queue of JSON objects, each with a `kind` and an `id`. Thread-safe."""
 
     def __init__(self) -> None:
         self._items: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -30,6 +30,7 @@ class Work:
         self._asked_at = 0.0
 
     def put(self, kind: str, **fields: Any) -> str:
+        """Returns the item's id."""
         name = str(uuid.uuid4())
         self._items.put({"id": name, "kind": kind, **fields})
         return name
@@ -42,26 +43,26 @@ class Work:
             return None
 
     def ask(self, kind: str, timeout_secs: float, **fields: Any) -> dict[str, Any]:
-        """Put work and wait for its answer. Raises NobodyRuns at once when nobody takes work, or after the timeout."""
+        """Put work and wait for its answer. Raises NoRunner: at once where no runner is there, or after the timeout."""
         if time.monotonic() - self._asked_at > RUNNER_GONE_SECS:
-            raise NobodyRuns("nothing runs functions for this server; `infra.local.aws` starts what does")
+            raise NoRunner("no process runs functions for this server; start the stack with `infra.local.aws`")
         name, question = str(uuid.uuid4()), _Question()
         self._questions[name] = question
         self._items.put({"id": name, "kind": kind, **fields})
         try:
             if not question.answered.wait(timeout_secs):
-                raise NobodyRuns(f"no answer within {timeout_secs:g} s")
+                raise NoRunner(f"no answer within {timeout_secs:g} s")
             return question.answer
         finally:
             del self._questions[name]
 
     def answer(self, name: str, answer: dict[str, Any]) -> None:
-        """Nothing happens where nobody waits for it any more."""
+        """An answer that comes after the timeout is ignored."""
         question = self._questions.get(name)
         if question is not None:
             question.answer = answer
             question.answered.set()
 
 
-WORK = Work()
-"""Of this process, which is one server."""
+WORK_QUEUE = WorkQueue()
+"""One per process; a process is one server."""

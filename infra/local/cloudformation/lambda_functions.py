@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from infra.local.cloudformation.kind import Kind, Made, Place, Properties, tags_of
-from infra.local.cloudformation.shapes import request
+from infra.local.cloudformation.api_request import request
+from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
 
 _CONFIGURATION = frozenset(
     {

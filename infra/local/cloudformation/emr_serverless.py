@@ -1,7 +1,7 @@
 """AWS::EMRServerless::…"""
 
-from infra.local.cloudformation.kind import Kind, Made, Place, Properties, tags_of
-from infra.local.cloudformation.shapes import camel_case, request
+from infra.local.cloudformation.api_request import camel_case, request
+from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
 
 _APPLICATION = frozenset(
     {

@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ParamValidationError  # type: ignore[import-untyped]
 
 from blizzard.errors import PermanentError
-from infra.local.processes.process import LocalAws
+from infra.local.processes.server_process import LocalAws
 
 GOOD = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 OPERATOR = "operator"

@@ -9,14 +9,14 @@ from botocore.config import Config  # type: ignore[import-untyped]
 from moto.cloudformation.models import Event, Stack
 from moto.cloudformation.parsing import ResourceMap, clean_json
 
-from infra.local.cloudformation import access, applications, events, functions, observability, queues, storage
+from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sqs
 from infra.local.cloudformation.engine import Deployed, Deployment, DeploymentFailed
-from infra.local.cloudformation.kind import Kind
+from infra.local.cloudformation.resource_type import Kind
 from infra.local.moto.repairs.patching import replace
 
 KINDS: Mapping[str, Kind] = {
     kind.type: kind
-    for module in (access, applications, events, functions, observability, queues, storage)
+    for module in (iam, emr_serverless, eventbridge, lambda_functions, cloudwatch, sqs, s3)
     for kind in module.KINDS
 }
 PRINCIPAL = "cloudformation"
