@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -211,25 +212,41 @@ def test_a_table_without_overrides_gets_them(end: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[default]\ndeploy = {parameters = {region = 'r'}}\n",
-        "[default.deploy]\nparameters.region = 'r'\n",
         "[default.deploy.parameters]\nparameter_overrides = 7\n",
         "default = 3\n",
         "no toml",
     ],
 )
-def test_a_file_that_cannot_be_changed_safely_is_left_to_its_owner(text: str) -> None:
+def test_a_file_that_cannot_be_changed_safely_is_refused(text: str) -> None:
     with pytest.raises(
         PublishError, match=r'cannot be changed safely(?s:.)*yourself:\nparameter_overrides = "ConfigKey='
     ):
         with_parameters(text, OURS)
 
 
-def test_a_text_that_only_looks_like_the_table_is_not_changed() -> None:
-    """With ours in the real table already, nothing but the note would differ."""
+@pytest.mark.parametrize(
+    "text",
+    ["[default]\ndeploy = {parameters = {region = 'r'}}\n", "[default.deploy]\nparameters.region = 'r'\n"],
+)
+def test_inline_tables_and_dotted_keys_get_the_parameters(text: str) -> None:
+    changed = with_parameters(text, OURS)
+    assert parameters(changed) == OURS
+    assert tomllib.loads(changed)["default"]["deploy"]["parameters"]["region"] == "r"
+
+
+def test_a_string_that_looks_like_the_table_is_not_changed() -> None:
     note = '[notes]\nold = """\n[default.deploy.parameters]\nparameter_overrides = "A=1"\n"""\n'
+    text = note + with_parameters("", {"A": "1"}).replace("version = 0.1\n", "")
+    changed = with_parameters(text, OURS)
+    assert changed.startswith(note)
+    assert parameters(changed) == {"A": "1", **OURS}
+
+
+def test_a_file_that_would_change_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tomlkit.dumps
+    monkeypatch.setattr(tomlkit, "dumps", lambda document: real(document).replace("eu-west-1", "us-east-1"))
     with pytest.raises(PublishError, match="its form is unusual"):
-        with_parameters(note + with_parameters("", OURS).replace("version = 0.1\n", ""), OURS)
+        with_parameters(GUIDED, OURS)
 
 
 names = st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True)
