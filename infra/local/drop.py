@@ -1,6 +1,6 @@
 """Put a file into the landing bucket of the stack that `make local-aws` runs, as a producer would.
 
-Exit status 0: it landed. 1: no stack is running. 2: the file or its key is not one that can be put there.
+Exit status 0: it landed. 1: no stack is running. 2: the file cannot be read, or no source's pattern matches it.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _drop(file: Path, key: str | None, folder: Path) -> str:
-    """The URI of what was put. Raises BlizzardError."""
+    """The URI of the new object. Raises BlizzardError."""
     try:
         body = file.read_bytes()
     except OSError as error:

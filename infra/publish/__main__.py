@@ -10,7 +10,7 @@ from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from infra.complain import complain
 from infra.package.build import ROOT
-from infra.publish.publish import SAMCONFIG, Place, Publication, go_back, publish
+from infra.publish.publish import SAMCONFIG, Place, Publication, publish, restore_release
 from infra.publish.release import HASH_CHARACTERS, Release
 
 
@@ -20,7 +20,9 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         _check(options)
         if options.release is not None:
-            release = go_back(root, options.release, options.artifacts, variables(), environment=options.environment)
+            release = restore_release(
+                root, options.release, options.artifacts, variables(), environment=options.environment
+            )
             _show_release(release)
         else:
             _show(publish(root, Path(options.config), options.artifacts, variables(), environment=options.environment))

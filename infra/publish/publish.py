@@ -82,7 +82,7 @@ def publish(
     return Publication(release, tuple(uploads))
 
 
-def go_back(
+def restore_release(
     root: Path, release_id: str, artifacts: str, environ: Mapping[str, str], *, environment: str = "default"
 ) -> Release:
     """Put the functions of an earlier release into build/, and its parameters into samconfig.toml."""

@@ -30,9 +30,9 @@ def with_parameters(text: str, parameters: Mapping[str, str], environment: str =
         changed = tomlkit.dumps(document)
         after = tomllib.loads(changed)
         # tomlkit has written wrong files for unusual layouts before (python-poetry/tomlkit#545, #588).
-        if after[environment]["deploy"]["parameters"][KEY] == merged:
-            if _other_values(after, environment) == _other_values(before, environment):
-                return changed
+        unharmed = _other_values(after, environment) == _other_values(before, environment)
+        if unharmed and after[environment]["deploy"]["parameters"][KEY] == merged:
+            return changed
     except (TOMLKitError, AttributeError, TypeError, ValueError, KeyError) as error:
         raise _unsafe(parameters, environment, str(error)) from error
     raise _unsafe(parameters, environment, "its form is unusual")

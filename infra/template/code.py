@@ -16,7 +16,7 @@ _AS_DICT = re.compile(r"asdict\(.+\.(\w+)\(\)\)")
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """By function, as its folder is called. `shared`: what every function can read; `framework`: what Powertools reads."""
+    """By function, as its folder is called. `shared`: what all functions read; `framework`: what Powertools reads."""
 
     variables: Mapping[str, frozenset[str]]
     shared: frozenset[str]

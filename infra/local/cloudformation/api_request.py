@@ -1,4 +1,4 @@
-"""From a template's properties to a request: names and types as the service's own model has them."""
+"""Turns the properties of a resource into an API request, with the names and types of the service's model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,37 +15,41 @@ def camel_case(value: Any) -> Any:
     return value
 
 
-def request(client: Any, operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """`properties` as the input of an operation; `operation` is the API's name.
+def api_request(client: Any, operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """`properties` as the input of an operation, by its API name such as CreateFunction.
 
-    CloudFormation takes "30" for 30 and "true" for true, boto3 does not. Raises UnsupportedResource for a name that
-    the service does not know.
+    Converts "30" to 30 and "true" to true: CloudFormation accepts both forms, boto3 does not. Raises
+    UnsupportedResource for a name or an enum value that the service does not know.
     """
     shape = client.meta.service_model.operation_model(operation).input_shape
-    return {name: value for name, value in _fit(dict(properties), shape, operation).items() if value is not None}
+    return {name: value for name, value in _converted(dict(properties), shape, operation).items() if value is not None}
 
 
-def _fit(value: Any, shape: Any, path: str) -> Any:
+def _converted(value: Any, shape: Any, path: str) -> Any:
     if shape.type_name == "structure":
-        return _fit_structure(value, shape, path)
+        return _converted_structure(value, shape, path)
     if shape.type_name == "list":
-        return [_fit(item, shape.member, path) for item in value]
+        return [_converted(item, shape.member, path) for item in value]
     if shape.type_name == "map":
-        return {str(name): _fit(item, shape.value, f"{path}.{name}") for name, item in value.items()}
+        return {str(name): _converted(item, shape.value, f"{path}.{name}") for name, item in value.items()}
     scalar = _scalar(value, shape.type_name)
     if getattr(shape, "enum", None) and scalar not in shape.enum:
         raise UnsupportedResource(f"{path}: expected one of {', '.join(shape.enum)}, found {scalar}")
     return scalar
 
 
-def _fit_structure(value: Any, shape: Any, path: str) -> dict[str, Any]:
+def _converted_structure(value: Any, shape: Any, path: str) -> dict[str, Any]:
     if getattr(shape, "is_document_type", False):
         return dict(value)
     if not isinstance(value, Mapping):
         raise UnsupportedResource(f"{path}: expected an object, found {value!r}")
     if unknown := sorted(value.keys() - shape.members.keys()):
         raise UnsupportedResource(f"{path} has no {', '.join(unknown)}; it knows {', '.join(sorted(shape.members))}")
-    return {name: _fit(item, shape.members[name], f"{path}.{name}") for name, item in value.items() if item is not None}
+    return {
+        name: _converted(item, shape.members[name], f"{path}.{name}")
+        for name, item in value.items()
+        if item is not None
+    }
 
 
 def _scalar(value: Any, type_name: str) -> Any:

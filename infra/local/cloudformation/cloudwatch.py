@@ -1,7 +1,7 @@
-"""AWS::Logs::… and AWS::CloudWatch::…"""
+"""Resource types AWS::Logs::* and AWS::CloudWatch::*."""
 
-from infra.local.cloudformation.api_request import camel_case, request
-from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
+from infra.local.cloudformation.api_request import api_request, camel_case
+from infra.local.cloudformation.resource_type import CreatedResource, Properties, ResourceContext, ResourceType, tags_of
 
 _ALARM = frozenset(
     {
@@ -30,36 +30,40 @@ _ALARM = frozenset(
 )
 
 
-def _create_group(place: Place, properties: Properties) -> Made:
-    logs = place.client("logs")
-    name = properties.get("LogGroupName") or place.generated
+def _create_group(context: ResourceContext, properties: Properties) -> CreatedResource:
+    logs = context.client("logs")
+    name = properties.get("LogGroupName") or context.generated_name
     logs.create_log_group(logGroupName=name, tags=tags_of(properties))
-    made = Made(name, {"Arn": f"arn:aws:logs:{logs.meta.region_name}:{_account(place)}:log-group:{name}:*"})
-    return _update_group(place, made, properties, {})
+    resource = CreatedResource(
+        name, {"Arn": f"arn:aws:logs:{logs.meta.region_name}:{_account(context)}:log-group:{name}:*"}
+    )
+    return _update_group(context, resource, properties, {})
 
 
-def _account(place: Place) -> str:
-    return str(place.client("sts").get_caller_identity()["Account"])
+def _account(context: ResourceContext) -> str:
+    return str(context.client("sts").get_caller_identity()["Account"])
 
 
-def _update_group(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    logs = place.client("logs")
+def _update_group(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    logs = context.client("logs")
     if new.get("RetentionInDays"):
-        logs.put_retention_policy(logGroupName=made.name, retentionInDays=int(new["RetentionInDays"]))
+        logs.put_retention_policy(logGroupName=resource.name, retentionInDays=int(new["RetentionInDays"]))
     elif old.get("RetentionInDays"):
-        logs.delete_retention_policy(logGroupName=made.name)
-    return made
+        logs.delete_retention_policy(logGroupName=resource.name)
+    return resource
 
 
-def _delete_group(place: Place, made: Made, properties: Properties) -> None:
-    place.client("logs").delete_log_group(logGroupName=made.name)
+def _delete_group(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("logs").delete_log_group(logGroupName=resource.name)
 
 
-def _create_filter(place: Place, properties: Properties) -> Made:
-    logs = place.client("logs")
-    name = properties.get("FilterName") or place.generated
-    logs.put_metric_filter(**request(logs, "PutMetricFilter", _filter(properties) | {"filterName": name}))
-    return Made(name)
+def _create_filter(context: ResourceContext, properties: Properties) -> CreatedResource:
+    logs = context.client("logs")
+    name = properties.get("FilterName") or context.generated_name
+    logs.put_metric_filter(**api_request(logs, "PutMetricFilter", _filter(properties) | {"filterName": name}))
+    return CreatedResource(name)
 
 
 def _filter(properties: Properties) -> Properties:
@@ -79,46 +83,52 @@ def _dimensions(transformation: Properties) -> dict[str, str]:
     return {dimension["Key"]: dimension["Value"] for dimension in transformation["Dimensions"]}
 
 
-def _update_filter(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    return _create_filter(place, new | {"FilterName": made.name})
+def _update_filter(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    return _create_filter(context, new | {"FilterName": resource.name})
 
 
-def _delete_filter(place: Place, made: Made, properties: Properties) -> None:
-    place.client("logs").delete_metric_filter(logGroupName=properties["LogGroupName"], filterName=made.name)
+def _delete_filter(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("logs").delete_metric_filter(logGroupName=properties["LogGroupName"], filterName=resource.name)
 
 
-def _create_alarm(place: Place, properties: Properties) -> Made:
-    cloudwatch = place.client("cloudwatch")
-    name = properties.get("AlarmName") or place.generated
-    cloudwatch.put_metric_alarm(**request(cloudwatch, "PutMetricAlarm", properties | {"AlarmName": name}))
+def _create_alarm(context: ResourceContext, properties: Properties) -> CreatedResource:
+    cloudwatch = context.client("cloudwatch")
+    name = properties.get("AlarmName") or context.generated_name
+    cloudwatch.put_metric_alarm(**api_request(cloudwatch, "PutMetricAlarm", properties | {"AlarmName": name}))
     [alarm] = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
-    return Made(name, {"Arn": alarm["AlarmArn"]})
+    return CreatedResource(name, {"Arn": alarm["AlarmArn"]})
 
 
-def _update_alarm(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    return _create_alarm(place, new | {"AlarmName": made.name})
+def _update_alarm(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    return _create_alarm(context, new | {"AlarmName": resource.name})
 
 
-def _delete_alarm(place: Place, made: Made, properties: Properties) -> None:
-    place.client("cloudwatch").delete_alarms(AlarmNames=[made.name])
+def _delete_alarm(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("cloudwatch").delete_alarms(AlarmNames=[resource.name])
 
 
-def _create_dashboard(place: Place, properties: Properties) -> Made:
-    name = properties.get("DashboardName") or place.generated
-    place.client("cloudwatch").put_dashboard(DashboardName=name, DashboardBody=properties["DashboardBody"])
-    return Made(name)
+def _create_dashboard(context: ResourceContext, properties: Properties) -> CreatedResource:
+    name = properties.get("DashboardName") or context.generated_name
+    context.client("cloudwatch").put_dashboard(DashboardName=name, DashboardBody=properties["DashboardBody"])
+    return CreatedResource(name)
 
 
-def _update_dashboard(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    return _create_dashboard(place, new | {"DashboardName": made.name})
+def _update_dashboard(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    return _create_dashboard(context, new | {"DashboardName": resource.name})
 
 
-def _delete_dashboard(place: Place, made: Made, properties: Properties) -> None:
-    place.client("cloudwatch").delete_dashboards(DashboardNames=[made.name])
+def _delete_dashboard(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("cloudwatch").delete_dashboards(DashboardNames=[resource.name])
 
 
-KINDS = [
-    Kind(
+RESOURCE_TYPES = [
+    ResourceType(
         "AWS::Logs::LogGroup",
         frozenset({"LogGroupName", "RetentionInDays", "Tags"}),
         _create_group,
@@ -126,7 +136,7 @@ KINDS = [
         _delete_group,
         frozenset({"LogGroupName"}),
     ),
-    Kind(
+    ResourceType(
         "AWS::Logs::MetricFilter",
         frozenset({"FilterName", "FilterPattern", "LogGroupName", "MetricTransformations"}),
         _create_filter,
@@ -134,8 +144,10 @@ KINDS = [
         _delete_filter,
         frozenset({"FilterName", "LogGroupName"}),
     ),
-    Kind("AWS::CloudWatch::Alarm", _ALARM, _create_alarm, _update_alarm, _delete_alarm, frozenset({"AlarmName"})),
-    Kind(
+    ResourceType(
+        "AWS::CloudWatch::Alarm", _ALARM, _create_alarm, _update_alarm, _delete_alarm, frozenset({"AlarmName"})
+    ),
+    ResourceType(
         "AWS::CloudWatch::Dashboard",
         frozenset({"DashboardBody", "DashboardName"}),
         _create_dashboard,

@@ -1,7 +1,7 @@
-"""AWS::EMRServerless::…"""
+"""Resource types AWS::EMRServerless::*."""
 
-from infra.local.cloudformation.api_request import camel_case, request
-from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
+from infra.local.cloudformation.api_request import api_request, camel_case
+from infra.local.cloudformation.resource_type import CreatedResource, Properties, ResourceContext, ResourceType, tags_of
 
 _APPLICATION = frozenset(
     {
@@ -23,33 +23,35 @@ _APPLICATION = frozenset(
 _CREATE_ONLY = frozenset({"Name", "Type"})
 
 
-def _wanted(properties: Properties) -> Properties:
-    wanted: Properties = camel_case({name: value for name, value in properties.items() if name != "Tags"})
-    if "initialCapacity" in wanted:
-        wanted["initialCapacity"] = {part["key"]: part["value"] for part in wanted["initialCapacity"]}
-    return wanted
+def _desired(properties: Properties) -> Properties:
+    desired: Properties = camel_case({name: value for name, value in properties.items() if name != "Tags"})
+    if "initialCapacity" in desired:
+        desired["initialCapacity"] = {part["key"]: part["value"] for part in desired["initialCapacity"]}
+    return desired
 
 
-def _create(place: Place, properties: Properties) -> Made:
-    emr = place.client("emr-serverless")
-    wanted = _wanted(properties) | {"clientToken": place.generated, "tags": tags_of(properties)}
-    made = emr.create_application(**request(emr, "CreateApplication", wanted))
-    return Made(made["applicationId"], {"Arn": made["arn"], "ApplicationId": made["applicationId"]})
+def _create(context: ResourceContext, properties: Properties) -> CreatedResource:
+    emr = context.client("emr-serverless")
+    desired = _desired(properties) | {"clientToken": context.generated_name, "tags": tags_of(properties)}
+    created = emr.create_application(**api_request(emr, "CreateApplication", desired))
+    return CreatedResource(created["applicationId"], {"Arn": created["arn"], "ApplicationId": created["applicationId"]})
 
 
-def _update(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    """The service refuses to change an application that is started, and nobody stops it on the way."""
-    emr = place.client("emr-serverless")
-    wanted = {name: value for name, value in _wanted(new).items() if name not in ("name", "type")}
-    wanted |= {"applicationId": made.name, "clientToken": place.generated}
-    emr.update_application(**request(emr, "UpdateApplication", wanted))
-    return made
+def _update(context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties) -> CreatedResource:
+    """Fails while the application is started, as the service does."""
+    emr = context.client("emr-serverless")
+    desired = {name: value for name, value in _desired(new).items() if name not in ("name", "type")}
+    desired |= {"applicationId": resource.name, "clientToken": context.generated_name}
+    emr.update_application(**api_request(emr, "UpdateApplication", desired))
+    return resource
 
 
-def _delete(place: Place, made: Made, properties: Properties) -> None:
-    emr = place.client("emr-serverless")
-    emr.stop_application(applicationId=made.name)
-    emr.delete_application(applicationId=made.name)
+def _delete(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    emr = context.client("emr-serverless")
+    emr.stop_application(applicationId=resource.name)
+    emr.delete_application(applicationId=resource.name)
 
 
-KINDS = [Kind("AWS::EMRServerless::Application", _APPLICATION, _create, _update, _delete, _CREATE_ONLY)]
+RESOURCE_TYPES = [
+    ResourceType("AWS::EMRServerless::Application", _APPLICATION, _create, _update, _delete, _CREATE_ONLY)
+]

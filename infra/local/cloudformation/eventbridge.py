@@ -1,10 +1,10 @@
-"""AWS::Events::… and AWS::Scheduler::…"""
+"""Resource types AWS::Events::* and AWS::Scheduler::*."""
 
 import json
 from typing import Any
 
-from infra.local.cloudformation.api_request import request
-from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties
+from infra.local.cloudformation.api_request import api_request
+from infra.local.cloudformation.resource_type import CreatedResource, Properties, ResourceContext, ResourceType
 
 _RULE = frozenset({"Description", "EventBusName", "EventPattern", "Name", "ScheduleExpression", "State", "Targets"})
 _SCHEDULE = frozenset(
@@ -23,59 +23,65 @@ _SCHEDULE = frozenset(
 )
 
 
-def _create_rule(place: Place, properties: Properties) -> Made:
-    events = place.client("events")
-    name = properties.get("Name") or place.generated[:64]
-    wanted = {key: value for key, value in properties.items() if key != "Targets"} | {"Name": name}
-    if "EventPattern" in wanted:
-        wanted["EventPattern"] = json.dumps(wanted["EventPattern"])
-    arn = events.put_rule(**request(events, "PutRule", wanted))["RuleArn"]
+def _create_rule(context: ResourceContext, properties: Properties) -> CreatedResource:
+    events = context.client("events")
+    name = properties.get("Name") or context.generated_name[:64]
+    desired = {key: value for key, value in properties.items() if key != "Targets"} | {"Name": name}
+    if "EventPattern" in desired:
+        desired["EventPattern"] = json.dumps(desired["EventPattern"])
+    arn = events.put_rule(**api_request(events, "PutRule", desired))["RuleArn"]
     if targets := properties.get("Targets"):
         _put_targets(events, name, targets)
-    return Made(name, {"Arn": arn})
+    return CreatedResource(name, {"Arn": arn})
 
 
 def _put_targets(events: Any, name: str, targets: list[Properties]) -> None:
-    events.put_targets(**request(events, "PutTargets", {"Rule": name, "Targets": targets}))
+    events.put_targets(**api_request(events, "PutTargets", {"Rule": name, "Targets": targets}))
 
 
-def _update_rule(place: Place, made: Made, new: Properties, old: Properties) -> Made:
+def _update_rule(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
     kept = {target["Id"] for target in new.get("Targets", [])}
-    if gone := [target["Id"] for target in old.get("Targets", []) if target["Id"] not in kept]:
-        place.client("events").remove_targets(Rule=made.name, Ids=gone)
-    return _create_rule(place, new | {"Name": made.name})
+    if removed := [target["Id"] for target in old.get("Targets", []) if target["Id"] not in kept]:
+        context.client("events").remove_targets(Rule=resource.name, Ids=removed)
+    return _create_rule(context, new | {"Name": resource.name})
 
 
-def _delete_rule(place: Place, made: Made, properties: Properties) -> None:
-    events = place.client("events")
+def _delete_rule(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    events = context.client("events")
     if targets := properties.get("Targets"):
-        events.remove_targets(Rule=made.name, Ids=[target["Id"] for target in targets])
-    events.delete_rule(Name=made.name)
+        events.remove_targets(Rule=resource.name, Ids=[target["Id"] for target in targets])
+    events.delete_rule(Name=resource.name)
 
 
-def _schedule(place: Place, properties: Properties, name: str, operation: str) -> Properties:
-    return request(place.client("scheduler"), operation, properties | {"Name": name})
+def _schedule(context: ResourceContext, properties: Properties, name: str, operation: str) -> Properties:
+    return api_request(context.client("scheduler"), operation, properties | {"Name": name})
 
 
-def _create_schedule(place: Place, properties: Properties) -> Made:
-    name = properties.get("Name") or place.generated[:64]
-    arn = place.client("scheduler").create_schedule(**_schedule(place, properties, name, "CreateSchedule"))
-    return Made(name, {"Arn": arn["ScheduleArn"]})
+def _create_schedule(context: ResourceContext, properties: Properties) -> CreatedResource:
+    name = properties.get("Name") or context.generated_name[:64]
+    arn = context.client("scheduler").create_schedule(**_schedule(context, properties, name, "CreateSchedule"))
+    return CreatedResource(name, {"Arn": arn["ScheduleArn"]})
 
 
-def _update_schedule(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    place.client("scheduler").update_schedule(**_schedule(place, new, made.name, "UpdateSchedule"))
-    return made
+def _update_schedule(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    context.client("scheduler").update_schedule(**_schedule(context, new, resource.name, "UpdateSchedule"))
+    return resource
 
 
-def _delete_schedule(place: Place, made: Made, properties: Properties) -> None:
+def _delete_schedule(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
     group = {"GroupName": properties["GroupName"]} if "GroupName" in properties else {}
-    place.client("scheduler").delete_schedule(Name=made.name, **group)
+    context.client("scheduler").delete_schedule(Name=resource.name, **group)
 
 
-KINDS = [
-    Kind("AWS::Events::Rule", _RULE, _create_rule, _update_rule, _delete_rule, frozenset({"Name", "EventBusName"})),
-    Kind(
+RESOURCE_TYPES = [
+    ResourceType(
+        "AWS::Events::Rule", _RULE, _create_rule, _update_rule, _delete_rule, frozenset({"Name", "EventBusName"})
+    ),
+    ResourceType(
         "AWS::Scheduler::Schedule",
         _SCHEDULE,
         _create_schedule,

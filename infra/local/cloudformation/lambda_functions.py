@@ -1,9 +1,9 @@
-"""AWS::Lambda::…"""
+"""Resource types AWS::Lambda::*."""
 
 from typing import Any
 
-from infra.local.cloudformation.api_request import request
-from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
+from infra.local.cloudformation.api_request import api_request
+from infra.local.cloudformation.resource_type import CreatedResource, Properties, ResourceContext, ResourceType, tags_of
 
 _CONFIGURATION = frozenset(
     {
@@ -40,30 +40,30 @@ _INVOKE_CONFIG = frozenset(
 )
 
 
-def _create(place: Place, properties: Properties) -> Made:
-    client = place.client("lambda")
-    name = properties.get("FunctionName") or place.generated[:64]
-    wanted = {key: value for key, value in properties.items() if key not in ("ReservedConcurrentExecutions", "Tags")}
-    made = client.create_function(
-        **request(client, "CreateFunction", wanted | {"FunctionName": name, "Tags": tags_of(properties)})
+def _create(context: ResourceContext, properties: Properties) -> CreatedResource:
+    client = context.client("lambda")
+    name = properties.get("FunctionName") or context.generated_name[:64]
+    desired = {key: value for key, value in properties.items() if key not in ("ReservedConcurrentExecutions", "Tags")}
+    created = client.create_function(
+        **api_request(client, "CreateFunction", desired | {"FunctionName": name, "Tags": tags_of(properties)})
     )
     _reserve(client, name, properties, {})
-    return Made(name, {"Arn": made["FunctionArn"]})
+    return CreatedResource(name, {"Arn": created["FunctionArn"]})
 
 
-def _update(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    client, name = place.client("lambda"), {"FunctionName": made.name}
+def _update(context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties) -> CreatedResource:
+    client, name = context.client("lambda"), {"FunctionName": resource.name}
     if new["Code"] != old["Code"] or new.get("Architectures") != old.get("Architectures"):
         code = new["Code"] | ({"Architectures": new["Architectures"]} if "Architectures" in new else {})
-        client.update_function_code(**request(client, "UpdateFunctionCode", name | code))
+        client.update_function_code(**api_request(client, "UpdateFunctionCode", name | code))
     configuration = {key: value for key, value in new.items() if key in _CONFIGURATION}
     if "Environment" in old and "Environment" not in new:
         configuration["Environment"] = {"Variables": {}}
-    client.update_function_configuration(**request(client, "UpdateFunctionConfiguration", name | configuration))
+    client.update_function_configuration(**api_request(client, "UpdateFunctionConfiguration", name | configuration))
     if tags := tags_of(new):
-        client.tag_resource(Resource=made.attributes["Arn"], Tags=tags)
-    _reserve(client, made.name, new, old)
-    return made
+        client.tag_resource(Resource=resource.attributes["Arn"], Tags=tags)
+    _reserve(client, resource.name, new, old)
+    return resource
 
 
 def _reserve(client: Any, name: str, new: Properties, old: Properties) -> None:
@@ -74,64 +74,74 @@ def _reserve(client: Any, name: str, new: Properties, old: Properties) -> None:
         client.delete_function_concurrency(FunctionName=name)
 
 
-def _delete(place: Place, made: Made, properties: Properties) -> None:
-    place.client("lambda").delete_function(FunctionName=made.name)
+def _delete(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("lambda").delete_function(FunctionName=resource.name)
 
 
-def _create_mapping(place: Place, properties: Properties) -> Made:
-    client = place.client("lambda")
-    wanted = properties | {"Tags": tags_of(properties)}
-    mapping = client.create_event_source_mapping(**request(client, "CreateEventSourceMapping", wanted))
-    return Made(mapping["UUID"], {"Id": mapping["UUID"], "EventSourceMappingArn": mapping["EventSourceMappingArn"]})
-
-
-def _update_mapping(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    client = place.client("lambda")
-    wanted = {name: value for name, value in new.items() if name not in ("EventSourceArn", "Tags")}
-    client.update_event_source_mapping(
-        **request(client, "UpdateEventSourceMapping", wanted | {"UUID": made.name, "Enabled": new.get("Enabled", True)})
+def _create_mapping(context: ResourceContext, properties: Properties) -> CreatedResource:
+    client = context.client("lambda")
+    desired = properties | {"Tags": tags_of(properties)}
+    mapping = client.create_event_source_mapping(**api_request(client, "CreateEventSourceMapping", desired))
+    return CreatedResource(
+        mapping["UUID"], {"Id": mapping["UUID"], "EventSourceMappingArn": mapping["EventSourceMappingArn"]}
     )
-    return made
 
 
-def _delete_mapping(place: Place, made: Made, properties: Properties) -> None:
-    place.client("lambda").delete_event_source_mapping(UUID=made.name)
+def _update_mapping(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    client = context.client("lambda")
+    desired = {name: value for name, value in new.items() if name not in ("EventSourceArn", "Tags")}
+    client.update_event_source_mapping(
+        **api_request(
+            client, "UpdateEventSourceMapping", desired | {"UUID": resource.name, "Enabled": new.get("Enabled", True)}
+        )
+    )
+    return resource
 
 
-def _create_permission(place: Place, properties: Properties) -> Made:
-    client = place.client("lambda")
-    client.add_permission(**request(client, "AddPermission", properties | {"StatementId": place.generated}))
-    return Made(place.generated, {"Id": place.generated})
+def _delete_mapping(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("lambda").delete_event_source_mapping(UUID=resource.name)
 
 
-def _update_permission(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    _delete_permission(place, made, old)
-    return _create_permission(place, new)
+def _create_permission(context: ResourceContext, properties: Properties) -> CreatedResource:
+    client = context.client("lambda")
+    client.add_permission(**api_request(client, "AddPermission", properties | {"StatementId": context.generated_name}))
+    return CreatedResource(context.generated_name, {"Id": context.generated_name})
 
 
-def _delete_permission(place: Place, made: Made, properties: Properties) -> None:
-    place.client("lambda").remove_permission(FunctionName=properties["FunctionName"], StatementId=made.name)
+def _update_permission(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    _delete_permission(context, resource, old)
+    return _create_permission(context, new)
 
 
-def _create_invoke_config(place: Place, properties: Properties) -> Made:
-    client = place.client("lambda")
-    wanted = {name: value for name, value in properties.items() if name != "Qualifier"}
-    client.put_function_event_invoke_config(**request(client, "PutFunctionEventInvokeConfig", wanted))
-    return Made(place.generated)
+def _delete_permission(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("lambda").remove_permission(FunctionName=properties["FunctionName"], StatementId=resource.name)
 
 
-def _update_invoke_config(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    _create_invoke_config(place, new)
-    return made
+def _create_invoke_config(context: ResourceContext, properties: Properties) -> CreatedResource:
+    client = context.client("lambda")
+    desired = {name: value for name, value in properties.items() if name != "Qualifier"}
+    client.put_function_event_invoke_config(**api_request(client, "PutFunctionEventInvokeConfig", desired))
+    return CreatedResource(context.generated_name)
 
 
-def _delete_invoke_config(place: Place, made: Made, properties: Properties) -> None:
-    place.client("lambda").delete_function_event_invoke_config(FunctionName=properties["FunctionName"])
+def _update_invoke_config(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    _create_invoke_config(context, new)
+    return resource
 
 
-KINDS = [
-    Kind("AWS::Lambda::Function", _FUNCTION, _create, _update, _delete, frozenset({"FunctionName"})),
-    Kind(
+def _delete_invoke_config(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("lambda").delete_function_event_invoke_config(FunctionName=properties["FunctionName"])
+
+
+RESOURCE_TYPES = [
+    ResourceType("AWS::Lambda::Function", _FUNCTION, _create, _update, _delete, frozenset({"FunctionName"})),
+    ResourceType(
         "AWS::Lambda::EventSourceMapping",
         _MAPPING,
         _create_mapping,
@@ -139,8 +149,8 @@ KINDS = [
         _delete_mapping,
         frozenset({"EventSourceArn"}),
     ),
-    Kind("AWS::Lambda::Permission", _PERMISSION, _create_permission, _update_permission, _delete_permission),
-    Kind(
+    ResourceType("AWS::Lambda::Permission", _PERMISSION, _create_permission, _update_permission, _delete_permission),
+    ResourceType(
         "AWS::Lambda::EventInvokeConfig",
         _INVOKE_CONFIG,
         _create_invoke_config,

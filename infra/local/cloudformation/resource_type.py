@@ -1,4 +1,4 @@
-"""What CloudFormation needs to know of a type of resource."""
+"""What the engine has to know of a type of resource."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,49 +8,49 @@ Properties = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Made:
-    """A resource that exists. `name` is what `Ref` gives, `attributes` what `Fn::GetAtt` gives."""
+class CreatedResource:
+    """`name` is what `Ref` returns, `attributes` what `Fn::GetAtt` returns."""
 
     name: str
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a resource is made. `generated` is its name where its properties do not give one."""
+class ResourceContext:
+    """`generated_name`: the resource's name where its properties set none. `client` makes a boto3 client by service."""
 
     stack: str
     logical_id: str
-    generated: str
+    generated_name: str
     client: Callable[[str], Any]
 
 
-def nothing_to_delete(place: Place, made: Made, properties: Properties) -> None:
-    """For what ends with something else."""
+def delete_nothing(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    """For a resource that another one's deletion removes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One type. The functions get properties with every reference resolved, and raise botocore's ClientError.
+class ResourceType:
+    """The functions get properties with every reference resolved, and raise botocore's ClientError.
 
-    `update` gets the new properties and the old ones; it is not asked where one of `replaced_by` changed, since then a
-    new resource takes the place of the old one. `properties`: all that are understood.
+    `properties`: all that are supported. `update` gets the new properties and the old ones. A change of one of
+    `replaced_on_change_of` creates a new resource instead.
     """
 
     type: str
     properties: frozenset[str]
-    create: Callable[[Place, Properties], Made]
-    update: Callable[[Place, Made, Properties, Properties], Made]
-    delete: Callable[[Place, Made, Properties], None] = nothing_to_delete
-    replaced_by: frozenset[str] = frozenset()
+    create: Callable[[ResourceContext, Properties], CreatedResource]
+    update: Callable[[ResourceContext, CreatedResource, Properties, Properties], CreatedResource]
+    delete: Callable[[ResourceContext, CreatedResource, Properties], None] = delete_nothing
+    replaced_on_change_of: frozenset[str] = frozenset()
 
 
 class UnsupportedResource(Exception):
-    """The template has a type or a property that the local AWS does not know."""
+    """The template has a type, a property or an attribute that the local AWS does not know."""
 
 
 def tags_of(properties: Properties) -> dict[str, str]:
-    """From CloudFormation's list to the mapping that most services take. Some types take a mapping themselves."""
+    """Tags as the mapping that most services take, from CloudFormation's list or, for some types, from a mapping."""
     tags = properties.get("Tags") or {}
     if isinstance(tags, Mapping):
         return {str(name): str(value) for name, value in tags.items()}

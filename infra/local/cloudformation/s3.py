@@ -1,9 +1,15 @@
-"""AWS::S3::…"""
+"""Resource types AWS::S3::*."""
 
 import json
 from typing import Any
 
-from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, UnsupportedResource
+from infra.local.cloudformation.resource_type import (
+    CreatedResource,
+    Properties,
+    ResourceContext,
+    ResourceType,
+    UnsupportedResource,
+)
 
 _BUCKET = frozenset(
     {
@@ -32,11 +38,11 @@ _RULE = frozenset(
 _NOTIFICATION = frozenset({"QueueConfigurations", "EventBridgeConfiguration"})
 
 
-def _create(place: Place, properties: Properties) -> Made:
-    name = properties.get("BucketName") or place.generated.lower()[:63]
-    s3 = place.client("s3")
+def _create(context: ResourceContext, properties: Properties) -> CreatedResource:
+    name = properties.get("BucketName") or context.generated_name.lower()[:63]
+    s3 = context.client("s3")
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": s3.meta.region_name})
-    made = Made(
+    resource = CreatedResource(
         name,
         {
             "Arn": f"arn:aws:s3:::{name}",
@@ -45,25 +51,25 @@ def _create(place: Place, properties: Properties) -> Made:
         },
     )
     try:
-        return _update(place, made, properties, {})
+        return _update(context, resource, properties, {})
     except Exception:
         s3.delete_bucket(Bucket=name)
         raise
 
 
-def _update(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    s3, bucket = place.client("s3"), made.name
+def _update(context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties) -> CreatedResource:
+    s3, bucket = context.client("s3"), resource.name
     for name, change in _CHANGES.items():
         if new.get(name) != old.get(name):
             change(s3, bucket, new.get(name))
-    return made
+    return resource
 
 
-def _encryption(s3: Any, bucket: str, wanted: Any) -> None:
-    if not wanted:
+def _encryption(s3: Any, bucket: str, desired: Any) -> None:
+    if not desired:
         s3.delete_bucket_encryption(Bucket=bucket)
         return
-    rules = [_encryption_rule(rule) for rule in wanted["ServerSideEncryptionConfiguration"]]
+    rules = [_encryption_rule(rule) for rule in desired["ServerSideEncryptionConfiguration"]]
     s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": rules})
 
 
@@ -72,18 +78,18 @@ def _encryption_rule(rule: Properties) -> Properties:
     return by_default | ({"BucketKeyEnabled": rule["BucketKeyEnabled"]} if "BucketKeyEnabled" in rule else {})
 
 
-def _lifecycle(s3: Any, bucket: str, wanted: Any) -> None:
-    if not wanted:
+def _lifecycle(s3: Any, bucket: str, desired: Any) -> None:
+    if not desired:
         s3.delete_bucket_lifecycle(Bucket=bucket)
         return
-    rules = [_lifecycle_rule(rule) for rule in wanted["Rules"]]
+    rules = [_lifecycle_rule(rule) for rule in desired["Rules"]]
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
 
 
 def _lifecycle_rule(rule: Properties) -> Properties:
     _refuse_unknown(rule, _RULE, "a rule of LifecycleConfiguration")
-    wanted: Properties = {"Status": rule["Status"], "Filter": _filter(rule)}
-    wanted |= {"ID": rule["Id"]} if "Id" in rule else {}
+    desired: Properties = {"Status": rule["Status"], "Filter": _filter(rule)}
+    desired |= {"ID": rule["Id"]} if "Id" in rule else {}
     expiration = {
         api: rule[name]
         for name, api in (
@@ -94,11 +100,11 @@ def _lifecycle_rule(rule: Properties) -> Properties:
     }
     if "Days" in expiration:
         expiration["Days"] = int(expiration["Days"])
-    wanted |= {"Expiration": expiration} if expiration else {}
+    desired |= {"Expiration": expiration} if expiration else {}
     for name in ("NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload"):
         if name in rule:
-            wanted[name] = {key: int(value) for key, value in rule[name].items()}
-    return wanted
+            desired[name] = {key: int(value) for key, value in rule[name].items()}
+    return desired
 
 
 def _filter(rule: Properties) -> Properties:
@@ -108,13 +114,13 @@ def _filter(rule: Properties) -> Properties:
     return {"And": {"Prefix": prefix, "Tags": tags}}
 
 
-def _notification(s3: Any, bucket: str, wanted: Any) -> None:
-    wanted = wanted or {}
-    _refuse_unknown(wanted, _NOTIFICATION, "NotificationConfiguration")
+def _notification(s3: Any, bucket: str, desired: Any) -> None:
+    desired = desired or {}
+    _refuse_unknown(desired, _NOTIFICATION, "NotificationConfiguration")
     notification: Properties = {
-        "QueueConfigurations": [_to_queue(queue) for queue in wanted.get("QueueConfigurations", [])]
+        "QueueConfigurations": [_to_queue(queue) for queue in desired.get("QueueConfigurations", [])]
     }
-    flag = wanted.get("EventBridgeConfiguration")
+    flag = desired.get("EventBridgeConfiguration")
     if flag is not None and str(flag.get("EventBridgeEnabled", True)).lower() == "true":
         notification["EventBridgeConfiguration"] = {}
     s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=notification)
@@ -127,27 +133,27 @@ def _to_queue(queue: Properties) -> Properties:
     )
 
 
-def _ownership(s3: Any, bucket: str, wanted: Any) -> None:
-    if wanted:
-        s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=wanted)
+def _ownership(s3: Any, bucket: str, desired: Any) -> None:
+    if desired:
+        s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=desired)
     else:
         s3.delete_bucket_ownership_controls(Bucket=bucket)
 
 
-def _public_access(s3: Any, bucket: str, wanted: Any) -> None:
-    if not wanted:
+def _public_access(s3: Any, bucket: str, desired: Any) -> None:
+    if not desired:
         s3.delete_public_access_block(Bucket=bucket)
         return
-    flags = {name: str(value).lower() == "true" for name, value in wanted.items()}
+    flags = {name: str(value).lower() == "true" for name, value in desired.items()}
     s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=flags)
 
 
-def _tags(s3: Any, bucket: str, wanted: Any) -> None:
-    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": wanted or []})
+def _tags(s3: Any, bucket: str, desired: Any) -> None:
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": desired or []})
 
 
-def _versioning(s3: Any, bucket: str, wanted: Any) -> None:
-    status = (wanted or {"Status": "Suspended"})["Status"]
+def _versioning(s3: Any, bucket: str, desired: Any) -> None:
+    status = (desired or {"Status": "Suspended"})["Status"]
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
 
 
@@ -162,8 +168,8 @@ _CHANGES = {
 }
 
 
-def _delete(place: Place, made: Made, properties: Properties) -> None:
-    place.client("s3").delete_bucket(Bucket=made.name)
+def _delete(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("s3").delete_bucket(Bucket=resource.name)
 
 
 def _refuse_unknown(found: Properties, known: frozenset[str], where: str) -> None:
@@ -171,23 +177,25 @@ def _refuse_unknown(found: Properties, known: frozenset[str], where: str) -> Non
         raise UnsupportedResource(f"{where}: the local AWS does not know {', '.join(unknown)}")
 
 
-def _create_policy(place: Place, properties: Properties) -> Made:
+def _create_policy(context: ResourceContext, properties: Properties) -> CreatedResource:
     document = json.dumps(properties["PolicyDocument"])
-    place.client("s3").put_bucket_policy(Bucket=properties["Bucket"], Policy=document)
-    return Made(properties["Bucket"])
+    context.client("s3").put_bucket_policy(Bucket=properties["Bucket"], Policy=document)
+    return CreatedResource(properties["Bucket"])
 
 
-def _update_policy(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    return _create_policy(place, new)
+def _update_policy(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    return _create_policy(context, new)
 
 
-def _delete_policy(place: Place, made: Made, properties: Properties) -> None:
-    place.client("s3").delete_bucket_policy(Bucket=made.name)
+def _delete_policy(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("s3").delete_bucket_policy(Bucket=resource.name)
 
 
-KINDS = [
-    Kind("AWS::S3::Bucket", _BUCKET, _create, _update, _delete, frozenset({"BucketName"})),
-    Kind(
+RESOURCE_TYPES = [
+    ResourceType("AWS::S3::Bucket", _BUCKET, _create, _update, _delete, frozenset({"BucketName"})),
+    ResourceType(
         "AWS::S3::BucketPolicy",
         frozenset({"Bucket", "PolicyDocument"}),
         _create_policy,

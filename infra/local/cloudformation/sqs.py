@@ -1,9 +1,9 @@
-"""AWS::SQS::…"""
+"""Resource types AWS::SQS::*."""
 
 import json
 from typing import Any
 
-from infra.local.cloudformation.resource_type import Kind, Made, Place, Properties, tags_of
+from infra.local.cloudformation.resource_type import CreatedResource, Properties, ResourceContext, ResourceType, tags_of
 
 _DOCUMENTS = ("RedrivePolicy", "RedriveAllowPolicy")
 _ATTRIBUTES = frozenset(
@@ -33,7 +33,7 @@ _DEFAULTS = {
     "RedrivePolicy": "",
     "RedriveAllowPolicy": "",
 }
-"""What an attribute returns to when a template no longer sets it."""
+"""Set again when a template no longer sets the attribute."""
 
 
 def _attributes(properties: Properties) -> dict[str, str]:
@@ -46,53 +46,55 @@ def _text(name: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _create(place: Place, properties: Properties) -> Made:
+def _create(context: ResourceContext, properties: Properties) -> CreatedResource:
     fifo = str(properties.get("FifoQueue", "")).lower() == "true"
-    name = properties.get("QueueName") or place.generated[:75] + (".fifo" if fifo else "")
-    sqs = place.client("sqs")
+    name = properties.get("QueueName") or context.generated_name[:75] + (".fifo" if fifo else "")
+    sqs = context.client("sqs")
     url = sqs.create_queue(QueueName=name, Attributes=_attributes(properties), tags=tags_of(properties))["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    return Made(url, {"Arn": arn, "QueueName": name, "QueueUrl": url})
+    return CreatedResource(url, {"Arn": arn, "QueueName": name, "QueueUrl": url})
 
 
-def _update(place: Place, made: Made, new: Properties, old: Properties) -> Made:
-    sqs = place.client("sqs")
-    gone = {name: _DEFAULTS[name] for name in old.keys() - new.keys() if name in _DEFAULTS}
-    wanted = _attributes(gone | {name: value for name, value in new.items() if name != "FifoQueue"})
-    sqs.set_queue_attributes(QueueUrl=made.name, Attributes=wanted)
+def _update(context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties) -> CreatedResource:
+    sqs = context.client("sqs")
+    removed = {name: _DEFAULTS[name] for name in old.keys() - new.keys() if name in _DEFAULTS}
+    desired = _attributes(removed | {name: value for name, value in new.items() if name != "FifoQueue"})
+    sqs.set_queue_attributes(QueueUrl=resource.name, Attributes=desired)
     if tags := tags_of(new):
-        sqs.tag_queue(QueueUrl=made.name, Tags=tags)
-    return made
+        sqs.tag_queue(QueueUrl=resource.name, Tags=tags)
+    return resource
 
 
-def _delete(place: Place, made: Made, properties: Properties) -> None:
-    place.client("sqs").delete_queue(QueueUrl=made.name)
+def _delete(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("sqs").delete_queue(QueueUrl=resource.name)
 
 
-def _create_policy(place: Place, properties: Properties) -> Made:
+def _create_policy(context: ResourceContext, properties: Properties) -> CreatedResource:
     for url in properties["Queues"]:
-        _set_policy(place, url, json.dumps(properties["PolicyDocument"]))
-    return Made(place.generated, {"Id": place.generated})
+        _set_policy(context, url, json.dumps(properties["PolicyDocument"]))
+    return CreatedResource(context.generated_name, {"Id": context.generated_name})
 
 
-def _update_policy(place: Place, made: Made, new: Properties, old: Properties) -> Made:
+def _update_policy(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
     for url in set(old["Queues"]) - set(new["Queues"]):
-        _set_policy(place, url, "")
-    _create_policy(place, new)
-    return made
+        _set_policy(context, url, "")
+    _create_policy(context, new)
+    return resource
 
 
-def _delete_policy(place: Place, made: Made, properties: Properties) -> None:
+def _delete_policy(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
     for url in properties["Queues"]:
-        _set_policy(place, url, "")
+        _set_policy(context, url, "")
 
 
-def _set_policy(place: Place, url: str, policy: str) -> None:
-    place.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+def _set_policy(context: ResourceContext, url: str, policy: str) -> None:
+    context.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
 
 
-KINDS = [
-    Kind(
+RESOURCE_TYPES = [
+    ResourceType(
         "AWS::SQS::Queue",
         _ATTRIBUTES | {"QueueName", "Tags"},
         _create,
@@ -100,7 +102,7 @@ KINDS = [
         _delete,
         frozenset({"QueueName", "FifoQueue"}),
     ),
-    Kind(
+    ResourceType(
         "AWS::SQS::QueuePolicy", frozenset({"Queues", "PolicyDocument"}), _create_policy, _update_policy, _delete_policy
     ),
 ]

@@ -1,5 +1,5 @@
-"""Run the demo. Exit status 0: nothing missing, nothing doubled; 1: something is, or it did not get there in time;
-2: it was asked for wrongly; 130: it was interrupted."""
+"""Runs the demo. Exit status 0: nothing missing, nothing doubled; 1: something is, or the demo failed or timed out;
+2: a wrong option; 130: interrupted."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A stack on the local AWS, by CloudFormation's own API."""
+"""Creates, updates and deletes a stack through CloudFormation's API."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,16 +9,16 @@ from botocore.exceptions import ClientError, ParamValidationError  # type: ignor
 from blizzard.errors import PermanentError
 from infra.local.processes.server_process import LocalAws
 
-GOOD = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 OPERATOR = "operator"
 
 
 class StackFailed(PermanentError):
-    """The stack was rolled back, or refused before anything was made."""
+    """The stack was rolled back, or refused before anything was created."""
 
 
 class Stack:
-    """A deployed stack. `resources` are physical names by logical id."""
+    """A stack by name. `resources`: physical names by logical id."""
 
     def __init__(self, aws: LocalAws, name: str) -> None:
         self.name = name
@@ -26,11 +26,11 @@ class Stack:
 
     def create(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         """Raises StackFailed."""
-        self._ask(self._cloudformation.create_stack, template, parameters)
+        self._submit(self._cloudformation.create_stack, template, parameters)
 
     def update(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         """Raises StackFailed; the stack is then as it was before."""
-        self._ask(self._cloudformation.update_stack, template, parameters)
+        self._submit(self._cloudformation.update_stack, template, parameters)
 
     def delete(self) -> None:
         self._cloudformation.delete_stack(StackName=self.name)
@@ -52,7 +52,7 @@ class Stack:
         found: dict[str, Any] = self._cloudformation.describe_stacks(StackName=self.name)["Stacks"][0]
         return found
 
-    def _ask(
+    def _submit(
         self, create_or_update: Callable[..., object], template: Mapping[str, Any], parameters: Mapping[str, str]
     ) -> None:
         try:
@@ -61,7 +61,7 @@ class Stack:
             raise StackFailed(f"The stack {self.name} is refused: {error.response['Error']['Message']}") from error
         except ParamValidationError as error:
             raise StackFailed(f"The stack {self.name} is refused: {error}") from error
-        self._check()
+        self._check_status()
 
     def _request(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
         return {
@@ -71,9 +71,9 @@ class Stack:
             "Capabilities": ["CAPABILITY_IAM"],
         }
 
-    def _check(self) -> None:
+    def _check_status(self) -> None:
         status = self.status
-        if status in GOOD:
+        if status in COMPLETE:
             return
         events = self._cloudformation.describe_stack_events(StackName=self.name)["StackEvents"]
         reasons = [

@@ -1,4 +1,4 @@
-"""What a function gets from Lambda's SQS event source, and how Lambda reads its answer."""
+"""The event that Lambda's SQS event source sends to a function, and how Lambda interprets the response."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 SQS_BATCH = 10
-"""As many messages as SQS takes or gives in one call."""
+"""SQS's limit of messages in one call."""
 
 Message = Mapping[str, Any]
-"""A message as boto3 gives it."""
+"""As ReceiveMessage returns it."""
 
 
 @dataclass(frozen=True)
 class EventSource:
-    """The settings of an event source mapping and of its function that decide what a handler gets to see.
+    """The settings of an event source mapping and its function that affect a handler.
 
-    `retry_after_secs` is not Lambda's: there, what failed stays invisible until the queue's visibility timeout is over.
+    `retry_after_secs`: failed messages become visible again after this time. None: after the queue's visibility
+    timeout, as on AWS.
     """
 
     queue_url: str
@@ -33,7 +34,7 @@ class EventSource:
         if self.batch_size > SQS_BATCH and self.window_secs <= 0:
             raise ValueError(
                 f"batch_size is {self.batch_size} and window_secs {self.window_secs:g}; for more than {SQS_BATCH} "
-                "messages Lambda demands a window. Set window_secs, to 1 or more if it is to be deployed like this."
+                "messages Lambda requires a window. Set window_secs; AWS accepts 1 or more."
             )
 
     @property
@@ -47,7 +48,7 @@ class EventSource:
 
 @dataclass(frozen=True)
 class LambdaContext:
-    """The part of Lambda's context object that handlers read. `memory_limit_in_mb` is a string there too."""
+    """The part of Lambda's context object that handlers read. `memory_limit_in_mb` is a string on AWS too."""
 
     function_name: str
     memory_limit_in_mb: str
@@ -62,11 +63,11 @@ class LambdaContext:
 
 
 class InvocationFailed(Exception):
-    """The function did not do its work: it raised, took too long, or gave an answer that Lambda refuses."""
+    """The function raised, timed out, or returned a response that Lambda refuses."""
 
 
 def record_of(message: Message, source: EventSource) -> dict[str, Any]:
-    """A message in the shape that Lambda hands to functions."""
+    """A message in the form in which Lambda passes it to functions."""
     record = {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -84,10 +85,10 @@ def record_of(message: Message, source: EventSource) -> dict[str, Any]:
 
 
 def failed_ids(answer: object, ids: frozenset[str]) -> frozenset[str]:
-    """Which of a batch's messages an answer reports as failed, by Lambda's rules for ReportBatchItemFailures.
+    """The messages that a response reports as failed, by Lambda's rules for ReportBatchItemFailures.
 
-    No answer, or one without failures, is success. Raises InvocationFailed, which fails the whole batch, where the
-    answer does not have the form or names a message that is not in the batch.
+    An empty response, or one without failures, means success. Raises InvocationFailed, which fails the whole batch,
+    when the response has another form or names a message that is not in the batch.
     """
     if answer is None or answer == {}:
         return frozenset()
@@ -97,8 +98,8 @@ def failed_ids(answer: object, ids: frozenset[str]) -> frozenset[str]:
     if not isinstance(failures, list):
         raise InvocationFailed(f"expected a list of batchItemFailures, found {failures!r}")
     reported = [failure.get("itemIdentifier") if isinstance(failure, dict) else None for failure in failures]
-    if strangers := [name for name in reported if not isinstance(name, str) or name not in ids]:
-        raise InvocationFailed(f"batchItemFailures names {strangers!r}; the batch has {sorted(ids)}")
+    if unknown := [name for name in reported if not isinstance(name, str) or name not in ids]:
+        raise InvocationFailed(f"batchItemFailures names {unknown!r}; the batch has {sorted(ids)}")
     return frozenset(str(name) for name in reported)
 
 

@@ -1,4 +1,4 @@
-"""Metrics that CloudWatch makes of log lines: embedded metric format, and metric filters on JSON."""
+"""Metrics that CloudWatch extracts from log lines: embedded metric format (EMF), and metric filters on JSON."""
 
 import json
 import re
@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from typing import Any
 
 Datum = tuple[str, dict[str, Any]]
-"""Namespace, and the datum as PutMetricData takes it."""
+"""Namespace, and a datum in the form of PutMetricData."""
 
-TERM = re.compile(r"\s*(\$[\w.\[\]-]*)\s*(>=|<=|!=|=|>|<)\s*(\"[^\"]*\"|[^\s&|()]+)\s*")
+COMPARISON = re.compile(r"\s*(\$[\w.\[\]-]*)\s*(>=|<=|!=|=|>|<)\s*(\"[^\"]*\"|[^\s&|()]+)\s*")
 PRESENCE = re.compile(r"\s*(\$[\w.\[\]-]*)\s+(EXISTS|IS TRUE|IS FALSE|NOT EXISTS)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricFilter:
-    """As it is deployed; `pattern` in CloudWatch's language, of which conditions on JSON fields are known here."""
+    """A deployed filter. Of CloudWatch's pattern language, conditions on JSON fields are supported."""
 
     log_group: str
     pattern: str
     transformations: tuple[Mapping[str, Any], ...]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "MetricFilter":
-        """From the answer of DescribeMetricFilters."""
+    def from_description(cls, found: Mapping[str, Any]) -> "MetricFilter":
+        """From one item of DescribeMetricFilters."""
         return cls(found["logGroupName"], found.get("filterPattern", ""), tuple(found["metricTransformations"]))
 
 
-def datum_of_emf(line: str) -> Iterator[Datum]:
-    """What a line in embedded metric format measures; nothing for any other line."""
+def emf_data(line: str) -> Iterator[Datum]:
+    """The data of a line in embedded metric format; nothing for any other line."""
     if '"_aws"' not in line:
         return
-    record = _object(line)
+    record = _json_object(line)
     for directive in (record or {}).get("_aws", {}).get("CloudWatchMetrics", []):
         for names in directive.get("Dimensions", [[]]):
             dimensions = [{"Name": name, "Value": str(record[name])} for name in names]  # type: ignore[index]
@@ -49,12 +49,12 @@ def datum_of_emf(line: str) -> Iterator[Datum]:
                     )
 
 
-def values_of(found: MetricFilter, line: str) -> Iterator[Datum]:
-    """What a filter makes of a line."""
-    record = _object(line)
-    if record is None or not matches(found.pattern, record):
+def filter_data(metric_filter: MetricFilter, line: str) -> Iterator[Datum]:
+    """The data that a filter extracts from a line."""
+    record = _json_object(line)
+    if record is None or not matches(metric_filter.pattern, record):
         return
-    for transformation in found.transformations:
+    for transformation in metric_filter.transformations:
         wanted = str(transformation["metricValue"])
         value = field_of(record, wanted) if wanted.startswith("$") else float(wanted)
         if not isinstance(value, int | float):
@@ -74,11 +74,12 @@ def values_of(found: MetricFilter, line: str) -> Iterator[Datum]:
 
 
 def matches(pattern: str, record: Mapping[str, Any]) -> bool:
-    """Whether a JSON record satisfies `{ $.a = "x" && ($.b > 1 || $.c EXISTS) }`. ValueError for any other language."""
+    """Whether a JSON record satisfies `{ $.a = "x" && ($.b > 1 || $.c EXISTS) }`. Raises ValueError for another kind of
+    pattern."""
     text = pattern.strip()
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(f"expected a pattern on JSON fields in braces, found {pattern!r}")
-    value, rest = _any_of(text[1:-1], record)
+    value, rest = _or_expression(text[1:-1], record)
     if rest.strip():
         raise ValueError(f"{pattern!r}: expected its end, found {rest!r}")
     return value
@@ -93,25 +94,25 @@ def field_of(record: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _any_of(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
-    value, rest = _all_of(text, record)
+def _or_expression(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
+    value, rest = _and_expression(text, record)
     while rest.lstrip().startswith("||"):
-        other, rest = _all_of(rest.lstrip()[2:], record)
+        other, rest = _and_expression(rest.lstrip()[2:], record)
         value = value or other
     return value, rest
 
 
-def _all_of(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
-    value, rest = _term(text, record)
+def _and_expression(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
+    value, rest = _condition(text, record)
     while rest.lstrip().startswith("&&"):
-        other, rest = _term(rest.lstrip()[2:], record)
+        other, rest = _condition(rest.lstrip()[2:], record)
         value = value and other
     return value, rest
 
 
-def _term(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
+def _condition(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
     if text.lstrip().startswith("("):
-        value, rest = _any_of(text.lstrip()[1:], record)
+        value, rest = _or_expression(text.lstrip()[1:], record)
         if not rest.lstrip().startswith(")"):
             raise ValueError(f"expected ), found {rest!r}")
         return value, rest.lstrip()[1:]
@@ -119,7 +120,7 @@ def _term(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
         value, what = field_of(record, found[1]), found[2]
         holds = {"EXISTS": value is not None, "NOT EXISTS": value is None, "IS TRUE": value is True}
         return holds.get(what, value is False), text[found.end() :]
-    if found := TERM.match(text):
+    if found := COMPARISON.match(text):
         return _compare(field_of(record, found[1]), found[2], found[3]), text[found.end() :]
     raise ValueError(f'expected a condition such as $.event = "x", found {text!r}')
 
@@ -152,7 +153,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _object(line: str) -> dict[str, Any] | None:
+def _json_object(line: str) -> dict[str, Any] | None:
     if not line.lstrip().startswith("{"):
         return None
     try:

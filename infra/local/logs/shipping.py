@@ -1,4 +1,4 @@
-"""Lines of functions and job runs on their way to CloudWatch Logs, to files, and to metrics."""
+"""Ships log lines of functions and job runs to CloudWatch Logs, to files, and to metrics."""
 
 import queue
 import threading
@@ -11,16 +11,16 @@ from typing import IO, Any
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import Log
-from infra.local.logs.metrics import MetricFilter, datum_of_emf, matches, values_of
+from infra.local.logs.metrics import MetricFilter, emf_data, filter_data, matches
 
 SHIP_EVERY_SECS = 0.3
 MAX_EVENTS = 5_000
 Clients = Callable[[str, str], Any]
-"""Gets service and principal."""
+"""Called with service and principal; returns a boto3 client."""
 
 
 class LogShipping:
-    """A thread that ships what `add` is given. `close` ships the rest."""
+    """Ships what `add` gets, in a thread. `close` ships the rest."""
 
     def __init__(self, folder: Path, client: Clients, log: Log) -> None:
         self._folder = folder
@@ -44,14 +44,14 @@ class LogShipping:
         for file in self._files.values():
             file.close()
 
-    def listen(self, group: str, hear: Callable[[str], None]) -> None:
-        """`hear` gets each line of a log group from now on, in the thread that has it."""
-        self._listeners.append((group, hear))
+    def listen(self, group: str, listener: Callable[[str], None]) -> None:
+        """Call `listener` with each further line of a log group, in the thread that calls `add`."""
+        self._listeners.append((group, listener))
 
     def add(self, principal: str, group: str, stream: str, line: str) -> None:
-        for wanted, hear in self._listeners:
-            if wanted == group:
-                hear(line)
+        for listened_group, listener in self._listeners:
+            if listened_group == group:
+                listener(line)
         self._lines.put((principal, group, stream, line, int(time.time() * 1000)))
 
     def use_filters(self, filters: Iterable[MetricFilter]) -> None:
@@ -65,9 +65,9 @@ class LogShipping:
         self._filters = by_group
 
     def _run(self) -> None:
-        going = True
-        while going:
-            batch, going = self._take()
+        is_open = True
+        while is_open:
+            batch, is_open = self._take()
             for (principal, group, stream), events in batch.items():
                 try:
                     self._ship(principal, group, stream, events)
@@ -76,10 +76,10 @@ class LogShipping:
 
     def _take(self) -> tuple[dict[tuple[str, str, str], list[dict[str, Any]]], bool]:
         batch: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
-        closes = time.monotonic() + SHIP_EVERY_SECS
+        deadline = time.monotonic() + SHIP_EVERY_SECS
         for _ in range(MAX_EVENTS):
             try:
-                item = self._lines.get(timeout=max(0.0, closes - time.monotonic()))
+                item = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 break
             if item is None:
@@ -103,8 +103,10 @@ class LogShipping:
             self._streams.add((group, stream))
         logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
         lines = [str(event["message"]) for event in events]
-        data = [datum for line in lines for datum in datum_of_emf(line)]
-        data += [datum for found in self._filters.get(group, []) for line in lines for datum in values_of(found, line)]
+        data = [datum for line in lines for datum in emf_data(line)]
+        data += [
+            datum for found in self._filters.get(group, []) for line in lines for datum in filter_data(found, line)
+        ]
         for namespace, metrics in _by_namespace(data).items():
             self._client("cloudwatch", "logs").put_metric_data(Namespace=namespace, MetricData=metrics)
 

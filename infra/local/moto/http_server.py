@@ -1,4 +1,4 @@
-"""The HTTP side of the local AWS: connections that stay open, and no work per request that can be done once."""
+"""The HTTP side of the local AWS: keeps connections open, and caches the service of a host."""
 
 import io
 import sys
@@ -17,9 +17,9 @@ Headers = list[tuple[str, str]]
 
 
 class KeepAliveHandler(MotoRequestHandler):
-    """One connection for many requests; the handler that moto ships closes it after each.
+    """Serves many requests per connection; moto's own handler closes it after each.
 
-    That can be done here because a request is read to its end before it is answered.
+    Each request is read completely before it is answered, so that the next one starts at a known place.
     """
 
     protocol_version = "HTTP/1.1"
@@ -27,10 +27,10 @@ class KeepAliveHandler(MotoRequestHandler):
     wbufsize = 64 * 1024
 
     def handle_expect_100(self) -> bool:
-        wanted = super().handle_expect_100()
-        # Until it has seen the 100, the client does not send what we are about to read.
+        keep_reading = super().handle_expect_100()
+        # The client sends the body only after it has received the 100.
         self.wfile.flush()
-        return wanted
+        return keep_reading
 
     def run_wsgi(self) -> None:
         self.environ = environ = self.make_environ()
@@ -39,16 +39,16 @@ class KeepAliveHandler(MotoRequestHandler):
         self._respond(*self._answer(environ))
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Nothing: a line per request is noise. Errors are logged elsewhere, and still are."""
+        """Log nothing per request. Errors are logged elsewhere."""
 
     def _read_body(self, environ: dict[str, Any]) -> bytes:
-        """ConnectionError when the client has gone in the middle: half a body must not become an object."""
+        """Raises ConnectionError when the client disconnects early: half a body must not become an object."""
         if environ.get("wsgi.input_terminated"):
             return _read_chunks(environ["wsgi.input"])
         expected_bytes = int(environ.get("CONTENT_LENGTH") or 0)
         body: bytes = self.rfile.read(expected_bytes)
         if len(body) < expected_bytes:
-            raise ConnectionError(f"{len(body)} of {expected_bytes} bytes came")
+            raise ConnectionError(f"received {len(body)} of {expected_bytes} bytes")
         return body
 
     def _answer(self, environ: dict[str, Any]) -> tuple[int, str, Headers, bytes]:
@@ -56,7 +56,7 @@ class KeepAliveHandler(MotoRequestHandler):
             chunks, status, headers = run_wsgi_app(self.server.app, environ, buffered=True)
             code, _, reason = status.partition(" ")
             return int(code), reason, list(headers.items()), b"".join(chunks)
-        except Exception:  # noqa: BLE001 - the top of a request: the server goes on, the client gets the trace
+        except Exception:  # noqa: BLE001 - the top of a request: the server continues, the client gets the traceback
             trace = traceback.format_exc()
             sys.stderr.write(trace)
             return 500, "Internal Server Error", [("Content-Type", "text/plain")], trace.encode()
@@ -73,7 +73,7 @@ class KeepAliveHandler(MotoRequestHandler):
 
 
 class Dispatcher(DomainDispatcherApplication):
-    """moto's, which lists a directory of the installation for each request to find the service."""
+    """Caches the service of a host. moto's own lists a directory of its installation for each request."""
 
     def __init__(self) -> None:
         super().__init__(create_backend_app)
@@ -81,7 +81,7 @@ class Dispatcher(DomainDispatcherApplication):
 
 
 def start(port: int) -> BaseWSGIServer:
-    """A server that listens, on a free port for 0, and answers once `serve_forever` is called."""
+    """A listening server, on a free port for 0. It answers once `serve_forever` is called."""
     return make_server("127.0.0.1", port, with_local_api(Dispatcher()), threaded=True, request_handler=KeepAliveHandler)
 
 
@@ -89,4 +89,4 @@ def _read_chunks(stream: io.RawIOBase) -> bytes:
     try:
         return stream.read() or b""
     except OSError as error:
-        raise ConnectionError("the chunked body broke off") from error
+        raise ConnectionError("the chunked body ended early") from error

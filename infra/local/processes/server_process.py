@@ -1,4 +1,4 @@
-"""The local AWS as a process of its own, and what a client of it needs to know."""
+"""Starts the local AWS as a process, and makes clients for it."""
 
 import json
 import os
@@ -27,8 +27,8 @@ SECRET_ACCESS_KEY = "local-has-no-secrets"
 START_TIMEOUT_SECS = 60.0
 STOP_TIMEOUT_SECS = 5.0
 
-# A session, unlike its clients, is not safe for threads.
-_making_a_client = threading.Lock()
+# boto3 sessions are not thread-safe; clients are.
+_session_lock = threading.Lock()
 
 
 class LocalAwsFailed(PermanentError):
@@ -37,20 +37,20 @@ class LocalAwsFailed(PermanentError):
 
 @dataclass(frozen=True)
 class LocalAws:
-    """A running server. Its buckets, objects and queues are in its memory and end with it."""
+    """A running server. All its data is in its memory."""
 
     endpoint: str
     pid: int
 
     def client(self, service: str, principal: str = ACCESS_KEY_ID) -> Any:
-        """A new boto3 client, whose requests have `principal` as access key id. It may be shared between threads."""
-        # No proxy: one that the environment names for the world outside does not reach this machine's own ports.
+        """A new, thread-safe boto3 client. `principal`: the access key id of its requests."""
+        # No proxy: one that the environment sets for the internet does not reach local ports.
         config = Config(retries={"mode": "standard"}, max_pool_connections=32, proxies={})
-        with _making_a_client:
+        with _session_lock:
             return _session(principal).client(service, endpoint_url=self.endpoint, config=config)
 
     def environment(self, principal: str = ACCESS_KEY_ID) -> dict[str, str]:
-        """What AWS SDKs of any language need to come here, to be laid over a process's own environment."""
+        """Variables that point AWS SDKs of any language here, to be merged over a process's environment."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": principal,
@@ -65,11 +65,11 @@ class LocalAws:
 
 @cache
 def _session(principal: str) -> Any:
-    """One for all clients of a principal, since it keeps what it has parsed: a second client takes a tenth of the time.
+    """One for all clients of a principal: it caches service models, so a second client takes a tenth of the time.
 
-    It looks at no profile and no file of whoever runs this: their settings are for the other AWS.
+    Ignores the user's profile, configuration file and credentials, which are for the real AWS.
     """
-    nobodys = {
+    no_user_settings = {
         "profile": (None, None, None, None),
         "config_file": (None, None, os.devnull, None),
         "credentials_file": (None, None, os.devnull, None),
@@ -78,7 +78,7 @@ def _session(principal: str) -> Any:
         aws_access_key_id=principal,
         aws_secret_access_key=SECRET_ACCESS_KEY,
         region_name=REGION,
-        botocore_session=botocore.session.Session(nobodys),
+        botocore_session=botocore.session.Session(no_user_settings),
     )
 
 
@@ -88,10 +88,10 @@ def server_command() -> list[str]:
 
 @contextmanager
 def local_aws(command: Sequence[str] = (), start_timeout_secs: float = START_TIMEOUT_SECS) -> Iterator[LocalAws]:
-    """Start a server, wait until it answers, and stop it at the end, however the end comes.
+    """Start a server, wait until it answers, and stop it at the end of the block.
 
-    In a process group of its own, so that a Ctrl-C in the terminal does not take it from those who still use it.
-    `command` stands in for `server_command()`. Raises LocalAwsFailed.
+    The server has its own process group: Ctrl-C in the terminal must not stop it while others still use it.
+    `command` replaces `server_command()`. Raises LocalAwsFailed.
     """
     process = subprocess.Popen(
         list(command) or server_command(), cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -109,25 +109,25 @@ def _endpoint_of(process: subprocess.Popen[str], timeout_secs: float) -> str:
     if not line:
         why = "did not answer" if process.poll() is None else f"ended with exit status {process.returncode}"
         raise LocalAwsFailed(
-            f"The local AWS (process {process.pid}) {why} within {timeout_secs:g} s. What it printed above says why; "
-            "`python -m infra.local.moto.server` starts it by hand."
+            f"The local AWS (process {process.pid}) {why} within {timeout_secs:g} s. See its output above, "
+            "or start it by hand with `python -m infra.local.moto.server`."
         )
     return str(json.loads(line)["endpoint"])
 
 
 def _first_line(process: subprocess.Popen[str], timeout_secs: float) -> str:
-    """Empty when the process ended without one or the time is up."""
+    """Empty when the process ended without one, or at the timeout."""
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         line = process.stdout.readline() if selector.select(timeout_secs) else ""
     if not line and process.poll() is None:
-        _wait_a_moment(process)
+        _wait_briefly(process)
     return line
 
 
-def _wait_a_moment(process: subprocess.Popen[str]) -> None:
-    """Output ends a little before the process does."""
+def _wait_briefly(process: subprocess.Popen[str]) -> None:
+    """A process closes its output shortly before it ends."""
     try:
         process.wait(1)
     except subprocess.TimeoutExpired:

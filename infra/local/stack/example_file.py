@@ -1,4 +1,4 @@
-"""A first file for somebody who looks at a running stack: what it is called, where it belongs, how to make it."""
+"""An example file for a source of a running stack: its name, its key, and the command that makes it."""
 
 import json
 import re
@@ -22,9 +22,9 @@ class ExampleFile:
     key: str
     """In the landing bucket."""
     name: str
-    """Of the file on disk; `FILE` where nothing in particular can be said."""
+    """Of the file on disk; `FILE` where the pattern does not say enough."""
     command: str
-    """Makes the file in the folder one is in."""
+    """Makes the file in the current folder."""
 
 
 def example_file(source: Source, now_ts: float) -> ExampleFile:
@@ -39,7 +39,7 @@ def example_file(source: Source, now_ts: float) -> ExampleFile:
 
 
 def key_for(config: Config, name: str, now_ts: float) -> str | None:
-    """Where a file of this name belongs: the first source, by the order of the file, whose pattern it matches."""
+    """The key for a file of this name, in the first source whose pattern matches. None: no source's pattern matches."""
     for _, source in config.sources():
         folder = _folder(source, now_ts)
         if Pattern(source.pattern).matches(folder + name):
@@ -52,7 +52,7 @@ def _prefix(source: Source) -> str:
 
 
 def _folder(source: Source, now_ts: float) -> str:
-    """Now's, with a `/` at its end; empty where the source has no folders of its own."""
+    """The folder for files of now, with a `/` at the end; empty where the source has no partition folders."""
     wanted = source.partition_filter
     folders = TimeTemplate(wanted.prefix_template).floor(now_ts, 1).split("/") if wanted else []
     for column, kind in source.partition_columns.items():

@@ -1,4 +1,5 @@
-"""How the engine gets into moto's CloudFormation, whose API, parameters, conditions and outputs stay."""
+"""CloudFormation: as shipped, moto skips most resource types. Replaces its deployment by the engine of
+`infra/local/cloudformation`, and keeps its API, parameters, conditions and outputs."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -10,21 +11,21 @@ from moto.cloudformation.models import Event, Stack
 from moto.cloudformation.parsing import ResourceMap, clean_json
 
 from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sqs
-from infra.local.cloudformation.engine import Deployed, Deployment, DeploymentFailed
-from infra.local.cloudformation.resource_type import Kind
+from infra.local.cloudformation.engine import DeployedResource, Deployment, DeploymentFailed
+from infra.local.cloudformation.resource_type import ResourceType
 from infra.local.moto.repairs.patching import replace
 
-KINDS: Mapping[str, Kind] = {
-    kind.type: kind
+RESOURCE_TYPES: Mapping[str, ResourceType] = {
+    resource_type.type: resource_type
     for module in (iam, emr_serverless, eventbridge, lambda_functions, cloudwatch, sqs, s3)
-    for kind in module.KINDS
+    for resource_type in module.RESOURCE_TYPES
 }
 PRINCIPAL = "cloudformation"
 _endpoint: list[Callable[[], str]] = []
 
 
 def install(endpoint: Callable[[], str]) -> None:
-    """`endpoint()` is asked when the first stack is deployed: the server has its port by then."""
+    """`endpoint()` is called at the first deployment, when the server knows its port."""
     _endpoint[:] = [endpoint]
     replace(Stack, "create_resources", _create)
     replace(Stack, "update", _update)
@@ -46,17 +47,17 @@ def _deployment(stack: Stack) -> Deployment:
         _add_event(stack, name, status, reason)
 
     deployed = stack.resource_map.__dict__.setdefault("deployed", {})
-    return Deployment(stack.name, KINDS, deployed, _client, report)
+    return Deployment(stack.name, RESOURCE_TYPES, deployed, _client, report)
 
 
 def _create(stack: Stack) -> None:
     stack.status = "CREATE_IN_PROGRESS"
-    work = _deployment(stack)
+    deployment = _deployment(stack)
     try:
-        _apply(work, stack.resource_map)
+        _apply(deployment, stack.resource_map)
     except DeploymentFailed as error:
         stack._add_stack_event("ROLLBACK_IN_PROGRESS", str(error))
-        work.delete_all()
+        deployment.delete_all()
         stack.status = "ROLLBACK_COMPLETE"
         stack._add_stack_event("ROLLBACK_COMPLETE")
         return
@@ -109,27 +110,29 @@ def _load(stack: Stack, template: Any, parameters: dict[str, Any] | None) -> Non
     stack.output_map = stack._create_output_map()
 
 
-def _apply(work: Deployment, resources: ResourceMap) -> None:
+def _apply(deployment: Deployment, resources: ResourceMap) -> None:
     conditions = resources.lazy_condition_map
 
-    def wanted(resource: Mapping[str, Any]) -> bool:
+    def is_active(resource: Mapping[str, Any]) -> bool:
         return bool(conditions[resource["Condition"]]) if "Condition" in resource else True
 
-    work.apply(resources._resource_json_map, lambda value: _without_nothing(clean_json(value, resources)), wanted)
+    deployment.apply(
+        resources._resource_json_map, lambda value: _without_no_value(clean_json(value, resources)), is_active
+    )
 
 
-def _without_nothing(value: Any) -> Any:
-    """AWS::NoValue in a list."""
+def _without_no_value(value: Any) -> Any:
+    """Without the None that moto puts into a list for AWS::NoValue."""
     if isinstance(value, dict):
-        return {name: _without_nothing(item) for name, item in value.items()}
+        return {name: _without_no_value(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_without_nothing(item) for item in value if item is not None]
+        return [_without_no_value(item) for item in value if item is not None]
     return value
 
 
 def _look_up(resources: ResourceMap, name: str) -> Any:
-    """A parameter, a pseudo parameter, or a resource that is there. None where its condition does not hold."""
-    deployed: dict[str, Deployed] = resources.__dict__.get("deployed", {})
+    """A parameter, a pseudo parameter, or a deployed resource; None for a resource whose condition is false."""
+    deployed: dict[str, DeployedResource] = resources.__dict__.get("deployed", {})
     if name in deployed:
         return deployed[name]
     if name in resources._parsed_resources:
