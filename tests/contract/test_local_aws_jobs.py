@@ -142,7 +142,7 @@ def test_an_application_can_be_changed_only_while_it_is_stopped_and_stopped_only
     emr = application.aws.client("emr-serverless")
     run = application.start()
     wanted = {"applicationId": application.id, "clientToken": "t", "releaseLabel": "emr-spark-8.2.0"}
-    with pytest.raises(ClientError, match="not over"):
+    with pytest.raises(ClientError, match="active job runs"):
         emr.stop_application(applicationId=application.id)
     application.report(run, "SUCCESS")
     with pytest.raises(ClientError, match=r"\[CREATED, STOPPED\]. Current status: STARTED"):

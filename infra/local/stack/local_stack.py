@@ -269,8 +269,8 @@ def local_stack(
     """Package, publish, translate, deploy and run. At the end of the block only `folder` remains.
 
     `config`: a pipelines.yaml on s3:// buckets, which become the stack's. `parameters`: of the template, overriding
-    those that publishing sets. `template`: a translated one in place of the shipped one. `retry_after_secs`: failed messages
-    become visible again after this time; None: after the queue's visibility timeout. `report_progress` is called before
+    those that publishing sets. `template`: a translated one in place of the shipped one. `retry_after_secs`: when
+    failed messages become visible again; None: after the queue's visibility timeout. `report_progress` is called before
     each slow step. Raises BlizzardError; FolderInUse if `folder` has a running stack. Deletes what is in `folder`.
     """
     with ExitStack() as stack:

@@ -1,9 +1,9 @@
-"""Rules about functions, their surroundings, the job, and the template's parameters."""
+"""Rules about functions, their logs and variables, the job, and the template's parameters."""
 
 import re
 
-from infra.template.delivery import FUNCTION
-from infra.template.findings import Found
+from infra.template.findings import RuleFindings
+from infra.template.queues import FUNCTION
 from infra.template.stack import Stack, references
 
 LOG_GROUP = "AWS::Logs::LogGroup"
@@ -11,7 +11,7 @@ INTERFACE = "AWS::CloudFormation::Interface"
 RUNTIME, ARCHITECTURE = "python3.13", "arm64"
 
 
-def functions_run_on_what_they_are_packed_for(stack: Stack) -> Found:
+def functions_run_on_the_platform_of_their_bundles(stack: Stack) -> RuleFindings:
     for name, function in stack.of_type(FUNCTION).items():
         found = (function.get("Runtime"), *function.get("Architectures", ["x86_64"]))
         if found != (RUNTIME, ARCHITECTURE):
@@ -21,18 +21,18 @@ def functions_run_on_what_they_are_packed_for(stack: Stack) -> Found:
             yield name, f"expected the handler {handler}, found {function.get('Handler')}"
 
 
-def logs_end(stack: Stack) -> Found:
+def logs_expire(stack: Stack) -> RuleFindings:
     groups = stack.of_type(LOG_GROUP)
     for name, function in stack.of_type(FUNCTION).items():
         if not references(function.get("LoggingConfig", {}).get("LogGroup")) & groups.keys():
-            yield name, "Lambda would make a log group that keeps everything; set LoggingConfig to one of this template"
+            yield name, "Lambda would create a log group without expiry; set LoggingConfig to one of this template"
     for name, group in groups.items():
         if "RetentionInDays" not in group:
-            yield name, "it keeps everything; set RetentionInDays"
+            yield name, "its logs never expire; set RetentionInDays"
 
 
-def functions_get_what_they_read(stack: Stack) -> Found:
-    """Every variable that the code reads is set, and every one that is set is read."""
+def functions_get_the_variables_that_they_read(stack: Stack) -> RuleFindings:
+    """The variables that are set are exactly those that the code reads."""
     given = {short_name(name): _variables(function) for name, function in stack.of_type(FUNCTION).items()}
     everywhere = {variable for variables in given.values() for variable in variables}
     for name, function in stack.of_type(FUNCTION).items():
@@ -40,28 +40,31 @@ def functions_get_what_they_read(stack: Stack) -> Found:
         for variable in sorted(own - is_set):
             yield name, f"its code reads {variable}, which is not set; set it in Environment"
         for variable in sorted(is_set - own - stack.code.shared - stack.code.framework):
-            yield name, f"nothing reads {variable}; take it out of Environment"
+            yield name, f"nothing reads {variable}; remove it from Environment"
     for variable in sorted(stack.code.shared - everywhere):
         yield "Globals", f"functions read {variable}, which no function has; set it in Environment"
 
 
-def the_job_is_bounded(stack: Stack) -> Found:
+def the_job_is_bounded(stack: Stack) -> RuleFindings:
     for name, application in stack.of_type("AWS::EMRServerless::Application").items():
         if application.get("Type") not in ("Spark", "SPARK"):
             yield name, f"expected the Type Spark, found {application.get('Type')}"
         if not {"Cpu", "Memory"} <= application.get("MaximumCapacity", {}).keys():
-            yield name, "nothing bounds what a runaway costs; set MaximumCapacity with Cpu and Memory"
+            yield name, "nothing limits the cost of a runaway job; set MaximumCapacity with Cpu and Memory"
         if application.get("AutoStopConfiguration", {}).get("Enabled") is not True:
             yield name, "it would never stop; set AutoStopConfiguration"
         if "MaxConcurrentRuns" not in application.get("SchedulerConfiguration", {}):
-            yield name, "15 drivers could run at a time; set SchedulerConfiguration with MaxConcurrentRuns"
+            yield name, "15 drivers could run at once; set SchedulerConfiguration with MaxConcurrentRuns"
         if application.get("InitialCapacity"):
-            yield name, "workers that wait cost money around the clock; leave InitialCapacity out"
+            yield name, "pre-initialized workers cost money around the clock; remove InitialCapacity"
         if application.get("RuntimeConfiguration"):
-            yield name, "releases disagree whether it is replaced or merged; all settings belong into StartJobRun"
+            yield (
+                name,
+                "releases replace it or merge it with a run's settings; put all settings into StartJobRun",
+            )
 
 
-def parameters_are_explained(stack: Stack) -> Found:
+def parameters_are_explained(stack: Stack) -> RuleFindings:
     interface = stack.template.get("Metadata", {}).get(INTERFACE, {})
     grouped = [name for group in interface.get("ParameterGroups", ()) for name in group["Parameters"]]
     labelled = interface.get("ParameterLabels", {})
@@ -69,40 +72,40 @@ def parameters_are_explained(stack: Stack) -> Found:
         if not parameter.get("Description"):
             yield name, "it has no Description"
         if grouped.count(name) != 1 or name not in labelled:
-            yield name, f"the console shows it without group or label; put it once into each of {INTERFACE}"
+            yield name, f"the console shows it without group or label; add it once to each of {INTERFACE}"
         if "AllowedPattern" in parameter and not parameter.get("ConstraintDescription"):
-            yield name, "who mistypes it is shown a regular expression; set ConstraintDescription"
+            yield name, "after a typo the user sees only a regular expression; set ConstraintDescription"
     for name in sorted({*grouped, *labelled} - stack.template.get("Parameters", {}).keys()):
-        yield name, f"{INTERFACE} names it, and it is no parameter"
+        yield name, f"{INTERFACE} names it, but it is no parameter"
 
 
-def parameters_are_checked(stack: Stack) -> Found:
-    """Wrong values are refused before anything is made."""
+def parameters_are_checked(stack: Stack) -> RuleFindings:
+    """Each parameter has constraints, so that wrong values are refused before anything is created."""
     for name, parameter in stack.template.get("Parameters", {}).items():
         if "AllowedValues" in parameter:
             continue
         needed = {"MinValue", "MaxValue"} if parameter["Type"] == "Number" else {"AllowedPattern"}
         if not needed <= parameter.keys():
-            yield name, f"any value is taken; set {' and '.join(sorted(needed))} or AllowedValues"
+            yield name, f"any value is accepted; set {' and '.join(sorted(needed))} or AllowedValues"
 
 
-def parameters_bring_no_wildcards(stack: Stack) -> Found:
-    """What becomes part of an ARN in a role must not widen it."""
+def parameters_bring_no_wildcards(stack: Stack) -> RuleFindings:
+    """A parameter in an ARN of a role must not widen it."""
     named = references(stack.of_type("AWS::IAM::Role"))
     for name, parameter in stack.template.get("Parameters", {}).items():
         classes = "".join(re.findall(r"\[([^\]]*)\]", parameter.get("AllowedPattern", "")))
         if name in named and set(classes) & set("*?"):
-            yield name, "its pattern admits * or ?, which are wildcards in a policy; leave them out"
+            yield name, "its pattern allows * or ?, which are wildcards in a policy; remove them"
 
 
-def parameters_are_used(stack: Stack) -> Found:
-    parts = [stack.whole.get(section, {}) for section in ("Resources", "Outputs", "Conditions")]
-    for name in sorted(stack.whole.get("Parameters", {}).keys() - references(parts)):
-        yield name, "nothing uses it; take it out"
+def parameters_are_used(stack: Stack) -> RuleFindings:
+    parts = [stack.with_conditions.get(section, {}) for section in ("Resources", "Outputs", "Conditions")]
+    for name in sorted(stack.with_conditions.get("Parameters", {}).keys() - references(parts)):
+        yield name, "nothing uses it; remove it"
 
 
 def short_name(logical_id: str) -> str:
-    """`collector` for CollectorFunction: its folder, its service in logs and metrics."""
+    """`collector` for CollectorFunction: its folder, and its service name in logs and metrics."""
     return logical_id.removesuffix("Function").lower()
 
 
@@ -112,9 +115,9 @@ def _variables(function: dict[str, object]) -> set[str]:
 
 
 RULES = (
-    functions_run_on_what_they_are_packed_for,
-    logs_end,
-    functions_get_what_they_read,
+    functions_run_on_the_platform_of_their_bundles,
+    logs_expire,
+    functions_get_the_variables_that_they_read,
     the_job_is_bounded,
     parameters_are_explained,
     parameters_are_checked,

@@ -1,22 +1,22 @@
-"""Rules about queues and about what happens to what cannot be delivered."""
+"""Rules about queues, event sources, and undeliverable messages."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from infra.template.findings import Found
-from infra.template.stack import Stack, references, written
+from infra.template.findings import RuleFindings
+from infra.template.stack import Stack, as_text, references
 
 QUEUE = "AWS::SQS::Queue"
 FUNCTION = "AWS::Lambda::Function"
 MAPPING = "AWS::Lambda::EventSourceMapping"
 LARGEST_BATCH_WITHOUT_WINDOW = 10
-FEWEST_RECEIVES = 5
-FEWEST_CONCURRENT = 2
+MIN_RECEIVES = 5
+MIN_CONCURRENCY = 2
 ATTEMPTS_WITHIN_VISIBILITY = 6
-"""AWS asks for six times the function's timeout: Lambda repeats a throttled call before it gives a batch up."""
+"""AWS recommends six times the function's timeout: Lambda retries a throttled invocation before it returns a batch."""
 
 
-def messages_stay_hidden_while_they_are_worked_on(stack: Stack) -> Found:
+def messages_stay_hidden_while_they_are_processed(stack: Stack) -> RuleFindings:
     for name, mapping, queue, function in _mappings(stack):
         window = stack.largest(mapping.get("MaximumBatchingWindowInSeconds", 0))
         needed = ATTEMPTS_WITHIN_VISIBILITY * stack.largest(function.get("Timeout", 3)) + window
@@ -26,60 +26,63 @@ def messages_stay_hidden_while_they_are_worked_on(stack: Stack) -> Found:
             yield name, f"VisibilityTimeout: expected {expected}, found {found:g}; raise it"
 
 
-def large_batches_have_a_window(stack: Stack) -> Found:
+def large_batches_have_a_window(stack: Stack) -> RuleFindings:
     for name, mapping, _, _ in _mappings(stack):
         large = stack.largest(mapping.get("BatchSize", 10)) > LARGEST_BATCH_WITHOUT_WINDOW
         if large and stack.smallest(mapping.get("MaximumBatchingWindowInSeconds", 0)) < 1:
             yield name, "a BatchSize above 10 needs a MaximumBatchingWindowInSeconds of at least 1; set it"
 
 
-def readers_are_bounded(stack: Stack) -> Found:
+def pollers_are_bounded(stack: Stack) -> RuleFindings:
     for name, mapping, _, _ in _mappings(stack):
         found = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", 0)
-        if stack.smallest(found) < FEWEST_CONCURRENT:
-            yield name, f"expected a MaximumConcurrency of at least {FEWEST_CONCURRENT}, found {found}; set it"
+        if stack.smallest(found) < MIN_CONCURRENCY:
+            yield name, f"expected a MaximumConcurrency of at least {MIN_CONCURRENCY}, found {found}; set it"
 
 
-def one_bad_message_fails_alone(stack: Stack) -> Found:
+def one_bad_message_fails_alone(stack: Stack) -> RuleFindings:
     for name, mapping, _, _ in _mappings(stack):
         if "ReportBatchItemFailures" not in mapping.get("FunctionResponseTypes", ()):
-            yield name, "one failed message fails its whole batch; set FunctionResponseTypes: [ReportBatchItemFailures]"
+            yield (
+                name,
+                "one failed message fails its whole batch; set FunctionResponseTypes: [ReportBatchItemFailures]",
+            )
 
 
-def messages_that_fail_are_kept(stack: Stack) -> Found:
-    """Each queue that a function reads has a dead-letter queue of its own kind, which keeps as long as can be."""
+def failed_messages_go_to_a_dead_letter_queue(stack: Stack) -> RuleFindings:
+    """Each queue that a function reads has a dead-letter queue of the same type with at least the same retention."""
     queues = stack.of_type(QUEUE)
-    for name in {written(mapping["EventSourceArn"]) for mapping in stack.of_type(MAPPING).values()}:
+    for name in {as_text(mapping["EventSourceArn"]) for mapping in stack.of_type(MAPPING).values()}:
         source = name.removeprefix("${").removesuffix(".Arn}")
         redrive = queues[source].get("RedrivePolicy", {})
         target = next(iter(references(redrive.get("deadLetterTargetArn")) & queues.keys()), None)
         if target is None:
             yield source, "it has no dead-letter queue in this template; set RedrivePolicy"
             continue
-        if redrive.get("maxReceiveCount", 0) < FEWEST_RECEIVES:
-            yield source, f"expected a maxReceiveCount of at least {FEWEST_RECEIVES}: Lambda's scaling alone receives"
+        if redrive.get("maxReceiveCount", 0) < MIN_RECEIVES:
+            yield source, f"expected a maxReceiveCount of at least {MIN_RECEIVES}: Lambda's scaling alone receives"
         if queues[target].get("FifoQueue", False) != queues[source].get("FifoQueue", False):
             yield target, f"{source} and its dead-letter queue must both be FIFO queues, or both not"
-        if _kept_secs(queues[target]) < _kept_secs(queues[source]):
+        if _retention_secs(queues[target]) < _retention_secs(queues[source]):
             yield target, f"it keeps messages for a shorter time than {source}; raise MessageRetentionPeriod"
 
 
-def invocations_that_fail_are_kept(stack: Stack) -> Found:
-    """Schedules and rules have a dead-letter queue, and functions that they invoke a destination on failure."""
+def failed_invocations_go_to_a_queue(stack: Stack) -> RuleFindings:
+    """Schedules and rules need a dead-letter queue, and the functions that they invoke a destination on failure."""
     targets = [(name, p["Target"]) for name, p in stack.of_type("AWS::Scheduler::Schedule").items()]
     targets += [(name, target) for name, p in stack.of_type("AWS::Events::Rule").items() for target in p["Targets"]]
     for name, target in targets:
         if not references(target.get("DeadLetterConfig", {})) & stack.of_type(QUEUE).keys():
-            yield name, "what it cannot deliver is lost; set DeadLetterConfig to a queue of this template"
+            yield name, "undeliverable events are lost; set DeadLetterConfig to a queue of this template"
         if "RetryPolicy" not in target:
-            yield name, "it repeats for a day, as nothing else is said; set RetryPolicy"
+            yield name, "it retries for a day by default; set RetryPolicy"
     invoked = {function for _, target in targets for function in references(target["Arn"])}
     for function in sorted(invoked & stack.of_type(FUNCTION).keys()):
         if not _destination(stack, function):
             yield function, "an asynchronous invocation that fails is lost; set EventInvokeConfig with OnFailure"
 
 
-def queues_are_sealed(stack: Stack) -> Found:
+def queues_are_encrypted_and_require_tls(stack: Stack) -> RuleFindings:
     sealed = {
         queue
         for policy in stack.of_type("AWS::SQS::QueuePolicy").values()
@@ -93,8 +96,8 @@ def queues_are_sealed(stack: Stack) -> Found:
             yield name, "it can be reached without TLS; deny that in a queue policy (aws:SecureTransport)"
 
 
-def queues_take_from_this_account_only(stack: Stack) -> Found:
-    """The ARN of a rule has the account; that of a bucket has none."""
+def queues_accept_this_account_only(stack: Stack) -> RuleFindings:
+    """A rule's ARN contains the account; a bucket's does not, and needs aws:SourceAccount too."""
     rules = stack.of_type("AWS::Events::Rule").keys()
     for name, policy in stack.of_type("AWS::SQS::QueuePolicy").items():
         for statement in policy["PolicyDocument"]["Statement"]:
@@ -103,7 +106,7 @@ def queues_take_from_this_account_only(stack: Stack) -> Found:
             source = condition.get("ArnEquals", {}).get("aws:SourceArn")
             if statement["Effect"] == "Allow" and not (named or references(source) & rules):
                 needed = "aws:SourceArn to a rule of this template, or aws:SourceArn and aws:SourceAccount"
-                yield name, f"{statement.get('Sid')}: a service may send for anybody; set {needed}"
+                yield name, f"{statement.get('Sid')}: a service may send for any account; set {needed}"
 
 
 def denies_plain_http(document: dict[str, Any]) -> bool:
@@ -125,7 +128,7 @@ def _mappings(stack: Stack) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
         yield name, mapping, queues[queue], functions[function]
 
 
-def _kept_secs(queue: dict[str, Any]) -> int:
+def _retention_secs(queue: dict[str, Any]) -> int:
     return int(queue.get("MessageRetentionPeriod", 345600))
 
 
@@ -138,12 +141,12 @@ def _destination(stack: Stack, function: str) -> bool:
 
 
 RULES = (
-    messages_stay_hidden_while_they_are_worked_on,
+    messages_stay_hidden_while_they_are_processed,
     large_batches_have_a_window,
-    readers_are_bounded,
+    pollers_are_bounded,
     one_bad_message_fails_alone,
-    messages_that_fail_are_kept,
-    invocations_that_fail_are_kept,
-    queues_are_sealed,
-    queues_take_from_this_account_only,
+    failed_messages_go_to_a_dead_letter_queue,
+    failed_invocations_go_to_a_queue,
+    queues_are_encrypted_and_require_tls,
+    queues_accept_this_account_only,
 )
