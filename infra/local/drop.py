@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
-from infra.complain import complain
+from infra.command_errors import print_error
 from infra.local.processes.server_process import LocalAws
 from infra.local.stack.example_file import key_for
 from infra.local.stack.folder import ENDPOINTS, FOLDER
@@ -25,7 +25,7 @@ def main() -> int:
     try:
         print(f"dropped {_drop(options.file, options.key, options.folder)}")
     except BlizzardError as error:
-        return complain("drop", error)
+        return print_error("drop", error)
     return 0
 
 

@@ -14,9 +14,9 @@ from blizzard.config.load import read_config
 from blizzard.errors import ConfigError
 from blizzard.storage.memory import MemoryStore
 from infra.publish.errors import PublishError
-from infra.publish.fit import Buckets, read_fitting
-from infra.publish.publish import Place
+from infra.publish.publish import ArtifactLocation
 from infra.publish.samconfig import overrides, with_parameters
+from infra.publish.stack_config import Buckets, read_stack_config
 from infra.publish.upload import fetch, upload
 
 # --- What the stack can run -------------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ def pipeline(table_uri: str, *uris: str) -> dict[str, object]:
 
 def fit(*pipelines: dict[str, object], **environ: str) -> Buckets:
     text = json.dumps({"pipelines": {f"p{number}": value for number, value in enumerate(pipelines)}}, indent=1)
-    return read_fitting(text, environ, name="pipelines.yaml", folder="/data").buckets
+    return read_stack_config(text, environ, name="pipelines.yaml", folder="/data").buckets
 
 
 def problems(*pipelines: dict[str, object]) -> list[str]:
@@ -83,22 +83,22 @@ def test_what_is_wrong_with_the_configuration_itself_is_said_as_validate_says_it
 
 
 @pytest.mark.parametrize(
-    ("uri", "place"),
+    ("uri", "location"),
     [
-        ("s3://arts", Place("arts", "")),
-        ("s3://arts/", Place("arts", "")),
-        ("s3://arts/a/b", Place("arts", "a/b/")),
-        ("s3://arts/a/b/", Place("arts", "a/b/")),
+        ("s3://arts", ArtifactLocation("arts", "")),
+        ("s3://arts/", ArtifactLocation("arts", "")),
+        ("s3://arts/a/b", ArtifactLocation("arts", "a/b/")),
+        ("s3://arts/a/b/", ArtifactLocation("arts", "a/b/")),
     ],
 )
-def test_the_place_of_artifacts_is_a_bucket_and_maybe_a_prefix(uri: str, place: Place) -> None:
-    assert Place.parse(uri) == place
+def test_the_place_of_artifacts_is_a_bucket_and_maybe_a_prefix(uri: str, location: ArtifactLocation) -> None:
+    assert ArtifactLocation.parse(uri) == location
 
 
 @pytest.mark.parametrize("uri", ["", "arts", "s3://", "s3://a", "s3://arts//a", "s3://arts/a b", "https://arts/a"])
 def test_another_place_of_artifacts_is_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="ARTIFACTS: expected s3://bucket"):
-        Place.parse(uri)
+        ArtifactLocation.parse(uri)
 
 
 # --- Uploads ----------------------------------------------------------------------------------------------------------

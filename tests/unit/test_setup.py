@@ -14,10 +14,10 @@ from packaging.requirements import Requirement
 from infra.setup import jars as setup_jars
 from infra.setup.class_archive import ClassArchive
 from infra.setup.errors import SetupError
-from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, brought_by_spark, read_lock, sha256_of, write_lock
-from infra.setup.java import Java, find_jdk, use_for_spark
+from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, read_lock, sha256_of, shipped_with_spark, write_lock
+from infra.setup.java import Java, find_jdk, write_spark_env
 from infra.setup.logstore import LogStoreJar
-from infra.setup.venv import Venv, entry
+from infra.setup.venv import Venv, lock_entry
 
 ROOT = Path(__file__).parents[2]
 
@@ -161,7 +161,7 @@ def test_a_machine_with_the_wrong_java_is_told_what_it_has(jvms: Path) -> None:
 
 
 def test_every_spark_of_the_environment_runs_on_the_java_that_was_found(tmp_path: Path) -> None:
-    use_for_spark(Java(Path("/opt/jdk 17"), 17), tmp_path)
+    write_spark_env(Java(Path("/opt/jdk 17"), 17), tmp_path)
     show = f'. "{tmp_path}/conf/spark-env.sh"; echo "$JAVA_HOME"'
     shown = subprocess.run(["/bin/sh", "-c", show], env={"JAVA_HOME": "/opt/25"}, capture_output=True, check=True)
     assert shown.stdout == b"/opt/jdk 17\n"
@@ -215,16 +215,16 @@ def test_an_environment_that_somebody_else_made_is_not_touched(checkout: Path) -
     precious = checkout / ".venv" / "precious"
     precious.parent.mkdir()
     precious.touch()
-    with pytest.raises(SetupError, match="was not made by this set-up: move it away"):
+    with pytest.raises(SetupError, match="was not made by this set-up: move or delete it"):
         Venv(checkout).install_packages()
     assert precious.exists()
 
 
 def test_the_entry_of_a_package_has_its_hashes_and_no_other_package(checkout: Path) -> None:
     lock = (checkout / "requirements.lock").read_text()
-    assert entry(lock, "a") == "a==1 \\\n    --hash=sha256:00\n"
+    assert lock_entry(lock, "a") == "a==1 \\\n    --hash=sha256:00\n"
     with pytest.raises(SetupError, match="no entry for b"):
-        entry(lock, "b")
+        lock_entry(lock, "b")
 
 
 def test_the_lock_has_nothing_but_names_versions_and_hashes() -> None:
@@ -340,13 +340,13 @@ def test_the_lock_of_jars_holds_all_that_was_asked_for_and_nothing_that_spark_br
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None
-    assert brought_by_spark(locked, Path(spark.origin).parent) == []
+    assert shipped_with_spark(locked, Path(spark.origin).parent) == []
 
 
 def test_a_jar_that_spark_brings_is_recognised_in_any_version(tmp_path: Path) -> None:
     script(tmp_path / "jars" / "jackson-core-2.20.0.jar")
     older, other = (Jar("", "", f"com.fasterxml:{name}:2.13.5") for name in ("jackson-core", "jackson-core-extras"))
-    assert brought_by_spark([older, other], tmp_path) == [older]
+    assert shipped_with_spark([older, other], tmp_path) == [older]
 
 
 def test_what_is_excluded_is_said_to_ivy(ivy: Ivy, tmp_path: Path) -> None:
@@ -457,7 +457,7 @@ def test_the_archive_is_used_where_nobody_has_settings_of_his_own(
 ) -> None:
     spark = tmp_path / "pyspark"
     spark.mkdir()
-    use_for_spark(jdk, spark, archive.settings())
+    write_spark_env(jdk, spark, archive.settings())
 
     def options() -> str:
         show = f'. "{spark}/conf/spark-env.sh"; echo "$SPARK_CONF_DIR|$SPARK_SUBMIT_OPTS"'

@@ -7,7 +7,7 @@ from blizzard.config.model import Config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from infra.local.deploy.release import ARTIFACTS, TEMPLATE
-from infra.publish.fit import Buckets, read_fitting_file
+from infra.publish.stack_config import Buckets, read_stack_config_file
 from infra.template.parameters import refusals
 
 STACK_FILE = "local-aws.log"
@@ -24,7 +24,7 @@ def checked(config: Path, settings: Sequence[str], defaults: Mapping[str, str]) 
     problems = [f"--set {one}: expected NAME=VALUE, found no =" for one in settings if "=" not in one]
     given = dict(one.split("=", 1) for one in settings if "=" in one)
     try:
-        fitting = read_fitting_file(config, variables())
+        fitting = read_stack_config_file(config, variables())
     except ConfigError as error:
         problems += error.problems
         buckets, found = Buckets("landing", "", "lake"), None

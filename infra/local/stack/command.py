@@ -15,7 +15,7 @@ from typing import Any
 
 from blizzard.config.model import Config
 from blizzard.errors import BlizzardError
-from infra.complain import complain
+from infra.command_errors import print_error
 from infra.local.deploy.checks import check_folder, checked
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY
@@ -50,7 +50,7 @@ def run() -> int:
     except KeyboardInterrupt:
         return 0
     except BlizzardError as error:
-        return complain("local-aws", error)
+        return print_error("local-aws", error)
     return 0
 
 

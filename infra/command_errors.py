@@ -1,12 +1,12 @@
-"""How a command says that it did not do its work."""
+"""Prints the errors of a command."""
 
 import sys
 
 from blizzard.errors import BlizzardError, ConfigError
 
 
-def complain(command: str, error: BlizzardError) -> int:
-    """Print each problem as a line behind the command's name. The exit status: 2 for wrong input, else 1."""
+def print_error(command: str, error: BlizzardError) -> int:
+    """Print one line per problem to stderr. Returns the exit status: 2 for ConfigError, else 1."""
     if isinstance(error, ConfigError):
         for problem in error.problems:
             print(f"{command}: {problem}", file=sys.stderr)

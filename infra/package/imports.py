@@ -1,4 +1,4 @@
-"""What a module imports, and what those import in turn: a bundle holds that and nothing else."""
+"""The transitive imports of a module: a bundle contains exactly these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ PROJECT = ("blizzard", "functions", "spark_job")
 
 
 @dataclass(frozen=True, slots=True)
-class Closure:
+class Imports:
     modules: frozenset[str]
-    """Of the project, by dotted name, with the packages around them, which an import runs too."""
+    """Of the project, by dotted name, with their parent packages, which an import runs too."""
     outside: frozenset[str]
-    """Top-level names of everything else, the standard library included."""
+    """Top-level names of all others, including the standard library."""
 
 
-def closure_of(module: str, packages: Sequence[str] = PROJECT) -> Closure:
-    """Imports inside functions count; those for type checkers only do not. Raises PackageError: no such module."""
+def imports_of(module: str, packages: Sequence[str] = PROJECT) -> Imports:
+    """Includes imports inside functions, not those for type checkers. Raises PackageError for an unknown module."""
     graph = _graph(tuple(packages))
     reached: set[str] = set()
     missing = {module}
@@ -32,26 +32,26 @@ def closure_of(module: str, packages: Sequence[str] = PROJECT) -> Closure:
         reached |= missing.union(*(graph.find_upstream_modules(name) for name in missing))
         missing = {name.rpartition(".")[0] for name in reached} - reached - {""}
     own = {name for name in reached if name.partition(".")[0] in packages}
-    return Closure(frozenset(own), frozenset(reached - own))
+    return Imports(frozenset(own), frozenset(reached - own))
 
 
-def chain(module: str, outside: str, packages: Sequence[str] = PROJECT) -> str:
-    """How `module` comes to import `outside`, for messages."""
+def import_chain(module: str, outside: str, packages: Sequence[str] = PROJECT) -> str:
+    """The shortest way by which `module` imports `outside`, for error texts."""
     return " → ".join(_graph(tuple(packages)).find_shortest_chain(module, outside) or (module, "…", outside))
 
 
-def file_of(module: str) -> Path:
-    """Its source. Raises PackageError when it has none."""
+def source_file(module: str) -> Path:
+    """The module's source file. Raises PackageError when it has none."""
     spec = find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise PackageError(f"{module}: expected a Python file, found {spec.origin if spec else 'nothing'}")
     return Path(spec.origin)
 
 
-def path_of(module: str) -> str:
-    """Where it lies in an archive: `a/b.py`, or `a/b/__init__.py` for a package."""
+def archive_path(module: str) -> str:
+    """The module's path in an archive: `a/b.py`, or `a/b/__init__.py` for a package."""
     parts = module.replace(".", "/")
-    return f"{parts}/__init__.py" if file_of(module).name == "__init__.py" else f"{parts}.py"
+    return f"{parts}/__init__.py" if source_file(module).name == "__init__.py" else f"{parts}.py"
 
 
 @cache
