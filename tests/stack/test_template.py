@@ -270,7 +270,7 @@ def test_a_value_that_works_is_taken(name: str, value: str) -> None:
 
 def test_landing_lake_and_artifacts_are_kept_apart() -> None:
     assert refused(LandingBucketName="lake") == [
-        "BucketsAreApart: Landing and lake must be two buckets, or what the job writes would be announced as landed."
+        "BucketsAreApart: Landing and lake must be two buckets, or the job's own files would trigger events."
     ]
     assert refused(LandingBucketName="artifacts")[0].startswith("BucketsAreApart: Landing and artifacts")
     assert refused(ArtifactsBucketName="lake") == []
