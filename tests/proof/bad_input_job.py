@@ -15,7 +15,7 @@ from blizzard.state.dead_letters import Stage
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.processes.process import REGION, local_aws
+from infra.local.processes.server_process import REGION, local_aws
 from spark_job.loop.ingest import Totals
 from spark_job.ports.reader import Outcome
 from spark_job.wiring import source_job

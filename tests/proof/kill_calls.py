@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from blizzard.environment import temporary_variables
-from infra.local.processes.process import LocalAws, local_aws
+from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.kill_calls_places import Places

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blizzard.environment import temporary_variables
-from infra.local.processes.process import LocalAws, local_aws
+from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Lives
 from tests.proof.kill_place import LocalPlace, S3Place

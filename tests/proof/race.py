@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from blizzard.environment import temporary_variables
 from blizzard.errors import NotFound
-from infra.local.processes.process import LocalAws, local_aws
+from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import kill_place, large_file, race_account
 from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from infra.local.demo.parts import Part
+from infra.local.processes.child_process import ChildProcess
 from tests.spark.lake import Lake, event_of, exit_of, ids, run
 
 pytestmark = pytest.mark.spark
 
 
-def planned_by(job: Part) -> int:
+def planned_by(job: ChildProcess) -> int:
     """Let it go on until it has planned a batch, whose number this is, and then no further."""
     told(job, signal.SIGCONT)
     sequence: int = event_of(job, "batch_planned")["sequence"]
@@ -20,13 +20,13 @@ def planned_by(job: Part) -> int:
     return sequence
 
 
-def told(job: Part, number: signal.Signals) -> None:
+def told(job: ChildProcess, number: signal.Signals) -> None:
     """The driver alone, without which nobody plans or commits. A whole group that is stopped and told to go on while
     the driver makes a process, such as its JVM, may leave that one stopped for good."""
     os.kill(job._process.pid, number)
 
 
-def meet(one: Part, other: Part) -> None:
+def meet(one: ChildProcess, other: ChildProcess) -> None:
     """However far apart they start and however late they are stopped: both have planned the same batch then, and at
     most one can commit it."""
     jobs = (one, other)
