@@ -26,7 +26,7 @@ from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from functions.collector.composition import Collector, Setup
-from functions.runtime import Configured
+from functions.runtime import ReloadingConfig
 
 BATCH_EVENTS = 3_000
 """About what the 6 MB of one invocation hold."""
@@ -207,8 +207,8 @@ def collector_of(store: MemoryStore, wakes: set[Wake], now: Sequence[float]) -> 
         {"events:landing": Manifest(store, "_blizzard/events_landing", "events:landing")},
         {"events:landing": "events"},
     )
-    configured = Configured(lambda: "", lambda _: setup, silent)
-    return Collector(configured, Waker(wakes.add, WINDOW_SECS, silent), lambda: now[0])
+    config = ReloadingConfig(lambda: "", lambda _: setup, silent)
+    return Collector(config, Waker(wakes.add, WINDOW_SECS, silent), lambda: now[0])
 
 
 def _paths(store: MemoryStore) -> Iterable[str]:

@@ -75,7 +75,7 @@ def _named(fields: Mapping[str, object]) -> dict[str, object]:
     return {f"{name}_" if name in _RESERVED_FIELDS else name: value for name, value in fields.items()}
 
 
-class Configured(Generic[T]):
+class ReloadingConfig(Generic[T]):
     """An object built from the newest usable configuration, which is read again after RELOAD_SECS."""
 
     def __init__(self, read: Callable[[], str], build: Callable[[str], T], log_error: Log) -> None:
@@ -121,10 +121,10 @@ class Runtime:
             raise ConfigError([f"{name}: expected a value in the function's environment, found nothing; set it"])
         return value
 
-    def configured(self, build: Callable[[PublishedConfig], T]) -> Configured[T]:
+    def reloading_config(self, build: Callable[[PublishedConfig], T]) -> ReloadingConfig[T]:
         """What `build` makes of the configuration at BLIZZARD_CONFIG. Raises ConfigError when that is not set."""
         uri = self.required("BLIZZARD_CONFIG")
-        return Configured(
+        return ReloadingConfig(
             read=lambda: read_text(uri, self.settings),
             build=lambda text: build(read_published(text, uri)),
             log_error=self.log.error,

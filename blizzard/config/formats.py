@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How a format is configured. How it is read is the matter of the job's registry of formats."""
+    """How a format is configured. The job has its own registry of how formats are read."""
 
     description: str
     """What a file holds, for the JSON Schema."""
@@ -39,5 +39,6 @@ def format_help() -> str:
 def schema_help() -> str:
     """The description of the field `schema`."""
     required = ", ".join(name for name, file_format in FILE_FORMATS.items() if file_format.requires_schema)
-    fixed = " and ".join(name for name, file_format in FILE_FORMATS.items() if not file_format.requires_schema)
-    return f"The columns of a record in Spark's DDL. Needed for {required}; {fixed} has its own."
+    fixed = [name for name, file_format in FILE_FORMATS.items() if not file_format.requires_schema]
+    has_its = "has its" if len(fixed) == 1 else "have their"
+    return f"The columns of a record in Spark's DDL. Needed for {required}; {' and '.join(fixed)} {has_its} own."

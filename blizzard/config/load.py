@@ -17,7 +17,7 @@ from blizzard.config.problems import Problem, Problems
 from blizzard.errors import ConfigError
 
 _MAX_REPAIRS = 5
-"""A wrong value is removed, then a missing one added, which takes three rounds at most."""
+"""Rounds of repair. To remove wrong values and then add missing ones takes three."""
 
 _PLACEHOLDERS: Mapping[str, Any] = {
     "pipelines": {},

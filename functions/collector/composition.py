@@ -9,7 +9,7 @@ from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.wake import Waker
 from blizzard.manifest.segments import Entry, Manifest
 from blizzard.paths.pattern import Pattern
-from functions.runtime import Configured, Runtime
+from functions.runtime import ReloadingConfig, Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class Collected:
 class Collector:
     """Collects by the newest usable configuration, then wakes the pipelines that got segments."""
 
-    def __init__(self, configured: Configured[Setup], waker: Waker, clock: Callable[[], float]) -> None:
-        self._configured = configured
+    def __init__(self, config: ReloadingConfig[Setup], waker: Waker, clock: Callable[[], float]) -> None:
+        self._config = config
         self._waker = waker
         self._clock = clock
 
     def collect(self, messages: Iterable[Message], *, writer_id: str) -> Collected:
         """Raises BlizzardError when there is no usable configuration yet; the messages then stay in the queue."""
         now_ts = self._clock()
-        setup = self._configured.current(now_ts)
+        setup = self._config.current(now_ts)
 
         def append(source_id: str, entries: Sequence[Entry]) -> int:
             return setup.manifests[source_id].append(entries, writer_id=writer_id, now_ts=now_ts)
@@ -54,7 +54,7 @@ class Collector:
 
 def make_collector(runtime: Runtime, clock: Callable[[], float]) -> Collector:
     """Raises ConfigError when a setting is missing or wrong. Reads nothing before the first batch."""
-    return Collector(runtime.configured(lambda published: make_setup(published, runtime)), runtime.waker(), clock)
+    return Collector(runtime.reloading_config(lambda published: make_setup(published, runtime)), runtime.waker(), clock)
 
 
 def make_setup(published: PublishedConfig, runtime: Runtime) -> Setup:

@@ -13,7 +13,7 @@ from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, Wakes
-from functions.runtime import Configured, FunctionLog, Runtime
+from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 
 CLIENT_TIMEOUT_SECS = 10.0
 CLIENT_ATTEMPTS = 4
@@ -35,9 +35,9 @@ class Dispatch:
     """Dispatches pipelines by the newest usable configuration."""
 
     def __init__(
-        self, configured: Configured[Mapping[str, Dispatcher]], clock: Callable[[], float], log: FunctionLog
+        self, config: ReloadingConfig[Mapping[str, Dispatcher]], clock: Callable[[], float], log: FunctionLog
     ) -> None:
-        self._configured = configured
+        self._config = config
         self._clock = clock
         self._log = log
 
@@ -103,7 +103,7 @@ class Dispatch:
             return Dispatched(pipeline, error=error)
 
     def _dispatchers(self) -> Mapping[str, Dispatcher]:
-        return self._configured.current(self._clock())
+        return self._config.current(self._clock())
 
 
 def first_of_round(now_ts: float, count: int) -> int:
@@ -131,4 +131,4 @@ def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = Non
             for name, pipeline in published.pipelines.items()
         }
 
-    return Dispatch(runtime.configured(build), time.time, runtime.log)
+    return Dispatch(runtime.reloading_config(build), time.time, runtime.log)

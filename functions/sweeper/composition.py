@@ -12,7 +12,7 @@ from blizzard.state.identity import Identity
 from blizzard.storage.open import open_store
 from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, sweep_rules
 from blizzard.sweep.sweeper import OutOfTime, SweepReport
-from functions.runtime import Configured, FunctionLog, Runtime
+from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
 
 MAX_BACKOFF_SECS = 5.0
@@ -34,7 +34,7 @@ class Setup:
 
 
 @dataclass(slots=True)
-class Round:
+class RoundCounts:
     """Counts of one invocation."""
 
     sweeps: int = 0
@@ -59,16 +59,16 @@ class SweepRound:
     """Sweeps the sources that are due. A failure is logged and counted, and does not stop other sweeps."""
 
     def __init__(
-        self, configured: Configured[Setup], waker: Waker, log: FunctionLog, clock: Callable[[], float]
+        self, config: ReloadingConfig[Setup], waker: Waker, log: FunctionLog, clock: Callable[[], float]
     ) -> None:
-        self._configured = configured
+        self._config = config
         self._waker = waker
         self._log = log
         self._clock = clock
 
-    def run(self, *, deadline_ts: float) -> Round:
+    def run(self, *, deadline_ts: float) -> RoundCounts:
         """Raises BlizzardError only when there is no usable configuration yet."""
-        done, setup = Round(), self._configured.current(self._clock())
+        done, setup = RoundCounts(), self._config.current(self._clock())
         reports, started_ts = self._reports(setup, done), self._clock()
         due = due_sweeps(setup.sources.values(), reports, started_ts)
         others_active = any(is_claimed(known, started_ts) for known in reports.values())
@@ -82,7 +82,7 @@ class SweepRound:
             self._sweep(setup, sweep, until_ts, Claim(claim_from_ts, until_ts + CLAIM_MARGIN_SECS), done)
         return done
 
-    def _reports(self, setup: Setup, done: Round) -> Mapping[str, SweepReports]:
+    def _reports(self, setup: Setup, done: RoundCounts) -> Mapping[str, SweepReports]:
         """By source id, without sources whose reports cannot be read."""
         found = {}
         for source_id, sweep in setup.sweeps.items():
@@ -92,7 +92,7 @@ class SweepRound:
                 self._failed(source_id, "report", error, done)
         return found
 
-    def _sweep(self, setup: Setup, due: DueSweep, deadline_ts: float, claim: Claim, done: Round) -> None:
+    def _sweep(self, setup: Setup, due: DueSweep, deadline_ts: float, claim: Claim, done: RoundCounts) -> None:
         """Skipped when another round has done this sweep, or claimed the source, since this round began."""
         source, sweep = setup.sources[due.source_id], setup.sweeps[due.source_id]
         try:
@@ -112,11 +112,11 @@ class SweepRound:
         if report.missed:
             done.wakes_failed += self._waker.wake([source.pipeline], now_ts=self._clock())
 
-    def _failed(self, source_id: str, kind: str, error: BlizzardError, done: Round) -> None:
+    def _failed(self, source_id: str, kind: str, error: BlizzardError, done: RoundCounts) -> None:
         self._log.error("sweep_failed", source=source_id, kind=kind, error=str(error), error_kind=type(error).__name__)
         done.failed += 1
 
-    def _postpone(self, due: Sequence[DueSweep], done: Round) -> None:
+    def _postpone(self, due: Sequence[DueSweep], done: RoundCounts) -> None:
         done.incomplete += len(due)
         for sweep in due:
             self._log.warning("sweep_put_off", source=sweep.source_id, kind=sweep.kind, reason="no time was left")
@@ -124,8 +124,8 @@ class SweepRound:
 
 def make_sweep_round(runtime: Runtime, clock: Callable[[], float]) -> SweepRound:
     """Raises ConfigError when a setting is missing or wrong. Reads nothing before the first round."""
-    configured = runtime.configured(lambda published: make_setup(published, runtime, clock))
-    return SweepRound(configured, runtime.waker(), runtime.log, clock)
+    config = runtime.reloading_config(lambda published: make_setup(published, runtime, clock))
+    return SweepRound(config, runtime.waker(), runtime.log, clock)
 
 
 def make_setup(published: PublishedConfig, runtime: Runtime, clock: Callable[[], float]) -> Setup:

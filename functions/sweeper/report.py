@@ -1,9 +1,9 @@
 """What the sweeper counts."""
 
-from functions.sweeper.composition import Round
+from functions.sweeper.composition import RoundCounts
 
 
-def metrics_of(done: Round) -> dict[str, int]:
+def metrics_of(done: RoundCounts) -> dict[str, int]:
     """By the names of the metrics."""
     return {
         "Sweeps": done.sweeps,

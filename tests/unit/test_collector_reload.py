@@ -11,7 +11,7 @@ from blizzard.errors import BlizzardError, ConfigError, StorageUnavailable
 from blizzard.manifest.segments import Manifest
 from blizzard.storage.memory import MemoryStore
 from functions.collector.composition import Collector, Setup
-from functions.runtime import RELOAD_SECS, Configured
+from functions.runtime import RELOAD_SECS, ReloadingConfig
 from tests.unit.s3_messages import message, put
 
 
@@ -47,8 +47,8 @@ class World:
     queue_is_down: bool = False
 
     def __post_init__(self) -> None:
-        configured = Configured(self.configuration.read, self.configuration.build, self.log_error)
-        self.collector = Collector(configured, Waker(self.send, 15.0, self.log_error), lambda: self.now_ts)
+        config = ReloadingConfig(self.configuration.read, self.configuration.build, self.log_error)
+        self.collector = Collector(config, Waker(self.send, 15.0, self.log_error), lambda: self.now_ts)
 
     def log_error(self, event: str, /, **fields: object) -> None:
         self.errors.append({"event": event, **fields})

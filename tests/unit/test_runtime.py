@@ -34,7 +34,7 @@ def runtime(**environ: str) -> Runtime:
 
 def test_a_missing_setting_is_named() -> None:
     with pytest.raises(ConfigError, match="BLIZZARD_CONFIG: expected a value"):
-        runtime().configured(lambda published: published)
+        runtime().reloading_config(lambda published: published)
     with pytest.raises(ConfigError, match="BLIZZARD_WAKE_WINDOW_SECS: expected a value"):
         runtime(BLIZZARD_WAKE_QUEUE_URL="https://sqs.example/queue.fifo").waker()
 

@@ -16,8 +16,8 @@ from blizzard.state.identity import Identity
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import Kind
-from functions.runtime import Configured, FunctionLog
-from functions.sweeper.composition import CLAIM_MARGIN_SECS, Round, Setup, SweepRound
+from functions.runtime import FunctionLog, ReloadingConfig
+from functions.sweeper.composition import CLAIM_MARGIN_SECS, RoundCounts, Setup, SweepRound
 from tests.unit.fakes import Calls, Clock, Crash, WatchedStore, crash
 from tests.unit.test_sweeper_schedule import source
 
@@ -84,10 +84,10 @@ class World:
             raise WakeNotSent("the queue is gone")
         self.woken.append(wake.pipeline)
 
-    def run(self, secs: float = 60.0) -> Round:
+    def run(self, secs: float = 60.0) -> RoundCounts:
         log, setup = cast("FunctionLog", self.log), Setup(self.sources, self.sweeps)
-        configured = Configured(lambda: "", lambda _: setup, log.error)
-        return SweepRound(configured, Waker(self.send, 15.0, log.error), log, self.clock).run(
+        config = ReloadingConfig(lambda: "", lambda _: setup, log.error)
+        return SweepRound(config, Waker(self.send, 15.0, log.error), log, self.clock).run(
             deadline_ts=self.clock.now_ts + secs
         )
 
@@ -194,7 +194,7 @@ class TestRound:
 
     def test_a_round_that_begins_during_a_long_sweep_skips_that_source(self, world: World) -> None:
         """Like a first sweep of a quarter of an hour, with a schedule of one minute."""
-        rounds: list[Round] = []
+        rounds: list[RoundCounts] = []
         world.add("huge", *(f"{n:03}" for n in range(200)), late_secs=1e9)
         world.add("small", "x", interval_secs=30.0, late_secs=1e9)
 
