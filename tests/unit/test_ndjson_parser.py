@@ -1,6 +1,5 @@
-"""The fast parser by itself: which lines it takes, that each is one object, and what hostile input can do to it."""
+"""The fast parser: which lines it accepts, and how it reads values and maps."""
 
-import json
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,30 +36,7 @@ from pyspark.sql.types import (
 
 from spark_job.formats.ndjson.parser import NdjsonParser
 from spark_job.formats.ndjson.refusal import refusal
-from spark_job.formats.ndjson.type_mismatch import type_mismatch
-from spark_job.formats.protocol import Parsed
-
-SIMPLE = StructType([StructField("id", StringType(), False), StructField("n", LongType())])
-GOOD = b'{"id":"a","n":1}'
-A = {"id": "a", "n": 1}
-
-
-def parse(*lines: bytes | str, schema: StructType = SIMPLE) -> Parsed:
-    return NdjsonParser(schema).parse(b"\n".join(line.encode() if isinstance(line, str) else line for line in lines))
-
-
-def taken(parsed: Parsed) -> dict[int, dict[str, Any]]:
-    """Records by their line."""
-    records = parsed.records.to_pylist()
-    return dict(zip(range(len(records)) if parsed.positions is None else parsed.positions, records, strict=True))
-
-
-def one(data_type: DataType, *values: str) -> list[Any]:
-    """What becomes of each value of a column, each in a block of its own; `left` for what is left to Spark."""
-    schema = StructType([StructField("v", data_type)])
-    blocks = [taken(parse(f'{{"v":{value}}}', schema=schema)) for value in values]
-    return [block[0]["v"] if block else "left" for block in blocks]
-
+from tests.unit.ndjson_blocks import DEFERRED, GOOD, SIMPLE, A, accepted, one, parse, reason_without_spark
 
 # --- Blocks and lines ---
 
@@ -80,7 +56,7 @@ def test_a_good_block_gives_all_its_lines_in_order() -> None:
 
 def test_white_space_around_and_inside_an_object_is_allowed() -> None:
     lines = [GOOD, b"  " + GOOD, GOOD + b" \t", b'{ "id" :\t"a" , "n"\r: 1 }', b"\r" + GOOD, GOOD]
-    assert taken(parse(*lines)) == dict.fromkeys(range(6), A)
+    assert accepted(parse(*lines)) == dict.fromkeys(range(6), A)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +100,7 @@ def test_white_space_around_and_inside_an_object_is_allowed() -> None:
 )
 def test_a_line_that_is_not_a_json_object_is_refused_alone_with_its_reason(dead: bytes) -> None:
     parsed = parse(GOOD, GOOD, dead, GOOD)
-    assert taken(parsed) == dict.fromkeys((0, 1, 3), A)
+    assert accepted(parsed) == dict.fromkeys((0, 1, 3), A)
     assert list(parsed.refused) == [(2, refusal(dead.decode()))]
     assert parsed.refused[0][1] is not None
 
@@ -144,7 +120,7 @@ def test_a_line_that_is_not_a_json_object_is_refused_alone_with_its_reason(dead:
 )
 def test_a_value_that_spark_would_refuse_is_refused_with_its_column(line: bytes) -> None:
     parsed = parse(GOOD, line, GOOD, GOOD)
-    assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
+    assert accepted(parsed) == dict.fromkeys((0, 2, 3), A)
     assert list(parsed.refused) == [(1, "n: the value does not fit bigint")]
 
 
@@ -165,7 +141,7 @@ def test_a_value_that_spark_would_refuse_is_refused_with_its_column(line: bytes)
 )
 def test_a_line_that_only_spark_can_decide_is_deferred_alone(line: bytes) -> None:
     parsed = parse(GOOD, line, GOOD, GOOD)
-    assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
+    assert accepted(parsed) == dict.fromkeys((0, 2, 3), A)
     assert list(parsed.refused) == [(1, None)]
 
 
@@ -191,16 +167,11 @@ def test_lines_with_none_or_several_values_are_told_apart(lines: list[str]) -> N
     parsed = parse(GOOD, *lines, GOOD)
     last = len(lines) + 1
     whole = [0, *(n for n, line in enumerate(lines, 1) if refusal(line) is None), last]
-    assert sorted(taken(parsed)) == whole
-    assert taken(parsed)[last] == A
+    assert sorted(accepted(parsed)) == whole
+    assert accepted(parsed)[last] == A
     assert [(n, why) for n, why in parsed.refused] == [
         (n, refusal(line)) for n, line in enumerate(lines, 1) if refusal(line) is not None
     ]
-
-
-def why_dead(line: str) -> str | None:
-    """None for what is left to Spark."""
-    return refusal(line) or type_mismatch(line.encode(), SIMPLE)
 
 
 pieces = st.sampled_from(["{", "}", "{", "}", "\n", "\n", ",", ":", '"id"', '"n"', '"', "1", "[", "]", " ", "{}",
@@ -212,7 +183,7 @@ pieces = st.sampled_from(["{", "}", "{", "}", "\n", "\n", ",", ":", '"id"', '"n"
 def test_a_line_gives_the_same_result_alone_and_in_any_block(parts: list[str]) -> None:
     lines = [line for line in "".join(parts).split("\n") if line.strip() and not line.endswith("\r")]
     block = parse(*lines)
-    records = taken(block)
+    records = accepted(block)
     for number, line in enumerate(lines):
         try:
             value = orjson.loads(line)
@@ -221,125 +192,10 @@ def test_a_line_gives_the_same_result_alone_and_in_any_block(parts: list[str]) -
         if number in records:
             assert isinstance(value, dict)
             assert records[number] == {"id": value["id"], "n": value.get("n")}
-            assert taken(parse(line)) == {0: records[number]}
+            assert accepted(parse(line)) == {0: records[number]}
     refused = dict(block.refused)
     assert sorted([*records, *refused]) == list(range(len(lines)))
-    assert refused == {number: why_dead(lines[number]) for number in refused}
-
-
-# --- Broken lines among many ---
-
-BROKEN = {
-    "truncated": lambda line: line[: len(line) // 2],
-    "type": lambda line: line.replace('"n":', '"n":"x') [:-1] + '"}',
-    "fraction": lambda line: line[:-1] + ".5}",
-    "syntax": lambda line: line.replace(',"n"', '"n"'),
-    "twice": lambda line: line[:-1] + ',"n":1}',
-    "two": lambda line: line + line,
-    "missing": lambda line: line.replace('"id"', '"ID"'),
-    "garbage": lambda line: "\x01 no JSON",
-    "number": lambda line: line.replace('"id":"', '"id":1,"x":"'),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", [*BROKEN, "mixed"])
-@pytest.mark.parametrize("every", [100, 3, 1])
-def test_good_lines_are_accepted_among_any_number_of_bad_ones(kind: str, every: int) -> None:
-    kinds = list(BROKEN)
-    parser = NdjsonParser(SIMPLE)
-    for _ in range(2):  # the second block profits from what the first one taught
-        lines = []
-        for n in range(3000):
-            line = f'{{"id":"{n}","n":{n}}}'
-            lines.append(BROKEN[kinds[n % len(kinds)] if kind == "mixed" else kind](line) if n % every == 0 else line)
-        parsed = parser.parse("\n".join(lines).encode())
-        assert taken(parsed) == {n: {"id": str(n), "n": n} for n in range(3000) if n % every}
-        refused = dict(parsed.refused)
-        assert list(refused) == [n for n in range(3000) if n % every == 0]
-        assert refused == {n: why_dead(lines[n]) for n in refused}
-
-
-def test_lines_that_only_look_bad_are_accepted_when_there_are_many() -> None:
-    lines = [f'{{"id":"{n}","n":{n},"user":{{"id":{n},"n":"x"}}}}' for n in range(1000)]
-    lines[500] = '{"id":"500","n":"x"}'
-    parsed = parse(*lines)
-    assert list(parsed.refused) == [(500, "n: the value does not fit bigint")]
-    assert sorted(taken(parsed)) == [n for n in range(1000) if n != 500]
-
-
-def test_strings_that_look_like_numbers_stay_strings() -> None:
-    lines = [f'{{"id":"{n}, Inf, -NaN] Infinity}} NaN, Information","n":{n}}}' for n in range(50)]
-    lines[7] = '{"id":"7","n":7,"z":[1,Inf]}'
-    lines[9] = '{"id":"9","n":9,"z":[1, -NaN ]}'
-    lines[11] = '{"id":"11","n":11,"z":[NaN,Infinity]}'
-    parsed = parse(*lines)
-    assert sorted(taken(parsed)) == [n for n in range(50) if n not in (7, 9)]
-    assert list(parsed.refused) == [(n, refusal(lines[n])) for n in (7, 9)]
-
-
-# --- Limits that Spark has and Arrow has not ---
-
-
-@pytest.mark.parametrize(
-    ("value", "is_taken"),
-    [
-        ("1" * 999, True),
-        ("1" * 1001, False),
-        ("0." + "1" * 1000, False),
-        ("-" + "1" * 1001, False),
-        ("1e" + "0" * 1000 + "1", False),
-        (f'"{"1" * 5000}"', None),
-        ("[" * 900 + "]" * 900, True),
-        ("[" * 1000 + "]" * 1000, False),
-        ("[" * 100_000 + "]" * 100_000, False),
-        ('{"a":' * 1000 + "1" + "}" * 1000, False),
-        ('{"a":' * 100_000 + "1" + "}" * 100_000, False),
-        ("[" + ",".join(["[1]"] * 3000) + "]", None),
-        (f'{{"{"k" * 49_000}":1}}', None),
-        (f'{{"{"k" * 50_001}":1}}', False),
-        (f'{{"{"é" * 25_001}":1}}', None),
-        (f'"{"x" * 60_000}"', True),
-        (json.dumps({"a": ["x" * 60_000, {"b": 1}]}), True),
-        (json.dumps(["b"] * 30_000), True),
-    ],
-)
-def test_a_line_above_jacksons_limits_is_not_accepted(value: str, is_taken: bool | None) -> None:
-    """None: taken or left, both are right."""
-    parsed = parse(GOOD, f'{{"id":"b","z":{value}}}', GOOD)
-    assert {0, 2} <= set(taken(parsed))
-    if is_taken is not None:
-        assert (1 in taken(parsed)) is is_taken
-
-
-@pytest.mark.parametrize("exponent", ["e-999999999", "e-40", "e-100", "e-2147483648", "E-77", "e999999999", "e100"])
-@pytest.mark.parametrize("mantissa", ["0", "1", '"0', '"1', "0.0", '"\\u0030', '"0.0\\u0030'])
-@pytest.mark.parametrize("decimal", [DecimalType(5, 2), DecimalType(38, 18), DecimalType(38, 38)])
-def test_hostile_exponents_do_not_reach_arrow(exponent: str, mantissa: str, decimal: DecimalType) -> None:
-    value = mantissa + exponent + ('"' if mantissa.startswith('"') else "")
-    found = one(decimal, value, f"[{value}]")
-    assert found[0] in ("left", Decimal(0))
-    assert found[1] == "left"
-
-
-@pytest.mark.parametrize("text", [r"0e-9\u0039999999", r"0\u0065-999999999", r"0e\u002d999999999", r"0\u0045-99999999"])
-def test_escapes_do_not_hide_an_exponent(text: str) -> None:
-    for decimal in (DecimalType(5, 2), DecimalType(38, 18)):
-        assert one(decimal, f'"{text}"') == ["left"]
-
-
-def test_too_many_digits_of_a_decimal_never_wrap_around() -> None:
-    long = ["1" * count for count in range(19, 90)]
-    for decimal in (DecimalType(38, 18), DecimalType(38, 0), DecimalType(20, 10), DecimalType(10, 2)):
-        found = one(decimal, *long)
-        assert all(value == "left" or value == Decimal(text) for value, text in zip(found, long, strict=True))
-    # Its digits at scale 18 are 2^256 and a little.
-    assert one(DecimalType(38, 18), str((1 << 256) // 10**18 + 1)) == ["left"]
-
-
-def test_a_number_too_small_for_a_double_is_left_to_spark() -> None:
-    assert one(DecimalType(5, 2), "1e-999999999", "0e-99999", "0e9999999999") == ["left"] * 3
-    assert one(ArrayType(DecimalType(5, 2)), "[1,1e-999999999]", "[1,0]") == ["left", [Decimal(1), Decimal(0)]]
-    assert one(DecimalType(5, 2), "0", "0.00", "1e-400") == [Decimal("0.00")] * 3
+    assert refused == {number: reason_without_spark(lines[number]) for number in refused}
 
 
 # --- Values; tests/spark/test_parse_agrees_with_spark.py holds them against Spark's ---
@@ -405,7 +261,7 @@ def test_well_formed_values_of_every_type_are_accepted() -> None:
     ],
 )  # fmt: skip
 def test_values_that_spark_reads_by_special_rules_are_left_to_it(data_type: DataType, values: Sequence[str]) -> None:
-    assert one(data_type, *values) == ["left"] * len(values)
+    assert one(data_type, *values) == [DEFERRED] * len(values)
 
 
 def test_a_bad_nested_value_defers_only_its_own_line() -> None:
@@ -417,9 +273,9 @@ def test_a_bad_nested_value_defers_only_its_own_line() -> None:
     lines[3] = '{"id":3,"list":[{"x":1},{}]}'
     lines[4] = '{"id":4,"list":[{"x":1},{"x":200}]}'
     parsed = parse(*lines, schema=schema)
-    assert sorted(taken(parsed)) == [0, 2, 5]
+    assert sorted(accepted(parsed)) == [0, 2, 5]
     assert list(parsed.refused) == [(1, None), (3, None), (4, None)]
-    assert taken(parsed)[2]["list"] == [{"days": [date(2024, 1, 28)], "x": 1}, None, {"days": None, "x": 2}]
+    assert accepted(parsed)[2]["list"] == [{"days": [date(2024, 1, 28)], "x": 1}, None, {"days": None, "x": 2}]
 
 
 def test_blocks_may_mix_styles_of_timestamps_and_begin_with_nulls() -> None:
@@ -432,7 +288,7 @@ def test_blocks_may_mix_styles_of_timestamps_and_begin_with_nulls() -> None:
     for line in (texts, numbers, texts, numbers):
         for before in (50, 1):
             parsed = parser.parse(b"\n".join([*[nulls] * before, *[line] * 5]))
-            assert [*taken(parsed).values()] == [{"at": None, "d": None}] * before + [same] * 5
+            assert [*accepted(parsed).values()] == [{"at": None, "d": None}] * before + [same] * 5
 
 
 def test_negative_zero_stays_negative() -> None:
@@ -444,13 +300,13 @@ def test_negative_zero_stays_negative() -> None:
 def test_lines_are_counted_for_a_schema_of_maps_only() -> None:
     schema = StructType([StructField("m", MapType(StringType(), StringType()))])
     parsed = parse('{"m":{"a":"b"}}', "{}", '{"m":{"a":"b"}}{"m":{}}', '{"m":null,"z":1}', schema=schema)
-    assert taken(parsed) == {0: {"m": [("a", "b")]}, 1: {"m": None}, 3: {"m": None}}
+    assert accepted(parsed) == {0: {"m": [("a", "b")]}, 1: {"m": None}, 3: {"m": None}}
 
 
 def test_a_map_inside_an_unsupported_type_is_left_to_spark() -> None:
     schema = StructType([StructField("ms", ArrayType(MapType(StringType(), StringType())))])
     parsed = parse('{"z":' + "[" * 400 + "]" * 400 + "}", '{"ms":[{"a":"b"}]}', schema=schema)
-    assert taken(parsed) == {1: {"ms": [[("a", "b")]]}}
+    assert accepted(parsed) == {1: {"ms": [[("a", "b")]]}}
 
 
 @pytest.mark.parametrize(
@@ -478,7 +334,7 @@ def test_a_map_inside_an_unsupported_type_is_left_to_spark() -> None:
 )
 def test_a_map_is_found_among_similar_keys(line: str, expected: Any) -> None:
     schema = StructType([StructField("m", MapType(StringType(), StringType()))])
-    assert taken(parse(line, schema=schema)) == {0: {"m": expected}}
+    assert accepted(parse(line, schema=schema)) == {0: {"m": expected}}
 
 
 def test_a_map_whose_name_may_be_escaped_is_found() -> None:
@@ -490,7 +346,7 @@ def test_a_map_whose_name_may_be_escaped_is_found() -> None:
         r'{"x":{"a\/b":{"k":"no"}}}',
     )
     found = {"a/b": [("k", "yes")]}
-    assert taken(parse(*lines, schema=schema)) == {0: found, 1: found, 2: found, 3: {"a/b": None}}
+    assert accepted(parse(*lines, schema=schema)) == {0: found, 1: found, 2: found, 3: {"a/b": None}}
 
 
 def test_threads_can_share_a_parser() -> None:

@@ -5,6 +5,7 @@ import random
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
@@ -26,9 +27,9 @@ from tests.unit.slow_s3 import SlowS3
 
 MIB = 1 << 20
 LINE_BYTES = 1 << 10
-ORIGIN = Provenance("events:landing", 7, {})
-SCHEMA = pa.schema([("value", pa.string()), ("place", pa.int32()), *ORIGIN.fields])
-LEFT = pa.schema(to_arrow_type(deferred_records_type(0)))
+PROVENANCE = Provenance("events:landing", 7, {})
+SCHEMA = pa.schema([("value", pa.string()), ("place", pa.int32()), *PROVENANCE.fields])
+DEFERRED = pa.schema(to_arrow_type(deferred_records_type(0)))
 
 
 class AlternatingLines(PlainLines):
@@ -76,53 +77,73 @@ class Landing(MemoryStore):
         yield Repeated(ObjectInfo(key, self._mib_of[key] * MIB, "etag", 0.0), self._mib)
 
 
-def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
-    """The most that Python and Arrow held together, and what was done."""
-    settings, names, most = ReadSettings(format="text"), map(str, itertools.count()), 0
-    pool = pa.default_memory_pool()
+@dataclass
+class PeakMemory:
+    """The most that Python and Arrow have allocated together since this was made."""
 
-    def opener(layout: TableLayout, schema: pa.Schema, buffer: RowBuffer) -> Callable[[], DataFileWriter]:
+    most_bytes: int = 0
+    pool: pa.MemoryPool = field(default_factory=pa.default_memory_pool)
+
+    def __post_init__(self) -> None:
+        self._before = self.pool.bytes_allocated()
+
+    def note(self) -> None:
+        allocated = tracemalloc.get_traced_memory()[0] + self.pool.bytes_allocated() - self._before
+        self.most_bytes = max(self.most_bytes, allocated)
+
+
+class WatchedTable(SlowS3):
+    """Notes the memory at each write."""
+
+    def __init__(self, peak: PeakMemory) -> None:
+        super().__init__()
+        self._peak = peak
+
+    @contextmanager
+    def writer(self, key: str) -> Iterator[ObjectWriter]:
+        with super().writer(key) as writer:
+            yield WatchedWriter(writer, self._peak)
+
+
+@dataclass
+class WatchedWriter:
+    inner: ObjectWriter
+    peak: PeakMemory
+
+    @property
+    def closed(self) -> bool:
+        return self.inner.closed
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        self.peak.note()
+        return self.inner.write(data)
+
+
+def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
+    """Peak memory of a task that reads these files, and its report."""
+    settings, names, peak = ReadSettings(format="text"), map(str, itertools.count()), PeakMemory()
+    table = WatchedTable(peak)
+
+    def opener(layout: TableLayout, schema: pa.Schema, buffer_bytes: int) -> Callable[[], DataFileWriter]:
+        buffer = RowBuffer(buffer_bytes)
         return lambda: DataFileWriter(table, layout, schema, buffer=buffer, new_name=names.__next__, clock=lambda: 0.0)
 
-    class Watched(SlowS3):
-        @contextmanager
-        def writer(self, key: str) -> Iterator[ObjectWriter]:
-            with super().writer(key) as writer:
-                yield WatchedWriter(writer)
-
-    class WatchedWriter:
-        def __init__(self, writer: ObjectWriter) -> None:
-            self._writer = writer
-
-        @property
-        def closed(self) -> bool:
-            return self._writer.closed
-
-        def write(self, data: bytes) -> int:
-            nonlocal most
-            most = max(most, tracemalloc.get_traced_memory()[0] + pool.bytes_allocated() - before)
-            return self._writer.write(data)
-
-    table = Watched()
-    layout = TableLayout("", ("place",), (), 32, 1 << 30)
-    left = DeferredRecords(LEFT, opener(TableLayout("left/", (), (), 0, 1 << 30), LEFT, RowBuffer(MIB)))
-    landing = Landing(mib_of)
-    before = pool.bytes_allocated()
+    task = TaskReader(
+        Landing(mib_of),
+        settings,
+        AlternatingLines(places),
+        PROVENANCE,
+        opener(TableLayout("", ("place",), (), 32, 1 << 30), SCHEMA, settings.buffer_bytes),
+        DeferredRecords(DEFERRED, opener(TableLayout("deferred/", (), (), 0, 1 << 30), DEFERRED, MIB)),
+        remote=True,
+        parsers=4,
+    )
     tracemalloc.start()
     try:
-        report = TaskReader(
-            landing,
-            settings,
-            AlternatingLines(places),
-            ORIGIN,
-            opener(layout, SCHEMA, RowBuffer(settings.buffer_bytes)),
-            left,
-            remote=True,
-            parsers=4,
-        ).read([TaskFile(path, mib * MIB) for path, mib in mib_of.items()])
+        report = task.read([TaskFile(path, mib * MIB) for path, mib in mib_of.items()])
     finally:
         tracemalloc.stop()
-    return most, report
+    return peak.most_bytes, report
 
 
 @pytest.mark.parametrize("places", [1, 3])
