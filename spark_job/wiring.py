@@ -18,7 +18,9 @@ from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import Kind, SweepReport
 from spark_job.formats.decode import Limits
-from spark_job.loop.ingest import Ingest, Settings
+from spark_job.loop.files.ingest_files import ingest_files
+from spark_job.loop.files.settings import FileSettings
+from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.task import ReadSettings
 
@@ -88,13 +90,13 @@ def source_job(
     settings = _settings(source, files, state)
     watch = Stopwatch(time.monotonic)
     table, reader = _engine(pipeline, source, identity, state, _has_file(files, settings), spark, s3, watch, log)
-    ingest = Ingest(
+    ingest = ingest_files(
         identity,
         settings,
         table=table,
         reader=reader,
         state=state,
-        source=files,
+        files=files,
         clock=time.time,
         watch=watch,
         new_id=new_id,
@@ -156,7 +158,7 @@ def _engine(
     return table, reader
 
 
-def _has_file(files: ObjectStore, settings: Settings) -> Callable[[str, str], bool]:
+def _has_file(files: ObjectStore, settings: FileSettings) -> Callable[[str, str], bool]:
     def found(path: str, etag: str) -> bool:
         info = files.head(path) if settings.sweep_rules.matches(path) else None
         return info is not None and info.etag == etag
@@ -164,7 +166,7 @@ def _has_file(files: ObjectStore, settings: Settings) -> Callable[[str, str], bo
     return found
 
 
-def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> Settings:
+def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSettings:
     dated = source.partition_filter
     overlap_secs = LOCAL_OVERLAP_SECS if isinstance(files, LocalStore) else source.sweep.late_overlap_secs
     rules = sweep_rules(
@@ -174,7 +176,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> Setting
         settle_delay_secs=source.settle_delay_secs,
         late_overlap_secs=overlap_secs,
     )
-    return Settings(
+    return FileSettings(
         rules=Rules(
             folder_of=rules.folder_of,
             interval_files=source.checkpoint.interval_files,

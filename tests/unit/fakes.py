@@ -20,9 +20,13 @@ from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import SourceSweep
 from blizzard.sweep.sweeper import Sweeper, SweepReport, SweepRules, Window
-from spark_job.loop.ingest import Ingest, Settings, Totals
-from spark_job.ports.reader import FailureKind, Outcome, Rows, Txn
+from spark_job.loop.files.ingest_files import ingest_files
+from spark_job.loop.files.settings import FileSettings
+from spark_job.loop.ingest import Ingest, Totals
+from spark_job.ports.reader import FailureKind, Outcome
+from spark_job.ports.rows import Rows
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.ports.table import Txn
 
 POISON = b"\x00poison"
 """A file that begins with this cannot be decompressed."""
@@ -424,9 +428,9 @@ def settings(
     max_tracked_files: int = 1000,
     max_attempts: int = 8,
     max_backoff_secs: float = 20.0,
-) -> Settings:
+) -> FileSettings:
     """A source of `*.txt` files."""
-    return Settings(
+    return FileSettings(
         rules=Rules(
             window.folder_of if window else no_folder, interval_files, interval_bytes, late_overlap_secs, on_overwrite
         ),
@@ -443,7 +447,7 @@ def settings(
 class World:
     """One source with all that surrounds it: files, events, manifest, table, and jobs that may be started any time."""
 
-    def __init__(self, wanted: Settings | None = None, *, tick_secs: float = 0.001) -> None:
+    def __init__(self, wanted: FileSettings | None = None, *, tick_secs: float = 0.001) -> None:
         self.settings = wanted or settings()
         self.identity = Identity("events", "landing", "_blizzard/events_landing")
         self.clock = Clock(tick_secs=tick_secs)
@@ -536,13 +540,13 @@ class World:
 
     def job(self) -> Ingest:
         """A new process of the ingest job."""
-        return Ingest(
+        return ingest_files(
             self.identity,
             self.settings,
             table=self.table(),
             reader=self.reader,
             state=self._watched_state(),
-            source=WatchedStore(self.source, self.calls),
+            files=WatchedStore(self.source, self.calls),
             clock=self.clock,
             watch=Stopwatch(self.stopwatch),
             new_id=self.new_id,

@@ -5,7 +5,7 @@ import pytest
 from blizzard.errors import PermanentError, StorageUnavailable
 from blizzard.manifest.segments import FoundBy
 from blizzard.state.batch import PlannedFile
-from spark_job.loop.batch_checks import check_complete, refuse_if_systemic
+from spark_job.loop.files.batch_checks import check_complete, refuse_if_systemic
 from spark_job.ports.reader import FailureKind, Outcome
 
 

@@ -17,13 +17,15 @@ from blizzard.state.delta_log import Commit
 from blizzard.state.identity import Identity, read_copy
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from spark_job.loop.recovery import Recovered, SizeOf, recover
-from spark_job.loop.takeover import newest_legacy
-from spark_job.ports.reader import Txn
+from spark_job.loop.files.file_sizes import FileSizes
+from spark_job.loop.files.recovery import recover
+from spark_job.loop.files.takeover import newest_legacy
+from spark_job.ports.source import Recovered
+from spark_job.ports.table import Txn
 from tests.unit.fakes import Days, Row, World, settings
 
 
-def recovered(world: World, *, scan_commits: int = 100) -> Recovered:
+def recovered(world: World, *, scan_commits: int = 100) -> Recovered[Checkpoint]:
     rules = world.settings.rules
     return recover(
         world.table(),
@@ -31,7 +33,7 @@ def recovered(world: World, *, scan_commits: int = 100) -> Recovered:
         world.identity,
         folder_of=rules.folder_of,
         slice_threshold_bytes=rules.interval_bytes,
-        sizes=SizeOf(world.source),
+        sizes=FileSizes(world.source),
         log=lambda event, /, **fields: world.log.append((event, fields)),
         scan_commits=scan_commits,
     )
@@ -203,7 +205,7 @@ def test_sizes_are_those_of_the_files_that_are_there_however_they_are_found(
     for path in there | {f"{folder}{n:03}-" for folder in crowded for n in range(400)}:
         objects.put(path, b"x" * (len(path) + int(path[-3:-1], 36)))
     expected = {path: info.size for path in wanted if (info := objects.head(path)) is not None}
-    assert dict(SizeOf(objects)(wanted)) == expected
+    assert dict(FileSizes(objects)(wanted)) == expected
 
 
 def objects_of(count: int, prefix: str = "") -> MemoryStore:
@@ -215,7 +217,7 @@ def objects_of(count: int, prefix: str = "") -> MemoryStore:
 
 def test_the_sizes_of_a_whole_folder_take_a_listing_and_one_request() -> None:
     store = AskedStore(objects_of(500, "day=1/"))
-    assert len(SizeOf(store)(f"day=1/{n:05}" for n in range(500))) == 500
+    assert len(FileSizes(store)(f"day=1/{n:05}" for n in range(500))) == 500
     assert (store.heads, store.listed) == (1, 499)
 
 
@@ -223,7 +225,7 @@ def test_a_few_files_among_many_others_are_asked_for_beside_each_other() -> None
     store = AskedStore(objects_of(5000))
     together = threading.Barrier(11)
     store.before_head = lambda: together.wait(timeout=30)
-    assert len(SizeOf(store)(f"{n:05}" for n in range(0, 5000, 455))) == 11
+    assert len(FileSizes(store)(f"{n:05}" for n in range(0, 5000, 455))) == 11
     assert store.heads == 11
     assert store.listed <= 11 * 31
 
@@ -476,7 +478,7 @@ def test_a_source_without_its_file_is_refused_even_if_others_had_theirs() -> Non
 def test_a_state_that_nothing_dates_is_refused() -> None:
     world = World()
     world.delta.commits = [Commit(0, {IN_APP_ID: 1}, None, None)]
-    with pytest.raises(RecoveryError, match="does not say of when it is"):
+    with pytest.raises(RecoveryError, match="has no time, and the log has none"):
         recovered(world)
 
 
