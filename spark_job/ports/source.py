@@ -3,7 +3,7 @@
 A kind of source is one implementation of `SourceKind`. Today there is one, files (`spark_job/loop/files`). The loop
 (`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it knows nothing of files.
 
-A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps each partition to its next offset:
+A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps partitions to next offsets:
 
 | method | for files | for a topic |
 |---|---|---|
