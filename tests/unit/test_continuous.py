@@ -204,7 +204,7 @@ class TestTheJob:
         file.write_text("pipelines: {p: {table_uri: /tmp/t, sources: {a: {uri: /tmp/s, schema: id STRING}}}}")
         return str(file)
 
-    @pytest.mark.parametrize(("step", "code"), [(Step.WAITING, job.EXIT_WELL), (DENIED, job.EXIT_FAILED)])
+    @pytest.mark.parametrize(("step", "code"), [(Step.WAITING, job.EXIT_OK), (DENIED, job.EXIT_FAILED)])
     def test_it_ends_by_a_signal_and_says_by_its_code_whether_a_source_failed(
         self,
         step: Step | BlizzardError,
@@ -239,8 +239,8 @@ class TestTheJob:
         given: list[dict[str, str]] = []
         monkeypatch.setattr(job, "lazy_session", lambda conf, *_, **__: given.append(dict(conf)))
         monkeypatch.setattr(job, "source_job", lambda *_, **__: Source(ScriptedIngest(Clock(0.0), [DENIED]), "p:a"))
-        monkeypatch.setattr(job, "run_once", lambda *_, **__: job.EXIT_WELL)
+        monkeypatch.setattr(job, "run_once", lambda *_, **__: job.EXIT_OK)
         java = "spark.driver.extraJavaOptions"
         words = ["--spark-conf", f"{java}=-Da=b", "--spark-conf", "spark.master="]
-        assert job.main(["--config", config, "--once", *words]) == job.EXIT_WELL
+        assert job.main(["--config", config, "--once", *words]) == job.EXIT_OK
         assert (given[0][java], given[0]["spark.master"]) == ("-Da=b", "")

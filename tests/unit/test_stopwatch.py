@@ -75,10 +75,10 @@ def test_a_part_that_raises_within_another_is_counted_for_itself() -> None:
 def test_a_share_of_one_part_can_be_given_to_another() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
-    watch.set_apart("write", 0.5, of="read")
+    watch.move_share(0.5, source="read", target="write")
     with watch.part("read"):
         clock.advance(4.0)
-    watch.set_apart("write", 0.25, of="read")
+    watch.move_share(0.25, source="read", target="write")
     assert watch.secs() == TurnSecs(read=3.0, write=1.0, total=4.0)
 
 

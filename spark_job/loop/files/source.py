@@ -242,7 +242,7 @@ class FileSource:
         sequence, replacing = plan.base.sequence + 1, bool(plan.overwritten)
         with self._watch.part("read"):
             rows = self._reader.read(plan.files, sequence=sequence, replacing=replacing)
-        self._watch.set_apart("write", rows.write_share, of="read")
+        self._watch.move_share(rows.write_share, source="read", target="write")
         batch = None
         try:
             check_complete(plan.files, rows.outcomes, rows.held)
