@@ -118,34 +118,34 @@ def run() -> Run:
     return Run()
 
 
-def test_it_goes_on_at_once_while_there_may_be_more_and_looks_once_a_second_otherwise(run: Run) -> None:
+def test_a_run_steps_at_once_while_there_may_be_more_and_once_a_second_otherwise(run: Run) -> None:
     source = run.source([Step.COMMITTED, Step.MOVED, Step.COMMITTED])
     assert run.go(source, secs=10.0) is False
     assert [at for at, _ in source.ingest.steps] == [0.0, 0.0, 0.0, *(at * POLL_SECS for at in range(10))]
     assert run.log == [("stopped", {})]
 
 
-def test_trouble_that_passes_is_waited_out_and_is_no_failure(run: Run) -> None:
+def test_a_transient_failure_is_retried_and_does_not_fail_the_source(run: Run) -> None:
     source = run.source([SLOW, SLOW, Step.COMMITTED, SLOW, SLOW, Step.COMMITTED])
     assert run.go(source) is False
     assert source.of(Step.COMMITTED) == [8.0, 16.0]
     assert run.failures() == []
 
 
-def test_jobs_that_race_do_not_race_on_without_a_pause(run: Run) -> None:
+def test_a_lost_race_is_followed_by_a_pause(run: Run) -> None:
     source = run.source([Step.LOST, Step.LOST, Step.COMMITTED])
     assert run.go(source) is False
     assert (source.of(Step.LOST), source.of(Step.COMMITTED)) == ([0.0, 3.0], [8.0])
 
 
-def test_others_go_on_while_one_is_left_alone(run: Run) -> None:
+def test_other_sources_continue_while_one_is_paused(run: Run) -> None:
     shaky, good = run.source([SLOW, Step.COMMITTED]), run.source([Step.COMMITTED] * 5, name="b")
     run.go(shaky, good)
     assert (shaky.of(Step.COMMITTED), good.of(Step.COMMITTED)) == ([3.0], [0.0] * 5)
 
 
 @pytest.mark.parametrize("trouble", [SLOW, Step.LOST])
-def test_trouble_that_does_not_pass_is_a_failure_and_tried_again_a_sweep_later(
+def test_a_failure_that_persists_fails_the_source_which_is_retried_a_sweep_later(
     run: Run, trouble: Step | BlizzardError
 ) -> None:
     source = run.source([trouble] * 6)
@@ -154,21 +154,21 @@ def test_trouble_that_does_not_pass_is_a_failure_and_tried_again_a_sweep_later(
     assert (run.failures(), source.ingest.forgotten) == (["p:a"] * 2, 2)
 
 
-def test_a_source_that_failed_makes_the_run_end_badly_though_another_is_well(run: Run) -> None:
+def test_a_failed_source_fails_the_run_even_if_another_is_fine(run: Run) -> None:
     bad, good = run.source([DENIED]), run.source([Step.COMMITTED], name="b")
     assert run.go(bad, good) is True
     assert run.failures() == ["p:a"]
     assert run.log[-1] == ("stopped", {})
 
 
-def test_one_that_got_on_since_does_not(run: Run) -> None:
+def test_a_failed_source_that_has_succeeded_since_does_not_fail_the_run(run: Run) -> None:
     source = run.source([DENIED])
     assert run.go(source, secs=SWEEP_SECS + 2) is False
     assert run.failures() == ["p:a"]
 
 
 @pytest.mark.parametrize("began", [0.0, 1e9])
-def test_sweeps_come_when_they_are_due(began: float) -> None:
+def test_sweeps_run_when_they_are_due(began: float) -> None:
     run = Run(began)
     source = run.source()
     run.go(source, secs=LATE_SECS + 1, sweep=True)
@@ -176,20 +176,20 @@ def test_sweeps_come_when_they_are_due(began: float) -> None:
     assert swept == {"watermark": [n * SWEEP_SECS for n in range(11)], "late": [0.0, LATE_SECS]}
 
 
-def test_nothing_is_swept_where_something_else_does(run: Run) -> None:
+def test_nothing_is_swept_without_the_option(run: Run) -> None:
     source = run.source()
     run.go(source)
     assert source.sweeps == []
 
 
-def test_a_sweep_that_fails_is_a_failure_of_the_source_and_due_still(run: Run) -> None:
+def test_a_sweep_that_fails_fails_the_source_and_stays_due(run: Run) -> None:
     source = run.source()
     source.sweep_errors = [SLOW, DENIED]
     assert run.go(source, secs=30.0, sweep=True) is True
     assert (source.sweeps, source.ingest.steps) == ([(0.0, "watermark"), (3.0, "watermark")], [])
 
 
-def test_a_source_is_not_begun_once_the_run_is_to_stop(run: Run) -> None:
+def test_no_source_takes_a_step_once_the_run_is_to_stop(run: Run) -> None:
     one, other = run.source([Step.COMMITTED]), run.source([Step.COMMITTED], name="b")
     one.ingest.step = lambda *, draining: run.clock.advance(100.0) or Step.COMMITTED  # type: ignore[method-assign]
     run.go(one, other)
@@ -205,7 +205,7 @@ class TestTheJob:
         return str(file)
 
     @pytest.mark.parametrize(("step", "code"), [(Step.WAITING, job.EXIT_OK), (DENIED, job.EXIT_FAILED)])
-    def test_it_ends_by_a_signal_and_says_by_its_code_whether_a_source_failed(
+    def test_a_signal_ends_the_job_and_the_exit_code_says_whether_a_source_failed(
         self,
         step: Step | BlizzardError,
         code: int,

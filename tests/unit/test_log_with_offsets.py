@@ -54,7 +54,7 @@ def test_a_restarted_job_resumes_at_the_committed_offsets() -> None:
     assert world.rows() == world.good_records()
 
 
-def test_a_job_that_loses_a_race_discards_its_batch_and_plans_anew() -> None:
+def test_a_job_that_loses_a_race_discards_its_batch_and_plans_again() -> None:
     world = two_partitions()
     loser = world.job()
     world.before_commit(lambda: world.job().step(draining=True))

@@ -1,0 +1,104 @@
+"""A reader of files of lines, in memory."""
+
+from collections.abc import Sequence
+
+from blizzard.errors import NotFound
+from blizzard.state.batch import PlannedFile
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.storage.base import ObjectInfo, ObjectStore
+from spark_job.ports.reader import FailureKind, Outcome
+from tests.unit.memory_table import MemoryRows, Row
+from tests.unit.watched_calls import Calls, Clock
+
+POISON = b"\x00poison"
+"""A file that begins with this cannot be decompressed."""
+REFUSED = "!"
+"""A record that begins with this does not parse."""
+
+
+class MemoryReader:
+    """Reads lines. `denied` paths are refused by storage; the first `passing` reads fail until storage recovers.
+    `write_share`: what its rows say of the time that writing took."""
+
+    def __init__(
+        self, source: ObjectStore, dead_letters: DeadLetters, source_id: str, clock: Clock, calls: Calls
+    ) -> None:
+        self._source = source
+        self._dead_letters = dead_letters
+        self._source_id = source_id
+        self._clock = clock
+        self._calls = calls
+        self.denied: set[str] = set()
+        self.passing = 0
+        self.write_share = 0.0
+        self.given: list[MemoryRows] = []
+        self.replacing: list[bool] = []
+        """Of each read, whether its rows were to take the place of others."""
+
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
+        self._calls("read")
+        self.replacing.append(replacing)
+        rows: list[Row] = []
+        letters: list[DeadLetter] = []
+        outcomes = [self._read_file(file, sequence, rows, letters) for file in files]
+        given = MemoryRows(outcomes, rows, letters, self._dead_letters, self._clock, self.write_share)
+        self.given.append(given)
+        return given
+
+    def _read_file(self, file: PlannedFile, sequence: int, rows: list[Row], letters: list[DeadLetter]) -> Outcome:
+        if self.passing:
+            self.passing -= 1
+            return _failed(file, "", "503 slow down", trouble=FailureKind.TRANSIENT)
+        if file.path in self.denied:
+            return _failed(file, "", "403 forbidden", trouble=FailureKind.DENIED)
+        try:
+            with self._source.open(file.path) as reader:
+                info, content = reader.info, reader.read()
+        except NotFound:
+            return _failed(file, "", "gone")
+        if file.expected_etag not in (None, info.etag):
+            return _failed(file, file.expected_etag or "", "it changed while in progress")
+        if content.startswith(POISON):
+            return _failed(file, info.etag, "not a gzip file", stage=Stage.DECOMPRESS)
+        return self._take(file, info, content, sequence, rows, letters)
+
+    def _take(
+        self,
+        file: PlannedFile,
+        info: ObjectInfo,
+        content: bytes,
+        sequence: int,
+        rows: list[Row],
+        letters: list[DeadLetter],
+    ) -> Outcome:
+        records = content.decode().splitlines()
+        last = _end_of_slice(records, file)
+        good = dead = 0
+        for number in range(file.skip_records, last):
+            value = records[number]
+            if value.startswith(REFUSED):
+                letters.append(DeadLetter(file.path, info.etag, Stage.PARSE, "no record", number, value))
+                dead += 1
+            else:
+                rows.append(Row(self._source_id, file.path, number, info.etag, value, sequence))
+                good += 1
+        return Outcome(file.path, info.etag, info.size, good, dead, last, finished=last >= len(records))
+
+
+def _end_of_slice(records: Sequence[str], file: PlannedFile) -> int:
+    """The number of the record before which the slice ends; it has at least one."""
+    if file.slice_bytes is None:
+        return max(len(records), file.skip_records)
+    budget_bytes, number = file.slice_bytes, file.skip_records
+    while number < len(records) and budget_bytes > 0:
+        budget_bytes -= len(records[number]) + 1
+        number += 1
+    return number
+
+
+def _failed(
+    file: PlannedFile, etag: str, error: str, *, stage: Stage = Stage.DOWNLOAD, trouble: FailureKind | None = None
+) -> Outcome:
+    return Outcome(
+        file.path, etag, file.size, records_read=file.skip_records, stage=stage, error=error, trouble=trouble
+    )
