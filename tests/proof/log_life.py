@@ -239,7 +239,7 @@ class _Round:
 
     def _repaired(self) -> set[str]:
         """From what the jobs since the last time made their state again."""
-        lines = self._life.said("state_repaired")
+        lines = self._life.logged("state_repaired")
         repaired = [FROM_ROWS if line["from_sequence"] is None else FROM_COPY for line in lines]
         self._run.counts.update(repaired)
         self._life.events.clear()

@@ -190,7 +190,7 @@ class _Round:
         self._job("the next run", late=True)
         past.announce(*past.files)
         self._job("each event once more", late=True)
-        if not lake.said("state_taken_over"):
+        if not lake.logged("state_taken_over"):
             self._fail("no job said that it took a state over")
 
     def _arrive(self, *names: str) -> None:
