@@ -100,7 +100,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     if options.max_secs and not options.once:
-        parser.error("--max-secs: expected --once beside it; without it the job runs until a signal")
+        parser.error("--max-secs: expected --once as well; without it the job runs until a signal")
     return options
 
 

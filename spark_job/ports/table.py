@@ -59,7 +59,7 @@ class Table(Protocol):
 
 
 class FileTable(Table, Protocol):
-    """What a source of files needs beside that: questions about the files behind the rows (`_source`)."""
+    """What a source of files needs in addition: questions about the files behind the rows (`_source`)."""
 
     def txns(self) -> Sequence[Txn]:
         """The newest Txn of every app id of the snapshot, in no order; slow."""

@@ -17,8 +17,8 @@ REFUSED = "!"
 
 
 class MemoryReader:
-    """Reads lines. `denied` paths are refused by storage; the first `passing` reads fail until storage recovers.
-    `write_share`: what its rows say of the time that writing took."""
+    """Reads lines. Storage denies the paths in `denied`, and fails for the next `transient_failures` files.
+    `write_share`: that of its rows."""
 
     def __init__(
         self, source: ObjectStore, dead_letters: DeadLetters, source_id: str, clock: Clock, calls: Calls
@@ -29,11 +29,11 @@ class MemoryReader:
         self._clock = clock
         self._calls = calls
         self.denied: set[str] = set()
-        self.passing = 0
+        self.transient_failures = 0
         self.write_share = 0.0
-        self.given: list[MemoryRows] = []
+        self.batches: list[MemoryRows] = []
         self.replacing: list[bool] = []
-        """Of each read, whether its rows were to take the place of others."""
+        """For each read, whether its rows were to replace others."""
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         self._calls("read")
@@ -41,13 +41,13 @@ class MemoryReader:
         rows: list[Row] = []
         letters: list[DeadLetter] = []
         outcomes = [self._read_file(file, sequence, rows, letters) for file in files]
-        given = MemoryRows(outcomes, rows, letters, self._dead_letters, self._clock, self.write_share)
-        self.given.append(given)
-        return given
+        rows_read = MemoryRows(outcomes, rows, letters, self._dead_letters, self._clock, self.write_share)
+        self.batches.append(rows_read)
+        return rows_read
 
     def _read_file(self, file: PlannedFile, sequence: int, rows: list[Row], letters: list[DeadLetter]) -> Outcome:
-        if self.passing:
-            self.passing -= 1
+        if self.transient_failures:
+            self.transient_failures -= 1
             return _failed(file, "", "503 slow down", trouble=FailureKind.TRANSIENT)
         if file.path in self.denied:
             return _failed(file, "", "403 forbidden", trouble=FailureKind.DENIED)
@@ -60,9 +60,9 @@ class MemoryReader:
             return _failed(file, file.expected_etag or "", "it changed while in progress")
         if content.startswith(POISON):
             return _failed(file, info.etag, "not a gzip file", stage=Stage.DECOMPRESS)
-        return self._take(file, info, content, sequence, rows, letters)
+        return self._read_records(file, info, content, sequence, rows, letters)
 
-    def _take(
+    def _read_records(
         self,
         file: PlannedFile,
         info: ObjectInfo,
@@ -86,7 +86,7 @@ class MemoryReader:
 
 
 def _end_of_slice(records: Sequence[str], file: PlannedFile) -> int:
-    """The number of the record before which the slice ends; it has at least one."""
+    """The number of the record at which the slice ends (exclusive). A slice has at least one record."""
     if file.slice_bytes is None:
         return max(len(records), file.skip_records)
     budget_bytes, number = file.slice_bytes, file.skip_records

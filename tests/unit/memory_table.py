@@ -29,8 +29,8 @@ class Row:
 class MemoryDelta:
     """A Delta table: its commits and the rows that they left.
 
-    `faults` are taken one by one by the commits to come: "lost" raises before anything is written, "answer lost" after
-    the commit is in. `before_commit` runs once, between a commit's look at the table and its write.
+    Each of the next commits takes one of `faults`: "lost" raises before anything is written, "answer lost" after the
+    commit. `before_commit` runs once, after a commit has read the table and before it writes.
     """
 
     commits: list[Commit] = field(default_factory=list)
@@ -57,7 +57,7 @@ class MemoryDelta:
         *,
         without: Iterable[str] = (),
     ) -> None:
-        """As Delta does it: skip what is not newer than the last Txn, refuse what another one overtook."""
+        """As Delta does: skip a sequence that is not above the last Txn, refuse a commit that another one overtook."""
         read_version = len(self.commits)
         if self._has_txn(app_id, sequence):
             return
@@ -84,7 +84,7 @@ class MemoryDelta:
             action()
 
     def spoil(self, version: int, user_metadata: str | None = "{torn") -> None:
-        """Make the userMetadata of a commit unreadable."""
+        """Make the `userMetadata` of a commit unreadable."""
         self.commits[version] = replace(self.commits[version], user_metadata=user_metadata)
 
 
@@ -165,7 +165,7 @@ class MemoryTable:
 
 @dataclass(slots=True)
 class MemoryRows:
-    """What was read; `released` says that it was let go."""
+    """The rows of a batch. `released`: whether `release` was called."""
 
     outcomes: Sequence[Outcome]
     rows: Sequence[Row]

@@ -105,7 +105,7 @@ class OffsetLogSource:
                 rows.append(Row(source_id, str(partition), offset, "", value, sequence))
         counts = BatchCounts(len({partition for partition, _ in plan.records}), len(rows), 0, len(letters))
         held = MemoryRows([], rows, letters, self._letters, self._world.clock)
-        self._world.given.append(held)
+        self._world.batches.append(held)
         return RangeBatch(held, counts)
 
     def skip(self, plan: RangePlan) -> Offsets:
@@ -158,7 +158,7 @@ class LogWorld:
         self.delta = MemoryDelta()
         self.state = MemoryStore(self.clock, "memory://lake/")
         self.log: list[tuple[str, Mapping[str, object]]] = []
-        self.given: list[MemoryRows] = []
+        self.batches: list[MemoryRows] = []
         self._ids = 0
 
     def produce(self, partition: int, *records: str) -> None:

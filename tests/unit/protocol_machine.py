@@ -28,25 +28,25 @@ DISTURBANCES = st.none() | st.tuples(
     ),
 )
 STALENESS = st.sampled_from([0, 0, 0, 1, 2, 5, 99])
-"""How many commits the state is old that a sweep begins from."""
+"""How many commits old the state is from which a sweep starts."""
 ENDLESS_CALLS = 20_000
 
 
 @dataclass(slots=True)
 class Put:
-    """What is known of a file that was put into the source."""
+    """A file that was put into the source."""
 
     kind: str
     records: tuple[str, ...]
     old: bool
-    """Whether its partition had left the window already."""
+    """Whether its partition had already left the window."""
     hidden: bool
-    """Whether a watermark may have been above it already."""
+    """Whether a watermark may already have been above it."""
     announced: bool = False
 
 
 class Protocol(RuleBasedStateMachine):
-    """Files are never overwritten here, so each has to be in the table exactly once."""
+    """Files are never overwritten here, so each must be in the table exactly once."""
 
     policy = OnOverwrite.IGNORE
 
@@ -173,7 +173,7 @@ class Protocol(RuleBasedStateMachine):
             begin(self._state(staleness), deadline_ts=deadline_ts, segment_entries=3)
 
     def _state(self, staleness: int) -> Checkpoint | None:
-        """None is the copy."""
+        """The state so many commits ago. None: the copy."""
         states = self.world.states()
         if not staleness:
             return None
@@ -228,7 +228,7 @@ class Protocol(RuleBasedStateMachine):
         self.world.wipe()
 
     def _unannounce(self, numbers: list[int]) -> None:
-        """The events in these segments are lost, unless they have done their work already."""
+        """The events in these segments are lost, unless they were consumed already."""
         for number in numbers:
             for path in self.world.paths_of(number):
                 self.puts[path].announced = False
@@ -239,7 +239,7 @@ class Protocol(RuleBasedStateMachine):
             delta.spoil(delta.commits[-1].version)
 
     def _disturbed(self, work: Callable[[], object], disturbance: tuple[int, str] | None) -> None:
-        """Do the work, and something else just before the n-th of its calls."""
+        """Do the work; just before the n-th of its calls, something else happens."""
         if disturbance is not None:
             n, name = disturbance
             self.world.calls.before(n, self._action(name))
@@ -329,7 +329,7 @@ class Protocol(RuleBasedStateMachine):
         return [record for record in put.records if not record.startswith("!")]
 
     def _needs_its_event(self, path: str, put: Put) -> bool:
-        """A cold start leaves out what is older than the window, sweeps leave out what comes when it has left it."""
+        """A cold start skips files older than the window; sweeps skip files that come after their day has left it."""
         folder = Days().folder_of(split(path)[0])
         return put.old or (folder is not None and folder <= self.world.cold_through())
 

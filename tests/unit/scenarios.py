@@ -4,7 +4,7 @@ from tests.unit.fakes import DAY_SECS, Days, World, settings
 
 
 def lines(*paths: str) -> dict[str, list[str]]:
-    """What the table holds of files that `World.arrive` made."""
+    """The rows of files that `World.arrive` made, as `World.files` gives them."""
     return {path: [f"{path} 0", f"{path} 1"] for path in sorted(paths)}
 
 
@@ -17,7 +17,7 @@ def dated(**more: object) -> World:
 
 
 def close_all(world: World) -> None:
-    """Let everything dated leave the window, and be closed."""
+    """Let all dated folders leave the window and be closed."""
     world.clock.advance(5 * DAY_SECS)
     world.settle()
     assert world.late_sweep().listed == 0

@@ -9,7 +9,7 @@ from tests.unit.fakes import Clock
 
 @dataclass
 class ScriptedIngest:
-    """Does what the script says, a step a turn, then has nothing to do. `arrivals`: when a file comes later."""
+    """Takes one step of the script each turn, then is idle. `arrivals`: when files come later, in Unix seconds."""
 
     clock: Clock
     script: list[Step | BlizzardError]

@@ -28,7 +28,7 @@ DAY_SECS = 1000.0
 
 
 class Days:
-    """A window of days of DAY_SECS: folders `day=0100` and what lies below them."""
+    """A window of days of DAY_SECS each: folders such as `day=0100`, and folders below them."""
 
     def folder_of(self, partition: str) -> str | None:
         folder = partition.partition("/")[0]
@@ -68,7 +68,7 @@ def settings(
 
 
 class World:
-    """One source with all that surrounds it: files, events, manifest, table, and jobs that may be started any time."""
+    """One source with all that surrounds it: files, events, manifest and table. Jobs may be started at any time."""
 
     def __init__(self, wanted: FileSettings | None = None, *, tick_secs: float = 0.001) -> None:
         self.settings = wanted or settings()
@@ -127,7 +127,7 @@ class World:
     def sweeper(
         self, checkpoint: Checkpoint | None = None, *, deadline_ts: float = float("inf"), **more: Any
     ) -> Sweeper:
-        """A sweep from the checkpoint's copy, or from any other state."""
+        """A sweep that starts from the copy of the checkpoint, or from another state."""
         state = checkpoint or read_copy(self._watched_state(), self.identity) or self.unknown()
         return Sweeper(
             WatchedStore(self.source, self.calls),
@@ -150,7 +150,7 @@ class World:
         return sweeper.late_sweep(lambda since_ts: receipts.ingested_since(state.receipt, since_ts))
 
     def source_sweep(self) -> SourceSweep:
-        """As the sweeper has it: from the checkpoint's copy, and with its report."""
+        """As in the sweeper: it starts from the copy of the checkpoint and writes its report."""
         return SourceSweep(
             self.identity,
             self.source,
@@ -188,7 +188,7 @@ class World:
         return Checkpoint(pipeline=self.identity.pipeline, source=self.identity.source)
 
     def settle(self) -> None:
-        """Let time pass until all files are old enough, then sweep both ways and ingest what that finds."""
+        """Let time pass until all files are old enough, then make both sweeps and ingest what they find."""
         self.clock.advance(self.settings.sweep_rules.settle_delay_secs + 1)
         self.drain()
         self.sweep()
@@ -230,7 +230,7 @@ class World:
     # -- what a user sees
 
     def files(self) -> dict[str, list[str]]:
-        """What the table holds of each file, in the order of the rows."""
+        """Path to the values of its rows in the table, in the order of their numbers."""
         found: dict[str, list[tuple[int, str]]] = {}
         for row in self.delta.rows:
             found.setdefault(row.path, []).append((row.row, row.value))
@@ -243,13 +243,13 @@ class World:
 
     def dead_files(self) -> dict[str, str]:
         """Path to error of the files that were dead-lettered as a whole."""
-        return {letter["path"]: letter["error"] for letter in self._of_whole_files()}
+        return {letter["path"]: letter["error"] for letter in self._letters_of_files()}
 
     def dead_contents(self) -> set[tuple[str, str]]:
-        """Path and etag of what was dead-lettered as a whole."""
-        return {(letter["path"], letter["etag"]) for letter in self._of_whole_files()}
+        """Path and etag of each content that was dead-lettered as a whole."""
+        return {(letter["path"], letter["etag"]) for letter in self._letters_of_files()}
 
-    def _of_whole_files(self) -> Iterator[dict[str, Any]]:
+    def _letters_of_files(self) -> Iterator[dict[str, Any]]:
         return (letter for letter in self.dead_letters.letters() if "row" not in letter)
 
     def dead_records(self) -> dict[str, list[int]]:
@@ -260,7 +260,7 @@ class World:
         return found
 
     def states(self) -> list[Checkpoint]:
-        """Every checkpoint that was ever committed, oldest first, also those that are unreadable by now."""
+        """Every checkpoint that was ever committed, oldest first, including those that are unreadable by now."""
         return [state for text in self.delta.ever_committed if (state := _decoded(text)) is not None]
 
     def state_now(self) -> Checkpoint:
@@ -273,7 +273,7 @@ class World:
         return [ref.number for ref in self.manifest().refs()]
 
     def paths_of(self, number: int) -> list[str]:
-        """The files that a segment names; none when it cannot be read."""
+        """The paths in a segment; none if it cannot be read."""
         ref = next(ref for ref in self.manifest().refs() if ref.number == number)
         try:
             return [entry.path for entry in self.manifest().read(ref).entries]
@@ -281,7 +281,7 @@ class World:
             return []
 
     def sweeps(self) -> list[Sweep]:
-        """What all sweeps ever said."""
+        """The sweep part of every segment that ever had one."""
         for key, data in self.calls.created[self._segments_seen :]:
             sweep = self._segment(key, data).sweep
             self._sweeps += [] if sweep is None else [sweep]
@@ -289,7 +289,7 @@ class World:
         return self._sweeps
 
     def cold_through(self) -> str:
-        """Up to where cold starts left out what was there."""
+        """The newest dated folder up to which a cold start skipped files; empty without one."""
         swept = [sweep.closing.through for sweep in self.sweeps() if sweep.closing and sweep.closing.cold]
         listed = [str(fields["closed_through"] or "") for fields in self.events_logged("settled_by_listing")]
         return max(swept + listed, default="")

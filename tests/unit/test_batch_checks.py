@@ -9,8 +9,8 @@ from spark_job.loop.files.batch_checks import check_complete, refuse_if_systemic
 from spark_job.ports.reader import FailureKind, Outcome
 
 
-def outcomes(*troubles: FailureKind | None) -> list[Outcome]:
-    return [Outcome(f"{number}.txt", "e", 1, error="403", trouble=t) for number, t in enumerate(troubles)]
+def outcomes(*kinds: FailureKind | None) -> list[Outcome]:
+    return [Outcome(f"{number}.txt", "e", 1, error="403", trouble=kind) for number, kind in enumerate(kinds)]
 
 
 def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:

@@ -1,4 +1,4 @@
-"""A run that goes on until a signal: what it does next, after what it waits, and how it ends."""
+"""A continuous run: what it does next, when it waits, and how it ends."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ SLOW, DENIED = StorageUnavailable("slow"), PermanentError("denied")
 
 @dataclass
 class ScriptedIngest:
-    """Does what the script says, a step a turn, then waits for a full batch."""
+    """Takes one step of the script each turn, then waits for a full batch."""
 
     clock: Clock
     script: list[Step | BlizzardError]
@@ -32,7 +32,7 @@ class ScriptedIngest:
     max_attempts: int = 3
 
     def step(self, *, draining: bool) -> Step:
-        assert not draining, "a run that goes on waits for a full batch"
+        assert not draining, "a continuous run waits for a full batch"
         step = self.script.pop(0) if self.script else Step.WAITING
         self.steps.append((self.clock.now_ts, type(step) if isinstance(step, BlizzardError) else step))
         if isinstance(step, BlizzardError):
@@ -73,14 +73,14 @@ class Source:
         if self.sweep_errors:
             raise self.sweep_errors.pop(0)
 
-    def of(self, kind: Step | type[BlizzardError]) -> list[float]:
-        """When its steps were of this kind."""
+    def times_of(self, kind: Step | type[BlizzardError]) -> list[float]:
+        """When it took steps of this kind."""
         return [at for at, step in self.ingest.steps if step == kind]
 
 
 @dataclass
 class Run:
-    """`began`: what the clock says then, a monotonic one may well be near nought."""
+    """`began`: the clock at the start; a monotonic one may be near zero."""
 
     began: float = 0.0
     log: list[tuple[str, dict[str, object]]] = field(default_factory=list)
@@ -128,27 +128,27 @@ def test_a_run_steps_at_once_while_there_may_be_more_and_once_a_second_otherwise
 def test_a_transient_failure_is_retried_and_does_not_fail_the_source(run: Run) -> None:
     source = run.source([SLOW, SLOW, Step.COMMITTED, SLOW, SLOW, Step.COMMITTED])
     assert run.go(source) is False
-    assert source.of(Step.COMMITTED) == [8.0, 16.0]
+    assert source.times_of(Step.COMMITTED) == [8.0, 16.0]
     assert run.failures() == []
 
 
 def test_a_lost_race_is_followed_by_a_pause(run: Run) -> None:
     source = run.source([Step.LOST, Step.LOST, Step.COMMITTED])
     assert run.go(source) is False
-    assert (source.of(Step.LOST), source.of(Step.COMMITTED)) == ([0.0, 3.0], [8.0])
+    assert (source.times_of(Step.LOST), source.times_of(Step.COMMITTED)) == ([0.0, 3.0], [8.0])
 
 
 def test_other_sources_continue_while_one_is_paused(run: Run) -> None:
     shaky, good = run.source([SLOW, Step.COMMITTED]), run.source([Step.COMMITTED] * 5, name="b")
     run.go(shaky, good)
-    assert (shaky.of(Step.COMMITTED), good.of(Step.COMMITTED)) == ([3.0], [0.0] * 5)
+    assert (shaky.times_of(Step.COMMITTED), good.times_of(Step.COMMITTED)) == ([3.0], [0.0] * 5)
 
 
-@pytest.mark.parametrize("trouble", [SLOW, Step.LOST])
+@pytest.mark.parametrize("failure", [SLOW, Step.LOST])
 def test_a_failure_that_persists_fails_the_source_which_is_retried_a_sweep_later(
-    run: Run, trouble: Step | BlizzardError
+    run: Run, failure: Step | BlizzardError
 ) -> None:
-    source = run.source([trouble] * 6)
+    source = run.source([failure] * 6)
     assert run.go(source, secs=100.0) is True
     assert [at for at, _ in source.ingest.steps[:6]] == [0.0, 3.0, 8.0, 68.0, 71.0, 76.0]
     assert (run.failures(), source.ingest.forgotten) == (["p:a"] * 2, 2)

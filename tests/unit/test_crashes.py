@@ -40,7 +40,7 @@ def after_one_of_everything(world: World) -> None:
 
 
 def crash_between(n: int, harm: Callable[[World], object] = lambda _: None) -> World:
-    """Do everything, die before the n-th call, suffer harm, do it again from the start, and come to an end."""
+    """Do everything, crash before the n-th call, suffer `harm`, and do everything again from the start."""
     world = dated(interval_bytes=60, interval_files=2)
     world.calls.before(n, crash)
     try:

@@ -86,14 +86,14 @@ class TestDraining:
         assert run.drain(shaky, good) == (False, False)
         assert (good.commits(), shaky.commits()) == ([0.0] * 3, [6.0])
 
-    @pytest.mark.parametrize("trouble", [StorageUnavailable("slow"), Step.LOST])
-    def test_a_failure_that_persists_ends_the_source(self, run: Run, trouble: Step | BlizzardError) -> None:
-        assert run.drain(run.source([trouble] * 3)) == (True, False)
+    @pytest.mark.parametrize("failure", [StorageUnavailable("slow"), Step.LOST])
+    def test_a_failure_that_persists_ends_the_source(self, run: Run, failure: Step | BlizzardError) -> None:
+        assert run.drain(run.source([failure] * 3)) == (True, False)
         assert run.events() == [("source_failed", "p:a")]
 
     def test_only_consecutive_failures_count(self, run: Run) -> None:
-        trouble = [StorageUnavailable("slow"), Step.LOST]
-        source = run.source([*trouble, Step.COMMITTED, *trouble, Step.COMMITTED])
+        failure = [StorageUnavailable("slow"), Step.LOST]
+        source = run.source([*failure, Step.COMMITTED, *failure, Step.COMMITTED])
         assert run.drain(source) == (False, False)
         assert len(source.commits()) == 2
 
@@ -242,7 +242,7 @@ class TestTimeIsUp:
 
 @dataclass
 class RealSource:
-    """The real ingest loop, on fakes of storage and table."""
+    """The real ingest loop, over storage and a table in memory."""
 
     world: World
     linger_secs: float

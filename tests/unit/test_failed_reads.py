@@ -72,7 +72,7 @@ def test_one_denied_file_among_others_is_dead_lettered() -> None:
 def test_a_transient_failure_of_storage_is_retried() -> None:
     world = World()
     world.arrive("a.txt")
-    world.reader.passing = 3
+    world.reader.transient_failures = 3
     world.drain()
     assert world.files() == lines("a.txt")
     assert world.slept_secs == sorted(world.slept_secs)
@@ -82,7 +82,7 @@ def test_a_transient_failure_of_storage_is_retried() -> None:
 def test_storage_that_never_recovers_ends_the_job_with_its_error_and_loses_nothing() -> None:
     world = World(settings(max_attempts=4))
     world.arrive("a.txt")
-    world.reader.passing = 4
+    world.reader.transient_failures = 4
     with pytest.raises(StorageUnavailable, match="503 slow down"):
         world.drain()
     assert len(world.slept_secs) == 3

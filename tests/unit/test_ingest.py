@@ -29,7 +29,7 @@ def fail(error: Exception) -> Callable[[], None]:
 
 
 def order_of(world: World, *wanted: str) -> list[str]:
-    """Those of the calls whose name begins so, in the order in which they came."""
+    """The calls whose name starts with one of `wanted`, in their order."""
     return [name for name in world.calls.names if name.startswith(wanted)]
 
 
@@ -187,10 +187,10 @@ def test_the_reader_knows_when_its_rows_replace_others() -> None:
 def test_rows_are_released_whatever_happens() -> None:
     world = World()
     world.arrive("a.txt")
-    world.reader.passing = 1
+    world.reader.transient_failures = 1
     world.delta.faults = ["lost", "answer lost"]
     world.drain()
-    assert [rows.released for rows in world.reader.given] == [True, True, True]
+    assert [rows.released for rows in world.reader.batches] == [True, True, True]
 
 
 def test_after_an_error_right_after_the_commit_the_table_is_checked_before_a_retry() -> None:
@@ -253,7 +253,7 @@ def test_a_denied_file_alone_in_its_batch_stops_the_run() -> None:
 def test_pauses_grow_up_to_the_limit_of_the_source_and_are_jittered() -> None:
     world = World(settings(max_attempts=40, max_backoff_secs=5.0))
     world.arrive("a.txt")
-    world.reader.passing = 39
+    world.reader.transient_failures = 39
     world.drain()
     ceilings = [1.0, 2.0, 4.0, *[5.0] * 36]
     assert all(most / 2 <= wait <= most for wait, most in zip(world.slept_secs, ceilings, strict=True))
@@ -277,7 +277,7 @@ def no_engine() -> SparkSession:
 
 
 class Forgetful(MemoryReader):
-    """Gives an outcome for all files but one."""
+    """Reports an outcome for all files but one."""
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         rows = super().read(files, sequence=sequence, replacing=replacing)
@@ -285,7 +285,7 @@ class Forgetful(MemoryReader):
 
 
 class Stuck(MemoryReader):
-    """Says of a slice that it is not the last, and that it read nothing."""
+    """Reports a slice that is not the last and has read nothing."""
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         rows = super().read(files, sequence=sequence, replacing=replacing)

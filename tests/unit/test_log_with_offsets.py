@@ -96,7 +96,7 @@ def test_a_transient_failure_is_retried_and_rows_are_always_released() -> None:
     world.calls.before_named("append", fail)
     world.job().drain()
     assert world.rows() == world.good_records()
-    assert [rows.released for rows in world.given] == [True] * 4
+    assert [rows.released for rows in world.batches] == [True] * 4
 
 
 def fail() -> None:

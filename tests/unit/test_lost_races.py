@@ -69,7 +69,7 @@ def test_a_job_that_loses_every_race_fails() -> None:
 
 
 def overtake(world: World, times: int) -> None:
-    """Let another job commit all there is just before each of the next commits, while more comes."""
+    """Let another job commit the whole backlog just before each of the next commits, while more files come."""
 
     def win() -> None:
         world.drain()

@@ -9,7 +9,7 @@ from tests.unit.protocol_machine import KINDS, Protocol
 
 
 class Overwriting(Protocol):
-    """Files are overwritten too: a path's rows are always those of one version of it."""
+    """Files are overwritten too: the rows of a path are always those of one version."""
 
     @precondition(lambda self: self.puts)
     @rule(data=st.data(), kind=KINDS, deliver=st.booleans())
@@ -26,7 +26,7 @@ class Overwriting(Protocol):
         assert len(versions) == len({path for path, _ in versions})
 
     def what_is_settled_is_in_the_table_or_dead_lettered(self) -> None:
-        """Which version it is that must be there, only the end shows."""
+        """Which version must be there shows only in the end."""
 
     def only_bad_files_are_dead_lettered(self) -> None:
         """A file may have been bad in any of its versions."""
@@ -51,14 +51,14 @@ class Refusing(Overwriting):
     policy = OnOverwrite.DEAD_LETTER
 
 
-def machine(of: type[Protocol], examples: int) -> type:
-    case = of.TestCase
+def test_case(machine: type[Protocol], examples: int) -> type:
+    case = machine.TestCase
     case.settings = settings(
         max_examples=examples, stateful_step_count=50, derandomize=True, deadline=None, database=None
     )
     return case
 
 
-TestProtocol = machine(Protocol, 300)
-TestReplacing = machine(Replacing, 150)
-TestRefusing = machine(Refusing, 100)
+TestProtocol = test_case(Protocol, 300)
+TestReplacing = test_case(Replacing, 150)
+TestRefusing = test_case(Refusing, 100)

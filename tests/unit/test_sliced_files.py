@@ -67,7 +67,7 @@ def test_a_file_that_changes_while_in_progress_gets_a_dead_letter_for_each_conte
 
 
 def test_a_change_is_noticed_even_if_no_record_has_been_good() -> None:
-    """And since the table has nothing of the file, what it holds now is a late file."""
+    """Since the table has no row of the file, its new content counts as a late file."""
     world = World(settings(interval_bytes=100))
     world.arrive("large.txt", *(f"!record {n}" for n in range(30)))
     job = world.job()

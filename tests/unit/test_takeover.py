@@ -97,10 +97,10 @@ def state_of(version: int, **documents: object) -> str:
     st.booleans(),
 )
 def test_legacy_txns_are_ordered_by_table_version_and_not_by_time(
-    txns: list[tuple[str, int]], clock: str, begun_anew: bool
+    txns: list[tuple[str, int]], clock: str, restarted: bool
 ) -> None:
     times = {"one time for all": [5.0] * 4, "a clock that runs back": [9.0, 8.0, 7.0, 6.0], "no times": [None] * 4}
-    numbers = [7, 8, 1, 2] if begun_anew else [1, 2, 3, 4]
+    numbers = [7, 8, 1, 2] if restarted else [1, 2, 3, 4]
     found = newest_legacy([Txn(app_id, numbers[n], times[clock][n]) for app_id, n in txns], World().identity)
     assert found is not None
     assert len(found.state.files) == 4

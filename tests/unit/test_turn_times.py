@@ -6,7 +6,7 @@ from tests.unit.fakes import POISON, Calls, Clock, MemoryReader, World, settings
 
 
 def order_of(world: World, *wanted: str) -> list[str]:
-    """Those of the calls whose name begins so, in the order in which they came."""
+    """The calls whose name starts with one of `wanted`, in their order."""
     return [name for name in world.calls.names if name.startswith(wanted)]
 
 
@@ -26,11 +26,11 @@ TAKES = {
     PUT_COPY: ("copy", 512.0),
     "delete _blizzard/events_landing/pending/": ("trim", 1024.0),
 }
-"""A call of each part, and how long it takes: no two sums are the same."""
+"""A call of each part, and how many seconds it takes: no two sums are equal."""
 
 
 class SlowCalls(Calls):
-    """Calls that take their time."""
+    """Calls that take seconds of the stopwatch."""
 
     def __init__(self, stopwatch: Clock) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class SlowCalls(Calls):
 
 
 def slow_world() -> World:
-    """Its first batch has a letter, a suspect, and a segment to trim."""
+    """Its first batch has a dead letter, a suspect, and a segment to trim."""
     world = World()
     event = world.arrive("a.txt")
     world.settle()

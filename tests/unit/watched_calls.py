@@ -1,4 +1,4 @@
-"""A clock, and calls that are counted, so that a test can let something happen before any of them."""
+"""A clock, and counted calls, so that a test can make something happen just before any of them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -7,7 +7,7 @@ from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 
 
 class Clock:
-    """Unix seconds that move when told to, and by `tick_secs` each time they are asked."""
+    """Unix seconds. They advance by `advance`, and by `tick_secs` with each reading."""
 
     def __init__(self, now_ts: float = 100_000.0, tick_secs: float = 0.0) -> None:
         self.now_ts = now_ts
@@ -26,19 +26,19 @@ class Crash(BaseException):
 
 
 class Calls:
-    """Counts calls to storage, table and reader; just before the `n`-th from now, something else may happen."""
+    """Counts calls to storage, table and reader. A test may plan an action just before the n-th call from now."""
 
     def __init__(self) -> None:
         self.count = 0
         self.names: list[str] = []
         self.created: list[tuple[str, bytes]] = []
-        """Every object that was created, also those that are gone by now."""
+        """Key and content of every object that was ever created."""
         self._planned: dict[int, Callable[[], object]] = {}
         self._named: dict[str, Callable[[], object]] = {}
         self._limit: int | None = None
 
     def at_most(self, n: int | None) -> None:
-        """Fail at the n-th call from now: the work does not come to an end."""
+        """Fail after n calls from now (None: never): the work does not come to an end."""
         self._limit = None if n is None else self.count + n
 
     def before(self, n: int, action: Callable[[], object]) -> None:
@@ -66,7 +66,7 @@ def crash() -> None:
 
 
 class WatchedStore:
-    """A store whose every call is counted, and each object of a listing too."""
+    """A store that counts every call, and every object of a listing."""
 
     def __init__(self, store: ObjectStore, calls: Calls) -> None:
         self._store = store

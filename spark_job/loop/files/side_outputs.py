@@ -1,5 +1,5 @@
-"""What a batch of files writes beside its rows: dead letters and the receipt before the commit; after it, the copy of
-the checkpoint. Then the manifest is trimmed."""
+"""What a batch of files writes in addition to its rows. Before the commit: dead letters and the receipt. After it: the
+copy of the checkpoint; then the manifest is trimmed."""
 
 from collections.abc import Callable, Sequence
 
