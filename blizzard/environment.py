@@ -6,18 +6,18 @@ from contextlib import contextmanager
 
 
 def variables() -> Mapping[str, str]:
-    """A copy of the environment as it is now, for `${VAR}` in a configuration."""
+    """A copy of the environment."""
     return dict(os.environ)
 
 
-def adopt(changes: Mapping[str, str]) -> None:
-    """Lay `changes` over this process's environment, for SDKs that look there; only tools of this machine do that."""
+def set_variables(changes: Mapping[str, str]) -> None:
+    """For SDKs that read the environment themselves. Only local tools and the Spark session do that."""
     os.environ.update(changes)
 
 
 @contextmanager
-def adopted(changes: Mapping[str, str]) -> Iterator[None]:
-    """As `adopt`, for the length of a block; other threads see it too."""
+def temporary_variables(changes: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables within a block. Other threads see them too."""
     before = dict(os.environ)
     os.environ.update(changes)
     try:

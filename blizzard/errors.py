@@ -1,8 +1,8 @@
-"""Every error that Blizzard raises on purpose. Routing is by type, never by text."""
+"""Every error that Blizzard raises on purpose. Callers decide by type, never by text. Logs show the type's name."""
 
 
 class BlizzardError(Exception):
-    """Root of them all. The text says what happened, what was expected, and what to do next."""
+    """The text says what happened, what was expected, and what to do next."""
 
 
 class RetryableError(BlizzardError):
@@ -10,19 +10,19 @@ class RetryableError(BlizzardError):
 
 
 class PermanentError(BlizzardError):
-    """The same call will fail again until somebody changes something."""
+    """The same call fails again until configuration, data or permissions change."""
 
 
 class CommitOutcomeUnknown(BlizzardError):
-    """A commit was sent and no answer came. Look at the table's Txn version before anything else."""
+    """A commit was sent and no answer came. Check the table's Txn version before retrying."""
 
 
 class LostRace(RetryableError):
-    """Another job committed a batch of the same source first. Recover and plan anew."""
+    """Another job committed a batch of the same source first. Recover and plan again."""
 
 
 class ConfigError(PermanentError):
-    """The configuration is wrong. `problems` lists everything that is, not just the first."""
+    """The configuration is wrong. `problems` lists every problem, not just the first."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -30,23 +30,23 @@ class ConfigError(PermanentError):
 
 
 class RecoveryError(PermanentError):
-    """The table does not hold what is needed to go on without losing or doubling rows."""
+    """The table does not hold what is needed to continue without losing or doubling rows."""
 
 
 class UnreadableState(PermanentError):
-    """A checkpoint or a segment that is not what it should be: torn, foreign, or of a newer version."""
+    """A checkpoint or segment is torn, belongs to another source, or has a newer format."""
 
 
 class StorageError(PermanentError):
-    """Storage refused for a reason that waiting does not cure."""
+    """Storage refused a call for a reason that does not pass by waiting."""
 
 
 class NotFound(StorageError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class AlreadyExists(StorageError):
-    """A conditional create found an object there that somebody else wrote."""
+    """A conditional create found an object that another writer created."""
 
 
 class AccessDenied(StorageError):
@@ -54,11 +54,11 @@ class AccessDenied(StorageError):
 
 
 class CredentialsRefused(AccessDenied):
-    """The credentials themselves are missing, expired or unknown: no object is at fault."""
+    """The credentials are missing, expired or unknown: a systemic failure, not one of the object."""
 
 
 class KeyUnusable(AccessDenied):
-    """The KMS key of an object is disabled, deleted or not to be used: the object itself is not at fault."""
+    """The KMS key of an object is disabled, deleted or not permitted: not a failure of the object itself."""
 
 
 class BucketMissing(StorageError):
@@ -66,11 +66,11 @@ class BucketMissing(StorageError):
 
 
 class StorageBroken(StorageError):
-    """A disk that fails, or a set-up with which no request can succeed: no object is at fault."""
+    """A disk fails, or no request can succeed with this set-up: a systemic failure, not one of the object."""
 
 
 class StorageFull(StorageError):
-    """There is no room left to write to."""
+    """The disk or quota is full."""
 
 
 class StorageUnavailable(RetryableError):

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from blizzard.config.spark_settings import CHECKSUM_FILES
-from blizzard.environment import adopt, variables
+from blizzard.environment import set_variables, variables
 from blizzard.log import Log
 
 
@@ -24,7 +24,8 @@ def lazy_session(
     def session() -> SparkSession:
         started = time.monotonic()
         if "PYSPARK_PYTHON" not in variables():
-            adopt({"PYSPARK_PYTHON": sys.executable})  # else Spark's workers take the first python3 on PATH
+            # Otherwise Spark starts its workers with the first python3 on PATH.
+            set_variables({"PYSPARK_PYTHON": sys.executable})
         builder = SparkSession.builder.appName("blizzard")
         for key, value in conf.items():
             builder = builder.config(key, value)

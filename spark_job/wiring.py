@@ -17,13 +17,13 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import Kind, SweepReport
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import FileTable
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.local.processes.process import REGION, LocalAws, local_aws
+from infra.local.processes.server_process import REGION, LocalAws, local_aws
 from infra.local.stack.minimal_stack import Queue, Stack, create_stack
 
 

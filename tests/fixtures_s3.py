@@ -35,7 +35,7 @@ def s3_endpoint() -> Iterator[str]:
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
-    from infra.local.moto.repairs.s3 import across_lines
+    from infra.local.moto.repairs.s3 import match_across_lines
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
@@ -43,7 +43,7 @@ def s3_endpoint() -> Iterator[str]:
             patch.setenv(name, value)
         # moto looks whether the key exists and then writes: without a lock two writers can both win.
         patch.setattr(S3Response, "put_object", _locked(S3Response.put_object))
-        patch.setattr(RegexConverter, "__init__", across_lines(RegexConverter.__init__))
+        patch.setattr(RegexConverter, "__init__", match_across_lines(RegexConverter.__init__))
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         try:

@@ -30,7 +30,7 @@ from benchmarks.watch import Watch
 from blizzard.manifest.segments import Entry
 from blizzard.state.delta_log import parse_commit
 from blizzard.storage.local import LocalStore
-from infra.local.demo.parts import Part
+from infra.local.processes.child_process import ChildProcess
 
 APP_ID = "blizzard:events:landing"
 PIPELINE, SOURCE = "events", "landing"
@@ -169,7 +169,7 @@ def watch(folder: Path, drops: int, setting: Setting) -> Seen:
     words = ["spark_job.main", "--config", str(_config(folder)), "--jars", str(JARS), "--once"]
     conf = ["--spark-conf", f"spark.master=local[{setting.cores}]"]
     chance, seen = random.Random(1), Seen()
-    with Part([*words, *conf], {}, folder / "job.log") as job:
+    with ChildProcess([*words, *conf], {}, folder / "job.log") as job:
         for _ in range(WARM_UP):
             _drop(table, landing, seen)
             _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
@@ -203,7 +203,7 @@ def _drop(table: Path, landing: Path, seen: Seen) -> None:
     manifest_of(str(table)).append([entry], writer_id="collector", now_ts=now_ts)
 
 
-def _look(job: Part, table: Path, seen: Seen, done: Callable[[], bool]) -> None:
+def _look(job: ChildProcess, table: Path, seen: Seen, done: Callable[[], bool]) -> None:
     """Note what appears in the log and what the job says. Raises ContenderFailed when nothing does for long."""
     deadline = time.monotonic() + LOST_AFTER_SECS
     while not done():

@@ -22,7 +22,7 @@ from benchmarks.s3_stand_in import stand_in
 from benchmarks.s3_stand_in.__main__ import gets_per_sec
 from benchmarks.setting import Setting
 from benchmarks.suite.contest import BULK, parts, raw
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 
 LATENCY_SECS = 0.03
 NAMES = ("big", "small")
@@ -110,7 +110,7 @@ def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], list[floa
                     series.runs.append(measure(work, Path(folder), process=setting.process))
                     continue
                 buckets = {"landing": Path(data.folder), "lake": Path(folder, "lake")}
-                with stand_in(buckets, latency_secs=LATENCY_SECS) as server, adopted(server.environment):
+                with stand_in(buckets, latency_secs=LATENCY_SECS) as server, temporary_variables(server.environment):
                     remote = replace(work, out="s3://lake", source="s3://landing", options={SERVER_PID: server.pid})
                     before = server.cpu_secs()
                     series.runs.append(

@@ -1,8 +1,8 @@
-"""The `blizzard` command. Each command is a module here, of its own name, whose `command` function does the work.
+"""The `blizzard` command. Each subcommand is a module of the same name with a function `command`.
 
-Only the command that was called is imported, so `blizzard --help` stays fast whatever the others need.
+Only the called subcommand is imported, so that `blizzard --help` is fast.
 
-Exit codes: 0 well, 1 the answer is bad, 2 input or configuration wrong, 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 wrong input or configuration, 130 interrupted.
 """
 
 import sys
@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code. Without `arguments`, what the process was called with."""
+    """Run a command and return its exit code. `arguments`: those of the process by default."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     called = next((word for word in given if not word.startswith("-")), None)
     try:
@@ -34,14 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except ConfigError as error:
-        return _complain(error, 2)
+        return _print_error(error, 2)
     except BlizzardError as error:
-        return _complain(error, 1)
+        return _print_error(error, 1)
     return 0
 
 
 def app(called: str | None) -> typer.Typer:
-    """All commands by name, `called` with what it does and which options it takes."""
+    """All commands by name. Only `called` has its function and options."""
     built = typer.Typer(
         help="Files that land in S3, their rows in a Delta table, each exactly once.",
         no_args_is_help=True,
@@ -64,14 +64,14 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _group() -> None:
-    """A typer app without a callback loses its command's name when it has only one."""
+    """Without a callback, a typer app with a single command has no command names."""
 
 
 def _not_called() -> None:
-    """Stands for a command in the list of commands."""
+    """A placeholder in the list of commands."""
 
 
-def _complain(error: BlizzardError, code: int) -> int:
+def _print_error(error: BlizzardError, code: int) -> int:
     lines = map(one_line, str(error).split("\n"))
     typer.echo("blizzard: " + "\n".join(lines), err=True)
     return code

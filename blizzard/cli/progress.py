@@ -1,4 +1,4 @@
-"""What `blizzard run` shows of the job's events."""
+"""Shows the job's events for `blizzard run`."""
 
 import sys
 from types import TracebackType
@@ -20,17 +20,17 @@ QUIET = {
     "suspects_judged",
     "warmed_up",
 }
-"""Events that only move the progress line."""
-BAD = {"source_failed", "spark_lost", "configuration_wrong", "configuration_unreadable"}
+"""Events that only update the progress line."""
+ERRORS = {"source_failed", "spark_lost", "configuration_wrong", "configuration_unreadable"}
 
 
 class Progress:
-    """On a terminal a line that says what is going on, and above it what happened; elsewhere what happened alone."""
+    """Prints one line for each event. On a terminal a progress line below them shows the current step."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=False, highlight=False, soft_wrap=True)
         self._status: Status | None = None
-        self.complained = False
+        self.error_shown = False
 
     def __enter__(self) -> Self:
         if sys.stdout.isatty():
@@ -46,22 +46,21 @@ class Progress:
 
     def show(self, event: dict[str, Any]) -> None:
         name = str(event["event"])
-        text = Text(one_line(_TEXTS.get(name, _plain)(event)))
+        text = Text(one_line(_TEXTS.get(name, _any_event)(event)))
         if self._status is not None:
             self._status.update(text)
-        if name in BAD:
-            self.complained = True
+        if name in ERRORS:
+            self.error_shown = True
             Console(stderr=True, highlight=False, soft_wrap=True).print(text, style="red")
-        elif name not in QUIET and not _nothing(event):
+        elif name not in QUIET and not _is_empty_sweep(event):
             self._console.print(text)
 
 
-def _nothing(event: dict[str, Any]) -> bool:
-    """A sweep that found nothing is no news."""
+def _is_empty_sweep(event: dict[str, Any]) -> bool:
     return event["event"] == "swept" and not event["missed"]
 
 
-def _plain(event: dict[str, Any]) -> str:
+def _any_event(event: dict[str, Any]) -> str:
     rest = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("ts", "event"))
     return f"{str(event['event']).replace('_', ' ')}: {rest}"
 

@@ -52,7 +52,7 @@ def _resume(runs: RunLog) -> str:
         try:
             runs.append(following, now_ts=time.time())
         except AlreadyExists:
-            continue  # a dispatcher wrote a record in between
+            continue  # a dispatcher wrote a record first
         return f"resumed after {_failures(latest)}; the dispatcher starts the next run within its schedule"
     raise StorageUnavailable(f"other writers took the next run record first {MAX_RACES} times in a row; try again")
 

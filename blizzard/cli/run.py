@@ -1,4 +1,4 @@
-"""`blizzard run`: sweep and ingest on this machine, with no AWS in between."""
+"""`blizzard run`: sweep and ingest on this machine, without AWS."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ from blizzard.environment import variables
 from blizzard.errors import ConfigError
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
-EXIT_WELL, EXIT_STOPPED = 0, 130
+EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
 LAST_LINES = 15
 
 
@@ -44,25 +44,25 @@ def command(
 
 
 def _run(words: list[str], *, as_json: bool) -> int:
-    """The job in a process of its own; what it says is shown here as it comes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the job hears it too, and ends after the step in hand
+    """Run the job in a child process and show its events as they come. Returns the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the job gets it too, and ends after its current step
     with (
-        tempfile.TemporaryFile("w+", errors="replace") as said,
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=None if as_json else said, text=True) as process,
+        tempfile.TemporaryFile("w+", errors="replace") as output,
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=None if as_json else output, text=True) as process,
     ):
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         assert process.stdout is not None
-        explained = _pass_on(process.stdout) if as_json else _show(process.stdout)
+        error_shown = _pass_on(process.stdout) if as_json else _show(process.stdout)
         code = process.wait()
-        if code not in (EXIT_WELL, EXIT_STOPPED) and not explained:
-            _show_the_end(said)
-    return code if code >= EXIT_WELL else 1
+        if code not in (EXIT_SUCCESS, EXIT_INTERRUPTED) and not error_shown:
+            _show_last_lines(output)
+    return code if code >= EXIT_SUCCESS else 1
 
 
-def _show_the_end(said: IO[str]) -> None:
-    """The last of what the job and Spark printed beside their events: a Java that is missing, a traceback."""
-    said.seek(0)
-    lines = [line for line in said if "WARN" not in line and "log4j" not in line]
+def _show_last_lines(output: IO[str]) -> None:
+    """The end of what job and Spark printed besides events, such as a missing Java or a traceback."""
+    output.seek(0)
+    lines = [line for line in output if "WARN" not in line and "log4j" not in line]
     if lines:
         typer.echo("what the job said last:", err=True)
     for line in lines[-LAST_LINES:]:
@@ -77,7 +77,7 @@ def _pass_on(lines: Iterable[str]) -> bool:
 
 
 def _show(lines: Iterable[str]) -> bool:
-    """Progress on a terminal, plain lines elsewhere. Whether an event said what went wrong, if anything did."""
+    """Returns whether one of the events was an error."""
     from blizzard.cli.progress import Progress
 
     with Progress() as progress:
@@ -85,11 +85,11 @@ def _show(lines: Iterable[str]) -> bool:
             event = _event(line)
             if event is not None:
                 progress.show(event)
-        return progress.complained
+        return progress.error_shown
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """None for what Spark itself prints."""
+    """None for lines that Spark itself prints."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a source stands, read from the table's log and its state files, without an engine."""
+"""The status of a source, read from the table's log and its state files, without Spark."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SCAN_COMMITS = 100
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """What the dispatcher knows of a pipeline's last run; `phase` is `open` when the circuit is."""
+    """The dispatcher's record of a pipeline's last run. `phase` is `open` when the circuit is open."""
 
     phase: str
     run_id: str | None
@@ -30,7 +30,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """One source. `None` says that there is nothing yet, or for `sequence` that only an older commit knows."""
+    """None: there is nothing yet; for `sequence` also that the last commits do not show it."""
 
     source: str
     table_uri: str
@@ -48,9 +48,9 @@ class SourceStatus:
     last_commit_ts: float | None
     last_commit_age_secs: float | None
     run: RunStatus | None = None
-    """Of the source's pipeline; None where no dispatcher has started one."""
+    """Of the source's pipeline; None when no dispatcher has started one."""
     problem: str | None = None
-    """What is wrong with the state itself, and what happens about it."""
+    """What is wrong with the stored state, and how it will be repaired."""
 
 
 def source_status(
@@ -63,13 +63,13 @@ def source_status(
     now_ts: float,
     rules: Rules | None = None,
 ) -> SourceStatus:
-    """Read-only. `store` is the table's; `rules` are the source's (None: the defaults, and no dated folders)."""
+    """Read-only. `store`: the table's; `rules`: the source's (None: defaults, without dated folders)."""
     source_id = f"{pipeline}:{source}"
     version, commit = _newest_commit(store, f"blizzard:{source_id}")
     checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
     unknown = Checkpoint(pipeline=pipeline, source=source)
     waiting = Waiting(checkpoint or unknown, rules or Rules(no_folder))
-    segments_problem = _take_all(waiting, Manifest(store, state_prefix, source_id))
+    segments_problem = _take_segments(waiting, Manifest(store, state_prefix, source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
     return SourceStatus(
@@ -94,12 +94,12 @@ def source_status(
 
 
 def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit | None]:
-    """The table's version, and the newest of the last commits that carries this source's Txn."""
+    """The table's version, and among its last commits the newest with this source's Txn."""
     tail = DeltaLogTail(store)
     try:
         version = tail.newest_version()
-        mine = (commit for commit in tail.commits(SCAN_COMMITS) if app_id in commit.txns)
-        return version, next(mine, None)
+        own_commits = (commit for commit in tail.commits(SCAN_COMMITS) if app_id in commit.txns)
+        return version, next(own_commits, None)
     except BucketMissing:
         return None, None
 
@@ -107,7 +107,7 @@ def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit 
 def _state(
     store: ObjectStore, commit: Commit | None, pipeline: str, source: str, state_prefix: str
 ) -> tuple[Checkpoint | None, str | None]:
-    """The state of the newest commit, or else the copy with what is the matter."""
+    """The checkpoint of the newest commit, or else its copy; and the problem, if there is one."""
     copy, copy_problem = _copy(store, pipeline, source, state_prefix)
     if commit is None:
         return copy, copy_problem
@@ -123,20 +123,20 @@ def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> 
     except (NotFound, BucketMissing):
         return None, None
     except UnreadableState as error:
-        return None, f"the checkpoint's copy: {error}; the next commit writes it anew"
+        return None, f"the checkpoint's copy: {error}; the next commit rewrites it"
 
 
-def _take_all(waiting: Waiting, manifest: Manifest) -> str | None:
-    """Every segment that can be read; what is the matter with the others. What only the table knows, such as a late
-    file, waits until a run has asked it."""
+def _take_segments(waiting: Waiting, manifest: Manifest) -> str | None:
+    """Counts every readable segment as backlog; returns the problem of the others. Whether a late file is already
+    ingested, only a run can find out from the table."""
     unreadable: list[UnreadableState] = []
     with suppress(BucketMissing):  # before the table's first write
         for item in manifest.unconsumed(waiting.checkpoint.position, unreadable):
             waiting.take(item)
     if not unreadable:
         return None
-    others = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""
-    return f"{unreadable[0]}{others}"
+    rest = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""
+    return f"{unreadable[0]}{rest}"
 
 
 def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:

@@ -1,4 +1,4 @@
-"""`blizzard status`: how each source stands."""
+"""`blizzard status`: the position of each source."""
 
 import json
 import time
@@ -53,9 +53,9 @@ def command(
 
 
 def _rules(source: Source) -> Rules:
-    dated = source.partition_filter
+    partition_filter = source.partition_filter
     return Rules(
-        folder_of=TimeTemplate(dated.prefix_template).folder_of if dated else no_folder,
+        folder_of=TimeTemplate(partition_filter.prefix_template).folder_of if partition_filter else no_folder,
         late_overlap_secs=source.sweep.late_overlap_secs,
         on_overwrite=OnOverwrite(source.on_overwrite),
     )
@@ -88,10 +88,10 @@ def _facts(status: SourceStatus) -> list[tuple[str, str]]:
 
 
 def _run(run: RunStatus) -> str:
-    told = f"{run.phase} {run.run_id or ''}".strip()
+    text = f"{run.phase} {run.run_id or ''}".strip()
     if run.phase == Phase.OPEN:
-        told = f"circuit open after {run.failures:,} failures; `blizzard resume` closes it"
-    return f"{told} ({run.reason})" if run.reason else told
+        text = f"circuit open after {run.failures:,} failures; `blizzard resume` closes it"
+    return f"{text} ({run.reason})" if run.reason else text
 
 
 def _or_none(value: int | None) -> str:

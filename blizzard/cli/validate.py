@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from blizzard.config.load import Reading, read_config_file
+from blizzard.config.load import LoadResult, read_config_file
 from blizzard.config.model import Pipeline, Source
 from blizzard.config.problems import Problem, dotted
 from blizzard.environment import variables
@@ -21,28 +21,28 @@ def command(
 
     Exit code 0: nothing is, and each source is listed. 2: something is.
     """
-    reading = read_config_file(file, variables())
-    typer.echo(json.dumps(_as_json(file, reading), indent=2) if as_json else "\n".join(_lines(file, reading)))
-    raise typer.Exit(2 if reading.problems else 0)
+    result = read_config_file(file, variables())
+    typer.echo(json.dumps(_as_json(file, result), indent=2) if as_json else "\n".join(_lines(file, result)))
+    raise typer.Exit(2 if result.problems else 0)
 
 
-def _lines(file: str, reading: Reading) -> list[str]:
-    if reading.config is None:
-        count = len(reading.problems)
-        return [*map(str, reading.problems), f"{file}: {count} problem{'s' * (count != 1)}"]
-    return [_line(pipeline, source) for pipeline, source in reading.config.sources()]
+def _lines(file: str, result: LoadResult) -> list[str]:
+    if result.config is None:
+        count = len(result.problems)
+        return [*map(str, result.problems), f"{file}: {count} problem{'s' * (count != 1)}"]
+    return [_line(pipeline, source) for pipeline, source in result.config.sources()]
 
 
 def _line(pipeline: Pipeline, source: Source) -> str:
     return f"{source.id}: {source.format} from {source.uri} ({source.pattern}) into {pipeline.table_uri}"
 
 
-def _as_json(file: str, reading: Reading) -> dict[str, Any]:
-    sources = reading.config.sources() if reading.config else ()
+def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
+    sources = result.config.sources() if result.config else ()
     return {
         "file": file,
-        "valid": reading.config is not None,
-        "problems": [_problem(problem) for problem in reading.problems],
+        "valid": result.config is not None,
+        "problems": [_problem(problem) for problem in result.problems],
         "sources": [
             {
                 "id": source.id,

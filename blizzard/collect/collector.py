@@ -1,10 +1,19 @@
-"""A queue's messages become one segment per source. Planning is pure; `collect` then carries the plan out."""
+"""Turns a batch of queue messages into one segment per source. `plan_collect` is pure; `collect` executes the plan."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from blizzard.collect.messages import Event, FileArrived, Ignored, NotAnS3Event, Reason, newer, parse_message, shown_uri
+from blizzard.collect.messages import (
+    Event,
+    FileArrived,
+    Ignored,
+    IgnoreReason,
+    NotAnS3Event,
+    is_newer,
+    parse_message,
+    printable_uri,
+)
 from blizzard.collect.routing import Routed, Router
 from blizzard.errors import BlizzardError
 from blizzard.manifest.segments import Entry, FoundBy
@@ -12,7 +21,7 @@ from blizzard.manifest.segments import Entry, FoundBy
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as the queue gave it."""
+    """A message of the queue."""
 
     message_id: str
     body: str
@@ -20,7 +29,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class BadMessage:
-    """A message that can never be understood; `error` says why."""
+    """A poison message: it can never be parsed; `error` says why."""
 
     message_id: str
     error: NotAnS3Event
@@ -28,7 +37,7 @@ class BadMessage:
 
 @dataclass(frozen=True, slots=True)
 class SegmentDraft:
-    """What is to be appended for one source, one entry a path, and which messages asked for it."""
+    """Entries to append for one source, one for each path, and the messages that they come from."""
 
     source_id: str
     entries: tuple[Entry, ...]
@@ -37,7 +46,7 @@ class SegmentDraft:
 
 @dataclass(frozen=True, slots=True)
 class CollectPlan:
-    """`merged` counts arrivals that a newer event for the same path made superfluous."""
+    """`merged` counts arrivals that a newer event for the same path replaced."""
 
     drafts: tuple[SegmentDraft, ...]
     ignored: tuple[Ignored, ...]
@@ -47,7 +56,7 @@ class CollectPlan:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A draft that is now segment `segment` of its source."""
+    """A draft that became segment `segment` of its source."""
 
     draft: SegmentDraft
     segment: int
@@ -55,7 +64,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class FailedAppend:
-    """A draft that storage did not take: its messages must come again."""
+    """A draft that could not be stored: its messages must stay in the queue."""
 
     draft: SegmentDraft
     error: BlizzardError
@@ -63,7 +72,7 @@ class FailedAppend:
 
 @dataclass(frozen=True, slots=True)
 class CollectResult:
-    """What became of each message. Every event is in exactly one of the counts."""
+    """The outcome of each message. Every event is in exactly one of the counts."""
 
     appended: tuple[Appended, ...]
     failed: tuple[FailedAppend, ...]
@@ -77,25 +86,25 @@ class CollectResult:
 
     @property
     def events(self) -> int:
-        """Events in messages that were understood."""
+        """Events in messages that could be parsed."""
         failed = sum(len(failure.draft.entries) for failure in self.failed)
         return self.files_appended + failed + len(self.ignored) + self.merged
 
     @property
     def failed_message_ids(self) -> tuple[str, ...]:
-        """Those to leave in the queue, each once: bad ones, and those with an entry that could not be appended."""
+        """Messages that stay in the queue, each once: bad ones, and those with an entry that could not be appended."""
         unappended = (message_id for failure in self.failed for message_id in failure.draft.message_ids)
         return tuple(dict.fromkeys([*(bad.message_id for bad in self.bad), *unappended]))
 
 
 class Append(Protocol):
-    """Creates the next segment of a source and returns its number. Raises BlizzardError when storage does."""
+    """Creates the next segment of a source and returns its number. Raises BlizzardError when storage fails."""
 
     def __call__(self, source_id: str, entries: Sequence[Entry], /) -> int: ...
 
 
 def collect(messages: Iterable[Message], router: Router, append: Append) -> CollectResult:
-    """Append what the messages announce. One source's trouble stays with the messages that had entries for it."""
+    """Append the announced files. When a source fails, only the messages with entries for it fail."""
     plan = plan_collect(messages, router)
     appended: list[Appended] = []
     failed: list[FailedAppend] = []
@@ -108,7 +117,7 @@ def collect(messages: Iterable[Message], router: Router, append: Append) -> Coll
 
 
 def plan_collect(messages: Iterable[Message], router: Router) -> CollectPlan:
-    """Sort what the messages say by source. A message that is bad in part is bad as a whole."""
+    """Group the events of all messages by source. A message with one bad record is bad as a whole."""
     planner = _Planner(router)
     for message in messages:
         try:
@@ -117,13 +126,13 @@ def plan_collect(messages: Iterable[Message], router: Router) -> CollectPlan:
             planner.bad.append(BadMessage(message.message_id, error))
             continue
         for event in events:
-            planner.take(event, message.message_id)
+            planner.add(event, message.message_id)
     return planner.plan()
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A segment in the making: the newest arrival of each path, in the order in which the paths came up."""
+    """The newest arrival of each path, in the order in which the paths first occurred."""
 
     arrivals: dict[str, FileArrived] = field(default_factory=dict)
     message_ids: dict[str, None] = field(default_factory=dict)
@@ -141,15 +150,15 @@ class _Planner:
     bad: list[BadMessage] = field(default_factory=list)
     merged: int = 0
 
-    def take(self, event: Event, message_id: str) -> None:
+    def add(self, event: Event, message_id: str) -> None:
         if isinstance(event, Ignored):
             self.ignored.append(event)
         elif routed := self.router.find(event.bucket, event.key):
-            self._add(routed, event, message_id)
+            self._add_arrival(routed, event, message_id)
         else:
-            self.ignored.append(Ignored(Reason.NO_SOURCE, shown_uri(event.bucket, event.key)))
+            self.ignored.append(Ignored(IgnoreReason.NO_SOURCE, printable_uri(event.bucket, event.key)))
 
-    def _add(self, routed: Routed, arrived: FileArrived, message_id: str) -> None:
+    def _add_arrival(self, routed: Routed, arrived: FileArrived, message_id: str) -> None:
         draft = self.drafts.setdefault(routed.source_id, _Draft())
         draft.message_ids[message_id] = None
         known = draft.arrivals.get(routed.path)
@@ -163,14 +172,14 @@ class _Planner:
 
 
 def supersedes(arrived: FileArrived, known: FileArrived) -> bool:
-    """Whether `arrived` describes a later state of the same object.
+    """Whether `arrived` describes a later state of the same object than `known`.
 
-    By sequencer; where one lacks it or both are equal, by time, and of two at the same moment the one that came last.
+    By sequencer. When one of them has none or both are equal, by time; at equal times `arrived` wins, which came last.
     """
     if arrived.sequencer is not None and known.sequencer is not None:
-        if newer(arrived.sequencer, known.sequencer):
+        if is_newer(arrived.sequencer, known.sequencer):
             return True
-        if newer(known.sequencer, arrived.sequencer):
+        if is_newer(known.sequencer, arrived.sequencer):
             return False
     return arrived.event_ts >= known.event_ts
 

@@ -1,4 +1,4 @@
-"""Which source an object belongs to."""
+"""Finds the source of an object."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ S3_SCHEMES = ("s3://", "s3a://")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A source as far as finding it needs: its root `uri`, which ends in `/`, and what it takes below it."""
+    """The place of a source: its `uri`, which ends in `/`, and whether a relative path matches its pattern."""
 
     source_id: str
     uri: str
@@ -26,9 +26,9 @@ class Routed:
 
 
 class Router:
-    """Finds a source by bucket, longest prefix and pattern. A look-up costs as much as the key is deep.
+    """Finds a source by bucket, longest prefix and pattern. A lookup takes one step for each folder of the key.
 
-    Sources that are not on S3 have no events, so they are left out.
+    Sources outside S3 get no events and are skipped.
     """
 
     def __init__(self, routes: Iterable[Route]) -> None:
@@ -37,10 +37,12 @@ class Router:
             place = _place(route.uri)
             if place is not None and self._by_place.setdefault(place, route) is not route:
                 other = self._by_place[place].source_id
-                raise ConfigError([f"sources {other} and {route.source_id} both take {route.uri}; an object has one"])
+                raise ConfigError(
+                    [f"sources {other} and {route.source_id} both have {route.uri}; an object can have only one source"]
+                )
 
     def find(self, bucket: str, key: str) -> Routed | None:
-        """None when no source has this place, or the nearest one's pattern does not want the object."""
+        """None when no source contains the object, or the pattern of the nearest source does not match."""
         end = len(key)
         while end >= 0:
             end = key.rfind("/", 0, end)

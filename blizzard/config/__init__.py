@@ -1,1 +1,1 @@
-"""`pipelines.yaml`: what it may say, reading it, and publishing it."""
+"""`pipelines.yaml`: its fields, reading it, and publishing it."""

@@ -1,13 +1,14 @@
-"""What a field alone cannot show: columns against partitions, sources against each other, tables against sources.
+"""Checks that need more than one field: columns and partitions, sources of one table, places that overlap.
 
-Each check leaves out what rests on a value that is already known to be wrong, so that no problem is reported twice.
+A check skips every value that already has a problem, so that no problem is reported twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from blizzard.config import ddl
-from blizzard.config.model import TEXT_DDL, Config, Pipeline, Source
+from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 
 PROVENANCE = "_source"
@@ -15,18 +16,19 @@ RESERVED = "_blizzard"
 
 
 def check(config: Config, problems: Problems) -> None:
-    _check_emptiness(config, problems)
+    _check_not_empty(config, problems)
     columns: dict[str, Columns] = {}
     for _, source in config.sources():
-        found = _columns(source, problems)
-        if found is not None:
-            columns[source.id] = found
+        source_columns = _columns(source, problems)
+        if source_columns is not None:
+            columns[source.id] = source_columns
     for pipeline in config.pipelines.values():
         _check_partition_by(pipeline, columns, problems)
-    for pipelines in _by_table(config, problems).values():
-        _check_agreement(pipelines, columns, problems)
-        _check_state(pipelines, problems)
-    _check_places(config, problems)
+    for pipelines in _pipelines_by_table(config, problems).values():
+        _check_same_partitioning(pipelines, problems)
+        _check_same_types(pipelines, columns, problems)
+        _check_state_prefixes(pipelines, problems)
+    _check_overlaps(config, problems)
 
 
 def _path(pipeline: str, *rest: str) -> Path:
@@ -37,56 +39,59 @@ def _source_path(source: Source, *rest: str) -> Path:
     return _path(source.pipeline, "sources", source.name, *rest)
 
 
-def _check_emptiness(config: Config, problems: Problems) -> None:
-    if not config.pipelines and not problems.spoiled(("pipelines",)):
+def _check_not_empty(config: Config, problems: Problems) -> None:
+    if not config.pipelines and not problems.has(("pipelines",)):
         problems.add(("pipelines",), "there is no pipeline; add one")
     for pipeline in config.pipelines.values():
-        if not pipeline.sources and not problems.spoiled(place := _path(pipeline.name, "sources")):
-            problems.add(place, "there is no source; add one, or leave the pipeline out")
+        if not pipeline.sources and not problems.has(path := _path(pipeline.name, "sources")):
+            problems.add(path, "there is no source; add one, or remove the pipeline")
 
 
 # --- Columns ---
 
 Columns = dict[str, str]
-"""Names to types: what a source adds to its table."""
+"""Column names to types, as one source writes them into its table."""
 
 
 def _columns(source: Source, problems: Problems) -> Columns | None:
-    """None when they cannot be known."""
+    """None when a problem hides them."""
     schema = _schema(source, problems)
     _check_partition_columns(source, schema or {}, problems)
-    if schema is None or problems.spoiled(_source_path(source, "partition_columns")):
+    if schema is None or problems.has(_source_path(source, "partition_columns")):
         return None
     return {**schema, **source.partition_columns}
 
 
 def _schema(source: Source, problems: Problems) -> Columns | None:
-    place = _source_path(source, "schema")
-    if problems.spoiled(place, _source_path(source, "format")):
+    path = _source_path(source, "schema")
+    if problems.has(path, _source_path(source, "format")):
         return None
-    if source.format == "text" and source.schema_ddl is not None:
-        problems.add(place, f"found a schema beside `format: text`, whose schema is always {TEXT_DDL}; leave it out")
+    file_format = FILE_FORMATS[source.format]
+    if source.schema_ddl is not None and not file_format.requires_schema:
+        found = f"found a schema with `format: {source.format}`"
+        problems.add(path, f"{found}, whose schema is always {file_format.fixed_schema}; remove it")
         return None
-    if source.format == "ndjson" and source.schema_ddl is None:
-        problems.add(place, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
+    if source.schema_ddl is None and file_format.requires_schema:
+        problems.add(path, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
         return None
-    return _parsed(source.row_ddl, place, problems)
+    return _parse_schema(source.row_ddl, path, problems)
 
 
-def _parsed(text: str, place: Path, problems: Problems) -> Columns | None:
+def _parse_schema(text: str, path: Path, problems: Problems) -> Columns | None:
     try:
         struct = ddl.parse(text)
     except ddl.DdlError as error:
-        problems.add(place, f"Spark cannot use this schema: {error}")
+        problems.add(path, f"Spark cannot use this schema: {error}")
         return None
-    complaints = ddl.complaints(struct)
-    complaints += [reason for column in struct.columns if (reason := _reserved(column.name))]
-    for complaint in complaints:
-        problems.add(place, complaint)
-    return None if complaints else {column.name: str(column.type) for column in struct.columns}
+    found = ddl.storage_problems(struct)
+    found += [reason for column in struct.columns if (reason := _reserved_name(column.name))]
+    for problem in found:
+        problems.add(path, problem)
+    return None if found else {column.name: str(column.type) for column in struct.columns}
 
 
-def _reserved(column: str) -> str | None:
+def _reserved_name(column: str) -> str | None:
+    """What is wrong with the name; None when it is free to use."""
     if column.lower() == PROVENANCE:
         return f"column `{column}` is reserved: Blizzard writes there which file a row came from; rename it"
     if column.lower().startswith(RESERVED):
@@ -98,59 +103,61 @@ def _check_partition_columns(source: Source, schema: Columns, problems: Problems
     in_schema = {name.lower() for name in schema}
     seen: set[str] = set()
     for column in source.partition_columns:
-        place = _source_path(source, "partition_columns", column)
-        for complaint in _partition_complaints(column, in_schema, seen):
-            problems.add(place, complaint)
+        path = _source_path(source, "partition_columns", column)
+        for problem in _partition_column_problems(column, in_schema, seen):
+            problems.add(path, problem)
         seen.add(column.lower())
 
 
-def _partition_complaints(column: str, in_schema: set[str], seen: set[str]) -> Iterator[str]:
-    yield from ddl.name_complaints(column, column)
+def _partition_column_problems(column: str, in_schema: set[str], seen: set[str]) -> Iterator[str]:
+    yield from ddl.name_problems(column, column)
     if column.startswith("_"):
-        yield "begins with `_`; VACUUM would take its folders for hidden ones; choose another name"
+        yield "begins with `_`; VACUUM treats such folders as hidden; choose another name"
     if column.lower() in in_schema:
-        yield "is in `schema` too; a column comes from the folder or from the record: leave it out of one"
+        yield "is in `schema` too; a column comes either from the folder or from the record: remove it from one of them"
     if column.lower() in seen:
-        yield "is there twice (case makes no difference); remove one"
+        yield "occurs twice (names are not case-sensitive); remove one"
 
 
 def _check_partition_by(pipeline: Pipeline, columns: Mapping[str, Columns], problems: Problems) -> None:
     seen: set[str] = set()
     for i, column in enumerate(pipeline.partition_by):
-        place: Path = (*_path(pipeline.name, "partition_by"), i)
-        if problems.spoiled(place):
+        path: Path = (*_path(pipeline.name, "partition_by"), i)
+        if problems.has(path):
             continue
         if column.startswith("_"):
-            problems.add(place, f"found {column!r}; a partition column cannot begin with `_`; rename the column")
+            problems.add(path, f"found {column!r}; a partition column cannot begin with `_`; rename the column")
         elif column.lower() in seen:
-            problems.add(place, f"found {column!r} twice; remove one")
+            problems.add(path, f"found {column!r} twice; remove one")
         else:
             for source in pipeline.sources.values():
-                _check_has(source, column, columns.get(source.id), place, problems)
+                _check_partition_column(source, column, columns.get(source.id), path, problems)
         seen.add(column.lower())
 
 
-def _check_has(source: Source, column: str, columns: Columns | None, place: Path, problems: Problems) -> None:
+def _check_partition_column(
+    source: Source, column: str, columns: Columns | None, path: Path, problems: Problems
+) -> None:
     if columns is None:
         return
     kind = columns.get(column)
     if kind is None:
         problems.add(
-            place,
+            path,
             f"found {column!r}, which source {source.name} does not have; {did_you_mean(column, columns)}"
             f"expected one of {', '.join(columns)}; add it to the source's `schema` or `partition_columns`",
         )
     elif kind.startswith(("struct<", "array<", "map<")) or kind == "binary":
-        problems.add(place, f"found {column!r} of type {kind}; a table is partitioned by simple values; choose another")
+        problems.add(path, f"found {column!r} of type {kind}; a table is partitioned by simple values; choose another")
 
 
 # --- Sources of one table ---
 
 
-def _by_table(config: Config, problems: Problems) -> dict[str, list[Pipeline]]:
+def _pipelines_by_table(config: Config, problems: Problems) -> dict[str, list[Pipeline]]:
     tables: dict[str, list[Pipeline]] = {}
     for pipeline in config.pipelines.values():
-        if not problems.spoiled(_path(pipeline.name, "table_uri")):
+        if not problems.has(_path(pipeline.name, "table_uri")):
             tables.setdefault(pipeline.table_uri, []).append(pipeline)
     return tables
 
@@ -159,21 +166,23 @@ def _sources(pipelines: Iterable[Pipeline]) -> Iterator[Source]:
     return (source for pipeline in pipelines for source in pipeline.sources.values())
 
 
-def _check_agreement(pipelines: list[Pipeline], columns: Mapping[str, Columns], problems: Problems) -> None:
-    """What is written into one table has one type for each column, and one partitioning."""
+def _check_same_partitioning(pipelines: list[Pipeline], problems: Problems) -> None:
     first = pipelines[0]
     for pipeline in pipelines[1:]:
-        place = _path(pipeline.name, "partition_by")
-        if pipeline.partition_by != first.partition_by and not problems.spoiled(place):
+        path = _path(pipeline.name, "partition_by")
+        if pipeline.partition_by != first.partition_by and not problems.has(path):
             problems.add(
-                place,
+                path,
                 f"found {pipeline.partition_by}, but pipeline {first.name} partitions the same table by "
                 f"{first.partition_by}; make them the same",
             )
-    known: dict[str, tuple[str, str, Source]] = {}
+
+
+def _check_same_types(pipelines: list[Pipeline], columns: Mapping[str, Columns], problems: Problems) -> None:
+    known: dict[str, tuple[str, Source]] = {}
     for source in _sources(pipelines):
         for name, kind in columns.get(source.id, {}).items():
-            _, other_kind, other = known.setdefault(name.lower(), (name, kind, source))
+            other_kind, other = known.setdefault(name.lower(), (kind, source))
             if kind != other_kind:
                 field = "partition_columns" if name in source.partition_columns else "schema"
                 problems.add(
@@ -183,7 +192,7 @@ def _check_agreement(pipelines: list[Pipeline], columns: Mapping[str, Columns], 
                 )
 
 
-def _check_state(pipelines: list[Pipeline], problems: Problems) -> None:
+def _check_state_prefixes(pipelines: list[Pipeline], problems: Problems) -> None:
     known: dict[str, Source] = {}
     for source in _sources(pipelines):
         other = known.setdefault(source.state_prefix.lower(), source)
@@ -195,7 +204,7 @@ def _check_state(pipelines: list[Pipeline], problems: Problems) -> None:
             )
 
 
-# --- Places ---
+# --- Places that overlap ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,42 +212,42 @@ class _Place:
     uri: str
     """Ends in `/`."""
     path: Path
-    table: bool
+    is_table: bool
 
     @property
     def name(self) -> str:
-        return f"{'the table of ' if self.table else ''}{dotted(self.path[:-1])} ({self.uri})"
+        return f"{'the table of ' if self.is_table else ''}{dotted(self.path[:-1])} ({self.uri})"
 
 
-def _check_places(config: Config, problems: Problems) -> None:
-    """Sorted, whatever lies inside a place follows it at once, so one pass finds each overlap."""
-    around: list[_Place] = []
-    for place in sorted(_places(config, problems), key=lambda place: (place.uri, place.table)):
-        while around and not place.uri.startswith(around[-1].uri):
-            around.pop()
-        if around:
-            problems.add(place.path, _overlap(around[-1], place))
-        around.append(place)
+def _check_overlaps(config: Config, problems: Problems) -> None:
+    """In the order of their URIs, a place is followed by all that lies inside it, so one pass finds each overlap."""
+    enclosing: list[_Place] = []
+    for place in sorted(_places(config, problems), key=lambda place: (place.uri, place.is_table)):
+        while enclosing and not place.uri.startswith(enclosing[-1].uri):
+            enclosing.pop()
+        if enclosing:
+            problems.add(place.path, _overlap(enclosing[-1], place))
+        enclosing.append(place)
 
 
 def _places(config: Config, problems: Problems) -> Iterator[_Place]:
-    for pipelines in _by_table(config, problems).values():
-        yield _Place(f"{pipelines[0].table_uri}/", _path(pipelines[0].name, "table_uri"), table=True)
+    for pipelines in _pipelines_by_table(config, problems).values():
+        yield _Place(f"{pipelines[0].table_uri}/", _path(pipelines[0].name, "table_uri"), is_table=True)
     for _, source in config.sources():
         path = _source_path(source, "uri")
-        if not problems.spoiled(path):
-            yield _Place(source.uri, path, table=False)
+        if not problems.has(path):
+            yield _Place(source.uri, path, is_table=False)
 
 
 def _overlap(outer: _Place, inner: _Place) -> str:
     where = "is the same place as" if inner.uri == outer.uri else "lies inside"
-    match outer.table, inner.table:
+    match outer.is_table, inner.is_table:
         case False, False:
             why = "a file would belong to both; give each source a place of its own, or make them one source"
         case False, True:
-            why = "what is written into the table would be ingested again; move the table"
+            why = "the table's own files would be ingested; move the table"
         case True, False:
-            why = "files would land among the table's own, where VACUUM deletes them; move the source"
+            why = "source files would lie among the table's own, where VACUUM deletes them; move the source"
         case _:
-            why = "VACUUM of the outer table would delete the inner one's files; move one of them"
+            why = "VACUUM of the outer table would delete the inner table's files; move one of them"
     return f"found {inner.uri}, which {where} {outer.name}: {why}"

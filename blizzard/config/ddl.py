@@ -1,7 +1,7 @@
 """Spark's DDL for schemas, parsed without Spark: `id STRING NOT NULL, tags ARRAY<STRING> COMMENT 'from the app'`.
 
-Accepts what pyspark's `StructType.fromDDL` takes for a struct and reads the same from it, less the types that JSON or
-Delta cannot hold. A general SQL parser takes and refuses other things than Spark, so this one follows Spark's grammar.
+Accepts what pyspark's `StructType.fromDDL` accepts as a struct and reads the same from it, except types that JSON or
+Delta cannot hold. It follows Spark's own grammar, since general SQL parsers accept and refuse other texts than Spark.
 """
 
 import re
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 MAX_DEPTH = 50
-"""Types within types. Spark itself gives up at some hundreds."""
+"""Levels of nested types. Spark itself fails at some hundreds."""
 
 
 class DdlError(ValueError):
-    """The text is no schema that can be used here."""
+    """The text is not a schema that can be used here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,13 @@ Type = Atomic | Decimal | Array | Map | Struct
 
 
 def parse(ddl: str) -> Struct:
-    """Raises DdlError at the first thing that Spark would not take."""
+    """Raises DdlError at the first error that Spark would report, or type that cannot be used."""
     return _Parser(ddl).schema()
 
 
-def complaints(schema: Struct) -> list[str]:
-    """What Spark can parse and yet cannot read from JSON, or Delta cannot store; each with the column's path."""
-    return [*_struct_complaints(schema, "")]
+def storage_problems(schema: Struct) -> list[str]:
+    """What Spark parses but cannot read from JSON, or Delta cannot store; each with the column's path."""
+    return [*_struct_problems(schema, "")]
 
 
 _ATOMIC = {
@@ -103,13 +103,13 @@ _ATOMIC = {
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
-_UNUSABLE = {
-    "CHAR": "Spark reads no CHAR from JSON; use STRING",
-    "CHARACTER": "Spark reads no CHAR from JSON; use STRING",
-    "VARCHAR": "Spark reads no VARCHAR from JSON; use STRING",
+_UNSUPPORTED = {
+    "CHAR": "Spark cannot read CHAR from JSON; use STRING",
+    "CHARACTER": "Spark cannot read CHAR from JSON; use STRING",
+    "VARCHAR": "Spark cannot read VARCHAR from JSON; use STRING",
     "INTERVAL": "Delta stores no intervals; use BIGINT or STRING",
     "TIME": "Delta stores no time of day; use STRING",
-    "VOID": "Delta stores no column without a type; leave the column out",
+    "VOID": "Delta stores no column without a type; remove the column",
     "VARIANT": "VARIANT is not supported; use STRING, which keeps a JSON value as its text",
     "GEOGRAPHY": "Delta stores no geography; use STRING or BINARY",
     "GEOMETRY": "Delta stores no geometry; use STRING or BINARY",
@@ -117,12 +117,12 @@ _UNUSABLE = {
 _SUGGESTED = (*_ATOMIC, *_DECIMALS, *_NESTED)
 
 
-# --- Words ---
+# --- Tokens ---
 
 _TOKEN = re.compile(
     r"""
     (?P<space> [ \t\n\f\r\v\u00a0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]+ | --(?:\\\n|[^\r\n])*\r?\n? )
-    | (?P<remark> /\*(?!\+) )
+    | (?P<comment> /\*(?!\+) )
     | (?P<raw> [rR]'[^']*' | [rR]"[^"]*" )
     | (?P<string> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
     | (?P<number> [0-9]+ (?: [lsyLSY] | (?:[eE][0-9]+)? (?:[fdFD]|[bB][dD])? ) (?![A-Za-z0-9_]) )
@@ -147,7 +147,7 @@ class _Token:
 
     @property
     def keyword(self) -> str:
-        """Upper-cased; empty unless it is a mark or an unquoted word."""
+        """In upper case; empty unless the token is a mark or an unquoted word."""
         return self.text.upper() if self.kind in ("word", "mark") else ""
 
 
@@ -156,25 +156,25 @@ def _tokens(ddl: str) -> Iterator[_Token]:
     while position < len(ddl):
         match = _TOKEN.match(ddl, position)
         if match is None:
-            raise DdlError(_unreadable(ddl, position))
+            raise DdlError(_bad_character(ddl, position))
         kind = str(match.lastgroup)
-        if kind not in ("space", "remark"):
+        if kind not in ("space", "comment"):
             yield _Token(kind, match.group(), position)
-        position = _remark_end(ddl, position) if kind == "remark" else match.end()
+        position = _comment_end(ddl, position) if kind == "comment" else match.end()
     yield _Token("end", "the end", len(ddl))
 
 
-def _unreadable(ddl: str, position: int) -> str:
+def _bad_character(ddl: str, position: int) -> str:
     if ddl[position] in "'\"`":
         return f"the {ddl[position]} at character {position + 1} is not closed"
     return (
-        f"found {ddl[position]!r} at character {position + 1}, which cannot stand there; "
-        "put a name with other characters than A-Z, 0-9 and _ between backquotes"
+        f"found {ddl[position]!r} at character {position + 1}, which is not allowed there; "
+        "quote names with other characters than A-Z, 0-9 and _ in backquotes"
     )
 
 
-def _remark_end(ddl: str, start: int) -> int:
-    """Index behind a bracketed comment; they nest."""
+def _comment_end(ddl: str, start: int) -> int:
+    """Index after a bracketed comment. Comments nest."""
     depth = 0
     for match in re.compile(r"/\*|\*/").finditer(ddl, start):
         depth += 1 if match.group() == "/*" else -1
@@ -209,12 +209,12 @@ def _literal(token: _Token) -> str:
 class _Parser:
     def __init__(self, ddl: str) -> None:
         self._tokens = list(_tokens(ddl))
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
     def schema(self) -> Struct:
-        whole = self._next.keyword == "STRUCT" and self._tokens[1].keyword == "<"
-        schema = self._struct() if whole else Struct(self._columns())
+        in_struct = self._next.keyword == "STRUCT" and self._tokens[1].keyword == "<"
+        schema = self._struct() if in_struct else Struct(self._columns())
         if self._next.kind != "end":
             raise self._unexpected("a comma and the next column, or the end")
         if not schema.columns:
@@ -223,23 +223,23 @@ class _Parser:
 
     @property
     def _next(self) -> _Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _take(self) -> _Token:
         token = self._next
-        self._at += 1
+        self._position += 1
         return token
 
-    def _skip(self, *keywords: str) -> bool:
-        """Take the keywords if all of them come next."""
-        coming = self._tokens[self._at : self._at + len(keywords)]
-        if tuple(token.keyword for token in coming) != keywords:
+    def _accept(self, *keywords: str) -> bool:
+        """Consume the keywords if they come next, all of them and in this order."""
+        upcoming = self._tokens[self._position : self._position + len(keywords)]
+        if tuple(token.keyword for token in upcoming) != keywords:
             return False
-        self._at += len(keywords)
+        self._position += len(keywords)
         return True
 
     def _expect(self, keyword: str, where: str) -> None:
-        if not self._skip(keyword):
+        if not self._accept(keyword):
             raise self._unexpected(f"`{keyword}` {where}")
 
     def _unexpected(self, expected: str, hint: str = "") -> DdlError:
@@ -249,15 +249,15 @@ class _Parser:
 
     def _columns(self) -> tuple[Column, ...]:
         columns = [self._column()]
-        while self._skip(","):
+        while self._accept(","):
             columns.append(self._column())
         return tuple(columns)
 
     def _column(self) -> Column:
         name = self._name()
-        self._skip(":")
+        self._accept(":")
         kind = self._type(f"a type for column `{name}`")
-        nullable = not (self._skip("NOT", "NULL") or self._skip("!", "NULL"))
+        nullable = not (self._accept("NOT", "NULL") or self._accept("!", "NULL"))
         return Column(name, kind, nullable, self._comment())
 
     def _name(self) -> str:
@@ -267,7 +267,7 @@ class _Parser:
         return token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
 
     def _comment(self) -> str | None:
-        if not self._skip("COMMENT"):
+        if not self._accept("COMMENT"):
             return None
         if self._next.kind not in ("string", "raw"):
             raise self._unexpected("the comment's text in quotes")
@@ -278,8 +278,8 @@ class _Parser:
 
     def _type(self, expected: str) -> Type:
         keyword = self._next.keyword
-        if keyword in _UNUSABLE:
-            raise DdlError(f"found {self._next.text} at character {self._next.start + 1}: {_UNUSABLE[keyword]}")
+        if keyword in _UNSUPPORTED:
+            raise DdlError(f"found {self._next.text} at character {self._next.start + 1}: {_UNSUPPORTED[keyword]}")
         if keyword in _NESTED:
             return self._nested(keyword)
         if keyword in _DECIMALS:
@@ -291,7 +291,7 @@ class _Parser:
         return self._atomic(keyword)
 
     def _atomic(self, keyword: str) -> Atomic:
-        if keyword == "TIMESTAMP" and self._skip("WITHOUT", "TIME", "ZONE"):
+        if keyword == "TIMESTAMP" and self._accept("WITHOUT", "TIME", "ZONE"):
             return Atomic("timestamp_ntz")
         if keyword == "STRING" and self._next.keyword == "COLLATE":
             raise self._unexpected("a STRING without COLLATE, which Delta does not store")
@@ -299,15 +299,15 @@ class _Parser:
 
     def _decimal(self) -> Decimal:
         start = self._take().start
-        if not self._skip("("):
+        if not self._accept("("):
             return Decimal(10, 0)
         precision = self._number()
-        scale = self._number() if self._skip(",") else 0
-        self._expect(")", "behind the decimal's digits")
+        scale = self._number() if self._accept(",") else 0
+        self._expect(")", "after the decimal's digits")
         if scale > precision or precision > 38:
             raise DdlError(
                 f"found decimal({precision},{scale}) at character {start + 1}; expected at most 38 digits, "
-                "and no more of them behind the point than there are"
+                "and a scale that is not above the precision"
             )
         return Decimal(precision, scale)
 
@@ -315,7 +315,7 @@ class _Parser:
         if self._next.kind != "number" or not self._next.text.isdigit():
             raise self._unexpected("a number of digits")
         digits = self._take().text.lstrip("0")
-        return int(digits[:4] or "0")  # more digits than four are too many in any case
+        return int(digits[:4] or "0")  # a number of five digits is too large in any case
 
     def _nested(self, keyword: str) -> Type:
         self._depth += 1
@@ -327,63 +327,64 @@ class _Parser:
 
     def _array(self) -> Array:
         self._take()
-        self._expect("<", "behind ARRAY, as in ARRAY<STRING>")
+        self._expect("<", "after ARRAY, as in ARRAY<STRING>")
         element = self._type("the type of the array's elements")
-        self._expect(">", "behind the type of the array's elements")
+        self._expect(">", "after the type of the array's elements")
         return Array(element)
 
     def _map(self) -> Map:
         self._take()
-        self._expect("<", "behind MAP, as in MAP<STRING, INT>")
+        self._expect("<", "after MAP, as in MAP<STRING, INT>")
         key = self._type("the type of the map's keys")
         self._expect(",", "between the types of the map's keys and values")
         value = self._type("the type of the map's values")
-        self._expect(">", "behind the type of the map's values")
+        self._expect(">", "after the type of the map's values")
         return Map(key, value)
 
     def _struct(self) -> Struct:
         self._take()
-        self._expect("<", "behind STRUCT, as in STRUCT<id: INT>")
+        self._expect("<", "after STRUCT, as in STRUCT<id: INT>")
         columns = () if self._next.keyword == ">" else self._columns()
-        self._expect(">", "or a comma behind the struct's last column")
+        self._expect(">", "or a comma after the struct's last column")
         return Struct(columns)
 
 
-# --- What Delta and JSON add ---
+# --- Limits of JSON and Delta ---
 
 
-def _struct_complaints(struct: Struct, path: str) -> Iterator[str]:
+def _struct_problems(struct: Struct, path: str) -> Iterator[str]:
     seen: dict[str, str] = {}
     for column in struct.columns:
         shown = column.name if column.name.isprintable() else ascii(column.name)
         place = f"{path}.{shown}" if path else shown
-        yield from name_complaints(column.name, place)
+        yield from name_problems(column.name, place)
         twin = seen.get(column.name.lower())
         if twin is not None:
-            yield f"column `{place}` is there twice ({twin!r} and {column.name!r}; case is no difference); rename one"
+            both = f"{twin!r} and {column.name!r}; names are not case-sensitive"
+            yield f"column `{place}` occurs twice ({both}); rename one"
         seen[column.name.lower()] = column.name
-        yield from _type_complaints(column.type, place)
+        yield from _type_problems(column.type, place)
     if not struct.columns:
-        yield f"column `{path}` is a struct without columns, which Delta cannot store; give it one, or leave it out"
+        yield f"column `{path}` is a struct without columns, which Delta cannot store; add one, or remove the struct"
 
 
-def name_complaints(name: str, place: str) -> Iterator[str]:
+def name_problems(name: str, place: str) -> Iterator[str]:
     if not name:
-        yield f"column `{place}` has no name; give it one"
+        yield f"column `{place}` has no name; add one"
     odd = sorted(set(name) & set(" ,;{}()\n\t="))
     if odd:
         yield f"column `{place}` has {' '.join(map(repr, odd))} in its name, which Delta cannot store; rename it"
 
 
-def _type_complaints(kind: Type, place: str) -> Iterator[str]:
+def _type_problems(kind: Type, place: str) -> Iterator[str]:
     match kind:
         case Struct():
-            yield from _struct_complaints(kind, place)
+            yield from _struct_problems(kind, place)
         case Array(element):
-            yield from _type_complaints(element, f"{place}.element")
+            yield from _type_problems(element, f"{place}.element")
         case Map(key, value):
             if key != Atomic("string"):
-                yield f"column `{place}` is a map with keys of type {key}; JSON's are text: use STRING"
-            yield from _type_complaints(value, f"{place}.value")
+                yield f"column `{place}` is a map with keys of type {key}; keys in JSON are text: use STRING"
+            yield from _type_problems(value, f"{place}.value")
         case Decimal(0, _):
             yield f"column `{place}` is a decimal of 0 digits; give it 1 to 38"

@@ -1,4 +1,4 @@
-"""YAML 1.2 text as plain values, with the line of each. Builds no objects; gives up early on a text made to hurt."""
+"""YAML 1.2 text as plain values, with the line of each. Builds no objects; limits stop hostile texts early."""
 
 import math
 import re
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 20_000
-"""Values once every alias is followed: a handful of aliases of aliases can stand for billions."""
+"""Values after aliases are expanded: a few aliases of aliases can expand to billions."""
 MAX_NODES = 2 * MAX_VALUES
-"""Keys and values as they are written; the parser takes 40 µs for each."""
+"""Keys and values as written; the parser takes 40 µs for each."""
 MAX_DIGITS = 40
-"""What is written longer is no number that a configuration could mean; Python prints none of thousands of digits."""
+"""A longer integer stays text: no setting needs one, and Python refuses to print thousands of digits."""
 MAX_DEPTH = 20
-"""Levels within levels; a configuration has six."""
+"""Levels of nesting; a configuration has six."""
 _TOO_DEEP = f"the file is nested deeper than {MAX_DEPTH} levels; expected six at most"
 
 _TAG = "tag:yaml.org,2002:"
@@ -38,15 +38,15 @@ _WORDS: Mapping[str, object] = {
 @dataclass(frozen=True, slots=True)
 class Document:
     value: Any
-    """Made of dict (with text keys), list, str, int, float, bool and None."""
+    """Consists of dict (with text keys), list, str, int, float, bool and None."""
     lines: Mapping[Path, int]
-    """1-based; of a value in a mapping, the line of its key."""
+    """1-based; for a value in a mapping, the line of its key."""
     problems: tuple[Problem, ...]
-    """Keys that are there twice, tags, keys that are no text: what the value no longer shows."""
+    """Duplicate keys, tags, and keys that are not text: what `value` no longer shows."""
 
 
 class UnreadableError(ValueError):
-    """There is no value at all to go on with."""
+    """The text has no value that further checks could work on."""
 
     def __init__(self, text: str, line: int | None) -> None:
         super().__init__(text)
@@ -55,7 +55,7 @@ class UnreadableError(ValueError):
 
 
 def read_document(text: str, file: str) -> Document:
-    """Raises UnreadableError for what is no YAML, too large, or too deep."""
+    """Raises UnreadableError when the text is not YAML, too large, or nested too deep."""
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise UnreadableError(f"the file is larger than {MAX_BYTES} bytes; expected a configuration, of some KB", None)
     node = _compose(text)
@@ -67,7 +67,7 @@ def read_document(text: str, file: str) -> Document:
 
 
 def _compose(text: str) -> "Node | None":
-    from ruamel.yaml import YAML  # 25 ms that a process without a configuration need not pay
+    from ruamel.yaml import YAML  # takes 25 ms, which a process without a configuration saves
     from ruamel.yaml.composer import MaxDepthExceededError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
@@ -75,7 +75,7 @@ def _compose(text: str) -> "Node | None":
     yaml = YAML(typ="safe", pure=True)
     yaml.max_depth = MAX_DEPTH
     yaml.composer.warn_double_anchors = False
-    yaml.composer.compose_node = _counting(yaml.composer.compose_node)
+    yaml.composer.compose_node = _limit_nodes(yaml.composer.compose_node)
     try:
         return yaml.compose(text)  # type: ignore[no-any-return]
     except UnreadableError:
@@ -90,21 +90,21 @@ def _compose(text: str) -> "Node | None":
     except YAMLError as error:
         raise _unreadable(None, str(error).splitlines()[0]) from error
     except (ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise _unreadable(None, type(error).__name__) from error  # bugs of the parser that odd texts bring out
+        raise _unreadable(None, type(error).__name__) from error  # bugs of the parser on odd texts
 
 
-def _counting(compose_node: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives up long before the parser has read a large text to its end."""
+def _limit_nodes(compose_node: Callable[..., Any]) -> Callable[..., Any]:
+    """Stops a large text early: the parser alone would first read it to its end."""
     composed = 0
 
-    def counted(*parent_and_index: Any) -> Any:
+    def compose_counted(*parent_and_index: Any) -> Any:
         nonlocal composed
         composed += 1
         if composed > MAX_NODES:
             raise UnreadableError(f"the file holds more than {MAX_NODES} keys and values; make it smaller", None)
         return compose_node(*parent_and_index)
 
-    return counted
+    return compose_counted
 
 
 def _unreadable(mark: Any, reason: str | None) -> UnreadableError:
@@ -127,7 +127,7 @@ class _Builder:
         self._values += 1
         line = node.start_mark.line + 1
         if self._values > MAX_VALUES:
-            raise UnreadableError(f"the file stands for more than {MAX_VALUES} values; expand fewer aliases", line)
+            raise UnreadableError(f"the file expands to more than {MAX_VALUES} values; use fewer aliases", line)
         if len(path) > MAX_DEPTH:
             raise UnreadableError(_TOO_DEEP, line)
         self.lines.setdefault(path, line)
@@ -146,7 +146,7 @@ class _Builder:
             key = str(key_node.value)
             place = (*path, key)
             if key in found:
-                self.problems.add(place, f"is there twice, on lines {self.lines[place]} and {line}; remove one")
+                self.problems.add(place, f"occurs twice, on lines {self.lines[place]} and {line}; remove one")
                 continue
             self.lines[place] = line
             found[key] = self.value(value_node, place)
@@ -168,7 +168,7 @@ class _Builder:
 
 
 def _plain_value(text: str) -> Any:
-    """What YAML 1.2's core schema makes of a word without quotes: `yes`, `017` and a date are nothing special."""
+    """The value of an unquoted word in YAML 1.2's core schema: `yes` and dates are text, and `017` is 17."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text) or _RADIX.fullmatch(text):

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in words for whoever wrote the file."""
+"""Turns pydantic's validation errors into texts for the author of the file."""
 
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
@@ -26,7 +26,7 @@ def path_of(fault: ErrorDetails) -> Path:
 
 
 def explain(fault: ErrorDetails) -> str:
-    """What is wrong, what was expected, what to do."""
+    """What was found, what was expected, what to do."""
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(path_of(fault))
@@ -66,7 +66,7 @@ def _unknown_key(path: Path) -> str:
     key, known = str(path[-1]), _keys(section)
     home = next((name for name, field in known.items() if key in _keys(_model_in(field))), None)
     if home is not None:
-        return f"unknown key here; it belongs into `{home}`: move it there"
+        return f"unknown key here; it belongs in `{home}`: move it there"
     hint = did_you_mean(key, known)
     return f"unknown key; {hint}expected one of {', '.join(known)}; correct it or leave it out"
 
@@ -79,7 +79,7 @@ def _description(path: Path) -> str:
 
 
 def _section(path: Path) -> type[BaseModel] | None:
-    """The model whose mapping stands at this place."""
+    """The model of the mapping at this path; None when there is no model for it."""
     kind: Any = Config
     for part in path:
         inner = _model_in(kind)
@@ -88,7 +88,7 @@ def _section(path: Path) -> type[BaseModel] | None:
 
 
 def _keys(section: type[BaseModel] | None) -> dict[str, Any]:
-    """Keys as they are written, each with the type of its value."""
+    """Keys as written in the file, each with the type of its value."""
     fields = section.model_fields.items() if section else ()
     return {field.alias or name: field.annotation for name, field in fields}
 

@@ -1,6 +1,6 @@
 """`${VAR}` and `${VAR:-default}` in the texts of a configuration.
 
-Done on parsed values, so that no variable can add YAML to the file. `$${` stands for `${`.
+Replaced in parsed values, so that no variable can add YAML to the file. `$${` stands for `${`.
 """
 
 import re
@@ -14,11 +14,11 @@ _INSIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 class InterpolationError(ValueError):
-    """A variable that is not set, or something behind `${` that is no variable."""
+    """A variable is not set, or the text after `${` is not a variable."""
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """The default counts when the variable is not set or empty; it may hold paired braces, but no variable."""
+    """The default applies when the variable is unset or empty. It may hold paired braces, but no variable."""
     out, position = "", 0
     while match := _START.search(text, position):
         out += text[position : match.start()]
@@ -57,7 +57,7 @@ def _value(inside: str, environ: Mapping[str, str]) -> str:
 
 
 def interpolate_all(value: Any, environ: Mapping[str, str], problems: Problems, path: Path = ()) -> Any:
-    """A copy with every text interpolated, keys left alone. A text that can't be is kept, and its problem added."""
+    """A copy with every text interpolated, but no keys. A text that fails is kept, and its problem added."""
     match value:
         case dict():
             return {key: interpolate_all(item, environ, problems, (*path, key)) for key, item in value.items()}

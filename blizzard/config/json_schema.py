@@ -5,8 +5,8 @@ from typing import Any
 from blizzard.config.model import Config
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
-"""Text with a variable in it may stand wherever a value is not free text anyway."""
-_ABOUT = ("title", "description", "default", "examples")
+"""A text with a variable is valid wherever a value is not free text already."""
+_ANNOTATIONS = ("title", "description", "default", "examples")
 
 
 def json_schema() -> dict[str, Any]:
@@ -20,13 +20,16 @@ def _with_variables(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     if _restricted(schema):
-        about = {key: value for key, value in schema.items() if key in _ABOUT}
-        rule = {key: value for key, value in schema.items() if key not in _ABOUT}
-        return {**about, "anyOf": [rule, _VARIABLE]}
+        annotations = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+        rule = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
+        return {**annotations, "anyOf": [rule, _VARIABLE]}
     closed = {"additionalProperties": False} if "patternProperties" in schema else {}
-    return {**{key: value if key in _ABOUT else _with_variables(value) for key, value in schema.items()}, **closed}
+    return {
+        **{key: value if key in _ANNOTATIONS else _with_variables(value) for key, value in schema.items()},
+        **closed,
+    }
 
 
 def _restricted(schema: dict[str, Any]) -> bool:
-    """Whether this describes one value, and not any text."""
+    """Whether this describes a value that is not free text."""
     return isinstance(schema.get("enum"), list) or schema.get("type") in ("integer", "number", ["integer", "string"])

@@ -1,4 +1,4 @@
-"""From the text of `pipelines.yaml` to a Config, or to everything that is wrong with it."""
+"""Reads `pipelines.yaml` into a Config, or into a list of everything that is wrong with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,89 +16,91 @@ from blizzard.config.model import Config
 from blizzard.config.problems import Problem, Problems
 from blizzard.errors import ConfigError
 
-_ROUNDS = 5
-"""Repairs after which a broken configuration is given up; taking out, then putting in, needs three."""
+_MAX_REPAIRS = 5
+"""A wrong value is removed, then a missing one added, which takes three rounds at most."""
 
-_STAND_INS: Mapping[str, Any] = {
+_PLACEHOLDERS: Mapping[str, Any] = {
     "pipelines": {},
     "sources": {},
-    "table_uri": "s3://stand-in/table",
-    "uri": "s3://stand-in/source/",
+    "table_uri": "s3://placeholder/table",
+    "uri": "s3://placeholder/source/",
     "prefix_template": "%Y",
     "lookback": 1,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A configuration, or what is wrong with it: `config` is None exactly when there are problems."""
+class LoadResult:
+    """A configuration, or its problems: `config` is None exactly when there are problems."""
 
     config: Config | None
     problems: tuple[Problem, ...] = ()
 
 
 def load_config(path: str | FilePath, environ: Mapping[str, str]) -> Config:
-    """From a local file; relative paths in it start from its folder. Raises ConfigError naming every problem."""
-    return _config_of(read_config_file(path, environ))
+    """Reads a local file. Relative paths in it start from its folder. Raises ConfigError, which lists every problem."""
+    return _config_or_raise(read_config_file(path, environ))
 
 
 def parse_config(
     text: str, environ: Mapping[str, str], *, name: str = "pipelines.yaml", folder: str | None = None
 ) -> Config:
-    """From text. `name` is for messages; `folder` (absolute) is where relative paths start, None allows none.
+    """`name` is for messages; relative paths start from `folder` (absolute); None forbids them.
 
-    Raises ConfigError naming every problem.
+    Raises ConfigError, which lists every problem.
     """
-    return _config_of(read_config(text, environ, name=name, folder=folder))
+    return _config_or_raise(read_config(text, environ, name=name, folder=folder))
 
 
-def _config_of(reading: Reading) -> Config:
-    if reading.config is None:
-        raise ConfigError([str(problem) for problem in reading.problems])
-    return reading.config
+def _config_or_raise(result: LoadResult) -> Config:
+    if result.config is None:
+        raise ConfigError([str(problem) for problem in result.problems])
+    return result.config
 
 
-def read_config_file(path: str | FilePath, environ: Mapping[str, str]) -> Reading:
-    """As load_config, but problems are returned, not raised."""
+def read_config_file(path: str | FilePath, environ: Mapping[str, str]) -> LoadResult:
+    """Like load_config, but returns the problems."""
     file = FilePath(path)
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}; expected the path of a configuration file"
-        return Reading(None, (Problem(str(path), None, (), reason),))
+        return LoadResult(None, (Problem(str(path), None, (), reason),))
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        return Reading(None, (Problem(str(path), line, (), "found a byte that is not UTF-8; save the file as UTF-8"),))
+        return LoadResult(
+            None, (Problem(str(path), line, (), "found a byte that is not UTF-8; save the file as UTF-8"),)
+        )
     return read_config(text, environ, name=str(path), folder=str(file.absolute().parent))
 
 
-def read_config(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> Reading:
-    """As parse_config, but problems are returned, not raised."""
+def read_config(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> LoadResult:
+    """Like parse_config, but returns the problems."""
     try:
         document = read_document(text, name)
     except UnreadableError as error:
-        return Reading(None, (Problem(name, error.line, (), error.text),))
+        return LoadResult(None, (Problem(name, error.line, (), error.text),))
     problems = Problems(name, document.lines)
-    for known in document.problems:
-        problems.add(known.path, known.text)
-    config = _validated(document, environ, problems, folder)
+    for problem in document.problems:
+        problems.add(problem.path, problem.text)
+    config = _validate(document, environ, problems, folder)
     if config is not None:
         check(config, problems)
     found = problems.sorted()
-    return Reading(None if found else config, found)
+    return LoadResult(None if found else config, found)
 
 
-def _validated(document: Document, environ: Mapping[str, str], problems: Problems, folder: str | None) -> Config | None:
-    """The configuration with what is wrong taken out, so that the other checks can say what they find as well.
+def _validate(document: Document, environ: Mapping[str, str], problems: Problems, folder: str | None) -> Config | None:
+    """The configuration without its wrong values, so that the other checks can report their problems too.
 
-    What the first round finds is reported; later ones find only what the repairs left behind.
+    Only the first round's problems are reported; later rounds see what the repairs caused. None when repairs fail.
     """
     value = interpolate_all(document.value, environ, problems)
     unresolved = problems.paths()
-    for attempt in range(_ROUNDS):
+    for attempt in range(_MAX_REPAIRS):
         try:
             return Config.model_validate(value, context={"folder": folder})
         except ValidationError as error:
@@ -117,14 +119,14 @@ def _item(value: Any, part: str | int) -> Any:
 
 
 def _repair(value: Any, fault: ErrorDetails) -> None:
-    """Put in what is missing, take out what is wrong."""
-    *way, last = path_of(fault) or ("",)
-    for part in way:
+    """Add what is missing, remove what is wrong."""
+    *parents, last = path_of(fault) or ("",)
+    for part in parents:
         value = _item(value, part)
-    if isinstance(value, dict):  # what lay in it may be gone already, with its name
+    if isinstance(value, dict):  # the parent may have been removed already
         if fault["type"] == "missing":
-            value[last] = _STAND_INS[str(last)]
+            value[last] = _PLACEHOLDERS[str(last)]
         else:
             value.pop(last, None)
     elif isinstance(value, list) and isinstance(last, int):
-        value[last] = ""  # its place is kept, for the lines of those behind it
+        value[last] = ""  # keeps the positions of the items after it, for their lines

@@ -1,4 +1,4 @@
-"""What people write into `pipelines.yaml`. Each field's description is also what editors and the JSON Schema show."""
+"""The fields of `pipelines.yaml`. Their descriptions are also in the JSON Schema, for editors."""
 
 import re
 from collections.abc import Iterator
@@ -18,12 +18,11 @@ from pydantic import (
 )
 
 from blizzard.config import uri
+from blizzard.config.formats import FILE_FORMATS, FormatName, format_help, schema_help
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
-TEXT_DDL = "value STRING"
-"""The schema of every source with `format: text`."""
 
 _PREFIXES = tuple(enumerate("kmgt", 1))
 _UNITS = {"": 1, "b": 1, **{f"{k}b": 1000**n for n, k in _PREFIXES}, **{f"{k}ib": 1024**n for n, k in _PREFIXES}}
@@ -172,17 +171,14 @@ class Source(Section):
         description="Which files below the uri: ** any number of folders, * and ? within a name, [a-z], {a,b}.",
         examples=["**/*.ndjson.gz"],
     )
-    format: Literal["ndjson", "text"] = Field(
-        default="ndjson",
-        description="ndjson: one JSON object a line. text: each line as it is, in one column `value STRING`.",
-    )
+    format: FormatName = Field(default="ndjson", description=format_help())
     compression: Literal["auto", "gzip", "zstd", "none"] = Field(
         default="auto", description="auto goes by the file's extension: .gz and .gzip, .zst and .zstd, else none."
     )
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="The columns of a record in Spark's DDL. Needed for ndjson; text has its own.",
+        description=schema_help(),
         examples=["id STRING NOT NULL, timestamp BIGINT, value DOUBLE, payload STRING"],
     )
     partition_columns: dict[str, Annotated[PartitionType, BeforeValidator(_lower)]] = Field(
@@ -230,8 +226,9 @@ class Source(Section):
 
     @property
     def row_ddl(self) -> str:
-        """The columns of a record, whatever the format; those that folders spell are not among them."""
-        return TEXT_DDL if self.schema_ddl is None else self.schema_ddl
+        """The columns of a record, whatever the format, without those that come from folder names."""
+        fixed = FILE_FORMATS[self.format].fixed_schema
+        return (self.schema_ddl or "") if fixed is None else fixed
 
 
 class Pipeline(Section):

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, each with its file, line and field."""
+"""What is wrong with a configuration: each problem with its file, line and field."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from blizzard.log import one_line
 
 Path = tuple[str | int, ...]
-"""The way to a value: keys, and indexes into lists."""
+"""Where a value is in the configuration: keys, and indexes into lists."""
 
 MAX_CHARACTERS = 1000
-"""Of what is said about one problem; a name in the file may be longer."""
+"""Of one problem's text, since names in the file may be longer."""
 _PLAIN = re.compile(r"[\w-]{1,80}")
 
 
@@ -29,7 +29,7 @@ class Problem:
 
 
 def dotted(path: Path) -> str:
-    """`pipelines.events.partition_by[0]`; a key with other characters in it is quoted."""
+    """`pipelines.events.partition_by[0]`; a key with other characters is quoted."""
     out = ""
     for part in path:
         if isinstance(part, int):
@@ -40,44 +40,43 @@ def dotted(path: Path) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Empty, or `did you mean …?; ` to put before what else there is to say."""
+    """`did you mean …? ` to put in front of the rest of a text; empty when nothing is close."""
     close = get_close_matches(word, list(known), n=1)
     return f"did you mean `{close[0]}`? " if close else ""
 
 
-def _prefixes(path: Path) -> list[Path]:
-    """The place itself, then what it lies in, up to the whole file."""
+def _with_parents(path: Path) -> list[Path]:
+    """The path itself, then its parents up to the whole file."""
     return [path[:n] for n in range(len(path), -1, -1)]
 
 
 class Problems:
-    """Collects problems and knows which parts of the configuration can no longer be relied upon."""
+    """Collects problems, and tells which parts of the configuration have one."""
 
     def __init__(self, file: str, lines: Mapping[Path, int]) -> None:
         self._file = file
         self._lines = lines
         self._found: dict[tuple[Path, str], Problem] = {}
-        self._spoiled: set[Path] = set()
-        self._around: set[Path] = set()
-        """The spoiled places and everything that they lie in."""
+        self._paths: set[Path] = set()
+        self._paths_and_parents: set[Path] = set()
 
     def add(self, path: Path, text: str) -> None:
-        self._spoiled.add(path)
-        self._around.update(_prefixes(path))
+        self._paths.add(path)
+        self._paths_and_parents.update(_with_parents(path))
         shown = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
         self._found[path, text] = Problem(self._file, self.line_of(path), path, shown)
 
     def line_of(self, path: Path) -> int:
-        """The line of the value, or of the nearest thing around it when it is not there."""
-        return next((self._lines[around] for around in _prefixes(path) if around in self._lines), 1)
+        """The line of the value, or of its nearest parent when the value is missing."""
+        return next((self._lines[parent] for parent in _with_parents(path) if parent in self._lines), 1)
 
-    def spoiled(self, *paths: Path) -> bool:
-        """Whether something is wrong at one of these places, in it or around it."""
-        return any(path in self._around or not self._spoiled.isdisjoint(_prefixes(path)) for path in paths)
+    def has(self, *paths: Path) -> bool:
+        """Whether there is a problem at one of these paths, below it, or in one of its parents."""
+        return any(path in self._paths_and_parents or not self._paths.isdisjoint(_with_parents(path)) for path in paths)
 
     def paths(self) -> frozenset[Path]:
-        """Where something is wrong so far."""
-        return frozenset(self._spoiled)
+        """Where there is a problem so far."""
+        return frozenset(self._paths)
 
     def sorted(self) -> tuple[Problem, ...]:
         return tuple(sorted(self._found.values(), key=lambda problem: problem.line or 0))

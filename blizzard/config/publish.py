@@ -1,4 +1,4 @@
-"""A configuration as it is published: JSON with every variable resolved and every default filled in.
+"""The published form of a configuration: JSON with every variable resolved and every default filled in.
 
 The job reads it with the usual loader, since JSON is YAML; the functions read it with `blizzard.config.published`.
 """
@@ -16,12 +16,12 @@ _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0
 
 
 def to_published(config: Config) -> str:
-    """The same configuration gives the same text, which reads as that configuration wherever it is read.
+    """Deterministic. The text reads as the same configuration on any machine.
 
-    Raises ConfigError for one that cannot be published: it is too large, or holds a relative path of this machine.
+    Raises ConfigError when the configuration cannot be published: it is too large, or holds a local relative path.
     """
     value = _escaped(config.model_dump(mode="json", by_alias=True))
-    text = _yaml_too(json.dumps(value, indent=1)) + "\n"
+    text = _join_surrogates(json.dumps(value, indent=1)) + "\n"
     try:
         read = parse_config(text, {}, name="the published form")
     except ConfigError as error:
@@ -32,7 +32,7 @@ def to_published(config: Config) -> str:
 
 
 def _escaped(value: Any) -> Any:
-    """`${` is a plain text by now; read again, it would be taken for a variable."""
+    """`${` is plain text at this point, but a variable to the next reader."""
     match value:
         case dict():
             return {key: _escaped(item) for key, item in value.items()}
@@ -43,11 +43,11 @@ def _escaped(value: Any) -> Any:
     return value
 
 
-def _yaml_too(text: str) -> str:
-    """JSON spells a character beyond U+FFFF as two halves, which YAML takes for two characters."""
+def _join_surrogates(text: str) -> str:
+    """JSON escapes a character above U+FFFF as two surrogates, which YAML reads as two characters."""
 
-    def whole(match: re.Match[str]) -> str:
+    def character(match: re.Match[str]) -> str:
         high, low = int(match[2], 16), int(match[3], 16)
         return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
-    return _SURROGATES.sub(whole, text)
+    return _SURROGATES.sub(character, text)

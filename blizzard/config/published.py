@@ -1,7 +1,7 @@
-"""The published configuration as the functions read it: JSON with every default filled in, which needs no pydantic.
+"""The published configuration as the functions read it: JSON with every default filled in, read without pydantic.
 
-`blizzard.config.publish` writes it. What the functions have no use for is left to the job, which reads the same object
-with the whole loader.
+`blizzard.config.publish` writes it. Only the fields that functions need are read; the job reads the same object with
+the full loader.
 """
 
 import json
@@ -15,7 +15,7 @@ from blizzard.storage import json_fields as fields
 
 @dataclass(frozen=True, slots=True)
 class PublishedSource:
-    """A source as far as functions need it; each field means what the configuration's field of that name does."""
+    """The part of a source that functions need; each field means the same as the configuration's field of that name."""
 
     pipeline: str
     name: str
@@ -23,7 +23,7 @@ class PublishedSource:
     table_uri: str
     pattern: str
     prefix_template: str | None
-    """None: the source has no `partition_filter`, so no folder of it ever closes."""
+    """None: the source has no `partition_filter`, so none of its folders ever closes."""
     lookback: int
     settle_delay_secs: float
     sweep_interval_secs: float
@@ -47,7 +47,7 @@ class PublishedSource:
 
 @dataclass(frozen=True, slots=True)
 class PublishedPipeline:
-    """One Delta table and what feeds it, in the order of the file."""
+    """One Delta table and its sources, in the order of the file."""
 
     name: str
     table_uri: str
@@ -56,8 +56,8 @@ class PublishedPipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """A published configuration. Pipelines by name, in the order of the file."""
+class PublishedConfig:
+    """Pipelines by name, in the order of the file."""
 
     pipelines: Mapping[str, PublishedPipeline]
 
@@ -65,11 +65,11 @@ class Published:
         return (source for pipeline in self.pipelines.values() for source in pipeline.sources)
 
 
-def read_published(text: str, name: str) -> Published:
-    """`name` is for messages. Raises ConfigError for whatever is no published configuration."""
+def read_published(text: str, name: str) -> PublishedConfig:
+    """`name` is for messages. Raises ConfigError when the text is not a published configuration."""
     try:
         pipelines = fields.mapping(fields.mapping(json.loads(text))["pipelines"])
-        return Published({key: _pipeline(key, fields.mapping(value)) for key, value in pipelines.items()})
+        return PublishedConfig({key: _pipeline(key, fields.mapping(value)) for key, value in pipelines.items()})
     except fields.MALFORMED as error:
         found = f"the key {error} is missing" if isinstance(error, KeyError) else str(error) or type(error).__name__
         expected = "expected a published configuration, that is JSON with every default filled in"
@@ -90,7 +90,7 @@ def _pipeline(name: str, value: dict[str, Any]) -> PublishedPipeline:
 
 
 def _source(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> PublishedSource:
-    dated = value["partition_filter"]
+    filtered = value["partition_filter"]
     sweep, checkpoint, retries = (fields.mapping(value[key]) for key in ("sweep", "checkpoint", "retries"))
     return PublishedSource(
         pipeline=pipeline,
@@ -98,8 +98,8 @@ def _source(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> 
         uri=_text(value["uri"]),
         table_uri=table_uri,
         pattern=_text(value["pattern"]),
-        prefix_template=None if dated is None else _text(fields.mapping(dated)["prefix_template"]),
-        lookback=1 if dated is None else fields.natural(dated["lookback"]),
+        prefix_template=None if filtered is None else _text(fields.mapping(filtered)["prefix_template"]),
+        lookback=1 if filtered is None else fields.natural(filtered["lookback"]),
         settle_delay_secs=fields.number(value["settle_delay_secs"]),
         sweep_interval_secs=fields.number(sweep["interval_secs"]),
         late_interval_secs=fields.number(sweep["late_interval_secs"]),
@@ -113,7 +113,7 @@ def _source(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> 
 
 
 def _text(value: object) -> str:
-    """The published form keeps `$${` for `${`, as the configuration writes it."""
+    """The published form escapes `${` as `$${`, like the configuration itself."""
     text = fields.text(value)
     plain = text.replace("$${", "")
     if "${" in plain:

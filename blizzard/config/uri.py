@@ -1,4 +1,4 @@
-"""Where sources and tables lie: `s3://bucket/prefix` or `file:///folder`, in one spelling each."""
+"""Places of sources and tables, normalized: `s3://bucket/prefix` or `file:///folder`."""
 
 import posixpath
 import re
@@ -10,21 +10,19 @@ _EXPECTED = "expected s3://bucket/prefix, file:///folder, or a path"
 
 
 def source_uri(text: str, folder: str | None) -> str:
-    """Ends in `/`. `folder` is the one that relative paths start from; None when there is none. Raises ValueError."""
+    """Ends in `/`. Relative paths start from `folder`; None forbids them. Raises ValueError."""
     uri = _absolute(text, folder)
     return uri if uri.endswith("/") else f"{uri}/"
 
 
 def table_uri(text: str, folder: str | None) -> str:
-    """Does not end in `/`, and is not the root of anything. Raises ValueError."""
+    """Does not end in `/`, and is not the root of a bucket or disk. Raises ValueError."""
     root, _, path = _absolute(text, folder).removesuffix("/").partition("://")[2].partition("/")
     path = path.rstrip("/")
     if not path:
-        raise ValueError(f"found {_shown(text)}, which is the root of everything; put the table's folder behind it")
+        raise ValueError(f"found {_shown(text)}, which is the root of a bucket or disk; add the table's folder to it")
     if "//" in f"/{path}":
-        raise ValueError(
-            f"found {_shown(text)} with an empty folder in it, which Spark would leave out; write a single `/`"
-        )
+        raise ValueError(f"found {_shown(text)} with an empty folder in it, which Spark would drop; write a single `/`")
     return f"{'s3' if root else 'file'}://{root}/{path}"
 
 
@@ -42,7 +40,7 @@ def _absolute(text: str, folder: str | None) -> str:
 
 
 def _shown(text: str) -> str:
-    """Without what may be a password."""
+    """Without a part that may be a password."""
     return repr(re.sub(r"//[^/]*@", "//…@", text))
 
 
@@ -50,7 +48,7 @@ def _check_characters(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"found {len(text)} characters; {_EXPECTED}, of at most {MAX_CHARACTERS} characters")
     if not text or text != text.strip() or re.search(r"[\x00-\x1f\x7f]", text):
-        raise ValueError(f"found {_shown(text)}; {_EXPECTED}, without blanks around it or control characters in it")
+        raise ValueError(f"found {_shown(text)}; {_EXPECTED}, without surrounding blanks or control characters")
     if set("*?") & set(text):
         raise ValueError(f"found {_shown(text)} with a wildcard; name the folder here, and the files in `pattern`")
 
@@ -59,18 +57,18 @@ def _s3(rest: str) -> str:
     bucket, slash, key = rest.partition("/")
     if "@" in bucket or ":" in bucket:
         raise ValueError(
-            "found more than a bucket's name behind s3://; leave credentials out, the environment has them"
+            "found more than a bucket's name after s3://; remove credentials, they come from the environment"
         )
     if not _BUCKET.fullmatch(bucket):
         raise ValueError(f"found {bucket!r} as the bucket; expected 3 to 63 of a-z, 0-9, `-` and `.`")
     if {".", ".."} & set(key.split("/")):
-        raise ValueError(f"found `.` or `..` among the folders of {rest!r}; write the folders that are meant")
+        raise ValueError(f"found `.` or `..` among the folders of {rest!r}; write the full path")
     return f"s3://{bucket}{slash}{key}"
 
 
 def _local(path: str, folder: str | None) -> str:
     if path == "~" or path.startswith("~/"):
-        raise ValueError(f"found {path!r}; `~` has no meaning here; write ${{HOME}}{path[1:]}")
+        raise ValueError(f"found {path!r}; `~` is not expanded here; write ${{HOME}}{path[1:]}")
     if not path.startswith("/") and folder is None:
         raise ValueError(f"found {path!r}, a path relative to nothing; expected s3://bucket/prefix or file:///folder")
     full = posixpath.normpath(posixpath.join(folder or "/", path))

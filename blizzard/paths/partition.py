@@ -1,4 +1,4 @@
-"""Partitions: the folder that a file lies in, the column values that it spells, and the time that it stands for.
+"""Partitions: the folder of a file, the column values in its name, and its time.
 
 Everything here is a function of the path. A path is relative to its source, with `/` between its parts.
 """
@@ -13,35 +13,35 @@ from urllib.parse import unquote
 from blizzard.errors import PermanentError
 
 PartitionType = Literal["string", "date", "int", "bigint", "smallint", "tinyint"]
-"""What a partition column may be: the types that a folder's name spells without doubt."""
+"""Types of partition columns: those whose values a folder name gives unambiguously."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """The folder value that Hive and Spark write for null."""
 
 
 class BadPartition(PermanentError):
-    """A file's folders do not spell the partition columns that its source declares."""
+    """A file's folders do not give the partition columns that its source declares."""
 
 
 def partition_of(path: str) -> str:
-    """The path up to its last `/`, which is left out; empty at the root of the source."""
+    """The path before its last `/`; empty at the root of the source."""
     return path.rpartition("/")[0]
 
 
-# --- Values spelled by folders: `date=2024-01-28/hour=07` ---
+# --- Values in folder names: `date=2024-01-28/hour=07` ---
 
 
 def partition_values(path: str, columns: Mapping[str, str]) -> dict[str, str | None]:
-    """The value of each column (name to type), as text that casts to its type: `007` as int is `7`; None is null.
+    """Values by column, as text that casts to the column's type: `007` as int is `7`; None is null.
 
-    Raises BadPartition when a folder is missing, is there twice, or holds something else.
+    `columns`: types by name. Raises BadPartition when a folder is missing, occurs twice, or has an invalid value.
     """
     folders = _folders(partition_of(path)) if columns else {}
     return {column: _value(path, column, kind, folders.get(column, [])) for column, kind in columns.items()}
 
 
 def _folders(partition: str) -> dict[str, list[str]]:
-    """Raw values by decoded column name."""
+    """Values as in the path, by decoded column name."""
     found: dict[str, list[str]] = {}
     for folder in partition.split("/"):
         name, equals, value = folder.partition("=")
@@ -54,16 +54,18 @@ def _value(path: str, column: str, kind: str, found: list[str]) -> str | None:
     expected = f"one folder `{column}={_EXAMPLES[kind]}`"
     if len(set(found)) != 1:
         seen = " and ".join(f"`{column}={value}`" for value in found) or f"no `{column}=` folder"
-        raise _bad(path, column, expected, seen)
+        raise _bad_partition(path, column, expected, seen)
     if found[0] == HIVE_NULL:
         return None
     try:
         return _READERS[kind](unquote(found[0], errors="strict"))
     except ValueError:
-        raise _bad(path, column, f"a {kind}, such as `{column}={_EXAMPLES[kind]}`", f"`{column}={found[0]}`") from None
+        raise _bad_partition(
+            path, column, f"a {kind}, such as `{column}={_EXAMPLES[kind]}`", f"`{column}={found[0]}`"
+        ) from None
 
 
-def _bad(path: str, column: str, expected: str, found: str) -> BadPartition:
+def _bad_partition(path: str, column: str, expected: str, found: str) -> BadPartition:
     return BadPartition(
         f"{path}: partition column `{column}`: expected {expected}, found {found}; "
         "move the file, or change the source's `partition_columns` or `pattern`"
@@ -105,7 +107,7 @@ _EXAMPLES: Mapping[str, str] = {
 }
 
 
-# --- Folders that stand for a time: `date=%Y-%m-%d` ---
+# --- Folders of a time: `date=%Y-%m-%d` ---
 
 MAX_TEMPLATE_CHARACTERS = 200
 
@@ -113,9 +115,9 @@ MAX_TEMPLATE_CHARACTERS = 200
 @dataclass(frozen=True, slots=True)
 class _Directive:
     level: int
-    """Place in the order year, month, day, hour, minute."""
+    """Position in the order year, month, day, hour, minute."""
     digits: int
-    show: Callable[[datetime], int]
+    value_of: Callable[[datetime], int]
 
 
 _DIRECTIVES: Mapping[str, _Directive] = {
@@ -133,7 +135,7 @@ _STEPS = {2: timedelta(days=1), 3: timedelta(hours=1), 4: timedelta(minutes=1)}
 class TimeTemplate:
     """A strftime template of the leading folders, such as `date=%Y-%m-%d` or `year=%Y/month=%m/day=%d`; all in UTC.
 
-    Raises ValueError unless the folders sort as their times do: the year first, then ever finer units without a gap.
+    Raises ValueError unless the folders sort as their times do: the year first, then finer units without a gap.
     """
 
     def __init__(self, prefix_template: str) -> None:
@@ -142,7 +144,7 @@ class TimeTemplate:
         self._regex = re.compile(_regex_of(self._pieces) + r"(?=/|\Z)")
 
     def folder_of(self, partition: str) -> str | None:
-        """The leading folders of the partition that the template matches; None if they are no such (real) time."""
+        """The leading folders of the partition that match the template; None if they are not a valid time."""
         match = self._regex.match(partition)
         if match is None:
             return None
@@ -150,21 +152,21 @@ class TimeTemplate:
         return match.group() if moment is not None and self._folder(moment) == match.group() else None
 
     def floor(self, now_ts: float, lookback: int) -> str:
-        """The folder of the oldest of the `lookback` partitions that end with now's; 1 is now's own."""
+        """The folder of the oldest of the `lookback` latest partitions, the current one included."""
         if lookback < 1:
             raise ValueError(f"lookback is {lookback}, expected 1 or more")
         return self._folder(_back(datetime.fromtimestamp(now_ts, UTC), self._finest, lookback - 1))
 
     def _folder(self, moment: datetime) -> str:
-        return "".join(_shown(piece, moment) for piece in self._pieces)
+        return "".join(_format_piece(piece, moment) for piece in self._pieces)
 
 
 Piece = str | _Directive
 """Literal text, or a unit of time."""
 
 
-def _shown(piece: Piece, moment: datetime) -> str:
-    return piece if isinstance(piece, str) else f"{piece.show(moment):0{piece.digits}d}"
+def _format_piece(piece: Piece, moment: datetime) -> str:
+    return piece if isinstance(piece, str) else f"{piece.value_of(moment):0{piece.digits}d}"
 
 
 def _pieces(template: str) -> tuple[Piece, ...]:
@@ -174,7 +176,7 @@ def _pieces(template: str) -> tuple[Piece, ...]:
     if any(folder in ("", ".", "..") for folder in text.split("/")):
         raise ValueError(
             f"found {template!r}; expected folders relative to the source, such as date=%Y-%m-%d; "
-            "leave out a leading `/`, empty folders, `.` and `..`"
+            "remove a leading `/`, empty folders, `.` and `..`"
         )
     return tuple(_piece(part) for part in re.split(r"(%.?)", text, flags=re.DOTALL) if part)
 
@@ -223,7 +225,7 @@ def _regex_of(pieces: tuple[Piece, ...]) -> str:
 
 
 def _moment(units: Mapping[str, int]) -> datetime | None:
-    """None for a time that does not exist, such as February 30. Whether %m and %d agree with %j is not looked at."""
+    """None for a time that does not exist, such as February 30. Does not check that %m and %d agree with %j."""
     time = timedelta(hours=units.get("H", 0), minutes=units.get("M", 0))
     try:
         if "j" in units:

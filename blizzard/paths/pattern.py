@@ -1,10 +1,10 @@
-"""Glob patterns over paths, matched in linear time whatever the pattern.
+"""Glob patterns over paths. Matching takes linear time for every pattern.
 
-`**` as a whole folder stands for any number of folders, `*` and `?` for any characters and any one character but `/`,
-`[a-z]` and `[!a-z]` for one of a set, `{a,b}` for either. Nothing is special about names that begin with `.` or `_`.
+`**` as a whole folder matches any number of folders; `*` any characters and `?` one character, except `/`; `[a-z]` and
+`[!a-z]` one character of a set; `{a,b}` either of them. Names that begin with `.` or `_` are not special.
 
-No matcher here can backtrack badly. Inside a folder's name, what stands between two `*` has a fixed length, so that its
-leftmost match is as good as any other; likewise what stands between two `**`, counted in folders.
+Matching never backtracks: the part between two `*` of a folder name has a fixed length, so its leftmost match is as
+good as any other. The same holds for the part between two `**`, counted in folders.
 """
 
 import re
@@ -13,13 +13,14 @@ from itertools import pairwise
 
 MAX_CHARACTERS = 1024
 MAX_ALTERNATIVES = 100
-"""Patterns that the braces of one pattern may stand for."""
+"""Patterns that the braces of one pattern may expand to."""
 
-Folders = tuple[re.Pattern[str], ...]
+Run = tuple[re.Pattern[str], ...]
+"""Consecutive folders without `**` between them, one expression each."""
 
 
 class Pattern:
-    """A compiled glob. Raises ValueError saying what is wrong with it."""
+    """A compiled glob. Raises ValueError with the reason when it is invalid."""
 
     def __init__(self, glob: str) -> None:
         if not 0 < len(glob) <= MAX_CHARACTERS:
@@ -27,37 +28,37 @@ class Pattern:
         self._globs = tuple(_runs(alternative) for alternative in _alternatives(glob))
 
     def matches(self, path: str) -> bool:
-        """Whether the whole path matches. A folder marker (a path that ends in `/`) never does."""
+        """Whether the whole path matches. A folder marker (a path that ends in `/`) never matches."""
         if not path or path.endswith("/"):
             return False
         parts = path.split("/")
         return any(_matches(runs, parts) for runs in self._globs)
 
 
-def _matches(runs: tuple[Folders, ...], parts: list[str]) -> bool:
-    """Runs of folders, with any number of folders between each two of them."""
+def _matches(runs: tuple[Run, ...], parts: list[str]) -> bool:
+    """Whether the path is these runs, with any number of folders between them."""
     first, last = runs[0], runs[-1]
     if len(runs) == 1:
-        return len(first) == len(parts) and _fits(first, parts, 0)
+        return len(first) == len(parts) and _matches_at(first, parts, 0)
     end = len(parts) - len(last)
-    if end < len(first) or not _fits(first, parts, 0) or not _fits(last, parts, end):
+    if end < len(first) or not _matches_at(first, parts, 0) or not _matches_at(last, parts, end):
         return False
     position = len(first)
     for run in runs[1:-1]:
         places = range(position, end - len(run) + 1)
-        found = next((place for place in places if _fits(run, parts, place)), None)
+        found = next((place for place in places if _matches_at(run, parts, place)), None)
         if found is None:
             return False
         position = found + len(run)
     return True
 
 
-def _fits(run: Folders, parts: list[str], place: int) -> bool:
+def _matches_at(run: Run, parts: list[str], place: int) -> bool:
     return all(regex.fullmatch(parts[place + i]) for i, regex in enumerate(run))
 
 
 def _alternatives(glob: str) -> list[str]:
-    """Every pattern that the braces stand for."""
+    """Every pattern that the braces expand to."""
     done: list[str] = []
     pending = [glob]
     while pending:
@@ -67,13 +68,13 @@ def _alternatives(glob: str) -> list[str]:
         else:
             pending.extend(before + choice + after for choice in choices)
         if len(done) + len(pending) > MAX_ALTERNATIVES:
-            raise ValueError(f"its braces stand for more than {MAX_ALTERNATIVES} patterns; use fewer, or * instead")
+            raise ValueError(f"its braces expand to more than {MAX_ALTERNATIVES} patterns; use fewer, or * instead")
     return done
 
 
 def _first_braces(glob: str) -> tuple[str, list[str] | None, str]:
     start, cuts, depth = -1, [], 0
-    for i, char in _outside_sets(glob):
+    for i, char in _characters_outside_sets(glob):
         if char == "{":
             start = i if depth == 0 else start
             depth += 1
@@ -92,7 +93,7 @@ def _first_braces(glob: str) -> tuple[str, list[str] | None, str]:
     return glob, None, ""
 
 
-def _outside_sets(glob: str) -> Iterator[tuple[int, str]]:
+def _characters_outside_sets(glob: str) -> Iterator[tuple[int, str]]:
     i = 0
     while i < len(glob):
         yield i, glob[i]
@@ -100,7 +101,7 @@ def _outside_sets(glob: str) -> Iterator[tuple[int, str]]:
 
 
 def _set_end(glob: str, start: int) -> int:
-    """Index behind the `]` of the set that begins at `start`."""
+    """Index after the `]` of the set that begins at `start`."""
     first = start + 2 if glob[start + 1 : start + 2] in ("!", "^") else start + 1
     end = glob.find("]", first + 1)
     if end < 0 or "/" in glob[start:end]:
@@ -108,12 +109,12 @@ def _set_end(glob: str, start: int) -> int:
     return end + 1
 
 
-def _runs(glob: str) -> tuple[Folders, ...]:
+def _runs(glob: str) -> tuple[Run, ...]:
     folders = glob.split("/")
     if "" in folders or "." in folders or ".." in folders:
         raise ValueError(
             "expected a pattern relative to the source's uri, such as **/*.json; "
-            "leave out a leading or trailing `/`, empty folders, `.` and `..`"
+            "remove a leading or trailing `/`, empty folders, `.` and `..`"
         )
     if folders[-1] == "**":
         folders.append("*")
@@ -130,7 +131,7 @@ def _folder_regex(folder: str) -> str:
     if "**" in folder:
         raise ValueError(f"found {folder!r}; expected ** to be a whole folder: write **/* for files at any depth")
     pieces = [""]
-    for i, char in _outside_sets(folder):
+    for i, char in _characters_outside_sets(folder):
         if char == "*":
             pieces.append("")
         else:
@@ -148,7 +149,7 @@ def _one_character(folder: str, i: int) -> str:
         case "[":
             return _set_regex(folder[i + 1 : _set_end(folder, i) - 1])
         case "\\":
-            raise ValueError("found a backslash, which escapes nothing here; write [*] for the character *")
+            raise ValueError("found a backslash, which is not an escape character here; write [*] for the character *")
         case char:
             return re.escape(char)
 

@@ -1,11 +1,11 @@
-"""What the collector is made of: from the published configuration to routes, manifests and whom to wake."""
+"""What the collector is made of: routes and manifests from the published configuration, and the waker."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blizzard.collect.collector import CollectResult, Message, collect
 from blizzard.collect.routing import Route, Router
-from blizzard.config.published import Published
+from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.wake import Waker
 from blizzard.manifest.segments import Entry, Manifest
 from blizzard.paths.pattern import Pattern
@@ -14,23 +14,25 @@ from functions.runtime import Configured, Runtime
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What one version of the configuration asks for, by source id."""
+    """Built from one version of the configuration."""
 
     router: Router
     manifests: Mapping[str, Manifest]
+    """By source id."""
     pipelines: Mapping[str, str]
+    """Pipeline names by source id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What became of a batch, and how many pipelines could not be woken."""
+    """The result of a batch, and how many pipelines could not be woken."""
 
     result: CollectResult
     wakes_failed: int
 
 
 class Collector:
-    """Collects with the newest configuration that could be used, then wakes the pipelines that it appended for."""
+    """Collects by the newest usable configuration, then wakes the pipelines that got segments."""
 
     def __init__(self, configured: Configured[Setup], waker: Waker, clock: Callable[[], float]) -> None:
         self._configured = configured
@@ -38,7 +40,7 @@ class Collector:
         self._clock = clock
 
     def collect(self, messages: Iterable[Message], *, writer_id: str) -> Collected:
-        """Raises BlizzardError when there is no usable configuration yet; messages then stay in the queue."""
+        """Raises BlizzardError when there is no usable configuration yet; the messages then stay in the queue."""
         now_ts = self._clock()
         setup = self._configured.current(now_ts)
 
@@ -46,16 +48,16 @@ class Collector:
             return setup.manifests[source_id].append(entries, writer_id=writer_id, now_ts=now_ts)
 
         result = collect(messages, setup.router, append)
-        touched = (setup.pipelines[done.draft.source_id] for done in result.appended)
-        return Collected(result, self._waker.wake(touched, now_ts=self._clock()))
+        woken = (setup.pipelines[done.draft.source_id] for done in result.appended)
+        return Collected(result, self._waker.wake(woken, now_ts=self._clock()))
 
 
 def make_collector(runtime: Runtime, clock: Callable[[], float]) -> Collector:
-    """Raises ConfigError when a setting is missing or wrong. Nothing is read before the first batch."""
+    """Raises ConfigError when a setting is missing or wrong. Reads nothing before the first batch."""
     return Collector(runtime.configured(lambda published: make_setup(published, runtime)), runtime.waker(), clock)
 
 
-def make_setup(published: Published, runtime: Runtime) -> Setup:
+def make_setup(published: PublishedConfig, runtime: Runtime) -> Setup:
     sources = list(published.sources())
     stores = {uri: runtime.store(uri, may_be_missing=True) for uri in {source.table_uri for source in sources}}
     return Setup(

@@ -1,26 +1,38 @@
-"""What the dispatcher is made of: from the published configuration to one dispatcher for each pipeline."""
+"""What the dispatcher is made of, and one invocation over the pipelines that its trigger is about."""
 
 import secrets
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
-from blizzard.config.published import Published
+from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
+from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, Wakes
 from functions.runtime import Configured, FunctionLog, Runtime
 
 CLIENT_TIMEOUT_SECS = 10.0
 CLIENT_ATTEMPTS = 4
-"""Short throttling is waited out; what lasts is left to the next trigger, with the same token."""
+"""Enough for short throttling. After longer throttling the next trigger tries again, with the same token."""
 MAX_TRACEBACK = 4000
+RESERVE_SECS = 20.0
+"""With less than this left of the function's time no further pipeline begins. Most pipelines take a second; one whose
+calls are throttled or time out may take this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOutcome:
+    failed: tuple[Dispatched, ...]
+    postponed: tuple[str, ...]
+    """Pipelines for which no time was left."""
 
 
 class Dispatch:
-    """Dispatches pipelines by the newest configuration that could be used."""
+    """Dispatches pipelines by the newest usable configuration."""
 
     def __init__(
         self, configured: Configured[Mapping[str, Dispatcher]], clock: Callable[[], float], log: FunctionLog
@@ -29,26 +41,63 @@ class Dispatch:
         self._clock = clock
         self._log = log
 
-    def pipelines(self) -> tuple[str, ...]:
-        """Raises BlizzardError when there is no usable configuration yet."""
-        return tuple(self._dispatchers())
+    def run(
+        self, trigger: Trigger, remaining_secs: Callable[[], float], report: Callable[[Dispatched], None]
+    ) -> DispatchOutcome:
+        """Dispatch the trigger's pipelines, at least the first one. `remaining_secs`: of the function's time.
 
-    def round(self) -> tuple[str, ...]:
-        """All of them, each time from another one on: where time runs out, it is not always the same that wait."""
-        names = self.pipelines()
-        start = first_of_round(self._clock(), len(names))
-        return names[start:] + names[:start]
+        `report` gets each pipeline as soon as it is done, so that a timeout later on does not lose it. Raises
+        BlizzardError when there is no usable configuration yet.
+        """
+        failed: list[Dispatched] = []
+        pending = [*self._pipelines_of(trigger)]
+        while pending:
+            found = self._dispatch(pending.pop(0))
+            report(found)
+            if found.error:
+                failed.append(found)
+            if pending and remaining_secs() < RESERVE_SECS:
+                self._log.warning("dispatch_put_off", pipelines=pending, remaining_secs=remaining_secs())
+                break
+        return DispatchOutcome(tuple(failed), tuple(pending))
 
-    def that_started(self, run_id: str) -> tuple[str, ...]:
+    def _pipelines_of(self, trigger: Trigger) -> tuple[str, ...]:
+        match trigger:
+            case Wakes():
+                return self._woken(trigger)
+            case JobStateChanged(pipeline, name, state):
+                if pipeline is not None and pipeline in self._dispatchers():
+                    return (pipeline,)
+                self._log.info("run_ignored", run=name, state=state)
+                return ()
+            case UnnamedRunChanged(run_id):
+                return self._pipelines_of_run(run_id) or self._all_rotated()
+        return self._all_rotated()
+
+    def _woken(self, wakes: Wakes) -> tuple[str, ...]:
+        for message_id, error in wakes.bad.items():
+            self._log.warning("message_bad", message_id=message_id, error=error)
+        known = self._dispatchers()
+        for name in wakes.messages.keys() - known.keys():
+            self._log.warning("pipeline_unknown", pipeline=name)
+        return tuple(name for name in wakes.messages if name in known)
+
+    def _pipelines_of_run(self, run_id: str) -> tuple[str, ...]:
         """The pipelines whose newest record is about this run: one, or none."""
         return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.started(run_id))
 
-    def one(self, pipeline: str) -> Dispatched:
-        """One dispatch of a pipeline, which the configuration has. Any error is in the answer: it keeps no other."""
+    def _all_rotated(self) -> tuple[str, ...]:
+        """All pipelines, each time from another one on, so that a lack of time does not always hit the same ones."""
+        names = tuple(self._dispatchers())
+        first = first_of_round(self._clock(), len(names))
+        return names[first:] + names[:first]
+
+    def _dispatch(self, pipeline: str) -> Dispatched:
+        """Any error is part of the answer, so that it does not stop other pipelines."""
         dispatcher = self._dispatchers()[pipeline]
         try:
             return dispatcher.dispatch()
-        except Exception as error:  # noqa: BLE001 - the boundary: logged, and an error of the invocation in the end
+        except Exception as error:  # noqa: BLE001 - the boundary: logged, and in the end the invocation fails
             kind, where = type(error).__name__, "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
             self._log.error("dispatch_failed", pipeline=pipeline, error=str(error), error_kind=kind, traceback=where)
             return Dispatched(pipeline, error=error)
@@ -58,17 +107,17 @@ class Dispatch:
 
 
 def first_of_round(now_ts: float, count: int) -> int:
-    """Which of `count` is first, by the second: whatever the period of a schedule, each comes first again and again."""
+    """Which of `count` pipelines is first, from a hash of the second: fair with any period of the schedule."""
     return int.from_bytes(sha256(str(int(now_ts)).encode()).digest()[:8], "big") % max(1, count)
 
 
 def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = None) -> Dispatch:
-    """Raises ConfigError, which names all that is wrong with the environment. Nothing is contacted yet."""
+    """Raises ConfigError, which names every wrong environment variable. Contacts no service yet."""
     settings = JobSettings.from_environment(runtime.environ)
     emr = partial(runtime.client, "emr-serverless", timeout_secs=CLIENT_TIMEOUT_SECS, max_attempts=CLIENT_ATTEMPTS)
     service = EmrServerless(settings, client or emr)
 
-    def build(published: Published) -> Mapping[str, Dispatcher]:
+    def build(published: PublishedConfig) -> Mapping[str, Dispatcher]:
         return {
             name: Dispatcher(
                 pipeline,

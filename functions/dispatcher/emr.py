@@ -1,4 +1,4 @@
-"""EMR Serverless as the dispatcher's job service: three calls, and its errors by what they mean for a start."""
+"""EMR Serverless as the dispatcher's job service: three calls, and the types of their errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,13 +19,13 @@ from functions.dispatcher.job_request import JobSettings, job_name, start_job_ru
 T = TypeVar("T")
 
 ACTIVE = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING")
-"""A run that is being cancelled may still commit."""
+"""Including CANCELLING: such a run may still commit."""
 SUCCEEDED = "SUCCESS"
 PAGE_SIZE = 50
 MAX_PAGES = 100
 MAX_MESSAGE = 400
 
-# Whose cause is a moment, an outage, or credentials that are being renewed: the same call may succeed later.
+# Throttling, outages, and credentials that are being renewed: the same call may succeed later.
 _BUSY = frozenset(
     {
         "ThrottlingException",
@@ -44,7 +44,7 @@ _BUSY = frozenset(
 
 
 class EmrClient(Protocol):
-    """botocore's client, as far as it is used; parameters and answers as the service's model has them."""
+    """The part of botocore's client that is used; parameters and answers as in the service's model."""
 
     def start_job_run(self, **parameters: Any) -> dict[str, Any]: ...
     def get_job_run(self, **parameters: Any) -> dict[str, Any]: ...
@@ -52,7 +52,7 @@ class EmrClient(Protocol):
 
 
 class EmrServerless:
-    """Runs of one application. `client` makes the client when it is first needed."""
+    """Runs of one application. `client` is called when a client is first needed."""
 
     def __init__(self, settings: JobSettings, client: Callable[[], EmrClient]) -> None:
         self._settings = settings
@@ -79,7 +79,7 @@ class EmrServerless:
         return RunState(_life(run["state"]), f"{run['state']}: {run.get('stateDetails', '')}".strip(": "))
 
     def active(self, pipeline: str) -> str | None:
-        """The oldest, if there are several. The service cannot filter by name, only by state."""
+        """The oldest active run of the pipeline. The service cannot filter by name, only by state."""
         found = [run for run in self._active_runs() if run.get("name") == job_name(pipeline)]
         found.sort(key=lambda run: (run["createdAt"], run["id"]))
         return found[0]["id"] if found else None
@@ -94,12 +94,12 @@ class EmrServerless:
             with _translating("ListJobRuns", refused=ServiceRefused):
                 page = self._emr.list_job_runs(**request)
             yield from page.get("jobRuns", ())
-            if not page.get("nextToken"):  # an empty page may have one, too
+            if not page.get("nextToken"):  # an empty page may have one too
                 return
             request["nextToken"] = page["nextToken"]
         raise ServiceBusy(
-            f"ListJobRuns: more than {MAX_PAGES} pages of active runs; whether one of this pipeline is among them is "
-            "not known, so none is started. Cancel the runs that should not be there."
+            f"ListJobRuns: more than {MAX_PAGES} pages of active runs, so it is unknown whether one of them is this "
+            "pipeline's, and none is started. Cancel the runs that should not be active."
         )
 
     @property
@@ -110,14 +110,14 @@ class EmrServerless:
 
 
 def _life(state: str) -> Life:
-    """A state that is not known yet counts as active: nothing is started beside it."""
+    """An unknown state counts as active, so that no second run is started."""
     if state == SUCCEEDED:
         return Life.SUCCEEDED
     return Life.FAILED if state in ("FAILED", "CANCELLED") else Life.ACTIVE
 
 
 class _UnknownRun(BlizzardError):
-    """GetJobRun knows no run of this id."""
+    """GetJobRun found no run with this id."""
 
 
 @contextmanager
@@ -136,12 +136,14 @@ def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
 def _from_answer(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    said = first_line(error.response.get("Error", {}).get("Message", ""))
-    message = f"{call}: {code}: {said:.{MAX_MESSAGE}}"
+    text = first_line(error.response.get("Error", {}).get("Message", ""))
+    message = f"{call}: {code}: {text:.{MAX_MESSAGE}}"
     if call == "GetJobRun" and code == "ResourceNotFoundException":
         return _UnknownRun(message)
     if call == "StartJobRun" and code == "ConflictException":
-        return StartConflict(f"{message} (the application is changing its state, or the token was used otherwise)")
+        return StartConflict(
+            f"{message} (the application is changing its state, or the token was used with other parameters)"
+        )
     if code in _BUSY or status >= 500 or status == 429:
         return ServiceBusy(message)
     return refused(message)

@@ -1,4 +1,4 @@
-"""What a job run is asked for: its settings from the environment, and the request that the service gets."""
+"""The request that starts a job run, and its settings from the environment."""
 
 import hashlib
 import json
@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
-from blizzard.config.spark_settings import Workers, on_emr_serverless, submit_parameters
+from blizzard.config.spark_settings import Workers, emr_serverless_settings, submit_parameters
 from blizzard.dispatch.decide import Policy
 from blizzard.errors import ConfigError
 
 T = TypeVar("T")
 
 MAX_RUN_SECS = 3600.0
-"""A run ends by itself after so long even if more keeps coming, so that a new release takes over within the hour."""
+"""A run ends by itself after this time even under steady traffic, so that a new release takes over within the hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """The job's release, its sizes, and where it runs; one for all pipelines."""
+    """Release, sizes and place of the job; the same for all pipelines."""
 
     region: str
     application_id: str
@@ -36,63 +36,63 @@ class JobSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
-        """Raises ConfigError, which names every variable that is missing or wrong."""
-        given = _Given(environ)
-        timeout_minutes = given.get("BLIZZARD_JOB_TIMEOUT_MINUTES", _COUNT)
+        """Raises ConfigError, which lists every missing or wrong variable."""
+        environment = _Environment(environ)
+        timeout_minutes = environment.get("BLIZZARD_JOB_TIMEOUT_MINUTES", _COUNT)
         settings = cls(
-            region=given.get("AWS_REGION", _REGION),
-            application_id=given.get("BLIZZARD_APPLICATION_ID", _APPLICATION_ID),
-            role_arn=given.get("BLIZZARD_JOB_ROLE_ARN", _ROLE_ARN),
-            config_uri=given.get("BLIZZARD_CONFIG", _S3_URI),
-            entry_point=given.get("BLIZZARD_JOB_ENTRY_POINT", _S3_URI),
-            archive_uri=given.get("BLIZZARD_JOB_ARCHIVE", _S3_URI),
-            log_store_uri=given.get("BLIZZARD_LOG_STORE_JAR", _S3_URI),
-            log_group=given.get("BLIZZARD_JOB_LOG_GROUP", _LOG_GROUP),
-            release_label=given.get("BLIZZARD_RELEASE_LABEL", _RELEASE_LABEL),
+            region=environment.get("AWS_REGION", _REGION),
+            application_id=environment.get("BLIZZARD_APPLICATION_ID", _APPLICATION_ID),
+            role_arn=environment.get("BLIZZARD_JOB_ROLE_ARN", _ROLE_ARN),
+            config_uri=environment.get("BLIZZARD_CONFIG", _S3_URI),
+            entry_point=environment.get("BLIZZARD_JOB_ENTRY_POINT", _S3_URI),
+            archive_uri=environment.get("BLIZZARD_JOB_ARCHIVE", _S3_URI),
+            log_store_uri=environment.get("BLIZZARD_LOG_STORE_JAR", _S3_URI),
+            log_group=environment.get("BLIZZARD_JOB_LOG_GROUP", _LOG_GROUP),
+            release_label=environment.get("BLIZZARD_RELEASE_LABEL", _RELEASE_LABEL),
             workers=Workers(
-                driver_cores=given.get("BLIZZARD_DRIVER_CORES", _CORES),
-                driver_memory=given.get("BLIZZARD_DRIVER_MEMORY", _GIGABYTES),
-                executor_cores=given.get("BLIZZARD_EXECUTOR_CORES", _CORES),
-                executor_memory=given.get("BLIZZARD_EXECUTOR_MEMORY", _GIGABYTES),
-                executor_disk=given.get("BLIZZARD_EXECUTOR_DISK", _GIGABYTES),
-                max_executors=given.get("BLIZZARD_MAX_EXECUTORS", _COUNT),
+                driver_cores=environment.get("BLIZZARD_DRIVER_CORES", _CORES),
+                driver_memory=environment.get("BLIZZARD_DRIVER_MEMORY", _GIGABYTES),
+                executor_cores=environment.get("BLIZZARD_EXECUTOR_CORES", _CORES),
+                executor_memory=environment.get("BLIZZARD_EXECUTOR_MEMORY", _GIGABYTES),
+                executor_disk=environment.get("BLIZZARD_EXECUTOR_DISK", _GIGABYTES),
+                max_executors=environment.get("BLIZZARD_MAX_EXECUTORS", _COUNT),
             ),
             timeout_minutes=timeout_minutes,
             policy=Policy(
-                max_failures=given.get("BLIZZARD_MAX_FAILURES", _COUNT),
-                backoff_secs=float(given.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
+                max_failures=environment.get("BLIZZARD_MAX_FAILURES", _COUNT),
+                backoff_secs=float(environment.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
                 run_secs=run_secs(timeout_minutes),
             ),
         )
-        if given.problems:
-            raise ConfigError(given.problems)
+        if environment.problems:
+            raise ConfigError(environment.problems)
         return settings
 
     def fingerprint(self) -> str:
-        """Of everything that a start sends beside pipeline and token, and of the release that runs it."""
+        """A hash of everything that a start sends except pipeline and token, and of the EMR release."""
         document = [start_job_run(self, pipeline="any", client_token="any"), self.release_label]
         return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run_secs(timeout_minutes: int) -> float:
-    """After how many seconds a run begins no new step. The other half of its time, at least, is for its start and for
-    the step in hand: what the timeout ends counts as a failure."""
+    """Seconds after which a run begins no new turn. At least half of the timeout is left for the start and the current
+    turn, since a run that the timeout ends counts as failed."""
     return min(MAX_RUN_SECS, timeout_minutes * 60 / 2)
 
 
 def job_name(pipeline: str) -> str:
-    """The name of a pipeline's runs, whoever starts them."""
+    """The name of every run of a pipeline."""
     return f"{_NAME_PREFIX}{pipeline}"
 
 
 def pipeline_of(name: str) -> str | None:
-    """None for a run that has nothing to do with us."""
+    """None for a run that is not Blizzard's."""
     return name.removeprefix(_NAME_PREFIX) if name.startswith(_NAME_PREFIX) else None
 
 
 def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) -> dict[str, Any]:
     """The parameters of StartJobRun."""
-    conf = on_emr_serverless(
+    conf = emr_serverless_settings(
         settings.workers,
         archive_uri=settings.archive_uri,
         log_store_uri=settings.log_store_uri,
@@ -119,7 +119,7 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
                     "enabled": True,
                     "logGroupName": settings.log_group,
                     "logStreamNamePrefix": pipeline,
-                    # The events of the job are on the driver's standard output.
+                    # The job logs its events to the driver's standard output.
                     "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
                 },
             }
@@ -128,9 +128,8 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind(Generic[T]):
-    """What a variable must look like, and what its text becomes. A missing one is read from `example`, to find the
-    other problems too."""
+class _Format(Generic[T]):
+    """How a variable is checked and converted. A wrong one is replaced by `example`, so that all problems are found."""
 
     pattern: str
     expected: str
@@ -139,28 +138,28 @@ class _Kind(Generic[T]):
 
 
 _NAME_PREFIX = "blizzard-"
-_REGION = _Kind("[a-z]{2}[a-z0-9-]{1,30}", "a region such as eu-west-1", "", str)
-_APPLICATION_ID = _Kind("[0-9a-z]{1,64}", "the id of an EMR Serverless application", "00abc", str)
-_ROLE_ARN = _Kind(r"arn:aws[a-zA-Z0-9-]*:iam::[0-9]{12}:role/\S+", "the ARN of a role", "", str)
-_S3_URI = _Kind(r"s3a?://[^/\s]+/[^\s$`'\"\\#]+", "s3://bucket/key", "", str)
-_LOG_GROUP = _Kind(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group", "", str)
-_RELEASE_LABEL = _Kind("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
-_GIGABYTES = _Kind("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
-_CORES = _Kind("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
-_COUNT = _Kind("[1-9][0-9]{0,8}", "a whole number from 1 on", "1", int)
+_REGION = _Format("[a-z]{2}[a-z0-9-]{1,30}", "a region such as eu-west-1", "", str)
+_APPLICATION_ID = _Format("[0-9a-z]{1,64}", "the id of an EMR Serverless application", "00abc", str)
+_ROLE_ARN = _Format(r"arn:aws[a-zA-Z0-9-]*:iam::[0-9]{12}:role/\S+", "the ARN of a role", "", str)
+_S3_URI = _Format(r"s3a?://[^/\s]+/[^\s$`'\"\\#]+", "s3://bucket/key", "", str)
+_LOG_GROUP = _Format(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group", "", str)
+_RELEASE_LABEL = _Format("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
+_GIGABYTES = _Format("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
+_CORES = _Format("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
+_COUNT = _Format("[1-9][0-9]{0,8}", "a whole number from 1 on", "1", int)
 
 
 @dataclass(slots=True)
-class _Given:
-    """The environment, and what is wrong with it so far."""
+class _Environment:
+    """Reads variables and collects their problems."""
 
     environ: Mapping[str, str]
     problems: list[str] = field(default_factory=list)
 
-    def get(self, name: str, kind: _Kind[T]) -> T:
+    def get(self, name: str, form: _Format[T]) -> T:
         text = self.environ.get(name, "")
-        if re.fullmatch(kind.pattern, text):
-            return kind.read(text)
+        if re.fullmatch(form.pattern, text):
+            return form.read(text)
         found = f"found {text!r}" if text else "found nothing"
-        self.problems.append(f"{name}: expected {kind.expected}, {found}; set it in the function's environment")
-        return kind.read(kind.example)
+        self.problems.append(f"{name}: expected {form.expected}, {found}; set it in the function's environment")
+        return form.read(form.example)

@@ -1,4 +1,4 @@
-"""What may wake the dispatcher, and which pipelines each event is about. Parsing only, no I/O."""
+"""The events that trigger the dispatcher, parsed. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,21 +12,22 @@ JOB_STATE_CHANGE = "EMR Serverless Job Run State Change"
 
 
 class UnknownEvent(PermanentError):
-    """An event of a shape that the dispatcher is not subscribed to."""
+    """An event that the dispatcher does not subscribe to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """Messages of the wake queue: by pipeline the ids of those that name it; and those that are no wake."""
+    """Messages of the wake queue."""
 
     messages: Mapping[str, tuple[str, ...]]
+    """Message ids by pipeline."""
     bad: Mapping[str, str] = field(default_factory=dict)
-    """By message id what is wrong with it."""
+    """Messages that are not wakes: error texts by message id."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStateChanged:
-    """A run changed its state. `pipeline` is None for a run that is not ours."""
+    """A run changed its state. `pipeline` is None for a run that is not Blizzard's."""
 
     pipeline: str | None
     name: str
@@ -35,14 +36,14 @@ class JobStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class UnnamedRunChanged:
-    """A run changed its state, and the event does not say its name: the records know whose it is."""
+    """A run changed its state, and the event has no name. The run records give its pipeline."""
 
     run_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class EveryPipeline:
-    """The schedule, or a run without a name or an id: it may be anybody's."""
+    """The schedule fired, or a run changed that has neither name nor id."""
 
 
 Trigger = Wakes | JobStateChanged | UnnamedRunChanged | EveryPipeline

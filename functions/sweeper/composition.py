@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blizzard.config.published import Published, PublishedSource
+from blizzard.config.published import PublishedConfig, PublishedSource
 from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.identity import Identity
@@ -16,18 +16,18 @@ from functions.runtime import Configured, FunctionLog, Runtime
 from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
 
 MAX_BACKOFF_SECS = 5.0
-"""A round has minutes; a source whose storage throttles for longer is swept by the next one."""
+"""A round has only minutes. If storage throttles for longer, the next round sweeps the source."""
 
 CLAIM_AFTER_SECS = 30.0
-"""The next round begins a minute after this one at the earliest. A sweep that lasts when half of it is over is claimed;
-nearly all are done by then, and need no PUT for it."""
+"""The next round begins a minute after this one at the earliest. A sweep that still runs after half of that writes a
+claim. Nearly all sweeps are shorter and save this PUT."""
 CLAIM_MARGIN_SECS = 10.0
-"""For what a sweep does after its deadline: append what it listed, and write the report."""
+"""Time after a sweep's deadline to append the listed files and write the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What one version of the configuration asks for, by source id."""
+    """Built from one version of the configuration; by source id."""
 
     sources: Mapping[str, PublishedSource]
     sweeps: Mapping[str, SourceSweep]
@@ -35,16 +35,16 @@ class Setup:
 
 @dataclass(slots=True)
 class Round:
-    """What one invocation did."""
+    """Counts of one invocation."""
 
     sweeps: int = 0
     files_listed: int = 0
     files_found: int = 0
     files_missed: int = 0
-    """Files whose event is overdue; see `SweepReport.unannounced`."""
+    """Files whose event is overdue: `SweepReport.unannounced`."""
     failed: int = 0
     incomplete: int = 0
-    """Sweeps that ran out of time, and due ones that did not get any."""
+    """Sweeps that ran out of time, and due sweeps that did not begin."""
     wakes_failed: int = 0
 
     def count(self, report: SweepReport) -> None:
@@ -56,7 +56,7 @@ class Round:
 
 
 class SweepRound:
-    """Sweeps what is due. A source that fails is logged and counted, and keeps no other from being swept."""
+    """Sweeps the sources that are due. A failure is logged and counted, and does not stop other sweeps."""
 
     def __init__(
         self, configured: Configured[Setup], waker: Waker, log: FunctionLog, clock: Callable[[], float]
@@ -71,19 +71,19 @@ class SweepRound:
         done, setup = Round(), self._configured.current(self._clock())
         reports, started_ts = self._reports(setup, done), self._clock()
         due = due_sweeps(setup.sources.values(), reports, started_ts)
-        others = any(is_claimed(known, started_ts) for known in reports.values())
-        claim_from_ts = started_ts if others else started_ts + CLAIM_AFTER_SECS
+        others_active = any(is_claimed(known, started_ts) for known in reports.values())
+        claim_from_ts = started_ts if others_active else started_ts + CLAIM_AFTER_SECS
         for number, sweep in enumerate(due):
             now_ts = self._clock()
             if now_ts >= deadline_ts:
-                self._put_off(due[number:], done)
+                self._postpone(due[number:], done)
                 break
             until_ts = now_ts + (deadline_ts - now_ts) / (len(due) - number)
             self._sweep(setup, sweep, until_ts, Claim(claim_from_ts, until_ts + CLAIM_MARGIN_SECS), done)
         return done
 
     def _reports(self, setup: Setup, done: Round) -> Mapping[str, SweepReports]:
-        """Without the sources whose reports cannot be read now."""
+        """By source id, without sources whose reports cannot be read."""
         found = {}
         for source_id, sweep in setup.sweeps.items():
             try:
@@ -93,7 +93,7 @@ class SweepRound:
         return found
 
     def _sweep(self, setup: Setup, due: DueSweep, deadline_ts: float, claim: Claim, done: Round) -> None:
-        """Unless another round has done it, or is at it, since this one began."""
+        """Skipped when another round has done this sweep, or claimed the source, since this round began."""
         source, sweep = setup.sources[due.source_id], setup.sweeps[due.source_id]
         try:
             reports = sweep.reports()
@@ -116,19 +116,19 @@ class SweepRound:
         self._log.error("sweep_failed", source=source_id, kind=kind, error=str(error), error_kind=type(error).__name__)
         done.failed += 1
 
-    def _put_off(self, due: Sequence[DueSweep], done: Round) -> None:
+    def _postpone(self, due: Sequence[DueSweep], done: Round) -> None:
         done.incomplete += len(due)
         for sweep in due:
             self._log.warning("sweep_put_off", source=sweep.source_id, kind=sweep.kind, reason="no time was left")
 
 
 def make_sweep_round(runtime: Runtime, clock: Callable[[], float]) -> SweepRound:
-    """Raises ConfigError when a setting is missing or wrong. Nothing is read before the first round."""
+    """Raises ConfigError when a setting is missing or wrong. Reads nothing before the first round."""
     configured = runtime.configured(lambda published: make_setup(published, runtime, clock))
     return SweepRound(configured, runtime.waker(), runtime.log, clock)
 
 
-def make_setup(published: Published, runtime: Runtime, clock: Callable[[], float]) -> Setup:
+def make_setup(published: PublishedConfig, runtime: Runtime, clock: Callable[[], float]) -> Setup:
     sources = {source.id: source for source in published.sources()}
     return Setup(sources, {source.id: _source_sweep(source, runtime, clock) for source in sources.values()})
 
@@ -155,6 +155,6 @@ def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[],
 
 
 def check_event(event: Mapping[str, Any]) -> None:
-    """Raises ConfigError for anything but what the schedule sends."""
+    """Raises ConfigError unless this is the event of the schedule."""
     if event.get("schedule") != "sweep":
         raise ConfigError([f'the sweeper\'s event: expected {{"schedule": "sweep"}}, found {event!r:.200}'])

@@ -8,17 +8,16 @@ from blizzard.sweep.source_sweep import SweepReports
 from blizzard.sweep.sweeper import Kind
 
 EARLY = 0.1
-"""Part of an interval by which a sweep may come early. A schedule is never exact: one that comes every minute would
-find a source with an interval of a minute due only every other time."""
-
+"""Part of an interval by which a sweep may be early. Schedules are not exact: by a schedule of one minute a source with
+an interval of one minute would otherwise be due only every other time."""
 
 MAX_CLAIM_SECS = 960.0
-"""A function lasts 900 seconds at most. A claim that goes further into the future is nobody's."""
+"""A function runs for at most 900 seconds. A claim that ends later than this is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueSweep:
-    """`overdue`: intervals since the last sweep of this kind began; infinite if there was none."""
+    """`overdue`: intervals since the start of the last sweep of this kind; infinite if there was none."""
 
     source_id: str
     kind: Kind
@@ -28,16 +27,16 @@ class DueSweep:
 def due_sweeps(
     sources: Iterable[PublishedSource], reports: Mapping[str, SweepReports], now_ts: float
 ) -> tuple[DueSweep, ...]:
-    """Of the sources that have reports, the most overdue first. A sweep that ran out of time is due at once.
+    """The most overdue first, of sources that have reports. A sweep that ran out of time is due at once.
 
-    Nothing is due of a source that somebody is sweeping: sweeps of either kind would append the same files.
+    A source with a valid claim is not due: two sweeps at once, of either kind, would append the same files.
     """
     found = [due for source in sources if source.id in reports for due in _due(source, reports[source.id], now_ts)]
     return tuple(sorted(found, key=lambda due: -due.overdue))
 
 
 def is_claimed(reports: SweepReports, now_ts: float) -> bool:
-    """Whether somebody sweeps the source, as far as is known."""
+    """Whether another invocation is sweeping the source, as far as its report shows."""
     return reports.sweeping_until_ts is not None and 0 < reports.sweeping_until_ts - now_ts <= MAX_CLAIM_SECS
 
 
@@ -47,15 +46,18 @@ def _due(source: PublishedSource, reports: SweepReports, now_ts: float) -> Itera
     intervals = {Kind.WATERMARK: source.sweep_interval_secs, Kind.LATE: source.late_interval_secs}
     for kind, interval_secs in intervals.items():
         last = reports.of(kind)
-        last_ts = last.started_ts if last else _counted_from(kind, reports)
+        last_ts = last.started_ts if last else _first_due_from(kind, reports)
         overdue = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
         if overdue >= 1 - EARLY or (last is not None and not last.complete):
             yield DueSweep(source.id, kind, overdue)
 
 
-def _counted_from(kind: Kind, reports: SweepReports) -> float | None:
-    """When nothing is ingested yet, a late sweep finds no more than a watermark sweep: its first one has time until an
-    interval after that."""
+def _first_due_from(kind: Kind, reports: SweepReports) -> float | None:
+    """Where the first interval of this kind starts; None: the sweep is due now.
+
+    Before anything is ingested a late sweep finds no more than a watermark sweep, so the first late sweep is due one
+    interval after the first watermark sweep.
+    """
     if kind is Kind.WATERMARK:
         return None
     return float("inf") if reports.watched_since_ts is None else reports.watched_since_ts

@@ -1,16 +1,16 @@
-"""`make local-aws`: begins `aws_command`."""
+"""The command `make local-aws`."""
 
 import sys
 from collections.abc import Callable
 
-from infra.local.entry import entered
+from infra.local.processes.interrupts import run_interruptible
 
 
-def _command() -> Callable[[], int]:
+def _load() -> Callable[[], int]:
     from infra.local.stack.command import run
 
     return run
 
 
 if __name__ == "__main__":
-    sys.exit(entered(_command, 0))
+    sys.exit(run_interruptible(_load, 0))

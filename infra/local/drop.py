@@ -1,6 +1,6 @@
 """Put a file into the landing bucket of the stack that `make local-aws` runs, as a producer would.
 
-Exit status 0: it landed. 1: no stack is running. 2: the file or its key is not one that can be put there.
+Exit status 0: it landed. 1: no stack is running. 2: the file cannot be read, or no source's pattern matches it.
 """
 
 import argparse
@@ -14,12 +14,10 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
-from infra.complain import complain
-from infra.local.demo.example_file import key_for
-from infra.local.processes.process import CHECKOUT, LocalAws
-
-FOLDER = CHECKOUT / "build" / "local-aws"
-"""Of the stack that `make local-aws` runs."""
+from infra.command_errors import print_error
+from infra.local.processes.server_process import LocalAws
+from infra.local.stack.example_file import key_for
+from infra.local.stack.folder import ENDPOINTS, FOLDER
 
 
 def main() -> int:
@@ -27,7 +25,7 @@ def main() -> int:
     try:
         print(f"dropped {_drop(options.file, options.key, options.folder)}")
     except BlizzardError as error:
-        return complain("drop", error)
+        return print_error("drop", error)
     return 0
 
 
@@ -42,13 +40,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _drop(file: Path, key: str | None, folder: Path) -> str:
-    """The URI of what was put. Raises BlizzardError."""
+    """The URI of the new object. Raises BlizzardError."""
     try:
         body = file.read_bytes()
     except OSError as error:
         raise ConfigError([f"{file}: cannot be read: {error.strerror or error}"]) from error
     try:
-        stack = json.loads((folder / "endpoints.json").read_text())
+        stack = json.loads((folder / ENDPOINTS).read_text())
     except FileNotFoundError as error:
         raise PermanentError(f"found no stack in {folder}; start one with `make local-aws`") from error
     key = key or key_for(load_config(stack["config"], variables()), file.name, time.time())

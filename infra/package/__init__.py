@@ -1,1 +1,1 @@
-"""What is deployed, packed (`make package`): function bundles and the job's archive."""
+"""Packs what is deployed: function bundles and the job's archive (`make package`)."""

@@ -1,4 +1,4 @@
-"""`make package`: packs what is deployed into build/."""
+"""`make package`: packs the functions and the job into build/."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Archives that are the same, byte for byte, whenever and wherever they are made of the same files."""
+"""Reproducible archives: the same files give the same bytes, at any time on any machine."""
 
 import gzip
 import io
@@ -6,15 +6,15 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 
-# Zip's own beginning of time.
 EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The earliest date that a zip can hold."""
 LEVEL = 6
 MODE = 0o644
 UNIX = 3
 
 
-def zip_of(files: Mapping[str, bytes]) -> bytes:
-    """By name in the archive, sorted; readable by all, without dates."""
+def make_zip(files: Mapping[str, bytes]) -> bytes:
+    """`files`: content by name in the archive. Entries are sorted, readable by all, and have no dates."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in sorted(files.items()):
@@ -25,10 +25,10 @@ def zip_of(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def tar_gz_of(files: Mapping[str, bytes]) -> bytes:
-    """As zip_of; owned by nobody."""
+def make_tar_gz(files: Mapping[str, bytes]) -> bytes:
+    """As make_zip; entries have no owner."""
     out = io.BytesIO()
-    # The file name would be in the header, and the time.
+    # Without a file name and a time, which gzip would put into the header.
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=LEVEL, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,

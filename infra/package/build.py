@@ -1,12 +1,12 @@
-"""Makes every artifact and the manifest that names them."""
+"""Builds every artifact, and the manifest of them."""
 
 import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from infra.package.archives import tar_gz_of, zip_of
-from infra.package.contents import EMR_PYTHON, LAMBDA_PYTHON, Contents, functions_of, of_function, of_job
+from infra.package.archives import make_tar_gz, make_zip
+from infra.package.contents import EMR_PYTHON, LAMBDA_PYTHON, Contents, function_contents, function_names, job_contents
 from infra.package.errors import PackageError
 from infra.package.lock import Pinned, Target
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, NAME, Artifact, BuildManifest
@@ -14,13 +14,13 @@ from infra.package.wheels import WheelCache, contents
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"ARM64": "aarch64", "X86_64": "x86_64"}
-"""The template's names of architectures, and Linux's."""
+"""Linux's name of each architecture, by the template's."""
 HASH_CHARACTERS = 16
 SOURCES = ("blizzard", "functions", "spark_job")
 
 
 def package(architecture: str, root: Path = ROOT) -> BuildManifest:
-    """Into `root`/build, the manifest last. Raises PackageError; build/ then holds what it held, or nothing."""
+    """Write all artifacts into `root`/build. Raises PackageError; build/ is then unchanged or has no manifest."""
     lock = (root / "requirements.lock").read_text()
     made = {**_functions(root, lock), **_job(root, lock, MACHINES[architecture])}
     manifest = BuildManifest(
@@ -31,21 +31,21 @@ def package(architecture: str, root: Path = ROOT) -> BuildManifest:
 
 
 def sources_sha256(root: Path = ROOT) -> str:
-    """Over all that artifacts are made from and by: whether what was packed is what is there."""
-    whole = hashlib.sha256()
+    """Over all inputs of the artifacts and the packaging code itself; changes when build/ is out of date."""
+    total = hashlib.sha256()
     files = [root / "requirements.lock", root / "jars" / "blizzard-logstore.jar"]
     files += [file for folder in SOURCES for file in sorted((root / folder).rglob("*.py"))]
     named = {str(file.relative_to(root)): file for file in files if file.exists()}
     named |= {file.name: file for file in Path(__file__).parent.glob("*.py")}
     for name, file in sorted(named.items()):
-        whole.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return whole.hexdigest()
+        total.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
 
 
 def _functions(root: Path, lock: str) -> dict[str, tuple[Artifact, bytes]]:
-    found = {name: of_function(name, lock) for name in functions_of(root)}
+    found = {name: function_contents(name, lock) for name in function_names(root)}
     cache = WheelCache(root / ".cache" / "wheels", Target(LAMBDA_PYTHON, "aarch64"))
-    return {name: _function(name, zip_of(_files(content, cache))) for name, content in found.items()}
+    return {name: _function(name, make_zip(_files(content, cache))) for name, content in found.items()}
 
 
 def _function(name: str, content: bytes) -> tuple[Artifact, bytes]:
@@ -54,7 +54,7 @@ def _function(name: str, content: bytes) -> tuple[Artifact, bytes]:
 
 def _job(root: Path, lock: str, machine: str) -> dict[str, tuple[Artifact, bytes]]:
     cache = WheelCache(root / ".cache" / "wheels", Target(EMR_PYTHON, machine))
-    archive = tar_gz_of(_files(of_job(lock, machine), cache))
+    archive = make_tar_gz(_files(job_contents(lock, machine), cache))
     parts = {
         ARCHIVE: ("job-{}.tar.gz", archive),
         ENTRY: ("entry-{}.py", (root / "spark_job" / "submit.py").read_bytes()),
@@ -74,19 +74,19 @@ def _unpacked(packages: Sequence[Pinned], cache: WheelCache) -> Mapping[str, byt
 def _log_store(root: Path) -> bytes:
     file = root / "jars" / "blizzard-logstore.jar"
     if not file.exists():
-        raise PackageError(f"{file}: there is no such file; run `make setup` first")
+        raise PackageError(f"{file}: found no such file; run `make setup` first")
     return file.read_bytes()
 
 
 def _artifact(name: str, file: str, key: str, content: bytes) -> tuple[Artifact, bytes]:
-    """`file` and `key` have a place for the hash, if they have one."""
+    """`file` and `key` may contain `{}`, which the hash replaces."""
     sha256 = hashlib.sha256(content).hexdigest()
     short = sha256[:HASH_CHARACTERS]
     return Artifact(name, file.format(short), key.format(short), sha256, len(content)), content
 
 
 def _write(build: Path, manifest: BuildManifest, made: Iterable[tuple[Artifact, bytes]]) -> None:
-    """Whoever finds a manifest finds what it names: it goes first and comes last."""
+    """Remove the manifest first and write it last: a manifest never names a missing artifact."""
     build.mkdir(exist_ok=True)
     (build / NAME).unlink(missing_ok=True)
     for folder in ("functions", "job"):

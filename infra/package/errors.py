@@ -1,7 +1,7 @@
-"""What packaging raises."""
+"""Errors of packaging."""
 
 from blizzard.errors import PermanentError
 
 
 class PackageError(PermanentError):
-    """Something cannot be packed as it is. The text says what, and what to do."""
+    """Packing failed. The text says why, and what to do."""

@@ -1,4 +1,4 @@
-"""requirements.lock, read: which version of a package, with which hashes, on which platform."""
+"""Reads requirements.lock: versions and hashes of packages for a platform."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +26,13 @@ class Pinned:
     sha256s: tuple[str, ...]
 
     def __str__(self) -> str:
-        """As pip's requirements files have it."""
+        """In the format of pip's requirements files."""
         return " \\\n".join([f"{self.name}=={self.version}", *(f"    --hash=sha256:{h}" for h in self.sha256s)])
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a bundle runs."""
+    """The platform of a bundle."""
 
     python: str
     """Such as 3.11."""
@@ -40,7 +40,7 @@ class Target:
     """aarch64 or x86_64."""
 
     def environment(self) -> dict[str, str]:
-        """As markers ask for it."""
+        """The variables of environment markers."""
         return {
             "extra": "",
             "implementation_name": "cpython",
@@ -55,7 +55,7 @@ class Target:
 
 
 def read_lock(text: str, target: Target) -> Mapping[str, Pinned]:
-    """By name, what `target` gets."""
+    """The packages for `target`, by name."""
     environment = target.environment()
     found = {}
     for match in _ENTRY.finditer(text):
@@ -66,7 +66,7 @@ def read_lock(text: str, target: Target) -> Mapping[str, Pinned]:
 
 
 def distributions_of(modules: Iterable[str]) -> set[str]:
-    """Which packages bring these top-level modules. Those of the standard library are brought by none."""
+    """The packages that contain these top-level modules. The standard library's belong to none."""
     owners = _owners()
     return {str(canonicalize_name(owner)) for module in modules for owner in owners.get(module, ())}
 
@@ -77,7 +77,7 @@ def _owners() -> Mapping[str, Sequence[str]]:
 
 
 def with_dependencies(names: Iterable[str], target: Target) -> set[str]:
-    """As the installed packages name what they need; extras are not asked for."""
+    """Adds dependencies transitively, as the installed packages declare them, without extras."""
     environment = target.environment()
     reached: set[str] = set()
     todo = set(names)
@@ -91,8 +91,8 @@ def with_dependencies(names: Iterable[str], target: Target) -> set[str]:
 
 
 def pinned(names: Iterable[str], lock: Mapping[str, Pinned]) -> Sequence[Pinned]:
-    """Sorted by name. Raises PackageError, naming all that the lock lacks."""
+    """Sorted by name. Raises PackageError with all names that the lock lacks."""
     wanted = sorted(names)
-    if lacking := [name for name in wanted if name not in lock]:
-        raise PackageError(f"requirements.lock has no {', '.join(lacking)}: make it anew with `make lock`")
+    if missing := [name for name in wanted if name not in lock]:
+        raise PackageError(f"requirements.lock has no {', '.join(missing)}: update it with `make lock`")
     return [lock[name] for name in wanted]

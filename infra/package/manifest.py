@@ -1,4 +1,4 @@
-"""build/manifest.json: what `make package` made, for whoever deploys it."""
+"""build/manifest.json: the artifacts that `make package` built."""
 
 import json
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from infra.package.errors import PackageError
 
 NAME = "manifest.json"
 ENTRY, ARCHIVE, LOG_STORE = "job_entry", "job_archive", "log_store"
-"""Names of the job's artifacts; a function's artifact has the function's name."""
+"""The names of the job's artifacts. A function's artifact has the function's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
     name: str
     file: str
-    """Relative to the folder of the manifest."""
+    """Path relative to the manifest's folder."""
     key: str
-    """Relative to where artifacts are published; names the content."""
+    """Relative to the published location; contains the content's hash."""
     sha256: str
     size_bytes: int
 
@@ -26,9 +26,9 @@ class Artifact:
 @dataclass(frozen=True, slots=True)
 class BuildManifest:
     architecture: str
-    """ARM64 or X86_64, for which the job's archive was made."""
+    """Of the job's archive: ARM64 or X86_64."""
     sources_sha256: str
-    """Of everything it was made from."""
+    """Of all inputs; see `sources_sha256` in `build.py`."""
     artifacts: Mapping[str, Artifact]
 
     def to_json(self) -> str:
@@ -44,10 +44,10 @@ class BuildManifest:
 
 
 def read_manifest(build: Path) -> BuildManifest:
-    """Raises PackageError when there is none."""
+    """Raises PackageError when the manifest is missing or from another version."""
     try:
         return BuildManifest.from_json((build / NAME).read_text())
     except FileNotFoundError as error:
-        raise PackageError(f"{build / NAME}: there is no such file; run `make package` first") from error
+        raise PackageError(f"{build / NAME}: found no such file; run `make package` first") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise PackageError(f"{build / NAME}: it is not what this version writes; run `make package` again") from error
+        raise PackageError(f"{build / NAME}: not in this version's format; run `make package` again") from error

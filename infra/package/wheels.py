@@ -1,4 +1,4 @@
-"""Wheels of the lock for another platform than this one, fetched once by pip and kept in .cache/wheels."""
+"""Downloads wheels of requirements.lock for another platform, by pip, into .cache/wheels."""
 
 import hashlib
 import re
@@ -13,27 +13,27 @@ from pathlib import Path
 from infra.package.errors import PackageError
 from infra.package.lock import Pinned, Target
 
-# Amazon Linux 2023, on which both Lambda and EMR run, has glibc 2.34. Each of these runs there.
+# Both Lambda and EMR run Amazon Linux 2023 with glibc 2.34, which supports all of these.
 MANYLINUX = (*(f"manylinux_2_{minor}" for minor in range(34, 16, -1)), "manylinux2014")
 LAST_LINES = 15
 
 
 class WheelCache:
-    """Of one target. `folder` may be deleted at any time."""
+    """For one target. `folder` may be deleted at any time."""
 
     def __init__(self, folder: Path, target: Target) -> None:
         self._folder = folder / f"{target.machine}-{target.python}"
         self._target = target
 
     def fetch(self, packages: Sequence[Pinned]) -> list[Path]:
-        """One wheel for each, in their order, of a hash that the lock has. Raises PackageError with pip's own words."""
+        """One wheel per package, in order, with a hash of the lock. Raises PackageError with pip's output."""
         self._folder.mkdir(parents=True, exist_ok=True)
         missing = [package for package in packages if self._find(package) is None]
         if missing:
             self._download(missing)
         found = [self._find(package) for package in packages]
-        if lacking := [package.name for package, wheel in zip(packages, found, strict=True) if wheel is None]:
-            raise PackageError(f"pip fetched no wheel of {', '.join(lacking)} with a hash of requirements.lock")
+        if missing_names := [package.name for package, wheel in zip(packages, found, strict=True) if wheel is None]:
+            raise PackageError(f"pip fetched no wheel of {', '.join(missing_names)} with a hash of requirements.lock")
         return [wheel for wheel in found if wheel is not None]
 
     def _find(self, package: Pinned) -> Path | None:
@@ -47,7 +47,7 @@ class WheelCache:
             wanted.write_text("".join(f"{package}\n" for package in packages))
             _run_pip(["--dest", scratch, *self._platform(), "--requirement", str(wanted)])
             for wheel in Path(scratch).glob("*.whl"):
-                # In their normal form, in which they are looked for: old wheels spell their names otherwise.
+                # `_find` expects normalized names; old wheels have others.
                 name, rest = wheel.name.split("-", 1)
                 shutil.move(wheel, self._folder / f"{re.sub(r'[-_.]+', '_', name).lower()}-{rest}")
 
@@ -58,20 +58,20 @@ class WheelCache:
 
 
 def contents(wheel: Path) -> Mapping[str, bytes]:
-    """What pip would put into site-packages, by path."""
+    """The files that pip would install into site-packages, by path."""
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
-        placed = {name: _place(name) for name in names}
-        return {place: archive.read(name) for name, place in placed.items() if place is not None}
+        installed = {name: _install_path(name) for name in names}
+        return {path: archive.read(name) for name, path in installed.items() if path is not None}
 
 
-def _place(name: str) -> str | None:
-    """Scripts, headers and other data have no place in a bundle."""
+def _install_path(name: str) -> str | None:
+    """None for scripts, headers and other data, which bundles do not contain."""
     folder, _, rest = name.partition("/")
     if not folder.endswith(".data"):
         return name
-    kind, _, place = rest.partition("/")
-    return place if kind in ("purelib", "platlib") else None
+    kind, _, path = rest.partition("/")
+    return path if kind in ("purelib", "platlib") else None
 
 
 def _sha256(file: Path) -> str:

@@ -1,1 +1,1 @@
-"""From build/ and a configuration to a bucket and the template's parameters (`make publish`)."""
+"""Publishes build/ and a configuration to a bucket, and sets the template's parameters (`make publish`)."""

@@ -1,4 +1,4 @@
-"""`make publish`: what a stack runs to a bucket, its parameters to samconfig.toml. `make rollback`: back again."""
+"""`make publish` uploads a release and sets its parameters in samconfig.toml; `make rollback` restores an older one."""
 
 import argparse
 import re
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
-from infra.complain import complain
+from infra.command_errors import print_error
 from infra.package.build import ROOT
-from infra.publish.publish import SAMCONFIG, Place, Publication, go_back, publish
+from infra.publish.publish import SAMCONFIG, ArtifactLocation, Publication, publish, restore_release
 from infra.publish.release import HASH_CHARACTERS, Release
 
 
@@ -20,12 +20,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     try:
         _check(options)
         if options.release is not None:
-            release = go_back(root, options.release, options.artifacts, variables(), environment=options.environment)
+            release = restore_release(
+                root, options.release, options.artifacts, variables(), environment=options.environment
+            )
             _show_release(release)
         else:
             _show(publish(root, Path(options.config), options.artifacts, variables(), environment=options.environment))
     except BlizzardError as error:
-        return complain(command, error)
+        return print_error(command, error)
     return 0
 
 
@@ -41,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """What can be said of the options alone. Raises ConfigError with all of it."""
+    """Check the options alone. Raises ConfigError with all problems."""
     problems = []
     if options.release is None and not options.config:
         problems.append("CONFIG: expected the path of a configuration, such as pipelines.yaml, found nothing")
@@ -51,7 +53,7 @@ def _check(options: argparse.Namespace) -> None:
             f"found {repr(options.release) if options.release else 'nothing'}"
         )
     try:
-        Place.parse(options.artifacts)
+        ArtifactLocation.parse(options.artifacts)
     except ConfigError as error:
         problems += error.problems
     if problems:

@@ -1,7 +1,7 @@
-"""What publishing raises."""
+"""Errors of publishing."""
 
 from blizzard.errors import PermanentError
 
 
 class PublishError(PermanentError):
-    """It cannot be published as it is. The text says why, and what to do."""
+    """Publishing failed. The text says why, and what to do."""

@@ -1,4 +1,4 @@
-"""The two ways to give a stack what it runs: publish what was built, or go back to what was published before."""
+"""Publishes a build, or restores a release that was published before."""
 
 import hashlib
 import re
@@ -15,24 +15,24 @@ from blizzard.storage.s3_connection import S3Settings
 from infra.package.build import HASH_CHARACTERS, sources_sha256
 from infra.package.manifest import NAME, BuildManifest, read_manifest
 from infra.publish.errors import PublishError
-from infra.publish.fit import Buckets, read_fitting_file
-from infra.publish.release import Release, read_release, release_of
+from infra.publish.release import Release, make_release, read_release
 from infra.publish.samconfig import with_parameters
+from infra.publish.stack_config import Buckets, read_stack_config_file
 from infra.publish.upload import Uploaded, fetch, upload
 
 SAMCONFIG = "samconfig.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where artifacts are published."""
+class ArtifactLocation:
+    """The bucket and prefix of published artifacts."""
 
     bucket: str
     prefix: str
     """Empty, or ending in `/`."""
 
     @classmethod
-    def parse(cls, uri: str) -> "Place":
+    def parse(cls, uri: str) -> "ArtifactLocation":
         """Raises ConfigError."""
         match = re.fullmatch(
             r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?((?:[A-Za-z0-9!_.()=-]+/)*)", f"{uri.rstrip('/')}/"
@@ -63,15 +63,17 @@ def publish(
     Raises ConfigError, PackageError (nothing was built), PublishError, and what storage raises. samconfig.toml changes
     only when all else is done.
     """
-    place = Place.parse(artifacts)
-    fitting = read_fitting_file(config, environ)
-    _check_apart(place, fitting.buckets)
-    build = _built(root)
-    text = to_published(fitting.config).encode()
+    location = ArtifactLocation.parse(artifacts)
+    stack_config = read_stack_config_file(config, environ)
+    _check_different_buckets(location, stack_config.buckets)
+    build = _read_build(root)
+    text = to_published(stack_config.config).encode()
     config_key = f"config-{hashlib.sha256(text).hexdigest()[:HASH_CHARACTERS]}.json"
-    release = release_of(build, config_key=config_key, buckets=fitting.buckets, place=(place.bucket, place.prefix))
+    release = make_release(
+        build, config_key=config_key, buckets=stack_config.buckets, location=(location.bucket, location.prefix)
+    )
     samconfig = _samconfig(root, release, environment)
-    store = place.store(environ)
+    store = location.store(environ)
     uploads = [
         upload(store, artifact.key, (root / "build" / artifact.file).read_bytes())
         for artifact in build.artifacts.values()
@@ -82,16 +84,16 @@ def publish(
     return Publication(release, tuple(uploads))
 
 
-def go_back(
+def restore_release(
     root: Path, release_id: str, artifacts: str, environ: Mapping[str, str], *, environment: str = "default"
 ) -> Release:
-    """Put the functions of an earlier release into build/, and its parameters into samconfig.toml."""
-    store = Place.parse(artifacts).store(environ)
+    """Put the functions of an earlier release into build/, its parameters into samconfig.toml. Raises PublishError."""
+    store = ArtifactLocation.parse(artifacts).store(environ)
     release = read_release(store, release_id)
     contents = {artifact.file: fetch(store, artifact.key, artifact.sha256) for artifact in release.functions}
     samconfig = _samconfig(root, release, environment)
     build = root / "build"
-    # What is in there is no longer what `make package` made.
+    # build/ no longer matches the manifest.
     (build / NAME).unlink(missing_ok=True)
     shutil.rmtree(build / "functions", ignore_errors=True)
     for file, content in contents.items():
@@ -101,22 +103,22 @@ def go_back(
     return release
 
 
-def _check_apart(place: Place, buckets: Buckets) -> None:
+def _check_different_buckets(location: ArtifactLocation, buckets: Buckets) -> None:
     for kind, bucket in (("landing", buckets.landing), ("lake", buckets.lake)):
-        if place.bucket == bucket:
+        if location.bucket == bucket:
             raise ConfigError(
                 [f"ARTIFACTS: found {bucket}, which is the {kind} bucket; expected a bucket of its own for artifacts"]
             )
 
 
-def _built(root: Path) -> BuildManifest:
+def _read_build(root: Path) -> BuildManifest:
     build = read_manifest(root / "build")
     if build.sources_sha256 != sources_sha256(root):
         raise PublishError("the code changed since it was packed; run `make package` again")
     for artifact in build.artifacts.values():
         file = root / "build" / artifact.file
         if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != artifact.sha256:
-            raise PublishError(f"{file}: it is not what was packed; run `make package` again")
+            raise PublishError(f"{file}: it changed since it was packed; run `make package` again")
     return build
 
 

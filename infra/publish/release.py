@@ -1,4 +1,4 @@
-"""A release: what was published together. Kept beside the artifacts, so that one can go back to it."""
+"""A release: what was published together. Stored next to the artifacts, so that `make rollback` can restore it."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from blizzard.storage.base import ObjectStore
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest
 from infra.publish.errors import PublishError
-from infra.publish.fit import Buckets
+from infra.publish.stack_config import Buckets
 
 FOLDER = "releases"
 HASH_CHARACTERS = 16
@@ -19,7 +19,7 @@ HASH_CHARACTERS = 16
 @dataclass(frozen=True, slots=True)
 class Release:
     parameters: Mapping[str, str]
-    """Of the template."""
+    """The template's parameters."""
     functions: tuple[Artifact, ...]
 
     def to_json(self) -> str:
@@ -36,9 +36,9 @@ class Release:
         return f"{FOLDER}/{self.id}.json"
 
 
-def release_of(build: BuildManifest, *, config_key: str, buckets: Buckets, place: tuple[str, str]) -> Release:
-    """`place`: the artifacts' bucket, and the prefix there (empty or ending in `/`), which becomes part of each key."""
-    bucket, prefix = place
+def make_release(build: BuildManifest, *, config_key: str, buckets: Buckets, location: tuple[str, str]) -> Release:
+    """`location`: the artifacts' bucket, and the prefix of each key (empty or ending in `/`)."""
+    bucket, prefix = location
     job = {name: prefix + build.artifacts[name].key for name in (ENTRY, ARCHIVE, LOG_STORE)}
     parameters = {
         "LandingBucketName": buckets.landing,
@@ -57,13 +57,15 @@ def release_of(build: BuildManifest, *, config_key: str, buckets: Buckets, place
 
 
 def read_release(store: ObjectStore, release_id: str) -> Release:
-    """Raises PublishError when there is none of this id."""
+    """Raises PublishError when the release is missing or unreadable."""
     key = f"{FOLDER}/{release_id}.json"
     try:
         content = json.loads(store.get(key))
         return Release(content["parameters"], tuple(Artifact(**row) for row in content["functions"]))
     except NotFound as error:
         known = [info.key.removeprefix(f"{FOLDER}/").removesuffix(".json") for info in store.list(f"{FOLDER}/")]
-        raise PublishError(f"{store.uri}{key}: there is no such release; found {', '.join(known) or 'none'}") from error
+        raise PublishError(
+            f"{store.uri}{key}: found no such release; published are {', '.join(known) or 'none'}"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise PublishError(f"{store.uri}{key}: it is no release that this version can read") from error
+        raise PublishError(f"{store.uri}{key}: this version cannot read it as a release") from error

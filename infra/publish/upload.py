@@ -1,4 +1,4 @@
-"""Puts artifacts where they are named by their content, and looks whether they are there already."""
+"""Uploads artifacts to content-addressed keys, and fetches them."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from infra.publish.errors import PublishError
 @dataclass(frozen=True, slots=True)
 class Uploaded:
     key: str
-    """Relative to where artifacts are published."""
+    """Relative to the published location."""
     size_bytes: int
     is_new: bool
-    """False: it was there, with the same content."""
+    """False: it existed with the same content."""
 
 
 def upload(store: ObjectStore, key: str, content: bytes) -> Uploaded:
-    """Never overwrites. Raises PublishError when the key holds something else, and what the store raises."""
+    """Never overwrites. Raises PublishError when the key has other content, and the store's errors."""
     known = store.head(key)
     if known is not None:
         if not _holds(store, key, content, known.etag):
@@ -32,7 +32,7 @@ def upload(store: ObjectStore, key: str, content: bytes) -> Uploaded:
 
 
 def fetch(store: ObjectStore, key: str, sha256: str) -> bytes:
-    """Raises PublishError when it is not there, or is not what it was."""
+    """Raises PublishError when the artifact is missing or has changed."""
     try:
         content = store.get(key)
     except NotFound as error:
@@ -43,7 +43,7 @@ def fetch(store: ObjectStore, key: str, sha256: str) -> bytes:
 
 
 def _holds(store: ObjectStore, key: str, content: bytes, etag: str) -> bool:
-    """S3's etag is the MD5 of what was put at once and is not encrypted by KMS; else the object has to be read."""
+    """An S3 etag is the content's MD5, except after a multipart upload or with KMS; then the object has to be read."""
     if etag == hashlib.md5(content, usedforsecurity=False).hexdigest():
         return True
     return store.get(key) == content
@@ -52,6 +52,6 @@ def _holds(store: ObjectStore, key: str, content: bytes, etag: str) -> bool:
 def _occupied(store: ObjectStore, key: str, content: bytes) -> PublishError:
     expected = hashlib.sha256(content).hexdigest()
     return PublishError(
-        f"{store.uri}{key}: expected nothing, or an object with sha256 {expected}; found another content, which "
-        "somebody put there by hand. Delete it and publish again"
+        f"{store.uri}{key}: expected nothing, or an object with sha256 {expected}; found other content, which "
+        "was not published. Delete it and publish again"
     )

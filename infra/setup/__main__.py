@@ -1,4 +1,4 @@
-"""Makes a checkout ready to run, and does nothing where it is: `make setup`, and before `make test` and `make demo`."""
+"""`make setup`: makes a checkout ready to run. Does only what is missing; other make targets run it first."""
 
 import argparse
 import fcntl
@@ -11,7 +11,7 @@ from pathlib import Path
 from infra.setup.class_archive import ClassArchive
 from infra.setup.errors import SetupError
 from infra.setup.jars import JarFolder
-from infra.setup.java import Java, find_jdk, use_for_spark
+from infra.setup.java import Java, find_jdk, write_spark_env
 from infra.setup.logstore import LogStoreJar
 from infra.setup.venv import Venv
 
@@ -35,10 +35,10 @@ def main() -> int:
 
 
 def set_up(root: Path, *, this_python: bool) -> None:
-    # First, because it takes a moment, and the packages take minutes.
+    # First: it takes a moment, and a missing JDK must not be noticed after minutes of packages.
     java = find_jdk()
     venv, jars, log_store = Venv(root), JarFolder(root), LogStoreJar(root)
-    with _alone(root / ".cache"):
+    with _locked(root / ".cache"):
         if venv.needs_packages(this_python=this_python):
             with _step("packages into .venv (Spark alone is 450 MB; a minute or more)"):
                 venv.install_packages()
@@ -46,7 +46,7 @@ def set_up(root: Path, *, this_python: bool) -> None:
             with _step("this project into .venv"):
                 venv.install_project()
         archive = ClassArchive(root)
-        use_for_spark(java, venv.pyspark_home, archive.settings())
+        write_spark_env(java, venv.pyspark_home, archive.settings())
         if not jars.is_complete():
             with _step("jars of Delta and S3A into jars/ (half a minute)"):
                 jars.make(venv, java)
@@ -55,11 +55,11 @@ def set_up(root: Path, *, this_python: bool) -> None:
                 log_store.make(java, venv.pyspark_home)
         if not archive.is_current(java, log_store.file):
             with _step("classes of Spark and Delta into one archive, for quicker starts (a minute or more)"):
-                _make(archive, java, log_store.file, venv.python)
+                _make_archive(archive, java, log_store.file, venv.python)
 
 
-def _make(archive: ClassArchive, java: Java, log_store: Path, python: Path) -> None:
-    """Without one all works, only slower."""
+def _make_archive(archive: ClassArchive, java: Java, log_store: Path, python: Path) -> None:
+    """A failure is only reported: without the archive everything works, only slower."""
     try:
         archive.make(java, log_store, python)
     except SetupError as error:
@@ -67,8 +67,8 @@ def _make(archive: ClassArchive, java: Java, log_store: Path, python: Path) -> N
 
 
 @contextmanager
-def _alone(cache: Path) -> Iterator[None]:
-    """Two set-ups of one checkout at a time would each remove what the other makes."""
+def _locked(cache: Path) -> Iterator[None]:
+    """Concurrent set-ups of one checkout would delete each other's files."""
     cache.mkdir(exist_ok=True)
     with (cache / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,5 +1,5 @@
-"""An archive of the classes that Spark, Delta and S3A load, which the JVM maps into memory instead of reading, checking
-and linking thousands of them one by one: some 4 seconds of each start."""
+"""A class data sharing archive of the classes that Spark, Delta and S3A load. The JVM maps it into memory instead of
+reading, verifying and linking thousands of classes, which saves some 4 seconds of each start."""
 
 import subprocess
 import tempfile
@@ -12,18 +12,18 @@ from infra.setup.stamps import digest, is_stamped, put_stamp
 
 _MADE_FROM = ("requirements.lock", "infra/setup/jars.lock", "infra/local/jobs/load_classes.py")
 LAST_LINES = 5
-MOST_SECS = 300
+TIMEOUT_SECS = 300
 QUIET = "-Xlog:cds*=off"
-"""An archive that does not fit, of another JVM or class path, is not used; nobody has to read why."""
+"""Without warnings when the archive does not match the JVM or the class path; it is then not used."""
 
 
 class ClassArchive:
-    """In `.cache`, for the JVM and the jars it was made with."""
+    """In `.cache`. Valid for the JVM and the jars that it was made with."""
 
     def __init__(self, root: Path) -> None:
         cache = root / ".cache"
         self.file = cache / "spark-classes.jsa"
-        # The JVM takes no archive where the class path has a folder with files in it, as that of Spark's settings.
+        # The JVM accepts no archive when the class path has a non-empty folder, such as Spark's configuration.
         self.empty_conf = cache / "spark-conf"
         self._stamp = cache / "spark-classes.stamp"
         self._root = root
@@ -33,7 +33,7 @@ class ClassArchive:
         return self.file.exists() and is_stamped(self._stamp, self._key(java, log_store))
 
     def make(self, java: Java, log_store: Path, python: Path) -> None:
-        """Let a small job run in a JVM that writes down what it loads. Raises SetupError."""
+        """Run a small job in a JVM that archives the classes it loads. Raises SetupError."""
         self._stamp.unlink(missing_ok=True)
         self.file.unlink(missing_ok=True)
         self.empty_conf.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ class ClassArchive:
         put_stamp(self._stamp, self._key(java, log_store))
 
     def settings(self) -> str:
-        """Lines of spark-env.sh that put it to use, where nobody has settings of his own beside that file."""
+        """Lines of spark-env.sh that use the archive, unless Spark's configuration folder has other files too."""
         return (
             f'if [ -r "{self.file}" ] && [ "$(ls -A "$SPARK_CONF_DIR")" = spark-env.sh ]; then\n'
             f'    SPARK_CONF_DIR="{self.empty_conf}"\n'
@@ -64,7 +64,7 @@ class ClassArchive:
         )
 
     def _key(self, java: Java, log_store: Path) -> str:
-        # The archive knows the paths of the jars, and their times.
+        # The archive depends on the paths and times of the jars.
         return f"{digest(*self._made_from)} {java} {log_store.stat().st_mtime_ns} {self._root}"
 
 
@@ -78,10 +78,10 @@ def _run(command: list[str], environ: dict[str, str], folder: Path) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=MOST_SECS,
+            timeout=TIMEOUT_SECS,
         )
     except subprocess.TimeoutExpired as error:
-        raise SetupError(f"the job that loads the classes did not end within {MOST_SECS} s") from error
+        raise SetupError(f"the job that loads the classes did not end within {TIMEOUT_SECS} s") from error
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
         raise SetupError(f"the job that loads the classes failed with status {done.returncode}:\n{tail}")

@@ -1,7 +1,7 @@
-"""What set-up raises: one sentence that says what is missing and how to get it."""
+"""Errors of the set-up: one sentence that says what is missing and how to get it."""
 
 from blizzard.errors import PermanentError
 
 
 class SetupError(PermanentError):
-    """The machine or the network lacks something. Ends the set-up with status 2."""
+    """Something is missing on the machine or in the network. Exit status 2."""

@@ -1,6 +1,6 @@
 """Delta's and S3A's jars: resolved once by Spark's own Ivy, checked against infra/setup/jars.lock, kept in jars/.
 
-`python -m infra.setup.jars --update` writes the lock anew from PACKAGES.
+`python -m infra.setup.jars --update` updates the lock from PACKAGES.
 """
 
 import argparse
@@ -24,14 +24,14 @@ AWS_SDK = "2.29.52"
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.2.0",
     "org.apache.hadoop:hadoop-aws:3.4.2",
-    # What S3A uses of the SDK. hadoop-aws itself asks for the bundle: all services, 640 MB.
+    # The modules that S3A uses. hadoop-aws itself depends on the bundle of all services, 640 MB.
     f"software.amazon.awssdk:s3-transfer-manager:{AWS_SDK}",
     f"software.amazon.awssdk:sts:{AWS_SDK}",
     f"software.amazon.awssdk:apache-client:{AWS_SDK}",
     f"software.amazon.awssdk:netty-nio-client:{AWS_SDK}",
 )
-# Spark brings all of these but the bundle. jars/ stands before Spark's own on the class path, and an older Jackson,
-# Netty or slf4j there breaks it.
+# Spark ships all of these except the bundle. jars/ precedes Spark's own jars on the class path, where an older Jackson,
+# Netty or slf4j breaks it.
 EXCLUDES = (
     "software.amazon.awssdk:bundle",
     "com.fasterxml.jackson.core:*",
@@ -80,13 +80,13 @@ class JarFolder:
         self._ivy = self._cache / "ivy"
 
     def is_complete(self) -> bool:
-        """By name only: contents were checked when the folder was made."""
+        """Checks names only: contents were verified when the folder was made."""
         if not is_stamped(self.folder / ".complete", digest(self.lock)):
             return False
         return all((self.folder / jar.file).exists() for jar in read_lock(self.lock.read_text()))
 
     def make(self, venv: Venv, java: Java) -> None:
-        """Raises SetupError when a jar cannot be had or is not the one of the lock."""
+        """Raises SetupError when a jar cannot be downloaded or differs from the lock."""
         resolved = resolve(venv, java, self._ivy)
         partial, old = self._cache / "jars.partial", self._cache / "jars.old"
         for left_over in (partial, old):
@@ -104,9 +104,9 @@ class JarFolder:
         locked = read_lock(self.lock.read_text())
         wrong = [problem for jar in locked for problem in problems(jar, resolved / jar.file)]
         if wrong:
-            # A broken download must not be found again in the cache.
+            # The next run must not reuse a broken download.
             shutil.rmtree(self._ivy, ignore_errors=True)
-            raise SetupError("the jars that were resolved are not those of jars.lock; run again\n" + "\n".join(wrong))
+            raise SetupError("the resolved jars differ from jars.lock; run again\n" + "\n".join(wrong))
         for jar in locked:
             shutil.copyfile(resolved / jar.file, partial / jar.file)
 
@@ -124,9 +124,9 @@ def sha256_of(file: Path) -> str:
 
 
 def resolve(venv: Venv, java: Java, ivy: Path) -> Path:
-    """The folder with every jar that Ivy resolved. Nothing is run but Spark's own resolution of an empty program."""
+    """Resolve PACKAGES by submitting an empty program to Spark. Returns the folder of jars. Raises SetupError."""
     ivy.mkdir(parents=True, exist_ok=True)
-    # An earlier resolution's jars would be taken for this one's.
+    # Jars of an earlier resolution must not be taken for this one's.
     shutil.rmtree(ivy / "jars", ignore_errors=True)
     program = ivy / "nothing.py"
     program.touch()
@@ -149,7 +149,7 @@ def _environ(venv: Venv, java: Java) -> dict[str, str]:
 
 
 def resolved_jars(ivy: Path) -> list[Jar]:
-    """What Ivy put into its jars folder, with the coordinate from the place in its cache."""
+    """The jars in Ivy's jars folder, with their coordinates from the paths in its cache."""
     # cache/<group>/<artifact>/<jars or bundles>/<artifact>-<version>.jar
     return [_jar(cached, ivy / "jars") for cached in sorted(ivy.glob("cache/*/*/*/*.jar"))]
 
@@ -161,8 +161,8 @@ def _jar(cached: Path, folder: Path) -> Jar:
     return Jar(file, sha256_of(folder / file), f"{group}:{name}:{version}")
 
 
-def brought_by_spark(jars: list[Jar], pyspark_home: Path) -> list[Jar]:
-    """Those whose artifact is among Spark's own jars, in whatever version."""
+def shipped_with_spark(jars: list[Jar], pyspark_home: Path) -> list[Jar]:
+    """Those whose artifact Spark ships too, in any version."""
     own = {re.sub(r"-\d[\w.-]*\.jar$", "", file.name) for file in (pyspark_home / "jars").glob("*.jar")}
     return [jar for jar in jars if jar.coordinate.split(":")[1] in own]
 
@@ -170,14 +170,14 @@ def brought_by_spark(jars: list[Jar], pyspark_home: Path) -> list[Jar]:
 def update(root: Path) -> None:
     venv, folder = Venv(root), JarFolder(root)
     ivy = root / ".cache" / "ivy"
-    # An earlier resolution's jars would get into the lock.
+    # Jars of an earlier resolution must not get into the lock.
     shutil.rmtree(ivy, ignore_errors=True)
     resolve(venv, find_jdk(), ivy)
     jars = resolved_jars(ivy)
-    doubled = brought_by_spark(jars, venv.pyspark_home)
-    if doubled:
-        names = ", ".join(jar.coordinate for jar in doubled)
-        raise SetupError(f"Spark brings these itself: {names}. Add them to EXCLUDES in infra/setup/jars.py")
+    duplicates = shipped_with_spark(jars, venv.pyspark_home)
+    if duplicates:
+        names = ", ".join(jar.coordinate for jar in duplicates)
+        raise SetupError(f"Spark ships these itself: {names}. Add them to EXCLUDES in infra/setup/jars.py")
     folder.lock.write_text(write_lock(jars))
     print(f"{folder.lock.relative_to(root)}: {len(jars)} jars")
 

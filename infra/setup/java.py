@@ -1,4 +1,4 @@
-"""Finds a JDK that Spark 4.1 runs on, on machines where the default one may be newer or older."""
+"""Finds a JDK that Spark 4.1 supports, even where the default Java is newer or older."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 from blizzard.environment import variables
 from infra.setup.errors import SetupError
 
-# Spark 4.1 supports 17 and 21. What runs on EMR is 17, so that is what is taken when there is a choice.
+# Spark 4.1 supports 17 and 21. EMR runs 17, so 17 is preferred.
 PREFERRED, ACCEPTED = 17, (17, 21)
 JVM_FOLDER = Path("/usr/lib/jvm")
 INSTALL = "sudo apt install openjdk-17-jdk-headless (or openjdk-21-jdk-headless), or set JAVA_HOME to one"
@@ -38,7 +38,7 @@ class Java:
 
 
 def find_jdk(jvm_folder: Path = JVM_FOLDER) -> Java:
-    """JAVA_HOME when it fits, else the best of PATH and `jvm_folder`. Raises SetupError."""
+    """JAVA_HOME if it is supported, else the best of PATH and `jvm_folder`. Raises SetupError."""
     given = variables().get("JAVA_HOME")
     named = inspect(Path(given, "bin", "java")) if given else None
     if named is not None and named.fits:
@@ -55,7 +55,7 @@ def _others(jvm_folder: Path) -> Iterable[Java | None]:
 
 
 def choose(found: list[Java]) -> Java:
-    """The first Java 17 that fits, else the first that fits. Raises SetupError, naming what was found instead."""
+    """The first supported Java 17, else the first supported one. Raises SetupError with what was found instead."""
     fitting = sorted((java for java in found if java.fits), key=lambda java: java.major != PREFERRED)
     if fitting:
         return fitting[0]
@@ -64,7 +64,7 @@ def choose(found: list[Java]) -> Java:
 
 
 def inspect(java: Path) -> Java | None:
-    """What this `java` says of itself (it may be a link or a version manager's script); None if it does not run."""
+    """Version and home as this `java` reports them: it may be a link or a script. None: it does not run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr
@@ -75,9 +75,8 @@ def inspect(java: Path) -> Java | None:
     return Java(Path(home[1].strip()), int(major[1])) if home and major else None
 
 
-def use_for_spark(java: Java, pyspark_home: Path, more: str = "") -> None:
-    """Makes every Spark that this pyspark starts run on `java`, whatever the default of the machine is. `more`: further
-    lines of the script that Spark runs before each start."""
+def write_spark_env(java: Java, pyspark_home: Path, more: str = "") -> None:
+    """Write Spark's start script, so that this pyspark always uses `java`. `more`: further lines of it."""
     script = pyspark_home / "conf" / "spark-env.sh"
     text = (
         "# Written by the set-up. The JDK it found to fit, and an address that needs no lookup of the machine's name.\n"

@@ -1,4 +1,4 @@
-"""Compiles infra/logstore into jars/blizzard-logstore.jar: the same bytes from the same sources and compiler."""
+"""Compiles infra/logstore into jars/blizzard-logstore.jar, reproducibly for the same sources and compiler."""
 
 import subprocess
 import tempfile
@@ -9,10 +9,10 @@ from infra.setup.errors import SetupError
 from infra.setup.java import Java
 from infra.setup.stamps import digest
 
-# The JVM of EMR; a JDK 21 compiles for it too.
+# EMR's Java version; a JDK 21 can compile for it.
 RELEASE = "17"
 MANIFEST = "META-INF/MANIFEST.MF"
-# Zip's own beginning of time: a jar that carries no date is the same whenever it is made.
+# The earliest date of a zip, so that the jar does not depend on the time.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -39,7 +39,7 @@ class LogStoreJar:
             return False
 
     def make(self, java: Java, pyspark_home: Path) -> None:
-        """Raises SetupError with the compiler's own words."""
+        """Raises SetupError with the compiler's output."""
         self._partial.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._partial.parent) as scratch:
             classes = Path(scratch)
@@ -57,7 +57,7 @@ class LogStoreJar:
 def compile_java(java: Java, sources: list[Path], jar_folders: list[Path], classes: Path) -> None:
     """`jar_folders`: every jar in them is on the class path."""
     class_path = ":".join(str(folder / "*") for folder in jar_folders)
-    # -path: jars of Spark name each other in their manifests, and not all of those are there.
+    # -path: manifests of Spark's jars refer to jars that do not exist.
     options = ["--release", RELEASE, "-Xlint:all,-path", "-cp", class_path, "-d", str(classes)]
     done = subprocess.run([java.javac, *options, *sources], capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,17 +1,17 @@
-"""Remembers what was made from which input, so that a second run has nothing to do."""
+"""Stamp files that record the inputs of a result, so that a second run can skip it."""
 
 import hashlib
 from pathlib import Path
 
 
 def digest(*files: Path) -> str:
-    """One sha256 over names and contents."""
-    whole = hashlib.sha256()
+    """One sha256 of names and contents."""
+    total = hashlib.sha256()
     for file in files:
         content = file.read_bytes()
-        whole.update(f"{file.name} {len(content)}\n".encode())
-        whole.update(content)
-    return whole.hexdigest()
+        total.update(f"{file.name} {len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()
 
 
 def is_stamped(stamp: Path, value: str) -> bool:
@@ -22,7 +22,7 @@ def is_stamped(stamp: Path, value: str) -> bool:
 
 
 def put_stamp(stamp: Path, value: str) -> None:
-    """Written last and under its name only when whole: what was interrupted has no stamp and is made again."""
+    """Call last. Written atomically: an interrupted step has no stamp and runs again."""
     partial = stamp.with_name(stamp.name + ".partial")
     partial.write_text(value)
     partial.replace(stamp)

@@ -1,4 +1,4 @@
-"""The virtual environment: exactly the packages of requirements.lock, and this project linked into it."""
+"""The virtual environment: exactly the packages of requirements.lock, and this project as an editable install."""
 
 import re
 import shutil
@@ -9,8 +9,8 @@ from pathlib import Path
 from infra.setup.errors import SetupError
 from infra.setup.stamps import digest, is_stamped, put_stamp
 
-# pyspark comes as source only. It is built with this one, which has its hash in the lock too, in place of whatever the
-# index offers as the newest on that day.
+# Builds pyspark, which is published as source only. Its version and hash are in the lock too; by default pip would use
+# the newest one.
 BUILD_PACKAGE = "setuptools"
 LAST_LINES = 15
 
@@ -33,32 +33,30 @@ class Venv:
         return self._root / "requirements.lock"
 
     def needs_packages(self, *, this_python: bool = False) -> bool:
-        """`this_python`: it must also be of the minor version of the Python that runs this."""
+        """`this_python`: also true when .venv has another minor version than the running Python."""
         if not self.python.exists() or not is_stamped(self._packages, self.packages_key()):
             return True
         return this_python and not (self.folder / "lib" / f"python3.{sys.version_info.minor}").exists()
 
     def packages_key(self) -> str:
-        # The scripts in bin/ name the folder's path, so that one that was moved is made anew.
+        # Scripts in bin/ contain the folder's path, so a moved folder has to be made again.
         return f"{digest(self._lock)} {self.folder}"
 
     def install_packages(self) -> None:
-        """From nothing, so that there is nothing in it but what the lock names. Raises SetupError."""
+        """Into an empty environment, so that it contains only packages of the lock. Raises SetupError."""
         self._clear()
         _run("Making .venv", [sys.executable, "-m", "venv", str(self.folder)])
         build = self.folder / "build-requirements.txt"
-        build.write_text(entry(self._lock.read_text(), BUILD_PACKAGE))
+        build.write_text(lock_entry(self._lock.read_text(), BUILD_PACKAGE))
         self._pip("--require-hashes", "-r", str(build))
         self._pip("--require-hashes", "--no-build-isolation", "-r", str(self._lock))
         put_stamp(self._packages, self.packages_key())
 
     def _clear(self) -> None:
         if self.folder.exists() and not self._began.exists():
-            raise SetupError(
-                f"{self.folder} is there and was not made by this set-up: move it away or delete it, and run again"
-            )
+            raise SetupError(f"{self.folder} exists and was not made by this set-up: move or delete it, and run again")
         if self.folder.exists():
-            # Last, so that a set-up that is killed in here still knows the folder as its own.
+            # All but the marker, so that after a kill the next set-up still recognizes the folder as its own.
             for item in self.folder.iterdir():
                 if item != self._began:
                     shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
@@ -85,11 +83,11 @@ class Venv:
         _run("Installing packages", [*pip, *arguments])
 
 
-def entry(lock: str, package: str) -> str:
-    """The lines of one package, its hashes included."""
+def lock_entry(lock: str, package: str) -> str:
+    """The lines of one package with its hashes. Raises SetupError when there is none."""
     found = re.search(rf"^{re.escape(package)}==(?:.*\\\n)*.*\n?", lock, re.MULTILINE)
     if not found:
-        raise SetupError(f"requirements.lock has no entry for {package}: make it again from requirements.in")
+        raise SetupError(f"requirements.lock has no entry for {package}: update it with `make lock`")
     return found[0]
 
 

@@ -1,1 +1,1 @@
-"""The stack's template: translated as the service does it, and held against rules of our own."""
+"""The stack's template: translation as SAM does it, and checks by our own rules."""

@@ -1,4 +1,4 @@
-"""Everything that is checked of the template: `make check-stack`. Exit code 1 if anything is found."""
+"""`make check-stack`: all checks of the template. Exit status 1 if one finds anything, 2 if a check could not run."""
 
 import json
 import subprocess
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from blizzard.environment import variables
 from infra.setup.errors import SetupError
-from infra.template.rules import RULES, TEMPLATE, check, some_codes
-from infra.template.translate import REGION, TranslationError, parse, translated
+from infra.template.rules import RULES, TEMPLATE, check, placeholder_codes
+from infra.template.translate import REGION, TranslationError, parse, translate_template
 from infra.tools.environments import Tools
 
 EXIT_FOUND, EXIT_WRONG = 1, 2
 QUIET = {"SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": REGION}
-"""Neither tool has anything to ask on the network."""
+"""Keeps the tools off the network."""
 
 
 def main() -> int:
     root = Path(__file__).parents[2]
     try:
-        passed = [_own(root), _lint(root), *_others(root)]
+        passed = [_own_rules(root), _lint(root), *_other_tools(root)]
     except (SetupError, TranslationError) as error:
         print(f"{TEMPLATE}: {error}", file=sys.stderr)
         return EXIT_WRONG
     return 0 if all(passed) else EXIT_FOUND
 
 
-def _own(root: Path) -> bool:
+def _own_rules(root: Path) -> bool:
     found = check(root)
     for finding in found:
         print(f"{TEMPLATE}: {finding}")
@@ -36,16 +36,16 @@ def _own(root: Path) -> bool:
 
 
 def _lint(root: Path) -> bool:
-    """Both as it is written and as it is deployed: each shows mistakes that the other hides."""
+    """Lint the SAM template and its translation: each shows mistakes that the other hides."""
     sam = parse((root / TEMPLATE).read_text())
     deployed = root / ".cache" / "template.json"
     deployed.parent.mkdir(exist_ok=True)
-    deployed.write_text(json.dumps(translated(sam, some_codes(sam)), indent=1))
+    deployed.write_text(json.dumps(translate_template(sam, placeholder_codes(sam)), indent=1))
     cfn_lint = str(Path(sys.executable).with_name("cfn-lint"))
     return _passes("cfn-lint, also of what is deployed", [cfn_lint, "--", TEMPLATE, str(deployed)], root)
 
 
-def _others(root: Path) -> list[bool]:
+def _other_tools(root: Path) -> list[bool]:
     tools = Tools(root)
     checkov = [
         str(tools.program("checkov")),

@@ -1,11 +1,11 @@
-"""Rules about who may do what."""
+"""Rules about IAM roles and policies."""
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from infra.template.findings import Found
-from infra.template.stack import S3_ARN, Stack, listed, references, written
+from infra.template.findings import RuleFindings
+from infra.template.stack import S3_ARN, Stack, as_list, as_text, references
 
 ROLE = "AWS::IAM::Role"
 
@@ -14,7 +14,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
         "CollectorRole",
         "ReadConfiguration",
         "${ArtifactsBucketName}/*config-*.json",
-    ): "any configuration: an update must not cut off a function that still has the one before",
+    ): "any configuration: during an update, functions of the version before still read theirs",
     ("CollectorRole", "CreateSegments", "${LakeBucketName}/*_blizzard/*/pending/*"): "tables and sources are named in "
     "the configuration, segments are numbered",
     ("DispatcherRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
@@ -29,7 +29,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("DispatcherRole", "LookAtRuns", "${JobApplication.Arn}/jobruns/*"): "a run's id is not known before it is started",
     ("SweeperRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
-    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "what late sweeps take for known",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "late sweeps read known files there",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_checkpoint.json"): "checkpoint copies of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_sweep.json"): "its own reports",
     ("SweeperRole", "CreateSegmentsAndReport", "${LakeBucketName}/*_blizzard/*/pending/*"): "as the collector",
@@ -38,21 +38,21 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
         "CreateSegmentsAndReport",
         "${LakeBucketName}/*_blizzard/*_sweep.json",
     ): "one report for each source",
-    ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*config-*.json"): "a run that began before an update goes on "
-    "with what it began with",
+    ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*config-*.json"): "a run that started before an update "
+    "still reads its own files",
     ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*entry-*.py"): "as its configuration",
     (
         "JobRole",
         "ReadArtifacts",
         "${ArtifactsBucketName}/*job-*.tar.gz",
-    ): "as its configuration: executors fetch it late",
+    ): "as its configuration; executors fetch it later",
     ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*logstore-*.jar"): "as its configuration",
-    ("JobRole", "ReadLanding", "${LandingBucketName}/${LandingPrefix}*"): "reading what landed is the job's task",
-    ("JobRole", "WriteLake", "${LakeBucketName}/*"): "writing tables is the job's task, wherever they are in the lake",
+    ("JobRole", "ReadLanding", "${LandingBucketName}/${LandingPrefix}*"): "the job reads every landed file",
+    ("JobRole", "WriteLake", "${LakeBucketName}/*"): "the job writes tables anywhere in the lake",
     ("JobRole", "FindLogGroup", "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:*"): "DescribeLogGroups "
-    "takes no narrower resource; EMR Serverless asks for it",
+    "supports no narrower resource; EMR Serverless needs it",
 }
-"""By role, statement and resource: why it has a `*`. The beginning that all ARNs of S3 share is left out."""
+"""By role, statement and resource (without the ARN prefix of S3): the reason for its `*`."""
 
 
 DEAD_LETTERS = tuple(
@@ -61,88 +61,88 @@ DEAD_LETTERS = tuple(
     for folder in ("raw_pending_receipts__runs_x_checkpoint.json-0123", "x_sweep.json-0123")
     for name in ("file.ndjson", "records-000000000000.ndjson")
 )
-"""Whatever a source or a file may be called."""
+"""Keys that must match no readable pattern, even with names of sources and files that look like other state."""
 
 
-def wildcards_have_a_reason(stack: Stack) -> Found:
+def wildcards_have_a_reason(stack: Stack) -> RuleFindings:
     for role, statement, pattern in _wildcards(stack):
         if (role, statement, pattern) not in ALLOWED_WILDCARDS:
             yield role, f"{statement}: {pattern} has a wildcard; narrow it, or give its reason in ALLOWED_WILDCARDS"
 
 
-def reasons_have_a_wildcard(stack: Stack) -> Found:
+def reasons_have_a_wildcard(stack: Stack) -> RuleFindings:
     unused = ALLOWED_WILDCARDS.keys() - set(_wildcards(stack))
     for role, statement, pattern in unused:
-        yield role, f"{statement}: {pattern} is no longer there; take its reason out of ALLOWED_WILDCARDS"
+        yield role, f"{statement}: {pattern} is not in the template; remove its reason from ALLOWED_WILDCARDS"
 
 
-def statements_have_names(stack: Stack) -> Found:
+def statements_have_names(stack: Stack) -> RuleFindings:
     for role, statement in _statements(stack):
         if not statement.get("Sid"):
             yield role, f"a statement for {statement['Action']} has no Sid; give it one"
 
 
-def permissions_are_written_here(stack: Stack) -> Found:
-    """AWS's managed policies grant more than is needed, and change."""
+def permissions_are_inline(stack: Stack) -> RuleFindings:
+    """AWS's managed policies grant more than needed, and AWS changes them."""
     for role, properties in stack.of_type(ROLE).items():
         if properties.get("ManagedPolicyArns"):
             yield role, "it has managed policies; write what it needs inline"
 
 
-def roles_are_passed_to_one_service(stack: Stack) -> Found:
+def roles_are_passed_to_one_service(stack: Stack) -> RuleFindings:
     for role, statement in _statements(stack):
         passed = statement.get("Condition", {}).get("StringEquals", {}).get("iam:PassedToService")
-        if "iam:PassRole" in listed(statement["Action"]) and passed is None:
+        if "iam:PassRole" in as_list(statement["Action"]) and passed is None:
             yield role, f"{statement.get('Sid')}: the role may be passed to any service; set iam:PassedToService"
 
 
-def services_act_for_this_account_only(stack: Stack) -> Found:
-    """Lambda is left out: it assumes a role only for a function of the role's own account."""
+def services_act_for_this_account_only(stack: Stack) -> RuleFindings:
+    """Except Lambda, which assumes a role only for a function in the role's account."""
     for role, properties in stack.of_type(ROLE).items():
         for statement in properties["AssumeRolePolicyDocument"]["Statement"]:
             lambda_itself = statement["Principal"] == {"Service": "lambda.amazonaws.com"}
             if not lambda_itself and "aws:SourceAccount" not in str(statement.get("Condition", {})):
-                yield role, "a service may assume it for anybody; set aws:SourceAccount"
+                yield role, "a service may assume it for any account; set aws:SourceAccount"
 
 
-def listing_is_narrowed(stack: Stack) -> Found:
-    """Functions list only where their state or their sources are."""
+def listing_is_limited_to_a_prefix(stack: Stack) -> RuleFindings:
+    """Functions list only the prefixes of their state and sources."""
     for role, statement in _statements(stack):
         narrowed = "s3:prefix" in str(statement.get("Condition", {}))
-        if role != "JobRole" and "s3:ListBucket" in listed(statement["Action"]) and not narrowed:
+        if role != "JobRole" and "s3:ListBucket" in as_list(statement["Action"]) and not narrowed:
             yield role, f"{statement.get('Sid')}: it may list the whole bucket; set a condition on s3:prefix"
 
 
-def functions_read_no_records(stack: Stack) -> Found:
-    """Dead letters hold what customers sent. Their keys have no folder below that of the file."""
+def functions_read_no_records(stack: Stack) -> RuleFindings:
+    """Functions may not read dead letters, which hold customers' records."""
     functions = stack.of_type("AWS::Lambda::Function").values()
     roles = {role for function in functions for role in references(function["Role"])}
     for role, statement in _statements(stack):
-        reads = any(fnmatchcase("s3:getobject", action.lower()) for action in listed(statement.get("Action")))
+        reads = any(fnmatchcase("s3:getobject", action.lower()) for action in as_list(statement.get("Action")))
         if role not in roles or not reads:
             continue
-        for resource in listed(statement.get("Resource")):
-            pattern = written(resource).removeprefix(S3_ARN)
+        for resource in as_list(statement.get("Resource")):
+            pattern = as_text(resource).removeprefix(S3_ARN)
             if any(fnmatchcase(key, pattern) for key in DEAD_LETTERS):
                 yield role, f"{statement.get('Sid')}: {pattern} lets it read dead letters; narrow it"
 
 
 def _statements(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each statement of each role that allows something."""
+    """Role and statement, for each Allow statement."""
     for role, properties in stack.of_type(ROLE).items():
         for policy in properties.get("Policies", ()):
-            for statement in listed(policy["PolicyDocument"]["Statement"]):
+            for statement in as_list(policy["PolicyDocument"]["Statement"]):
                 if statement["Effect"] == "Allow":
                     yield role, statement
 
 
 def _wildcards(stack: Stack) -> Iterator[tuple[str, str, str]]:
     for role, statement in _statements(stack):
-        parts = [*listed(statement.get("Action")), *listed(statement.get("Resource"))]
+        parts = [*as_list(statement.get("Action")), *as_list(statement.get("Resource"))]
         if "NotAction" in statement or "NotResource" in statement:
             parts.append("*")
         for part in parts:
-            text = written(part).removeprefix(S3_ARN)
+            text = as_text(part).removeprefix(S3_ARN)
             if "*" in text:
                 yield role, statement.get("Sid", ""), text
 
@@ -151,9 +151,9 @@ RULES = (
     wildcards_have_a_reason,
     reasons_have_a_wildcard,
     statements_have_names,
-    permissions_are_written_here,
+    permissions_are_inline,
     roles_are_passed_to_one_service,
     services_act_for_this_account_only,
-    listing_is_narrowed,
+    listing_is_limited_to_a_prefix,
     functions_read_no_records,
 )

@@ -1,4 +1,4 @@
-"""What a rule says."""
+"""The findings of rules."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from infra.template.stack import Stack
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """`where` is a logical id or a parameter's name; `text` says what was expected and found, and what to do."""
+    """`where`: a logical id or a parameter's name. `text`: what was expected and found, and what to do."""
 
     rule: str
     where: str
@@ -18,12 +18,12 @@ class Finding:
         return f"{self.where}: {self.text} [{self.rule}]"
 
 
-Found = Iterable[tuple[str, str]]
-"""Where, and what."""
-Rule = Callable[[Stack], Found]
+RuleFindings = Iterable[tuple[str, str]]
+"""`where` and `text` of each finding."""
+Rule = Callable[[Stack], RuleFindings]
 
 
 def findings(rules: Iterable[Rule], stacks: Iterable[Stack]) -> list[Finding]:
-    """Of all rules on all stacks, each once."""
+    """Sorted findings of all rules on all stacks, without duplicates."""
     known = list(rules)
     return sorted({Finding(rule.__name__, *found) for stack in stacks for rule in known for found in rule(stack)})

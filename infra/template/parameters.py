@@ -1,4 +1,4 @@
-"""What CloudFormation says of a stack's parameters before it makes anything."""
+"""Checks a stack's parameters as CloudFormation does before it creates anything."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from infra.template.translate import Template
 
 
 def refusals(template: Template, given: Mapping[str, str]) -> list[str]:
-    """Why these parameters are refused: names, values, and the assertions of the template's Rules. Empty: accepted."""
+    """Why these parameters are refused: by name, by value, or by the template's Rules. Empty: accepted."""
     known = template.get("Parameters", {})
     wrong = [f"{name}: the template has no such parameter" for name in given.keys() - known.keys()]
     for name, parameter in known.items():
@@ -17,10 +17,10 @@ def refusals(template: Template, given: Mapping[str, str]) -> list[str]:
             wrong.append(f"{name}: expected a value, found none")
         elif not _fits(parameter, str(value)):
             wrong.append(f"{name}: {parameter.get('ConstraintDescription') or _expected(parameter)}, found {value!r}")
-    return sorted(wrong) or list(_asserted(template, _complete(template, given)))
+    return sorted(wrong) or list(_failed_assertions(template, _with_defaults(template, given)))
 
 
-def _complete(template: Template, given: Mapping[str, str]) -> Mapping[str, str]:
+def _with_defaults(template: Template, given: Mapping[str, str]) -> Mapping[str, str]:
     defaults = {name: p["Default"] for name, p in template.get("Parameters", {}).items() if "Default" in p}
     return {name: str(value) for name, value in {**defaults, **given}.items()}
 
@@ -43,7 +43,7 @@ def _expected(parameter: Mapping[str, Any]) -> str:
     return f"expected {parameter['Type']} from {parameter.get('MinValue')} to {parameter.get('MaxValue')}"
 
 
-def _asserted(template: Template, parameters: Mapping[str, str]) -> Iterator[str]:
+def _failed_assertions(template: Template, parameters: Mapping[str, str]) -> Iterator[str]:
     for name, rule in template.get("Rules", {}).items():
         if "RuleCondition" in rule and not _holds(rule["RuleCondition"], parameters):
             continue
@@ -53,7 +53,7 @@ def _asserted(template: Template, parameters: Mapping[str, str]) -> Iterator[str
 
 
 def _holds(condition: Any, parameters: Mapping[str, str]) -> bool:
-    """The functions that a rule may use, as far as templates here use them."""
+    """Evaluates the condition functions of Rules that this template uses."""
     ((function, operands),) = condition.items()
     if function == "Fn::Equals":
         return bool(_value(operands[0], parameters) == _value(operands[1], parameters))

@@ -1,30 +1,30 @@
-"""All rules of our own, which no linter has."""
+"""Our own rules, which no linter has."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.template import access, delivery, keeping, running, watching
-from infra.template.code import read_code
+from infra.template import access, buckets, monitoring, queues, runtime
+from infra.template.code_facts import read_code
 from infra.template.findings import Finding, Rule, findings
 from infra.template.stack import Stack, stacks
-from infra.template.translate import FUNCTION, Template, parse, translated
+from infra.template.translate import FUNCTION, Template, parse, translate_template
 
-RULES: tuple[Rule, ...] = (*delivery.RULES, *access.RULES, *keeping.RULES, *running.RULES, *watching.RULES)
+RULES: tuple[Rule, ...] = (*queues.RULES, *access.RULES, *buckets.RULES, *runtime.RULES, *monitoring.RULES)
 TEMPLATE = "template.yaml"
 RUNBOOK = "docs/runbook.md"
 
 
 def check(root: Path) -> list[Finding]:
-    """What is wrong with the project's own template."""
+    """Findings in the shipped template."""
     return findings(RULES, shipped_stacks(root))
 
 
 def shipped_stacks(root: Path) -> list[Stack]:
     sam = parse((root / TEMPLATE).read_text())
-    return stacks(translated(sam, some_codes(sam)), read_code(root), (root / RUNBOOK).read_text())
+    return stacks(translate_template(sam, placeholder_codes(sam)), read_code(root), (root / RUNBOOK).read_text())
 
 
-def some_codes(sam: Template) -> Mapping[str, str]:
-    """A place for the zip of each function, where nobody needs the zips themselves."""
+def placeholder_codes(sam: Template) -> Mapping[str, str]:
+    """A URI for each function's zip, where the zips themselves are not needed."""
     functions = (name for name, resource in sam["Resources"].items() if resource["Type"] == FUNCTION)
     return {name: f"s3://artifacts/{name}.zip" for name in functions}

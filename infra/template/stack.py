@@ -1,4 +1,4 @@
-"""A translated template as the rules see it: conditions decided, and what it has to agree with beside it."""
+"""A translated template with its conditions evaluated, and the facts that rules compare it with."""
 
 import json
 import re
@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from infra.template.code import CodeFacts
+from infra.template.code_facts import CodeFacts
 from infra.template.translate import Template
 
 NO_VALUE = object()
 S3_ARN = "arn:${AWS::Partition}:s3:::"
-"""How all ARNs of S3 begin."""
+"""The prefix of all ARNs of S3."""
 Parameters = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """`template` has no conditions any more: resources that are not created and branches not taken are gone. `whole`
-    still has them."""
+    """`template`: without resources and branches whose conditions are false. `with_conditions`: before that."""
 
     template: Template
-    whole: Template
+    with_conditions: Template
     code: CodeFacts
     runbook: str
 
@@ -38,7 +37,7 @@ class Stack:
         return self._numbers(value)[1]
 
     def _numbers(self, value: Any) -> tuple[float, float]:
-        """The least and the greatest that a number may be, where a parameter decides."""
+        """The smallest and the largest value of a number, which may be a parameter."""
         if not isinstance(value, dict):
             return float(value), float(value)
         parameter = self.template["Parameters"][value["Ref"]]
@@ -50,12 +49,14 @@ class Stack:
 
 
 def stacks(template: Template, code: CodeFacts, runbook: str) -> list[Stack]:
-    """One for each way in which the conditions can fall out."""
-    return [Stack(decided(template, chosen), template, code, runbook) for chosen in _choices(template)]
+    """One for each combination of parameter values that conditions depend on."""
+    return [
+        Stack(with_conditions_evaluated(template, chosen), template, code, runbook) for chosen in _choices(template)
+    ]
 
 
-def decided(template: Template, parameters: Parameters) -> Template:
-    """The template with every condition decided; what is not in `parameters` stays a reference."""
+def with_conditions_evaluated(template: Template, parameters: Parameters) -> Template:
+    """The template with every condition evaluated. References to parameters stay."""
     conditions = template.get("Conditions", {})
     holds = {name: _holds(condition, conditions, parameters) for name, condition in conditions.items()}
     taken = {section: _without_ifs(template.get(section, {}), holds) for section in ("Resources", "Outputs")}
@@ -100,7 +101,7 @@ def _without_ifs(value: Any, holds: Mapping[str, bool]) -> Any:
 
 
 def references(value: Any) -> set[str]:
-    """Everything that is referred to by Ref, Fn::GetAtt or Fn::Sub: parameters, resources, pseudo parameters."""
+    """Names in Ref, Fn::GetAtt and Fn::Sub: parameters, resources, pseudo parameters."""
     if isinstance(value, list | tuple):
         return {name for item in value for name in references(item)}
     if not isinstance(value, dict):
@@ -115,8 +116,8 @@ def references(value: Any) -> set[str]:
     return found
 
 
-def written(value: Any) -> str:
-    """One text for what a value says, whichever function says it: `${Bucket}` for a Ref, `${Queue.Arn}` for GetAtt."""
+def as_text(value: Any) -> str:
+    """A value in the syntax of Fn::Sub: `${Bucket}` for a Ref, `${Queue.Arn}` for GetAtt."""
     if isinstance(value, dict) and len(value) == 1:
         if "Ref" in value:
             return f"${{{value['Ref']}}}"
@@ -127,8 +128,8 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def listed(value: Any) -> list[Any]:
-    """IAM and others take one item in place of a list of one."""
+def as_list(value: Any) -> list[Any]:
+    """IAM and others accept a single item in place of a list."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""From the shipped SAM template to plain CloudFormation, without an account and without a network."""
+"""Translates the SAM template to plain CloudFormation, without an account or a network."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ from samtranslator.parser.parser import Parser  # type: ignore[import-untyped]
 from samtranslator.translator.translator import Translator  # type: ignore[import-untyped]
 from samtranslator.yaml_helper import yaml_parse  # type: ignore[import-untyped]
 
-from blizzard.environment import adopt, variables
+from blizzard.environment import set_variables, variables
 
 FUNCTION = "AWS::Serverless::Function"
 TRANSFORM = "AWS::Serverless-2016-10-31"
 REGION = "eu-west-1"
-"""Some region: the translator asks only for the partition, which `AWS::Partition` of the stack overrules."""
+"""Any region will do: the translator derives only the partition, which the template takes from `AWS::Partition`."""
 
 Template = dict[str, Any]
 
@@ -27,7 +27,7 @@ class TranslationError(Exception):
 
 
 def parse(text: str) -> Template:
-    """The SAM template as it stands; intrinsic functions in their long form (`!Ref X` is `{"Ref": "X"}`)."""
+    """Parse a SAM template, with intrinsic functions in their long form (`!Ref X` becomes `{"Ref": "X"}`)."""
     parsed: Template = yaml_parse(text)
     return parsed
 
@@ -38,19 +38,19 @@ def translate(path: Path | str, codes: Mapping[str, str]) -> Template:
     `codes`: for each function's logical id the s3:// URI of its zip, in place of the local path that `sam deploy`
     uploads. Raises TranslationError.
     """
-    return translated(parse(Path(path).read_text()), codes)
+    return translate_template(parse(Path(path).read_text()), codes)
 
 
-def translated(sam: Template, codes: Mapping[str, str]) -> Template:
-    """As `translate`, of a template that is parsed already. `sam` itself stays as it is."""
+def translate_template(sam: Template, codes: Mapping[str, str]) -> Template:
+    """As `translate`, for a parsed template, which is not changed."""
     if sam.get("Transform") != TRANSFORM:
         raise TranslationError(f"Transform: expected {TRANSFORM}, found {sam.get('Transform')}")
     functions = [name for name, resource in sam["Resources"].items() if resource["Type"] == FUNCTION]
     if set(codes) != set(functions):
         raise TranslationError(f"codes: expected one for each of {sorted(functions)}, found {sorted(codes)}")
     ready = {**sam, "Resources": {name: _with_code(name, r, codes) for name, r in sam["Resources"].items()}}
-    with _some_region():
-        # The translator counts what it does, and complains at the end of the process about counts that nobody took.
+    with _default_region():
+        # Without a publisher, the translator complains at exit about unpublished metrics.
         metrics = Metrics(TRANSFORM, DummyMetricsPublisher())
         session = boto3.Session(region_name=REGION)
         translator = Translator(managed_policy_map={}, sam_parser=Parser(), boto_session=session, metrics=metrics)
@@ -70,8 +70,8 @@ def _with_code(name: str, resource: Template, codes: Mapping[str, str]) -> Templ
 
 
 @contextmanager
-def _some_region() -> Iterator[None]:
-    """The translator makes a session of its own here and there, which needs a region."""
+def _default_region() -> Iterator[None]:
+    """The translator makes some sessions of its own, which need a region."""
     if "AWS_DEFAULT_REGION" not in variables():
-        adopt({"AWS_DEFAULT_REGION": REGION})
+        set_variables({"AWS_DEFAULT_REGION": REGION})
     yield

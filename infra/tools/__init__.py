@@ -1,1 +1,1 @@
-"""Programs that only check, each in an environment of its own: their packages disagree with ours, or are many."""
+"""Tools that only check. Each has its own environment, because of many or conflicting dependencies."""

@@ -1,4 +1,4 @@
-"""Makes a tool's environment when it is first asked for: `.cache/tools/NAME`, exactly the packages of `NAME.lock`."""
+"""Creates a tool's environment at first use: `.cache/tools/NAME`, with exactly the packages of `NAME.lock`."""
 
 import fcntl
 import shutil
@@ -15,7 +15,7 @@ from infra.setup.stamps import digest, is_stamped, put_stamp
 LOCKS = Path(__file__).parent
 NAMES = ("sam", "checkov", "pip-audit")
 INSTALLER = "uv"
-"""Installs a hundred packages in two seconds, where pip takes a minute; pip installs it."""
+"""Itself installed by pip. Installs a hundred packages in two seconds, pip in a minute."""
 LAST_LINES = 15
 
 
@@ -26,9 +26,9 @@ class Tools:
     root: Path
 
     def program(self, name: str) -> Path:
-        """The program of that name; its environment is made if it is missing or its lock changed. Raises SetupError."""
+        """The tool's program. Creates its environment if it is missing or its lock changed. Raises SetupError."""
         environment = self._folder / name
-        with self._alone():
+        with self._locked():
             if not self._is_current(name):
                 installer = self._installer()
                 self._begin(name)
@@ -55,7 +55,7 @@ class Tools:
 
     def _install(self, installer: Path, environment: Path) -> list[str]:
         python = str(environment / "bin" / "python")
-        # Wheels only: what is built from source is built with whatever the index offers on that day.
+        # Wheels only: a source build would use unpinned build packages.
         return [
             str(installer),
             "pip",
@@ -73,7 +73,7 @@ class Tools:
         return is_stamped(self._folder / name / ".made", self._key(name))
 
     def _key(self, name: str) -> str:
-        # Scripts name their folder's path, so that one that was moved is made anew.
+        # Scripts contain their folder's path, so a moved folder has to be made again.
         return (
             f"{digest(LOCKS / f'{name}.lock')} {self._folder / name} {sys.version_info.major}.{sys.version_info.minor}"
         )
@@ -83,7 +83,7 @@ class Tools:
         print(f"tools: {name} into {(self._folder / name).relative_to(self.root)} …", flush=True)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A Spark stage that is a Python function of Arrow batches."""
+"""A Spark stage that runs a Python function on Arrow batches."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def map_in_arrow(
     frame: DataFrame, function: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]", schema: StructType
 ) -> DataFrame:
-    """`DataFrame.mapInArrow`, which asks for pandas though nothing behind it uses it."""
+    """`DataFrame.mapInArrow` without pandas, which Spark's own method requires though nothing in it uses pandas."""
     stage = UserDefinedFunction(function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     columns = stage(*[frame[name] for name in frame.columns])
     return DataFrame(frame._jdf.mapInArrow(columns._jc, False, None), frame.sparkSession)

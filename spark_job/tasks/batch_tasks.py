@@ -1,4 +1,4 @@
-"""The tasks of one batch: what they have in common, how files are spread over them, and what runs on the executors."""
+"""The tasks of one batch: their common settings, how files are spread over them, and what runs on executors."""
 
 import json
 import os
@@ -14,28 +14,29 @@ from blizzard.paths.partition import BadPartition, partition_of, partition_value
 from blizzard.state.batch import PlannedFile
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
+from spark_job.formats.registry import open_format
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.tasks.worker_process import forget_archives
 from spark_job.write.write_errors import CannotWriteError, raise_refused
 
 TARGET_TASK_BYTES = 64 << 20
-"""As stored. Executors are asked for when more tasks wait than those that are there can run."""
-LEFT_SHARE = 8
-"""What lines that are left get of the memory for rows that wait."""
+"""Stored bytes. Spark requests executors when more tasks are pending than the present ones can run."""
+DEFERRED_SHARE = 8
+"""Deferred records get one part in so many of the memory for buffered rows."""
 TASKS_PER_CORE = 2
 LEAST_TASK_BYTES = 4 << 20
-"""Below it another task would only be another data file, and another executor to wait for."""
+"""A smaller task would only add a data file, and another executor to wait for."""
 FILE_COSTS_BYTES = 16 << 10
-"""A small file costs its request, not its bytes."""
+"""Added to each file's size: a small file costs a request rather than its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """All that the tasks of one batch have in common. It travels to the executors as JSON."""
+    """What all tasks of one batch share. It travels to the executors as JSON."""
 
     uri: str
     s3: S3Settings
@@ -60,7 +61,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReadTasks:
-    """What runs on the executors: from the files of one task, as JSON, to its report."""
+    """Runs on an executor: from the files of one task, as JSON, to its report, as JSON."""
 
     task: str
 
@@ -70,10 +71,10 @@ class ReadTasks:
         reader = TaskReader(
             open_store(task.uri, task.s3),
             task.settings,
-            task.destination.parser(task.settings.format),
-            task.destination.origin,
+            open_format(task.settings.format, task.destination.record_type(), task.settings.limits),
+            task.destination.provenance,
             task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
-            task.destination.left(task.s3, buffer_bytes // LEFT_SHARE, new_name, time.time),
+            task.destination.deferred(task.s3, buffer_bytes // DEFERRED_SHARE, new_name, time.time),
             remote=task.uri.startswith("s3"),
             parsers=len(os.sched_getaffinity(0)),
         )
@@ -86,13 +87,14 @@ class ReadTasks:
 
 
 def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:
-    """With the partition values of their folders, or why they have none; `partition_columns` are names to types."""
+    """The files with the partition values of their paths, or the reason why they have none. `partition_columns`: name
+    to type."""
     known: dict[str, tuple[str | None, ...]] = {}
     return [_with_values(file, partition_columns, known) for file in files]
 
 
 def _with_values(file: PlannedFile, columns: Mapping[str, str], known: dict[str, tuple[str | None, ...]]) -> TaskFile:
-    """`known`: the values of folders in which a file was before; they are added to."""
+    """`known`: the partition values of the folders so far; this adds to it."""
     folder, refusal = partition_of(file.path), None
     values = known.get(folder)
     if values is None:
@@ -105,8 +107,8 @@ def _with_values(file: PlannedFile, columns: Mapping[str, str], known: dict[str,
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
-    """Spread the files over tasks of about equal bytes, as many for each core, fewer where they would be too small;
-    files of one folder together where that costs no balance. The largest task comes first, since it ends last."""
+    """Spread the files over tasks of about equal size: a few for each core, fewer if they would be too small. Files of
+    one folder stay together if that costs no balance. The largest task comes first, since it takes longest."""
     total = sum(map(_cost, files))
     each = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores)))
     share = total / max(1, min(each * cores, total // LEAST_TASK_BYTES))
@@ -116,7 +118,7 @@ def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
 
 
 def _filled(files: Sequence[TaskFile], share: float) -> list[list[TaskFile]]:
-    """In the order of their paths, in tasks of about `share`."""
+    """In the order of their paths, in tasks of about `share` bytes."""
     if not files:
         return []
     total = sum(map(_cost, files))
@@ -136,8 +138,8 @@ def _cost(file: TaskFile) -> int:
 
 
 def run_tasks(context: SparkContext, task: Task, files: Sequence[TaskFile]) -> list[Report]:
-    """One Spark job that reads the files; what it moves is their names and what became of them. Raises StorageError or
-    StorageUnavailable for what the table's storage has against it."""
+    """One Spark job that reads the files; only their names and the reports travel. Raises StorageError or
+    StorageUnavailable if the table's storage refuses the rows."""
     packed = [json.dumps([_values(file) for file in part]) for part in pack(files, context.defaultParallelism)]
     collected = context.parallelize(packed, len(packed)).map(ReadTasks(task.to_json())).collect()
     reports = [Report.from_json(report) for report in collected]
@@ -158,6 +160,6 @@ def _values(file: TaskFile) -> tuple[Any, ...]:
 
 
 def _task_file(values: Sequence[Any]) -> TaskFile:
-    """What `_values` made of it, after a journey as JSON."""
+    """The inverse of `_values`, after the JSON round trip."""
     path, size, skip_records, slice_bytes, expected_etag, partitions, refusal = values
     return TaskFile(path, size, skip_records, slice_bytes, expected_etag, tuple(partitions), refusal)

@@ -1,4 +1,4 @@
-"""Where a batch's rows go: the table's storage, its layout, its columns. Made on the driver, used in tasks."""
+"""Where the rows of a batch go: the table's storage, layout and columns. Made on the driver, used by tasks."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,10 +11,10 @@ from pyspark.sql.types import StructType
 
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.deferred import deferred_records_type
 from spark_job.formats.ndjson.schema_fit import nullable_type
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import Left, Parser, TextParser, deferred_lines_type
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 
 Clock = Callable[[], float]
@@ -23,42 +23,39 @@ Opener = Callable[[], DataFileWriter]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`schema`: a record's columns, as Spark writes them in JSON. `deferred_folder`: prefix below the table's root, for
-    the lines that the fast parser defers."""
+    """`schema`: a record's columns, in Spark's JSON form. `deferred_folder`: the prefix of the deferred records,
+    relative to the table."""
 
     table_uri: str
     layout: TableLayout
     deferred_folder: str
     schema: str
-    origin: Provenance
+    provenance: Provenance
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Destination":
-        layout, origin = TableLayout.from_document(document["layout"]), Provenance(**document["origin"])
-        return cls(document["table_uri"], layout, document["deferred_folder"], document["schema"], origin)
+        layout, provenance = TableLayout.from_document(document["layout"]), Provenance(**document["provenance"])
+        return cls(document["table_uri"], layout, document["deferred_folder"], document["schema"], provenance)
 
     def record_type(self) -> StructType:
         return StructType.fromJson(json.loads(self.schema))
 
     def arrow_schema(self) -> pa.Schema:
-        """All columns of a row: the record's, those that folders spell, and `_source`."""
+        """All columns of a row: the record's, the partition columns from the path, and `_source`."""
         fields = self.record_type().fields
         record = [pa.field(field.name, to_arrow_type(nullable_type(field.dataType))) for field in fields]
-        return pa.schema([*record, *self.origin.fields])
-
-    def parser(self, file_format: str) -> Parser:
-        return TextParser() if file_format == "text" else FastParser(self.record_type())
+        return pa.schema([*record, *self.provenance.fields])
 
     def opener(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Opener:
-        """What makes writers of data files; each is for the lines of one task, or of one large file. They share
+        """A function that makes writers of data files: one for the rows of a task, one for each large file. They share
         `buffer_bytes`."""
         return self._opener(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
 
-    def left(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Left:
-        """Where one task puts the lines that the fast parser leaves."""
+    def deferred(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> DeferredRecords:
+        """The writer of the records that one task defers."""
         layout = TableLayout(self.deferred_folder, (), (), 0, self.layout.target_file_bytes)
-        schema = pa.schema(to_arrow_type(deferred_lines_type(len(self.origin.partition_columns))))
-        return Left(schema, self._opener(layout, schema, s3, buffer_bytes, new_name, clock))
+        schema = pa.schema(to_arrow_type(deferred_records_type(len(self.provenance.partition_columns))))
+        return DeferredRecords(schema, self._opener(layout, schema, s3, buffer_bytes, new_name, clock))
 
     def _opener(
         self,

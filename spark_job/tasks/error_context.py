@@ -1,4 +1,4 @@
-"""Whose lines a task was at work on when something broke that nobody foresaw."""
+"""Names the files that a task was working on when an unexpected error occurred."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -7,11 +7,11 @@ _NAMED = 3
 
 
 @contextmanager
-def naming(
+def noting_files(
     doing: str, paths: Callable[[], Iterable[str]], *, foreseen: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Notes the files with any other error than a `foreseen` one, for the end of its traceback. The innermost knows
-    best: an error that has a note keeps it."""
+    """Adds a note with the file names to any error that is not `foreseen`; it is at the end of the traceback. An error
+    that has a note already, from an inner context, keeps that one."""
     try:
         yield
     except foreseen:

@@ -1,5 +1,8 @@
-"""Objects for one task, in the order of its files. Small ones are fetched ahead, within a number of bytes; of large
-ones the next piece, while the one before is worked on."""
+"""Fetches the objects of one task in the order of its files.
+
+Small objects are fetched ahead, within a number of bytes. Of a large one, the next piece is fetched while the one
+before is processed.
+"""
 
 import io
 from collections import deque
@@ -14,7 +17,7 @@ MOST_FILES_AHEAD = 256
 WHOLE_BYTES = 16 << 20
 """Objects up to this size are fetched whole; larger ones are streamed when their turn comes."""
 PIECE_BYTES = 1 << 20
-"""Of an object that is streamed: arrives in less time than its lines take."""
+"""Of a streamed object. A piece arrives in less time than its lines take to parse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,12 @@ class TaskFile:
     expected_etag: str | None = None
     partitions: tuple[str | None, ...] = ()
     refusal: str | None = None
-    """Why none of it can be a row of the table, where its path says so; it is opened for its etag alone."""
+    """Why no record of it can be a row, if its path tells. The file is then opened for its etag only."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """An object that was fetched whole."""
+    """An object in memory."""
 
     info: ObjectInfo
     body: io.BytesIO
@@ -43,8 +46,7 @@ class _Whole:
 
 
 class StreamedAhead:
-    """Reads `reader` piece by piece in another thread, one piece ahead of who works on them. Whoever closes `reader`
-    calls `stop` first."""
+    """Reads `reader` in another thread, one piece ahead of the caller. Call `stop` before closing `reader`."""
 
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
@@ -57,7 +59,7 @@ class StreamedAhead:
         return self._reader.info
 
     def read(self, size: int = -1, /) -> bytes:
-        """Exactly as much as was asked for, less only at the end. Raises what the reader raises."""
+        """Exactly `size` bytes, fewer only at the end. Raises what the reader raises."""
         pieces = []
         while size and self._more():
             piece = self._piece if size < 0 else self._piece[:size]
@@ -67,7 +69,7 @@ class StreamedAhead:
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
     def stop(self) -> None:
-        """Returns when the reader is in nobody's hands."""
+        """Returns once the thread no longer uses the reader."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _more(self) -> bool:
@@ -82,7 +84,7 @@ class StreamedAhead:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How to get at one file's object when its turn comes."""
+    """Opens one file's object when its turn comes."""
 
     file: TaskFile
     _store: ObjectStore
@@ -91,7 +93,7 @@ class Opening:
 
     @property
     def ahead_bytes(self) -> int:
-        """What waits of it before its turn: nothing of a file that is streamed then."""
+        """Bytes that are fetched ahead; 0 for a file that will be streamed."""
         return self.file.size if self._fetched is not None else 0
 
     def enter(self, stack: ExitStack) -> ObjectReader:
@@ -109,14 +111,14 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class FetchAhead:
-    """How much is fetched before its turn. No threads: nothing is, as where a file is opened faster than a thread."""
+    """How much is fetched ahead. With 0 threads nothing is: a local file opens faster than a thread starts."""
 
     threads: int
     bytes: int
 
 
 def openings(store: ObjectStore, files: Sequence[TaskFile], ahead: FetchAhead) -> Iterator[Opening]:
-    """Each file in its order, its fetch begun as early as `ahead` allows."""
+    """The files in order; each is fetched as early as `ahead` allows."""
     if not ahead.threads:
         yield from (Opening(file, store) for file in files)
         return
@@ -150,7 +152,7 @@ def _begun(
 
 
 def _fetch(store: ObjectStore, path: str, most: int) -> _Whole | None:
-    """None when the object turns out to be larger than its entry said: it is streamed instead."""
+    """None if the object is larger than its entry said; it is streamed instead."""
     with store.open(path) as reader:
         body = reader.read(most + 1) if reader.info.size <= most else None
         return _Whole(reader.info, io.BytesIO(body)) if body is not None and len(body) <= most else None

@@ -1,4 +1,4 @@
-"""The reader: Spark tasks that write data files, and Spark's own `from_json` for the lines that they leave."""
+"""Reads a batch: Spark tasks that write data files, then Spark's decision on the records that they defer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,29 +13,38 @@ from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.registry import open_format
 from spark_job.ports.reader import Outcome
 from spark_job.table.columns import columns_of
 from spark_job.table.spark_errors import engine
 from spark_job.table.staging import Staging
 from spark_job.tasks.arrow_stage import map_in_arrow
 from spark_job.tasks.batch_tasks import Task, run_tasks, task_files
-from spark_job.tasks.deferred_lines import Decided, DecidedBySpark, RefusedByTasks, letters_of, refused_already
+from spark_job.tasks.decided_records import (
+    DecidedBySpark,
+    DecidedRecords,
+    RefusedByTasks,
+    dead_letters_of,
+    refused_already,
+)
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import deferred_lines_type
 from spark_job.tasks.report import Report
-from spark_job.tasks.spark_fallback import LETTERS, SparkFallback, parsed
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.spark_fallback import LETTERS, SparkFallback
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import DataFile, TableLayout
 
 IN_MEMORY_BYTES = 32 << 20
-"""Of refused lines, that the driver sorts itself; more are sorted by Spark."""
+"""Deferred records up to this size are sorted on the driver; more are sorted by Spark."""
 
 
 class SparkReader:
-    """Reads planned files of one source into data files of its table. `schema` is DDL; `spark` may start the session.
-    `layout` says how the table wants its files, with `staged=True` for rows that Spark is to write; `layout_reason`,
-    why it has to where nobody asked for that."""
+    """Reads planned files of one source into data files of its table.
+
+    `schema` is DDL; `spark` may start the session. `layout` returns the layout of the data files, with `staged=True`
+    for rows that Spark will write once more. `layout_reason` returns why the table requires that; None if it does not.
+    """
 
     def __init__(
         self,
@@ -82,54 +91,54 @@ class SparkReader:
         self._tell_reason()
         with engine("reading the source's schema"):
             schema = columns_of(self._ddl)
-        origin = Provenance(self._source_id, sequence, dict(self._partition_columns))
-        destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), origin)
+        provenance = Provenance(self._source_id, sequence, dict(self._partition_columns))
+        destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), provenance)
         task = Task(self._uri, self._s3, self._settings, destination)
         with engine(f"reading a batch of {len(files)} files"):
             reports = run_tasks(self._spark.sparkContext, task, task_files(files, self._partition_columns))
-            left = [data_file for report in reports for data_file in report.left]
-            decided = self._decided(task, schema, reports, left) if left else []
+            deferred = [data_file for report in reports for data_file in report.deferred]
+            decided = self._decided(task, schema, reports, deferred) if deferred else []
         outcomes = [outcome for report in reports for outcome in report.outcomes]
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
-        remove_left = partial(self._staging.remove, left)
+        remove_left = partial(self._staging.remove, deferred)
         write_share = _write_share(reports)
         return SparkRows(
             outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_left, write_share
         )
 
     def _tell_reason(self) -> None:
-        """Once for each reason why what tasks write has to be written once more."""
+        """Logs once per reason that the rows have to be written twice."""
         reason = self._layout_reason()
         if reason is not None and reason not in self._reasons_told:
             self._reasons_told.add(reason)
             self._log("rows_written_twice", source=self._source_id, reason=reason)
 
     def _decided(
-        self, task: Task, schema: StructType, reports: Sequence[Report], left: Sequence[DataFile]
-    ) -> list[Decided]:
-        """What becomes of the lines that are left, but for those of files that failed as a whole."""
+        self, task: Task, schema: StructType, reports: Sequence[Report], deferred: Sequence[DataFile]
+    ) -> list[DecidedRecords]:
+        """Decides the deferred records, except those of files that failed as a whole."""
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
         if sum(report.deferred_bytes for report in reports) > self._in_memory_bytes:
-            return [self._decided_by_spark(task, schema, self._lines(left, failed))]
-        refused = RefusedByTasks(refused_already(self._staging.table(left), failed))
+            return [self._decided_by_spark(task, schema, self._lines(deferred, failed))]
+        refused = RefusedByTasks(refused_already(self._staging.table(deferred), failed))
         if not any(report.undecided for report in reports):
             return [refused]
-        undecided = self._lines(left, failed).where("fault IS NULL")
+        undecided = self._lines(deferred, failed).where("fault IS NULL")
         return [refused, self._decided_by_spark(task, schema, undecided)]
 
-    def _lines(self, left: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
+    def _lines(self, deferred: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
         lines = self._staging.frame(
-            self._spark, self._table_uri, left, deferred_lines_type(len(self._partition_columns))
+            self._spark, self._table_uri, deferred, deferred_records_type(len(self._partition_columns))
         )
         return lines.where(~F.col("file").isin(list(failed))) if failed else lines
 
-    def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> Decided:
-        is_text = self._settings.format == "text"
+    def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> DecidedRecords:
+        file_format = open_format(self._settings.format, schema, self._settings.limits)
         stage = SparkFallback(task.destination, task.s3, task.settings.buffer_bytes)
-        return DecidedBySpark.of(map_in_arrow(parsed(lines, schema, is_text=is_text), stage, LETTERS))
+        return DecidedBySpark.of(map_in_arrow(file_format.decide(lines), stage, LETTERS))
 
 
 def _write_share(reports: Sequence[Report]) -> float:
@@ -142,14 +151,14 @@ def _with_refused(outcome: Outcome, refused: int) -> Outcome:
 
 
 class SparkRows:
-    """What a batch became: data files that wait for their commit, and letters for what was refused."""
+    """The result of reading a batch: data files to commit, and dead letters for refused records."""
 
     def __init__(
         self,
         outcomes: Sequence[Outcome],
         data_files: Sequence[DataFile],
         layout: TableLayout,
-        decided: Sequence[Decided],
+        decided: Sequence[DecidedRecords],
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         remove_left: Callable[[], None],
@@ -168,11 +177,11 @@ class SparkRows:
         self._remove_left = remove_left
 
     def put_dead_records(self) -> None:
-        """Raises RetryableError when Spark lost what it had decided, and decides otherwise now."""
+        """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
         if not self._decided:
             return
         with engine("collecting the refused records"):
-            written = self._dead_letters.put_records(letters_of(self._decided), self._clock())
+            written = self._dead_letters.put_records(dead_letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(

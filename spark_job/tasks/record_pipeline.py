@@ -1,179 +1,68 @@
-"""The way from lines to data files: blocks of them are parsed and written; what the parser leaves is kept apart."""
+"""The way from blocks of records to data files: parsed together, written in order, deferred where parsing refuses."""
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import accumulate
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
 from blizzard.errors import BlizzardError
-from spark_job.formats.decode import Block
-from spark_job.formats.ndjson.parser import Parsed
+from spark_job.formats.protocol import Block, Format, Parsed
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.tasks.error_context import naming
-from spark_job.tasks.provenance import Provenance, Run
+from spark_job.tasks.deferred_records import DeferredRecords
+from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
-BLOCK_BYTES = 4 << 20
-"""Of lines that are parsed at once; of many small files together."""
-
-LEFT_ROWS = 20_000
-LEFT_BYTES = 8 << 20
-_ROW_BYTES = 250
-"""Of one line that is left, beside its text and its file's name."""
-
-
-class Parser(Protocol):
-    """Lines, without blank ones, into the columns of a record."""
-
-    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-        """`braced`: the number of lines, if each is known to begin with { and end with }."""
-        ...
-
-
-class TextParser:
-    """Each line is a record of one column; one that is no UTF-8 is refused."""
-
-    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-        try:
-            return Parsed(_values(block.decode().split("\n")), None, ())
-        except UnicodeDecodeError:
-            return self._line_by_line(block.split(b"\n"))
-
-    def _line_by_line(self, lines: Sequence[bytes]) -> Parsed:
-        texts, numbers, refused, undecodable = [], [], [], []
-        for number, line in enumerate(lines):
-            try:
-                texts.append(line.decode())
-                numbers.append(number)
-            except UnicodeDecodeError as error:
-                refused.append((number, f"not UTF-8 at byte {error.start}: {error.reason}"))
-                undecodable.append(line)
-        return Parsed(_values(texts), numbers, refused, undecodable)
-
-
-def _values(texts: Sequence[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["value"])
-
-
-class Left:
-    """Lines that the fast parser did not take, on their way into files of `schema`. `new_writer` makes what writes
-    them; it is not asked for one if there are no lines.
-
-    At the end of its `with` block, whatever was not finished is discarded.
-    """
-
-    def __init__(self, schema: pa.Schema, new_writer: Callable[[], DataFileWriter]) -> None:
-        self._schema = schema
-        self._new_writer = new_writer
-        self._writer: DataFileWriter | None = None
-        self._rows: list[tuple[object, ...]] = []
-        self._bytes = 0
-        self.total_bytes = 0
-        """In memory, of all lines that ever came; about."""
-        self.undecided = 0
-        """Lines that Spark has to parse; the others are refused already."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._writer is not None:
-            with suppress(BlizzardError):  # a file that stays is removed with the leftovers
-                self._writer.discard()
-
-    def add(self, run: Run, row: int, line: bytes, fault: str | None) -> None:
-        """Raises CannotWriteError."""
-        try:
-            text, undecodable = line.decode(), None
-        except UnicodeDecodeError:
-            text, undecodable = None, line
-        modified = datetime.fromtimestamp(run.modified_ts, UTC)
-        self._rows.append((run.path, row, run.etag, modified, text, fault, undecodable, *run.partitions))
-        size = len(line) + len(run.path) + _ROW_BYTES
-        self._bytes += size
-        self.total_bytes += size
-        self.undecided += fault is None
-        if len(self._rows) >= LEFT_ROWS or self._bytes >= LEFT_BYTES:
-            self._write()
-
-    def finish(self) -> list[DataFile]:
-        """Raises CannotWriteError."""
-        if self._rows:
-            self._write()
-        if self._writer is None:
-            return []
-        with writing():
-            files = self._writer.close()
-        self._writer = None
-        return files
-
-    def _write(self) -> None:
-        rows, self._rows, self._bytes = self._rows, [], 0
-        with naming("keeping lines of", lambda: (str(row[0]) for row in rows), foreseen=(CannotWriteError,)):
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
-            with writing():
-                if self._writer is None:
-                    self._writer = self._new_writer()
-                self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
-
-
-def deferred_lines_type(partition_columns: int) -> StructType:
-    """Lines that are left. `fault`: why one is refused already; null: Spark's parser decides. `undecodable` has the
-    bytes of one that is no UTF-8, instead of `line`."""
-    types: dict[str, DataType] = {"row": LongType(), "modified": TimestampType(), "undecodable": BinaryType()}
-    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable")
-    names = [*fixed, *(f"partition_{index}" for index in range(partition_columns))]
-    return StructType([StructField(name, types.get(name, StringType())) for name in names])
+BATCH_BYTES = 4 << 20
+"""Blocks are parsed together until they have this size, so that many small files cost one call of the parser."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """One block, parsed."""
+class _Batch:
+    """Blocks that were parsed together."""
 
     table: pa.Table
-    runs: Sequence[Run]
-    left: Sequence[tuple[Run, int, bytes, str | None]]
+    ranges: Sequence[RecordRange]
+    refused: Sequence[tuple[RecordRange, int, bytes, str | None]]
+    """Of each: its file, its number there, its text, and the reason, if one is known."""
 
 
 class RecordPipeline:
-    """Blocks of lines into one writer's files. With a pool, `at_once` blocks are parsed beside each other, and written
-    in order. `watch` times the writing.
+    """Blocks of one format into one writer's files. With a pool, up to `at_once` batches are parsed in parallel, and
+    written in order. `watch` times the writing.
 
-    At the end of its `with` block, whatever was not finished is discarded.
+    What is not finished when the `with` block ends is discarded.
     """
 
     def __init__(
         self,
-        parser: Parser,
-        origin: Provenance,
+        file_format: Format[Any],
+        provenance: Provenance,
         writer: DataFileWriter,
-        left: Left,
+        deferred: DeferredRecords,
         watch: Stopwatch,
         pool: ThreadPoolExecutor | None,
         at_once: int,
     ) -> None:
-        self._parser = parser
-        self._origin = origin
+        self._format = file_format
+        self._provenance = provenance
         self._writer = writer
-        self._left = left
+        self._deferred = deferred
         self._watch = watch
         self._pool = pool
         self._at_once = at_once
-        self._runs: list[Run] = []
-        self._pieces: list[Block] = []
+        self._ranges: list[RecordRange] = []
+        self._blocks: list[Block] = []
         self._bytes = 0
-        self._parsing: deque[Future[_Made]] = deque()
+        self._parsing: deque[Future[_Batch]] = deque()
         self._finished = False
 
     def __enter__(self) -> Self:
@@ -186,18 +75,18 @@ class RecordPipeline:
             with suppress(BlizzardError):  # a file that stays is named by no commit, and VACUUM removes it
                 self._writer.discard()
 
-    def add(self, run: Run, lines: Block) -> None:
+    def add(self, source: RecordRange, block: Block) -> None:
         """Raises CannotWriteError."""
-        self._runs.append(run)
-        self._pieces.append(lines)
-        self._bytes += len(lines.data)
-        if self._bytes >= BLOCK_BYTES:
-            self._parse()
+        self._ranges.append(source)
+        self._blocks.append(block)
+        self._bytes += block.size_bytes
+        if self._bytes >= BATCH_BYTES:
+            self._parse_batch()
 
     def finish(self) -> list[DataFile]:
         """Raises CannotWriteError."""
-        if self._runs:
-            self._parse()
+        if self._ranges:
+            self._parse_batch()
         while self._parsing:
             self._write(self._parsing.popleft().result())
         with writing(), self._watch.part("write"):
@@ -205,44 +94,44 @@ class RecordPipeline:
         self._finished = True
         return data_files
 
-    def _parse(self) -> None:
-        runs, pieces = self._runs, self._pieces
-        self._runs, self._pieces, self._bytes = [], [], 0
+    def _parse_batch(self) -> None:
+        ranges, blocks = self._ranges, self._blocks
+        self._ranges, self._blocks, self._bytes = [], [], 0
         if self._pool is None:
-            self._write(self._made(runs, pieces))
+            self._write(self._parsed(ranges, blocks))
             return
-        self._parsing.append(self._pool.submit(self._made, runs, pieces))
+        self._parsing.append(self._pool.submit(self._parsed, ranges, blocks))
         while len(self._parsing) > self._at_once:
             self._write(self._parsing.popleft().result())
 
-    def _made(self, runs: Sequence[Run], pieces: Sequence[Block]) -> _Made:
-        with naming("parsing lines of", lambda: (run.path for run in runs)):
-            block = pieces[0].data if len(pieces) == 1 else b"\n".join(piece.data for piece in pieces)
-            braced = sum(piece.count for piece in pieces) if all(piece.braced for piece in pieces) else None
-            parsed = self._parser.parse(block, braced=braced)
-            columns = [*parsed.records.columns, *self._origin.columns(runs, parsed.lines)]
-            names = [*parsed.records.schema.names, *(field.name for field in self._origin.fields)]
-            return _Made(pa.Table.from_arrays(columns, names=names), runs, _left(runs, parsed))
+    def _parsed(self, ranges: Sequence[RecordRange], blocks: Sequence[Block]) -> _Batch:
+        with noting_files("parsing lines of", lambda: (source.path for source in ranges)):
+            parsed = self._format.parse(blocks)
+            columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
+            names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
+            return _Batch(pa.Table.from_arrays(columns, names=names), ranges, _refused(ranges, parsed))
 
-    def _write(self, made: _Made) -> None:
-        for run, row, line, fault in made.left:
-            self._left.add(run, row, line, fault)
-        if not made.table.num_rows:
+    def _write(self, batch: _Batch) -> None:
+        for source, row, line, fault in batch.refused:
+            self._deferred.add(source, row, line, fault)
+        if not batch.table.num_rows:
             return
         with (
-            naming(
-                "writing rows up to those of", lambda: (run.path for run in made.runs), foreseen=(CannotWriteError,)
+            noting_files(
+                "writing rows up to those of",
+                lambda: (source.path for source in batch.ranges),
+                foreseen=(CannotWriteError,),
             ),
             writing(),
             self._watch.part("write"),
         ):
-            self._writer.write(made.table)
+            self._writer.write(batch.table)
 
 
-def _left(runs: Sequence[Run], parsed: Parsed) -> list[tuple[Run, int, bytes, str | None]]:
-    starts = list(accumulate((run.count for run in runs[:-1]), initial=0))
+def _refused(ranges: Sequence[RecordRange], parsed: Parsed) -> list[tuple[RecordRange, int, bytes, str | None]]:
+    starts = list(accumulate((source.count for source in ranges[:-1]), initial=0))
     found = []
-    for (number, fault), text in zip(parsed.refused, parsed.texts, strict=True):
-        which = bisect_right(starts, number) - 1
-        found.append((runs[which], runs[which].first_row + number - starts[which], text, fault))
+    for (number, fault), text in zip(parsed.refused, parsed.refused_texts, strict=True):
+        at = bisect_right(starts, number) - 1
+        found.append((ranges[at], ranges[at].first_record + number - starts[at], text, fault))
     return found

@@ -1,4 +1,4 @@
-"""What a task says of its work, on its way to the driver as JSON."""
+"""The report of a task, which travels to the driver as JSON."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,22 +13,22 @@ from spark_job.write.write_errors import RefusedWrite
 
 @dataclass(slots=True)
 class Report:
-    """What a task says when it has done: an outcome for each file, and the data files that hold their rows."""
+    """An outcome for each file of the task, and the data files with their rows."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     data_files: list[DataFile] = field(default_factory=list)
-    left: list[DataFile] = field(default_factory=list)
-    """What holds the lines that are refused already or that Spark has to parse (`deferred_lines_type`)."""
+    deferred: list[DataFile] = field(default_factory=list)
+    """They hold the deferred records, as `deferred_records_type` describes them."""
     deferred_bytes: int = 0
-    """Of these lines."""
+    """Of the deferred records, in memory, about."""
     undecided: int = 0
-    """Lines that Spark has to parse."""
+    """Deferred records that Spark has to decide; the others are refused already."""
     secs: float = 0.0
-    """That the task took, from the first file to the end of the last data file."""
+    """Duration of the task, from its first file to the end of its last data file."""
     write_secs: float = 0.0
-    """Of them, that it wrote data files."""
+    """The part of `secs` that went into writing data files."""
     refused_write: RefusedWrite | None = None
-    """By the table's storage; the task ended there, and nothing else in here counts."""
+    """A refusal by the table's storage. The task ended there, and nothing else in the report counts."""
 
     def to_json(self) -> str:
         return orjson.dumps(self).decode()
@@ -39,7 +39,7 @@ class Report:
         return cls(
             [_outcome_of(outcome) for outcome in document["outcomes"]],
             [DataFile(**data_file) for data_file in document["data_files"]],
-            [DataFile(**data_file) for data_file in document["left"]],
+            [DataFile(**data_file) for data_file in document["deferred"]],
             document["deferred_bytes"],
             document["undecided"],
             document["secs"],

@@ -9,7 +9,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 
 from benchmarks.s3_stand_in import stand_in
-from blizzard.environment import adopted, variables
+from blizzard.environment import temporary_variables, variables
 from blizzard.errors import AlreadyExists, NotFound
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def settings(folder: Path) -> Iterator[S3Settings]:
     buckets = {"landing": folder / "landing", "lake": folder / "lake"}
-    with stand_in(buckets, latency_secs=0) as server, adopted(server.environment):
+    with stand_in(buckets, latency_secs=0) as server, temporary_variables(server.environment):
         yield S3Settings.from_environment(variables())
 
 
@@ -92,7 +92,7 @@ def test_metadata_and_copies_are_kept(settings: S3Settings) -> None:
 
 
 def test_each_request_takes_the_latency_that_is_asked_for(folder: Path) -> None:
-    with stand_in({"landing": folder / "landing"}, latency_secs=0.2) as server, adopted(server.environment):
+    with stand_in({"landing": folder / "landing"}, latency_secs=0.2) as server, temporary_variables(server.environment):
         store = open_store("s3://landing/", S3Settings.from_environment(variables()))
         began = time.monotonic()
         for _ in range(3):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote_plus
 
-from infra.local.functions.event import EventSource
 from infra.local.functions.poller import LambdaPoller
-from infra.local.processes.process import LocalAws
+from infra.local.functions.sqs_event import EventSource
+from infra.local.processes.server_process import LocalAws
 from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, Queue, Stack
 from tests.fixtures_aws import drain, new_stack
 

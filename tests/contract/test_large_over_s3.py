@@ -15,12 +15,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.s3 import S3Settings, S3Store
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.ndjson.format import NdjsonFormat
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import Left, deferred_lines_type
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.fixtures_bad_day import BadDay, Fault, cutting
 from tests.fixtures_s3 import BUCKET
@@ -31,7 +32,7 @@ KEY = "events.ndjson.gz"
 SCHEMA = StructType([StructField("n", LongType()), StructField("text", StringType())])
 ORIGIN = Provenance("events:landing", 7, {})
 TABLE = pa.schema([*to_arrow_type(SCHEMA), *ORIGIN.fields])
-LEFT = pa.schema(to_arrow_type(deferred_lines_type(0)))
+LEFT = pa.schema(to_arrow_type(deferred_records_type(0)))
 TASKS = {
     "held until it is seen whole": ReadSettings(),
     "in a lane of its own": ReadSettings(memory_bytes=64 * MIB),
@@ -78,10 +79,10 @@ def read(store: S3Store, size: int, settings: ReadSettings) -> tuple[Report, lis
     report = TaskReader(
         store,
         settings,
-        FastParser(SCHEMA),
+        NdjsonFormat(SCHEMA, settings.limits),
         ORIGIN,
         lambda: writer("", TABLE),
-        Left(LEFT, lambda: writer("left/", LEFT)),
+        DeferredRecords(LEFT, lambda: writer("left/", LEFT)),
         remote=True,
         parsers=2,
     ).read([TaskFile(KEY, size)])

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from infra.local.processes.process import LocalAws, local_aws
+from infra.local.processes.server_process import LocalAws, local_aws
 from infra.local.stack.minimal_stack import Queue, Stack, create_stack
 from tests.fixtures_aws import drain, new_stack, send
 

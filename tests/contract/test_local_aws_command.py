@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from infra.local.jobs.runner import SUPERVISOR
-from infra.local.processes.process import CHECKOUT, LocalAws
+from infra.local.processes.checkout import CHECKOUT
+from infra.local.processes.server_process import LocalAws
 
 DEADLINE_SECS = 180.0
 LOCAL_AWS = [sys.executable, "-m", "infra.local.aws"]
@@ -139,9 +140,9 @@ def test_a_drop_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_a_command_is_still_imported_ends_it_in_silence(number: signal.Signals) -> None:
     script = (
-        "import os, sys\nfrom infra.local.entry import entered\n"
+        "import os, sys\nfrom infra.local.processes.interrupts import run_interruptible\n"
         f"def load():\n    os.kill(os.getpid(), {int(number)})\n    raise AssertionError\n"
-        "sys.exit(entered(load, 130))"
+        "sys.exit(run_interruptible(load, 130))"
     )
     words = [sys.executable, "-c", script]
     done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=DEADLINE_SECS)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from blizzard.log import silent
-from infra.local.deploy.deploy import Stack
-from infra.local.processes.process import REGION, local_aws
+from infra.local.deploy.stack_client import Stack
+from infra.local.processes.server_process import REGION, local_aws
 from infra.local.stack.local_stack import LocalStack
 
 DEADLINE_SECS = 120.0

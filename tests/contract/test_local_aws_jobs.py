@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from infra.local.processes.process import LocalAws
 from infra.local.processes.server_calls import LocalCalls
+from infra.local.processes.server_process import LocalAws
 from infra.local.stack.minimal_stack import Stack as Queues
 from tests.fixtures_aws import drain, new_stack
 
@@ -142,7 +142,7 @@ def test_an_application_can_be_changed_only_while_it_is_stopped_and_stopped_only
     emr = application.aws.client("emr-serverless")
     run = application.start()
     wanted = {"applicationId": application.id, "clientToken": "t", "releaseLabel": "emr-spark-8.2.0"}
-    with pytest.raises(ClientError, match="not over"):
+    with pytest.raises(ClientError, match="active job runs"):
         emr.stop_application(applicationId=application.id)
     application.report(run, "SUCCESS")
     with pytest.raises(ClientError, match=r"\[CREATED, STOPPED\]. Current status: STARTED"):

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from infra.local.moto.repairs import SUPPORTED_MOTO, UnsupportedMoto, check_version
-from infra.local.processes.process import CHECKOUT, LocalAws, LocalAwsFailed, local_aws, server_command
+from infra.local.processes.checkout import CHECKOUT
+from infra.local.processes.server_process import LocalAws, LocalAwsFailed, local_aws, server_command
 
 DEADLINE_SECS = 120
 MIB = 1024 * 1024
@@ -65,7 +66,10 @@ def test_the_server_ends_when_its_user_fails() -> None:
 
 
 def test_the_server_ends_when_its_parent_is_killed() -> None:
-    script = "from infra.local.processes.process import *\nwith local_aws() as aws: print(aws.pid, flush=True); input()"
+    script = (
+        "from infra.local.processes.server_process import local_aws\n"
+        "with local_aws() as aws: print(aws.pid, flush=True); input()"
+    )
     with subprocess.Popen([sys.executable, "-c", script], cwd=CHECKOUT, stdin=PIPE, stdout=PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())

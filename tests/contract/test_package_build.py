@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from infra.package.build import HASH_CHARACTERS, MACHINES, ROOT, sources_sha256
-from infra.package.contents import EMR_PYTHON, NOT_IN_FUNCTIONS, functions_of
+from infra.package.contents import EMR_PYTHON, NOT_IN_FUNCTIONS, function_names
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, BuildManifest, read_manifest
 
 PACKED = ("blizzard", "functions", "spark_job", "infra", "requirements.lock", "pyproject.toml")
@@ -121,7 +121,7 @@ def test_another_source_makes_another_key(root: Path, manifest: BuildManifest, t
 
 
 def test_the_manifest_names_every_artifact_by_its_content(root: Path, manifest: BuildManifest) -> None:
-    assert set(manifest.artifacts) == {*functions_of(root), ARCHIVE, ENTRY, LOG_STORE}
+    assert set(manifest.artifacts) == {*function_names(root), ARCHIVE, ENTRY, LOG_STORE}
     for artifact in manifest.artifacts.values():
         content = (root / "build" / artifact.file).read_bytes()
         assert (hashlib.sha256(content).hexdigest(), len(content)) == (artifact.sha256, artifact.size_bytes)
@@ -132,7 +132,7 @@ def test_the_manifest_names_every_artifact_by_its_content(root: Path, manifest: 
 # --- Functions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", functions_of(ROOT))
+@pytest.mark.parametrize("function", function_names(ROOT))
 def test_a_bundle_holds_all_that_its_handler_imports(root: Path, function: str, tmp_path: Path) -> None:
     """With what the Lambda runtime brings; each module of ours, not only those that the handler imports first."""
     bundle, runtime = unzipped(root, function, tmp_path / "bundle"), linked(tmp_path / "runtime", OF_LAMBDA)
@@ -146,7 +146,7 @@ def test_a_bundle_holds_all_that_its_handler_imports(root: Path, function: str, 
     assert done.stdout != ""
 
 
-@pytest.mark.parametrize("function", functions_of(ROOT))
+@pytest.mark.parametrize("function", function_names(ROOT))
 def test_a_bundle_is_small_pure_python_and_has_nothing_of_the_job(root: Path, function: str) -> None:
     file = root / "build" / "functions" / f"{function}.zip"
     with zipfile.ZipFile(file) as archive:

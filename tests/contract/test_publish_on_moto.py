@@ -11,7 +11,7 @@ import pytest
 
 from blizzard.config.load import parse_config
 from blizzard.config.published import read_published
-from infra.local.processes.process import LocalAws
+from infra.local.processes.server_process import LocalAws
 from infra.package.build import sources_sha256
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, Artifact, BuildManifest
@@ -153,7 +153,7 @@ def test_a_release_that_is_not_there_is_answered_with_those_that_are(
     assert checkout.roll_back("0123456789abcdef") == 1
     said = capsys.readouterr().err
     assert said.startswith("rollback: ")
-    assert f"there is no such release; found {Path(known).stem}" in said
+    assert f"found no such release; published are {Path(known).stem}" in said
 
 
 @pytest.mark.parametrize(("release", "found"), [("", "nothing"), ("0123", "'0123'"), ("x" * 16, repr("x" * 16))])
@@ -226,7 +226,7 @@ def test_an_artifact_that_was_changed_or_is_gone_is_not_published(
     assert checkout.publish() == 1
     file.unlink()
     assert checkout.publish() == 1
-    assert capsys.readouterr().err.count("collector.zip: it is not what was packed; run `make package` again") == 2
+    assert capsys.readouterr().err.count("collector.zip: it changed since it was packed; run `make package` again") == 2
     (checkout.root / "build" / "manifest.json").unlink()
     assert checkout.publish() == 1
     assert "run `make package` first" in capsys.readouterr().err

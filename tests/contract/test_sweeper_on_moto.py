@@ -14,7 +14,7 @@ from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from functions.collector import handler as collector
 from functions.sweeper import handler as sweeper
-from infra.local.processes.process import LocalAws
+from infra.local.processes.server_process import LocalAws
 
 WINDOW_SECS = 900
 AHEAD_SECS = 30

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.config.spark_settings import LOG_STORES, settings
-from infra.local.processes.process import LocalAws
+from infra.local.processes.server_process import LocalAws
 from tests.crash.logstore.jvm import ROOT, Driver, Server, compile_driver, serving
 from tests.fixtures_bad_day import BadDay, Handler, losing_the_answer, refusing, resetting
 

@@ -9,9 +9,9 @@ from blizzard.config.load import load_config
 from blizzard.config.publish import to_published
 from blizzard.log import silent
 from functions.collector import handler as function
-from infra.local.functions.event import EventSource
 from infra.local.functions.poller import LambdaPoller
-from infra.local.processes.process import LocalAws
+from infra.local.functions.sqs_event import EventSource
+from infra.local.processes.server_process import LocalAws
 from tests.e2e.world import CONFIG, PREFIX, World
 from tests.fixtures_aws import new_stack
 

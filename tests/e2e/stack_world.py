@@ -118,11 +118,11 @@ class StackWorld:
     @contextmanager
     def runs_held(self) -> Iterator[None]:
         """Runs are asked for, and none starts before the end of the block."""
-        self.stack.orders.go.clear()
+        self.stack.run_control.may_start.clear()
         try:
             yield
         finally:
-            self.stack.orders.go.set()
+            self.stack.run_control.may_start.set()
 
     @contextmanager
     def run_stopped(self) -> Iterator[None]:

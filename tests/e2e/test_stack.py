@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from infra.local.deploy.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_release, release
-from infra.local.processes.process import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import local_stack
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld, Ticking
@@ -76,7 +76,7 @@ def test_a_run_that_fails_twice_succeeds_the_third_time(world: StackWorld) -> No
             killed.append(world.stack.kill_run())
 
     world.stack.listen("job", kill_in_the_midst_of_a_batch)
-    world.stack.orders.failures = 1
+    world.stack.run_control.fail_next = 1
     drop_while_runs_are_held(world, "2026-01-04", rows=20_000)
     with Ticking(world.stack, "DispatchScheduled"):
         world.until(lambda: len(world.runs_since(began)) == 3)
@@ -92,7 +92,7 @@ def test_when_the_event_of_a_runs_end_is_lost_the_schedule_picks_the_backlog_up(
     began = time.time()
     world.stack.lose_job_events(True)
     try:
-        world.stack.orders.failures = 1
+        world.stack.run_control.fail_next = 1
         drop_while_runs_are_held(world, "2026-01-05")
         world.until(lambda: [run["state"] for run in world.runs_since(began)] == ["FAILED"])
         assert world.status().backlog_files == 3

@@ -14,7 +14,7 @@ from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.verdict import Verdict, judge, read_source
 from infra.local.functions.poller import LambdaPoller
-from infra.local.processes.process import LocalAws
+from infra.local.processes.server_process import LocalAws
 from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, Stack
 
 CHECKOUT = Path(__file__).resolve().parents[2]

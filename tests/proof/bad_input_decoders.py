@@ -13,7 +13,7 @@ from blizzard.collect import messages as events
 from blizzard.collect.collector import Message, collect
 from blizzard.collect.messages import FileArrived, Ignored, NotAnS3Event
 from blizzard.collect.routing import Route, Router
-from blizzard.config.load import Reading, read_config
+from blizzard.config.load import LoadResult, read_config
 from blizzard.config.published import read_published
 from blizzard.errors import ConfigError, UnreadableState
 from blizzard.manifest import segments as manifest
@@ -35,7 +35,7 @@ class Decoders:
     message: Callable[[str], list[events.Event]] = events.parse_message
     segment: Callable[..., Segment] = manifest.decode_segment
     checkpoint: Callable[..., states.Checkpoint] = states.decode
-    config: Callable[..., Reading] = read_config
+    config: Callable[..., LoadResult] = read_config
 
 
 def _said(what: str, text: str) -> str:
@@ -173,7 +173,7 @@ def check_app_id(app_id: str) -> states.Checkpoint | None:
         return states.decode_app_id(app_id, pipeline="events", source="landing")
 
 
-def check_config(decoders: Decoders, text: str) -> Reading:
+def check_config(decoders: Decoders, text: str) -> LoadResult:
     with bounded("a configuration"):
         reading = decoders.config(text, {}, name="pipelines.yaml", folder=None)
         if (reading.config is None) != bool(reading.problems):

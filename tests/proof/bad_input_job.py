@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.processes.process import REGION, local_aws
+from infra.local.processes.server_process import REGION, local_aws
 from spark_job.loop.ingest import Totals
 from spark_job.ports.reader import Outcome
 from spark_job.wiring import source_job
@@ -59,7 +59,7 @@ def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
         landing = Landing("hostile-keys", S3Settings(aws.endpoint, REGION))
         where = {"LocationConstraint": REGION}
         aws.client("s3").create_bucket(Bucket=landing.bucket, CreateBucketConfiguration=where)
-        with adopted(aws.environment()), _told_to_tasks(spark(), aws.environment()):
+        with temporary_variables(aws.environment()), _told_to_tasks(spark(), aws.environment()):
             counted += check_keys(_folder(folder, "keys"), spark, landing, KEYS)
     proof.counts[REAL_JOB] += counted
 

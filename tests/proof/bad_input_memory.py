@@ -17,7 +17,7 @@ from blizzard.manifest import segments as manifest
 from blizzard.state import checkpoint
 from blizzard.state.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
 from tests.proof import bad_input_documents as documents
 from tests.proof.bad_input_corpus import GOOD, memory_bombs
 from tests.proof.bad_input_reader import Parts, read_batch

@@ -19,14 +19,16 @@ from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.formats.decode import Limits
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.ndjson.format import NdjsonFormat
+from spark_job.formats.protocol import Limits
+from spark_job.formats.text.format import TextFormat
 from spark_job.ports.reader import Outcome
-from spark_job.tasks.deferred_lines import RefusedByTasks, letters_of, refused_already
+from spark_job.tasks.decided_records import RefusedByTasks, dead_letters_of, refused_already
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import Left, Parser, TextParser, deferred_lines_type
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 from tests.proof.bad_input_records import PARTITION, SCHEMA
@@ -46,7 +48,7 @@ class Parts:
     letters: Callable[..., DeadLetters] = DeadLetters
     log: Callable[[io.StringIO], Log] = lambda stream: JsonLog(stream, lambda: NOW_TS)
     limits: Limits = LIMITS
-    parser: Callable[[StructType], Parser] = FastParser
+    ndjson: Callable[[StructType, Limits], NdjsonFormat] = NdjsonFormat
     refused: Callable[[pa.Table], RefusedByTasks] = RefusedByTasks
 
 
@@ -78,7 +80,7 @@ def read_entries(
     settings = ReadSettings(format="text" if is_text else "ndjson", limits=parts.limits, memory_bytes=64 << 20)
     columns = TEXT_SCHEMA if is_text else SCHEMA
     layout = TableLayout("", () if is_text else (PARTITION,), tuple(columns.names[:2]), 32, 1 << 27)
-    origin, left_schema = Provenance("events:landing", 7, {}), pa.schema(to_arrow_type(deferred_lines_type(0)))
+    origin, left_schema = Provenance("events:landing", 7, {}), pa.schema(to_arrow_type(deferred_records_type(0)))
     schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in columns), *origin.fields])
 
     def opener(layout: TableLayout, schema: pa.Schema) -> Callable[[], DataFileWriter]:
@@ -95,10 +97,10 @@ def read_entries(
     report = TaskReader(
         source,
         settings,
-        TextParser() if is_text else parts.parser(SCHEMA),
+        (TextFormat if is_text else parts.ndjson)(columns, parts.limits),
         origin,
         opener(layout, schema),
-        Left(left_schema, opener(TableLayout(STAGING, (), (), 0, 1 << 27), left_schema)),
+        DeferredRecords(left_schema, opener(TableLayout(STAGING, (), (), 0, 1 << 27), left_schema)),
         remote=True,
         parsers=2,
     ).read(files)
@@ -110,9 +112,9 @@ def read_entries(
         stage = outcome.stage or Stage.PARSE
         letters.put_file(DeadLetter(outcome.path, outcome.etag, stage, outcome.error or ""), NOW_TS)
         log("file_dead_lettered", source="events:landing", path=outcome.path, stage=stage, error=outcome.error)
-    left = pa.concat_tables([left_schema.empty_table(), *(_table(table / f.path) for f in report.left)])
+    left = pa.concat_tables([left_schema.empty_table(), *(_table(table / f.path) for f in report.deferred)])
     refused = parts.refused(refused_already(left, [outcome.path for outcome in failed]))
-    letters.put_records(letters_of([refused]), NOW_TS)
+    letters.put_records(dead_letters_of([refused]), NOW_TS)
     found.outcomes = [_counted(outcome, refused.refused[outcome.path]) for outcome in report.outcomes]
     gone = {outcome.path for outcome in failed}
     found.undecided = [r for r in left.to_pylist() if r["fault"] is None and r["file"] not in gone]

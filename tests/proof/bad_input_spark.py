@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import SparkSession
 
-from spark_job.tasks.spark_fallback import parsed
+from spark_job.formats.ndjson.spark_parser import decided_by_spark
 from tests.proof.bad_input_compare import shown
 from tests.proof.bad_input_reader import Found
 from tests.proof.bad_input_records import PARTITION, SCHEMA, Fate, record_of
@@ -39,7 +39,7 @@ class Undecided:
 def check_decided(spark: SparkSession, lines: Sequence[str]) -> dict[str, int]:
     """How many are rows and how many are refused. Raises Failed."""
     frame = spark.createDataFrame([(n, line, None) for n, line in enumerate(lines)], "n INT, line STRING, fault STRING")
-    table = parsed(frame, SCHEMA, is_text=False).select("n", "record", "fault").orderBy("n").toArrow().to_pylist()
+    table = decided_by_spark(frame, SCHEMA).select("n", "record", "fault").orderBy("n").toArrow().to_pylist()
     refused = 0
     for line, found in zip(lines, table, strict=True):
         record, row = record_of(line.encode()), found["record"]

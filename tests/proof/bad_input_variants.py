@@ -5,7 +5,7 @@ import io
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,15 +15,16 @@ import pyarrow as pa
 from ruamel.yaml import YAML
 
 from blizzard.collect import messages as events
-from blizzard.config.load import Reading, read_config
+from blizzard.config.load import LoadResult, read_config
 from blizzard.errors import StorageError
 from blizzard.manifest.segments import Segment, SegmentRef, decode_segment
 from blizzard.state import checkpoint
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.storage.local import LocalStore
-from spark_job.formats.decode import Limits
-from spark_job.formats.ndjson.parser import FastParser, Parsed
-from spark_job.tasks.deferred_lines import RefusedByTasks
+from spark_job.formats.lines import LineBlock
+from spark_job.formats.ndjson.format import NdjsonFormat
+from spark_job.formats.protocol import Limits, Parsed
+from spark_job.tasks.decided_records import RefusedByTasks
 from tests.proof.bad_input_decoders import Decoders
 from tests.proof.bad_input_reader import Parts
 from tests.proof.campaign import Fault
@@ -59,11 +60,15 @@ class _Uncounted(RefusedByTasks):
         self.refused = Counter[str]()
 
 
-class _Lenient(FastParser):
+class _Lenient(NdjsonFormat):
     """A number that does not fit its column is null."""
 
-    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-        return super().parse(b"\n".join(map(_without_misfit, block.split(b"\n"))), braced=braced)
+    def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
+        return super().parse([replace(block, data=_lenient(block.data)) for block in blocks])
+
+
+def _lenient(lines: bytes) -> bytes:
+    return b"\n".join(map(_without_misfit, lines.split(b"\n")))
 
 
 def _without_misfit(line: bytes) -> bytes:
@@ -129,7 +134,7 @@ def _any_checkpoint(text: str | bytes, *, pipeline: str, source: str) -> checkpo
     return checkpoint.decode(text, pipeline=pipeline, source=source)
 
 
-def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> Reading:
+def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> LoadResult:
     """As by the loader that many programs use: a tag calls what it names."""
     if "!!python" in text:
         with suppress(Exception), warnings.catch_warnings():
@@ -184,7 +189,7 @@ VARIANTS: Mapping[str, Broken] = {
     "a value that does not fit is null": Broken(
         Fault("the record is a row, and a value of it is gone", r"n is null in its row, and .* in the record"),
         VALUES,
-        Surroundings(replace(_SOUND, parser=_Lenient)),
+        Surroundings(replace(_SOUND, ndjson=_Lenient)),
     ),
     "a store lets `..` out of its root": Broken(
         Fault("a file outside is read, and others are written there", r"outside of (its|the) (root|source)"),

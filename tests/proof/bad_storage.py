@@ -14,7 +14,7 @@ from functools import partial
 from unittest.mock import patch
 
 from benchmarks.s3_stand_in import CREDENTIALS, stand_in
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from blizzard.errors import AlreadyExists
 from blizzard.storage.s3 import S3Store
 from tests.proof.bad_storage_proxy import bad_storage
@@ -70,7 +70,7 @@ class BadStorageCampaign:
     def run(self, run: Run) -> None:
         buckets = {name: run.folder / name for name in (LANDING, LAKE)}
         with ExitStack() as stack:
-            stack.enter_context(adopted(CREDENTIALS))
+            stack.enter_context(temporary_variables(CREDENTIALS))
             s3 = stack.enter_context(stand_in(buckets, latency_secs=0.0))
             endpoint = s3.environment["AWS_ENDPOINT_URL"]
             proxy = stack.enter_context(bad_storage(endpoint))

@@ -5,8 +5,8 @@ import random
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from blizzard.environment import adopted
-from infra.local.processes.process import LocalAws, local_aws
+from blizzard.environment import temporary_variables
+from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.kill_calls_places import Places
@@ -65,7 +65,7 @@ class KillCalls:
 def s3_of(stack: ExitStack) -> LocalAws:
     """Until the end of the stack. Its environment is that of this process meanwhile."""
     aws = stack.enter_context(local_aws())
-    stack.enter_context(adopted(aws.environment()))
+    stack.enter_context(temporary_variables(aws.environment()))
     return aws
 
 

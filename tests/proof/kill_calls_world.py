@@ -10,7 +10,7 @@ from typing import Any
 
 from blizzard.dispatch.service import Life
 from blizzard.state.dead_letters import DeadLetters
-from infra.local.processes.process import REGION, LocalAws
+from infra.local.processes.server_process import REGION, LocalAws
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill_calls_account import Account, History, account, changed, strangers, wrong_letters
 from tests.proof.kill_calls_life import IDENTITY, ON_S3, SETTINGS, Folders

@@ -17,7 +17,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.verdict import Source, Verdict, judge, read_source
-from infra.local.processes.process import REGION, LocalAws
+from infra.local.processes.server_process import REGION, LocalAws
 
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 COLUMNS = ["id", "n"]

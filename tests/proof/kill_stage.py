@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from blizzard.environment import adopted
-from infra.local.processes.process import LocalAws, local_aws
+from blizzard.environment import temporary_variables
+from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.kill_jvm import Jvm
 from tests.proof.kill_lives import Lives
 from tests.proof.kill_place import LocalPlace, S3Place
@@ -56,7 +56,7 @@ def stage(folder: Path) -> Iterator[Stage]:
     with (
         Lives(folder / "lives", ["tests.proof.kill_job"]) as lives,
         local_aws() as aws,
-        adopted(aws.environment()),
+        temporary_variables(aws.environment()),
     ):
         made = Stage(folder, lives, aws)
         try:

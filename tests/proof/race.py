@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from blizzard.errors import NotFound
-from infra.local.processes.process import LocalAws, local_aws
+from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import kill_place, large_file, race_account
 from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
@@ -312,7 +312,7 @@ class Race:
             more = overwriting(run.folder / "classes") if run.variant == OVERWRITING_LOG else {}
             aws = stack.enter_context(local_aws()) if run.budget.rounds is None and not run.variant else None
             environment = aws.environment() if aws else {}
-            stack.enter_context(adopted(environment))
+            stack.enter_context(temporary_variables(environment))
             jvms = []
             for number in range(2 if run.budget.rounds is None else 1):
                 folder, endpoint = run.folder / f"jvm-{number}", aws.endpoint if aws else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.s3_stand_in import CREDENTIALS, stand_in
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
@@ -89,7 +89,7 @@ def local(folder: Path) -> Grounds:
 def failing_s3(folder: Path, seed: object, counts: Counter[str]) -> Iterator[Grounds]:
     """`counts`: of what the proxy does."""
     buckets = {name: folder / name for name in (LANDING, LAKE)}
-    with adopted(CREDENTIALS), stand_in(buckets, latency_secs=0.0) as s3:
+    with temporary_variables(CREDENTIALS), stand_in(buckets, latency_secs=0.0) as s3:
         endpoint = s3.environment["AWS_ENDPOINT_URL"]
         with bad_storage(endpoint) as proxy:
             proxy.stall_secs = STALL_SECS

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.s3_stand_in import CREDENTIALS, stand_in
 from blizzard.dispatch.service import ServiceBusy
-from blizzard.environment import adopted
+from blizzard.environment import temporary_variables
 from blizzard.manifest.segments import Entry, Manifest
 from blizzard.storage.memory import MemoryStore
 from tests.proof import bad_storage as campaign
@@ -58,7 +58,7 @@ def over_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bad
     """The real job, in one process for all tests: rounds with it over a proxy."""
     folder = tmp_path_factory.mktemp("bad-storage")
     with ExitStack() as stack:
-        stack.enter_context(adopted(CREDENTIALS))
+        stack.enter_context(temporary_variables(CREDENTIALS))
         s3 = stack.enter_context(stand_in({name: folder / name for name in (LANDING, LAKE)}, latency_secs=0.0))
         proxy = stack.enter_context(bad_storage(s3.environment["AWS_ENDPOINT_URL"]))
         jobs: list[SparkJobs] = []
@@ -155,7 +155,7 @@ def test_the_smallest_way_without_spark_has_only_what_it_takes(tmp_path: Path) -
     bad = BadRound(7, 1.0, ("1", "2"))
     run = short(tmp_path, 1, NO_LOOK)
     with ExitStack() as stack:
-        stack.enter_context(adopted(CREDENTIALS))
+        stack.enter_context(temporary_variables(CREDENTIALS))
         s3 = stack.enter_context(stand_in({name: tmp_path / name for name in (LANDING, LAKE)}, latency_secs=0.0))
         endpoint = s3.environment["AWS_ENDPOINT_URL"]
         again = CheapBadStorage(run, stack.enter_context(bad_storage(endpoint)), endpoint).again(bad)

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.parts import Part
+from infra.local.processes.child_process import ChildProcess
 from tests.echoing import ENVIRONMENT, SECRETS, EchoingS3, serving
 from tests.fixtures_s3 import BUCKET
 from tests.proof.takeover_past import Form, Past
@@ -106,7 +106,7 @@ def test_tables_on_s3_go_on_and_nothing_that_is_kept_holds_credentials(
     proxy = EchoingS3(s3_endpoint, once=False)
     with (
         serving(proxy),
-        Part(words, {**ENVIRONMENT, "AWS_ENDPOINT_URL": proxy.endpoint}, tmp_path / "job.log") as job,
+        ChildProcess(words, {**ENVIRONMENT, "AWS_ENDPOINT_URL": proxy.endpoint}, tmp_path / "job.log") as job,
     ):
         until(lambda: job.ended is not None, 180)
         assert job.ended == 0, (tmp_path / "job.log").read_text()[-3000:]

@@ -22,8 +22,8 @@ from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.parts import Part
 from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.processes.child_process import ChildProcess
 from spark_job.loop.ingest import Totals
 from spark_job.wiring import SourceJob, source_job
 
@@ -113,12 +113,12 @@ class Lake:
         return run(self.job(), late=late)
 
     @contextmanager
-    def process(self, *words: str) -> Iterator[Part]:
+    def process(self, *words: str) -> Iterator[ChildProcess]:
         """The job in a process of its own, which is gone at the end of the block."""
         conf = f"spark.driver.extraJavaOptions=-Duser.timezone=UTC {SHORT_LIFE}"
         options = ["--config", str(self.folder / "pipelines.yaml"), "--jars", str(JARS), "--sweep", "--once"]
         more = ["--spark-conf", conf, "--spark-conf", "spark.sql.shuffle.partitions=2", *words]
-        with Part(["spark_job.main", *options, *more], {}, self.folder / "job.log") as part:
+        with ChildProcess(["spark_job.main", *options, *more], {}, self.folder / "job.log") as part:
             yield part
 
     def _note(self, event: str, /, **fields: object) -> None:
@@ -219,7 +219,7 @@ def ids(start: int, stop: int) -> list[dict[str, Any]]:
     return [{"id": f"{n}", "n": n} for n in range(start, stop)]
 
 
-def event_of(part: Part, name: str, secs: float = PATIENCE_SECS) -> dict[str, Any]:
+def event_of(part: ChildProcess, name: str, secs: float = PATIENCE_SECS) -> dict[str, Any]:
     """The next event of this name that the process prints."""
     deadline, ended = time.monotonic() + secs, False
     while time.monotonic() < deadline:
@@ -236,7 +236,7 @@ def event_of(part: Part, name: str, secs: float = PATIENCE_SECS) -> dict[str, An
     raise AssertionError(f"no {name} within {secs:g} s")
 
 
-def exit_of(part: Part) -> int | None:
+def exit_of(part: ChildProcess) -> int | None:
     until(lambda: part.ended is not None)
     return part.ended
 

@@ -1,4 +1,4 @@
-"""Our DDL parser against that of the Spark that runs the jobs: the same texts accepted, the same schema read."""
+"""Our DDL parser against that of the Spark that runs the jobs: both accept the same texts and read the same schema."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ SPARK_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint
 
 @pytest.fixture(scope="module")
 def spark_reads() -> Iterator[Parse]:
-    """What `StructType.fromDDL` asks the JVM, without a session that other tests would inherit; None when refused."""
+    """The JVM call behind `StructType.fromDDL`, without a session that other tests would inherit; None when refused."""
     gateway = launch_gateway()
 
     def read(text: str) -> Any:
@@ -103,7 +103,7 @@ ACCEPTED = [
     "a int, a int, A int",
     "a int -- the rest, b int",
     "a int -- the rest\n, b int",
-    "a int -- goes on \\\n, b int",
+    "a int -- continues \\\n, b int",
     "a int /* one /* in */ another */, b int",
     "a int comment'x', b int comment \"y\", c int comment r'\\n', d int comment R\"'\", e int comment ''",
     "a int comment 'it''s', b int comment 'it\\'s' \"x\"\"y\" 'z'",
@@ -174,7 +174,7 @@ REFUSED = [
         "struct<a int> x",
     ],
 ]
-UNUSABLE = [
+UNSUPPORTED = [
     "char(5)",
     "character(5)",
     "varchar(5)",
@@ -194,17 +194,17 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize("text", ACCEPTED)
-def test_what_spark_accepts_is_read_as_spark_reads_it(spark_reads: Parse, text: str) -> None:
+def test_a_schema_that_spark_accepts_is_read_as_spark_reads_it(spark_reads: Parse, text: str) -> None:
     assert spark_reads(text) is not None
     assert blizzard_reads(text) == spark_reads(text)
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_spark_refuses_is_refused(spark_reads: Parse, text: str) -> None:
+def test_a_schema_that_spark_refuses_is_refused(spark_reads: Parse, text: str) -> None:
     assert (blizzard_reads(text), spark_reads(text)) == (None, None)
 
 
-@pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.parametrize("kind", UNSUPPORTED)
 def test_a_type_that_delta_or_json_cannot_hold_is_refused_although_spark_knows_it(
     spark_reads: Parse, kind: str
 ) -> None:
@@ -212,7 +212,7 @@ def test_a_type_that_delta_or_json_cannot_hold_is_refused_although_spark_knows_i
     assert blizzard_reads(f"a {kind}") is None
 
 
-def test_the_empty_text_has_no_column() -> None:
+def test_an_empty_text_is_refused() -> None:
     assert blizzard_reads("") is None
 
 
@@ -273,7 +273,7 @@ def test_any_schema_is_read_as_spark_reads_it(spark_reads: Parse, text: str) -> 
 
 @with_spark
 @given(text=pieces.map("".join))
-def test_any_row_of_words_is_accepted_or_refused_as_by_spark(spark_reads: Parse, text: str) -> None:
+def test_any_sequence_of_tokens_is_accepted_or_refused_as_by_spark(spark_reads: Parse, text: str) -> None:
     assert blizzard_reads(f"c {text}") == spark_reads(f"c {text}")
 
 

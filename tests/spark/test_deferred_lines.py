@@ -16,7 +16,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.table.staging import Staging
 from spark_job.tasks.reader import SparkReader
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from tests.spark.lake import jobs_so_far
 
@@ -82,7 +82,7 @@ def read(
 
 
 @pytest.mark.parametrize("in_memory_bytes", [0, 1 << 20], ids=["by Spark", "by the tasks as far as they can"])
-def test_rows_letters_and_counts_are_the_same_whoever_decides(
+def test_rows_dead_letters_and_counts_do_not_depend_on_who_decides(
     tmp_path: Path, spark: Callable[[], SparkSession], in_memory_bytes: int
 ) -> None:
     spark()
@@ -104,7 +104,7 @@ def test_rows_letters_and_counts_are_the_same_whoever_decides(
     assert found["rows"] == sorted([*odd, *good])
 
 
-def test_lines_that_are_surely_dead_need_no_query(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:
+def test_refused_records_need_no_spark_query(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:
     spark()
     found = []
     for name, in_memory_bytes in (("spark", 0), ("tasks", 1 << 20)):

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from infra.local.demo.parts import Part
+from infra.local.processes.child_process import ChildProcess
 from tests.spark.lake import Lake, event_of, exit_of, ids, run
 
 pytestmark = pytest.mark.spark
 
 
-def run_to_next_plan(job: Part) -> int:
+def run_to_next_plan(job: ChildProcess) -> int:
     """Let the job run until it has planned a batch, then stop it. Returns the sequence of the batch."""
     send(job, signal.SIGCONT)
     sequence: int = event_of(job, "batch_planned")["sequence"]
@@ -20,13 +20,13 @@ def run_to_next_plan(job: Part) -> int:
     return sequence
 
 
-def send(job: Part, number: signal.Signals) -> None:
+def send(job: ChildProcess, number: signal.Signals) -> None:
     """To the driver alone, which plans and commits. If the whole group were stopped and continued while the driver
     starts a process, such as its JVM, that process might stay stopped."""
     os.kill(job._process.pid, number)
 
 
-def let_them_race(one: Part, other: Part) -> None:
+def let_them_race(one: ChildProcess, other: ChildProcess) -> None:
     """Let both jobs plan the same batch, however far apart they start; at most one of them can commit it."""
     jobs = (one, other)
     with ThreadPoolExecutor(2) as pool:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_job.formats.decode import refusal
-from spark_job.formats.ndjson.parser import FastParser, Parsed
-from spark_job.tasks.spark_fallback import parsed
+from spark_job.formats.ndjson.parser import NdjsonParser
+from spark_job.formats.ndjson.refusal import refusal
+from spark_job.formats.ndjson.spark_parser import decided_by_spark
+from spark_job.formats.protocol import Parsed
 
 pytestmark = pytest.mark.spark
 
@@ -255,7 +256,7 @@ def spark_fallback(spark: SparkSession, schema: StructType, lines: Sequence[str]
     frame = spark.createDataFrame(
         [(n, line, refusal(line)) for n, line in enumerate(lines)], "n INT, line STRING, fault STRING"
     )
-    table = parsed(frame, schema, is_text=False).select("n", "record", "fault").orderBy("n").toArrow()
+    table = decided_by_spark(frame, schema).select("n", "record", "fault").orderBy("n").toArrow()
     records, faults = table["record"].to_pylist(), table["fault"].to_pylist()
     return [record if fault is None else Dead(fault) for record, fault in zip(records, faults, strict=True)]
 
@@ -274,7 +275,7 @@ def same(left: Any, right: Any) -> bool:
 
 def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list[str]:
     """Between what the fast parser made of these lines, with some or all of the columns, and the slow path."""
-    numbers = list(range(len(lines))) if fast.lines is None else list(fast.lines)
+    numbers = list(range(len(lines))) if fast.positions is None else list(fast.positions)
     found = []
     for number, record in zip(numbers, fast.records.to_pylist(), strict=True):
         expected = slow[number]
@@ -337,13 +338,13 @@ def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
     good = [n for n, record in enumerate(slow) if not isinstance(record, Dead)]
     found, taken = [], 0
     # Alone, by a parser of its column: nothing else can be why a line is left to Spark.
-    parsers = {field.name: FastParser(StructType([field])) for field in schema}
+    parsers = {field.name: NdjsonParser(StructType([field])) for field in schema}
     for (name, _), line, expected in zip(cases, alone, slow, strict=False):
         fast = parsers[name].parse(line.encode())
         found += differences(fast, [line], [expected])
         taken += fast.records.num_rows
     # Together, by one parser: good lines with some others among them.
-    parser = FastParser(schema)
+    parser = NdjsonParser(schema)
     shuffled = random.Random(1)
     for start in range(0, len(lines), 25):
         block = [*shuffled.sample(good, 60), *range(start, min(start + 25, len(lines)))]
@@ -365,7 +366,7 @@ def test_a_reason_that_is_given_without_spark_is_the_one_that_spark_gives(spark:
     lines += [f'{{"i8":200,"id":"1","{name}":{value}}}' for name in schema.names[2:] for value in values]
     lines += ['{"id":"1","a":"x","a":1,"f":"y"}', '{"id":"1","a":1,"a":"x"}', '{"id":"1","d":"2024-02-30","b":1}']
     slow = spark_fallback(spark(), schema, lines)
-    fast = FastParser(schema).parse("\n".join(lines).encode())
+    fast = NdjsonParser(schema).parse("\n".join(lines).encode())
     assert differences(fast, lines, slow) == []
     assert sum(why is not None for _, why in fast.refused) > 50
 
@@ -409,6 +410,6 @@ def test_well_formed_records_take_the_fast_way_and_have_sparks_values(spark: Cal
             json.dumps({name: value for name, value in record.items() if name != left_out}, ensure_ascii=n % 3 == 0)
         )
     slow = spark_fallback(spark(), schema, lines)
-    fast = FastParser(schema).parse("\n".join(lines).encode())
-    assert (fast.lines, list(fast.refused)) == (None, [])
+    fast = NdjsonParser(schema).parse("\n".join(lines).encode())
+    assert (fast.positions, list(fast.refused)) == (None, [])
     assert differences(fast, lines, slow) == []

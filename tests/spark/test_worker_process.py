@@ -22,6 +22,6 @@ def pages_asked_for(_: int) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-def test_a_task_does_not_ask_the_system_for_each_block_of_memory_anew(spark: Callable[[], SparkSession]) -> None:
+def test_a_worker_reuses_memory_blocks(spark: Callable[[], SparkSession]) -> None:
     asked = spark().sparkContext.parallelize([0], 1).map(pages_asked_for).collect()
     assert asked[0] * PAGE_BYTES < 5 * AT_ONCE * BLOCK_BYTES  # of 50 times

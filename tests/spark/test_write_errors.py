@@ -14,10 +14,10 @@ from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
 from spark_job.table.staging import Staging
 from spark_job.tasks.reader import SparkReader
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 
 pytestmark = pytest.mark.spark

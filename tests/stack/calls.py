@@ -1,11 +1,11 @@
-"""The requests that the local AWS took down, as the actions and resources that IAM would have decided on."""
+"""Turns recorded requests to the local AWS into the actions and resources on which IAM would decide."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from infra.local.processes.process import ACCOUNT_ID, REGION
+from infra.local.processes.server_process import ACCOUNT_ID, REGION
 from tests.stack.policies import Call
 
 QUEUE_ACTIONS = {
@@ -13,7 +13,7 @@ QUEUE_ACTIONS = {
     "DeleteMessageBatch": "DeleteMessage",
     "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
 }
-"""Batches are decided on as what they are batches of."""
+"""IAM checks a batch call as the single call."""
 
 BUCKET_ACTIONS = {
     "location": "s3:GetBucketLocation",

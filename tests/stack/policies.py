@@ -1,4 +1,4 @@
-"""What a role's policies allow, decided as IAM does for the few operators that the template uses."""
+"""Evaluates a role's policies as IAM does, for the operators that the template uses."""
 
 import fnmatch
 import re

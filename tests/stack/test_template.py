@@ -1,4 +1,4 @@
-"""The shipped template: how it is translated, and which parameters it takes."""
+"""The shipped template: its translation and its parameters."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from infra.template.parameters import refusals
-from infra.template.rules import some_codes
-from infra.template.stack import decided, references
-from infra.template.translate import Template, TranslationError, parse, translate, translated
+from infra.template.rules import placeholder_codes
+from infra.template.stack import references, with_conditions_evaluated
+from infra.template.translate import Template, TranslationError, parse, translate, translate_template
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "template.yaml"
@@ -36,7 +36,7 @@ def sam() -> Template:
 
 @cache
 def deployed() -> Template:
-    return translate(TEMPLATE, some_codes(sam()))
+    return translate(TEMPLATE, placeholder_codes(sam()))
 
 
 def of(template: Template, logical_id: str) -> Any:
@@ -71,7 +71,7 @@ def test_translation_adds_no_role_and_no_policy() -> None:
 
 def test_translation_leaves_the_parsed_template_as_it_is() -> None:
     before = json.dumps(sam(), default=str)
-    translated(sam(), some_codes(sam()))
+    translate_template(sam(), placeholder_codes(sam()))
     assert json.dumps(sam(), default=str) == before
 
 
@@ -82,21 +82,21 @@ def test_translation_needs_code_for_exactly_the_functions_there_are() -> None:
 
 def test_a_template_that_is_not_sam_is_refused() -> None:
     with pytest.raises(TranslationError, match="Transform: expected AWS::Serverless"):
-        translated({"Resources": {}}, {})
+        translate_template({"Resources": {}}, {})
 
 
 def test_a_template_that_cannot_be_translated_says_what_is_wrong() -> None:
     resource = {"Type": "AWS::Serverless::Function", "Properties": {"Handler": "a.b", "Events": {"X": {"Type": "Cow"}}}}
     broken = {"Transform": "AWS::Serverless-2016-10-31", "Resources": {"Milk": resource}}
     with pytest.raises(TranslationError, match="Milk"):
-        translated(broken, {"Milk": "s3://bucket/milk.zip"})
+        translate_template(broken, {"Milk": "s3://bucket/milk.zip"})
 
 
 def test_translation_needs_neither_credentials_nor_a_region() -> None:
     program = (
         "from infra.template.rules import *\n"
         "sam = parse(open('template.yaml').read())\n"
-        "print(len(translated(sam, some_codes(sam))['Resources']))\n"
+        "print(len(translate_template(sam, placeholder_codes(sam))['Resources']))\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     bare = {**environment, "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
@@ -112,7 +112,7 @@ def test_translation_needs_neither_credentials_nor_a_region() -> None:
 
 def chosen(**parameters: str) -> Template:
     defaults = {name: str(p["Default"]) for name, p in sam()["Parameters"].items() if "Default" in p}
-    return decided(deployed(), {**defaults, **REQUIRED, **parameters})
+    return with_conditions_evaluated(deployed(), {**defaults, **REQUIRED, **parameters})
 
 
 def test_a_landing_bucket_of_ones_own_sends_events_straight_to_the_queue() -> None:
@@ -270,7 +270,7 @@ def test_a_value_that_works_is_taken(name: str, value: str) -> None:
 
 def test_landing_lake_and_artifacts_are_kept_apart() -> None:
     assert refused(LandingBucketName="lake") == [
-        "BucketsAreApart: Landing and lake must be two buckets, or what the job writes would be announced as landed."
+        "BucketsAreApart: Landing and lake must be two buckets, or the job's own files would trigger events."
     ]
     assert refused(LandingBucketName="artifacts")[0].startswith("BucketsAreApart: Landing and artifacts")
     assert refused(ArtifactsBucketName="lake") == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.template import access, delivery, keeping, running, watching
+from infra.template import access, buckets, monitoring, queues, runtime
 from infra.template.findings import Rule, findings
 from infra.template.rules import RULES, check, shipped_stacks
 from infra.template.stack import Stack, stacks
@@ -39,10 +39,10 @@ class Broken:
     code: Callable[[Any], Any] = lambda code: code
 
     def stacks(self) -> list[Stack]:
-        whole = deepcopy(shipped().whole)
+        with_conditions = deepcopy(shipped().with_conditions)
         for path, value in self.changes.items():
-            change(whole, path, value)
-        return stacks(whole, self.code(shipped().code), self.runbook(shipped().runbook))
+            change(with_conditions, path, value)
+        return stacks(with_conditions, self.code(shipped().code), self.runbook(shipped().runbook))
 
 
 def change(template: dict[str, Any], path: str, value: Any) -> None:
@@ -79,63 +79,67 @@ def of_the_lake(key: str) -> dict[str, str]:
 
 
 BROKEN = [
+    Broken(queues.messages_stay_hidden_while_they_are_processed, LANDED, {at("EventsQueue", "VisibilityTimeout"): 659}),
+    Broken(queues.messages_stay_hidden_while_they_are_processed, LANDED, {at(COLLECTOR, "Timeout"): 61}),
     Broken(
-        delivery.messages_stay_hidden_while_they_are_worked_on, LANDED, {at("EventsQueue", "VisibilityTimeout"): 659}
-    ),
-    Broken(delivery.messages_stay_hidden_while_they_are_worked_on, LANDED, {at(COLLECTOR, "Timeout"): 61}),
-    Broken(
-        delivery.messages_stay_hidden_while_they_are_worked_on,
+        queues.messages_stay_hidden_while_they_are_processed,
         LANDED,
         {"Parameters/BatchingWindowSecs/MaxValue": 301},
     ),
     Broken(
-        delivery.messages_stay_hidden_while_they_are_worked_on,
+        queues.messages_stay_hidden_while_they_are_processed,
         "DispatcherFunctionWakes",
         {at("WakeQueue", "VisibilityTimeout"): GONE},
     ),
-    Broken(delivery.large_batches_have_a_window, LANDED, {at(LANDED, "MaximumBatchingWindowInSeconds"): GONE}),
-    Broken(delivery.large_batches_have_a_window, LANDED, {"Parameters/BatchingWindowSecs/MinValue": 0}),
-    Broken(delivery.readers_are_bounded, LANDED, {at(LANDED, "ScalingConfig"): GONE}),
-    Broken(delivery.readers_are_bounded, LANDED, {at(LANDED, "ScalingConfig/MaximumConcurrency"): 1}),
-    Broken(delivery.one_bad_message_fails_alone, LANDED, {at(LANDED, "FunctionResponseTypes"): GONE}),
-    Broken(delivery.messages_that_fail_are_kept, "EventsQueue", {at("EventsQueue", "RedrivePolicy"): GONE}),
+    Broken(queues.large_batches_have_a_window, LANDED, {at(LANDED, "MaximumBatchingWindowInSeconds"): GONE}),
+    Broken(queues.large_batches_have_a_window, LANDED, {"Parameters/BatchingWindowSecs/MinValue": 0}),
+    Broken(queues.pollers_are_bounded, LANDED, {at(LANDED, "ScalingConfig"): GONE}),
+    Broken(queues.pollers_are_bounded, LANDED, {at(LANDED, "ScalingConfig/MaximumConcurrency"): 1}),
+    Broken(queues.one_bad_message_fails_alone, LANDED, {at(LANDED, "FunctionResponseTypes"): GONE}),
+    Broken(queues.failed_messages_go_to_a_dead_letter_queue, "EventsQueue", {at("EventsQueue", "RedrivePolicy"): GONE}),
     Broken(
-        delivery.messages_that_fail_are_kept, "EventsQueue", {at("EventsQueue", "RedrivePolicy/maxReceiveCount"): 3}
+        queues.failed_messages_go_to_a_dead_letter_queue,
+        "EventsQueue",
+        {at("EventsQueue", "RedrivePolicy/maxReceiveCount"): 3},
     ),
-    Broken(delivery.messages_that_fail_are_kept, "WakeDeadLetterQueue", {at("WakeDeadLetterQueue", "FifoQueue"): GONE}),
     Broken(
-        delivery.messages_that_fail_are_kept,
+        queues.failed_messages_go_to_a_dead_letter_queue,
+        "WakeDeadLetterQueue",
+        {at("WakeDeadLetterQueue", "FifoQueue"): GONE},
+    ),
+    Broken(
+        queues.failed_messages_go_to_a_dead_letter_queue,
         "EventsDeadLetterQueue",
         {at("EventsDeadLetterQueue", "MessageRetentionPeriod"): 60},
     ),
     Broken(
-        delivery.invocations_that_fail_are_kept,
+        queues.failed_invocations_go_to_a_queue,
         "SweepScheduled",
         {at("SweepScheduled", "Target/DeadLetterConfig"): GONE},
     ),
     Broken(
-        delivery.invocations_that_fail_are_kept, "SweepScheduled", {at("SweepScheduled", "Target/RetryPolicy"): GONE}
+        queues.failed_invocations_go_to_a_queue, "SweepScheduled", {at("SweepScheduled", "Target/RetryPolicy"): GONE}
     ),
     Broken(
-        delivery.invocations_that_fail_are_kept,
+        queues.failed_invocations_go_to_a_queue,
         "JobStateRule",
         {at("JobStateRule", "Targets/0/DeadLetterConfig"): GONE},
     ),
     Broken(
-        delivery.invocations_that_fail_are_kept, "LandingRule", {at("LandingRule", "Targets/0/DeadLetterConfig"): GONE}
+        queues.failed_invocations_go_to_a_queue, "LandingRule", {at("LandingRule", "Targets/0/DeadLetterConfig"): GONE}
     ),
     Broken(
-        delivery.invocations_that_fail_are_kept, "SweeperFunction", {"Resources/SweeperFunctionEventInvokeConfig": GONE}
+        queues.failed_invocations_go_to_a_queue, "SweeperFunction", {"Resources/SweeperFunctionEventInvokeConfig": GONE}
     ),
-    Broken(delivery.queues_are_sealed, "WakeQueue", {at("WakeQueue", "SqsManagedSseEnabled"): GONE}),
-    Broken(delivery.queues_are_sealed, "WakeQueue", {"Resources/WakeQueuePolicy": GONE}),
+    Broken(queues.queues_are_encrypted_and_require_tls, "WakeQueue", {at("WakeQueue", "SqsManagedSseEnabled"): GONE}),
+    Broken(queues.queues_are_encrypted_and_require_tls, "WakeQueue", {"Resources/WakeQueuePolicy": GONE}),
     Broken(
-        delivery.queues_are_sealed,
+        queues.queues_are_encrypted_and_require_tls,
         "WakeQueue",
         {at("WakeQueuePolicy", "PolicyDocument/Statement/0/Condition/Bool"): {"aws:SecureTransport": "true"}},
     ),
     Broken(
-        delivery.queues_take_from_this_account_only,
+        queues.queues_accept_this_account_only,
         "FailedInvocationsQueuePolicy",
         {
             at(
@@ -144,7 +148,7 @@ BROKEN = [
         },
     ),
     Broken(
-        delivery.queues_take_from_this_account_only,
+        queues.queues_accept_this_account_only,
         "EventsQueuePolicy",
         {at("EventsQueuePolicy", "PolicyDocument/Statement/0/Fn::If/1/Condition/StringEquals"): GONE},
     ),
@@ -161,7 +165,7 @@ BROKEN = [
     Broken(access.reasons_have_a_wildcard, "JobRole", {JOB_MAY: "arn:aws:s3:::lake/tables"}),
     Broken(access.statements_have_names, "JobRole", {at("JobRole", f"{STATEMENTS}/0/Sid"): GONE}),
     Broken(
-        access.permissions_are_written_here,
+        access.permissions_are_inline,
         "CollectorRole",
         {
             at("CollectorRole", "ManagedPolicyArns"): [
@@ -176,7 +180,9 @@ BROKEN = [
     ),
     Broken(access.services_act_for_this_account_only, "JobRole", {at("JobRole", f"{TRUST}/Condition"): GONE}),
     Broken(access.services_act_for_this_account_only, "SchedulesRole", {at("SchedulesRole", TRUST): ANYBODY}),
-    Broken(access.listing_is_narrowed, "SweeperRole", {at("SweeperRole", f"{STATEMENTS}/1/Condition"): GONE}),
+    Broken(
+        access.listing_is_limited_to_a_prefix, "SweeperRole", {at("SweeperRole", f"{STATEMENTS}/1/Condition"): GONE}
+    ),
     *(
         Broken(access.functions_read_no_records, role, {at(role, f"{STATEMENTS}/3/Resource"): of_the_lake(key)})
         for role in ("DispatcherRole", "SweeperRole")
@@ -187,144 +193,160 @@ BROKEN = [
         "CollectorRole",
         {at("CollectorRole", f"{STATEMENTS}/3/Action"): "s3:*", at("CollectorRole", f"{STATEMENTS}/3/Resource"): "*"},
     ),
-    Broken(keeping.state_outlives_the_stack, "LakeBucket", {"Resources/LakeBucket/DeletionPolicy": "Delete"}),
-    Broken(keeping.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/DeletionPolicy": "Retain"}),
-    Broken(keeping.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/UpdateReplacePolicy": GONE}),
-    Broken(keeping.state_outlives_the_stack, "LakeBucketPolicy", {"Resources/LakeBucketPolicy/DeletionPolicy": GONE}),
+    Broken(buckets.state_outlives_the_stack, "LakeBucket", {"Resources/LakeBucket/DeletionPolicy": "Delete"}),
+    Broken(buckets.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/DeletionPolicy": "Retain"}),
+    Broken(buckets.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/UpdateReplacePolicy": GONE}),
+    Broken(buckets.state_outlives_the_stack, "LakeBucketPolicy", {"Resources/LakeBucketPolicy/DeletionPolicy": GONE}),
     Broken(
-        keeping.buckets_are_sealed,
+        buckets.buckets_are_private_encrypted_and_require_tls,
         "LakeBucket",
         {at("LakeBucket", "PublicAccessBlockConfiguration/BlockPublicPolicy"): False},
     ),
-    Broken(keeping.buckets_are_sealed, "LakeBucket", {at("LakeBucket", "BucketEncryption"): GONE}),
-    Broken(keeping.buckets_are_sealed, "LakeBucket", {at("LakeBucket", "OwnershipControls"): GONE}),
-    Broken(keeping.buckets_are_sealed, "LandingBucket", {"Resources/LandingBucketPolicy": GONE}),
     Broken(
-        keeping.buckets_forget, "LakeBucket", {at("LakeBucket", "LifecycleConfiguration/Rules/0/Status"): "Disabled"}
+        buckets.buckets_are_private_encrypted_and_require_tls,
+        "LakeBucket",
+        {at("LakeBucket", "BucketEncryption"): GONE},
     ),
-    Broken(keeping.buckets_forget, "LakeBucket", {at("LakeBucket", "VersioningConfiguration"): GONE}),
-    Broken(keeping.numbered_objects_are_created_once, "LakeBucket", {f"{LAKE_DENIES}/Condition/Null": GONE}),
-    Broken(keeping.numbered_objects_are_created_once, "LakeBucket", {f"{LAKE_DENIES}/Resource/1": GONE}),
+    Broken(
+        buckets.buckets_are_private_encrypted_and_require_tls,
+        "LakeBucket",
+        {at("LakeBucket", "OwnershipControls"): GONE},
+    ),
+    Broken(
+        buckets.buckets_are_private_encrypted_and_require_tls, "LandingBucket", {"Resources/LandingBucketPolicy": GONE}
+    ),
+    Broken(
+        buckets.buckets_expire_old_versions,
+        "LakeBucket",
+        {at("LakeBucket", "LifecycleConfiguration/Rules/0/Status"): "Disabled"},
+    ),
+    Broken(buckets.buckets_expire_old_versions, "LakeBucket", {at("LakeBucket", "VersioningConfiguration"): GONE}),
+    Broken(buckets.numbered_objects_are_created_once, "LakeBucket", {f"{LAKE_DENIES}/Condition/Null": GONE}),
+    Broken(buckets.numbered_objects_are_created_once, "LakeBucket", {f"{LAKE_DENIES}/Resource/1": GONE}),
     *(
         Broken(
-            keeping.only_numbered_objects_are_created_once,
+            buckets.rewritten_objects_may_be_overwritten,
             "LakeBucketPolicy",
             {f"{LAKE_DENIES}/Resource/1": of_the_lake(key)},
         )
         for key in ("*_blizzard/*_runs/*", "*_blizzard/*pending/*")
     ),
     Broken(
-        keeping.nothing_writes_where_files_land,
+        buckets.nothing_writes_to_the_landing_prefix,
         "LandingBucket",
         {JOB_MAY: {"Fn::Sub": "arn:${AWS::Partition}:s3:::${LandingBucketName}/*"}},
     ),
     Broken(
-        keeping.nothing_writes_where_files_land,
+        buckets.nothing_writes_to_the_landing_prefix,
         "LandingRule",
         {JOB_MAY: {"Fn::Sub": "arn:${AWS::Partition}:s3:::${LandingBucketName}/${LandingPrefix}tables/*"}},
     ),
-    Broken(keeping.nothing_writes_where_files_land, "LandingBucket", {"Rules/BucketsAreApart": GONE}),
-    Broken(running.functions_run_on_what_they_are_packed_for, COLLECTOR, {at(COLLECTOR, "Runtime"): "python3.12"}),
-    Broken(running.functions_run_on_what_they_are_packed_for, COLLECTOR, {at(COLLECTOR, "Architectures"): GONE}),
-    Broken(running.functions_run_on_what_they_are_packed_for, COLLECTOR, {at(COLLECTOR, "Handler"): "app.handler"}),
-    Broken(running.logs_end, COLLECTOR, {at(COLLECTOR, "LoggingConfig/LogGroup"): GONE}),
-    Broken(running.logs_end, "JobLogGroup", {at("JobLogGroup", "RetentionInDays"): GONE}),
+    Broken(buckets.nothing_writes_to_the_landing_prefix, "LandingBucket", {"Rules/BucketsAreApart": GONE}),
+    Broken(runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Runtime"): "python3.12"}),
+    Broken(runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Architectures"): GONE}),
     Broken(
-        running.functions_get_what_they_read,
+        runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Handler"): "app.handler"}
+    ),
+    Broken(runtime.logs_expire, COLLECTOR, {at(COLLECTOR, "LoggingConfig/LogGroup"): GONE}),
+    Broken(runtime.logs_expire, "JobLogGroup", {at("JobLogGroup", "RetentionInDays"): GONE}),
+    Broken(
+        runtime.functions_get_the_variables_that_they_read,
         "DispatcherFunction",
         {at("DispatcherFunction", "Environment/Variables/BLIZZARD_MAX_FAILURES"): GONE},
     ),
     Broken(
-        running.functions_get_what_they_read,
+        runtime.functions_get_the_variables_that_they_read,
         COLLECTOR,
         {at(COLLECTOR, "Environment/Variables/BLIZZARD_MAX_FAILURES"): "5"},
     ),
     Broken(
-        running.functions_get_what_they_read,
+        runtime.functions_get_the_variables_that_they_read,
         "Globals",
         code=lambda code: replace(code, shared=code.shared | {"BLIZZARD_NEW"}),
     ),
-    Broken(running.the_job_is_bounded, "JobApplication", {at("JobApplication", "Type"): "SPARKK"}),
-    Broken(running.the_job_is_bounded, "JobApplication", {at("JobApplication", "MaximumCapacity"): GONE}),
+    Broken(runtime.the_job_is_bounded, "JobApplication", {at("JobApplication", "Type"): "SPARKK"}),
+    Broken(runtime.the_job_is_bounded, "JobApplication", {at("JobApplication", "MaximumCapacity"): GONE}),
     Broken(
-        running.the_job_is_bounded, "JobApplication", {at("JobApplication", "AutoStopConfiguration/Enabled"): False}
+        runtime.the_job_is_bounded, "JobApplication", {at("JobApplication", "AutoStopConfiguration/Enabled"): False}
     ),
-    Broken(running.the_job_is_bounded, "JobApplication", {at("JobApplication", "SchedulerConfiguration"): GONE}),
+    Broken(runtime.the_job_is_bounded, "JobApplication", {at("JobApplication", "SchedulerConfiguration"): GONE}),
     Broken(
-        running.the_job_is_bounded, "JobApplication", {at("JobApplication", "InitialCapacity"): [{"Key": "Driver"}]}
+        runtime.the_job_is_bounded, "JobApplication", {at("JobApplication", "InitialCapacity"): [{"Key": "Driver"}]}
     ),
     Broken(
-        running.the_job_is_bounded,
+        runtime.the_job_is_bounded,
         "JobApplication",
         {at("JobApplication", "RuntimeConfiguration"): [{"Classification": "spark-defaults"}]},
     ),
-    Broken(running.parameters_are_explained, "ConfigKey", {"Parameters/ConfigKey/Description": GONE}),
-    Broken(running.parameters_are_explained, "ConfigKey", {"Parameters/ConfigKey/ConstraintDescription": GONE}),
+    Broken(runtime.parameters_are_explained, "ConfigKey", {"Parameters/ConfigKey/Description": GONE}),
+    Broken(runtime.parameters_are_explained, "ConfigKey", {"Parameters/ConfigKey/ConstraintDescription": GONE}),
     Broken(
-        running.parameters_are_explained,
+        runtime.parameters_are_explained,
         "LandingPrefix",
         {"Metadata/AWS::CloudFormation::Interface/ParameterLabels/LandingPrefix": GONE},
     ),
     Broken(
-        running.parameters_are_explained,
+        runtime.parameters_are_explained,
         "LandingPrefix",
         {"Metadata/AWS::CloudFormation::Interface/ParameterGroups/1/Parameters/5": "LandingPrefix"},
     ),
-    Broken(running.parameters_are_explained, "ConfigKey", {"Parameters/ConfigKey": GONE}),
-    Broken(running.parameters_are_checked, "MaxExecutors", {"Parameters/MaxExecutors/MaxValue": GONE}),
-    Broken(running.parameters_are_checked, "LakeBucketName", {"Parameters/LakeBucketName/AllowedPattern": GONE}),
+    Broken(runtime.parameters_are_explained, "ConfigKey", {"Parameters/ConfigKey": GONE}),
+    Broken(runtime.parameters_are_checked, "MaxExecutors", {"Parameters/MaxExecutors/MaxValue": GONE}),
+    Broken(runtime.parameters_are_checked, "LakeBucketName", {"Parameters/LakeBucketName/AllowedPattern": GONE}),
     Broken(
-        running.parameters_bring_no_wildcards, "LandingPrefix", {"Parameters/LandingPrefix/AllowedPattern": "^[a-z*]*$"}
+        runtime.parameters_bring_no_wildcards, "LandingPrefix", {"Parameters/LandingPrefix/AllowedPattern": "^[a-z*]*$"}
     ),
-    Broken(running.parameters_are_used, "IdleStopMinutes", {at("JobApplication", "AutoStopConfiguration"): GONE}),
+    Broken(runtime.parameters_are_used, "IdleStopMinutes", {at("JobApplication", "AutoStopConfiguration"): GONE}),
     Broken(
-        watching.alarms_say_where_to_look, "RunsFailedAlarm", {at("RunsFailedAlarm", "AlarmDescription"): "It failed."}
+        monitoring.alarms_link_to_the_runbook,
+        "RunsFailedAlarm",
+        {at("RunsFailedAlarm", "AlarmDescription"): "It failed."},
     ),
     Broken(
-        watching.alarms_say_where_to_look,
+        monitoring.alarms_link_to_the_runbook,
         "RunsFailedAlarm",
         runbook=lambda text: text.replace("## A run failed", "## Runs"),
     ),
     Broken(
-        watching.alarms_say_where_to_look,
+        monitoring.alarms_link_to_the_runbook,
         "RunsFailedAlarm",
         runbook=lambda text: text.replace("`RunsFailedAlarm`", "`RunFailedAlarm`"),
     ),
-    Broken(watching.runbook_sections_have_an_alarm, "RunsFailedAlarm", {"Resources/RunsFailedAlarm": GONE}),
-    Broken(watching.alarms_tell_somebody, "RunsFailedAlarm", {at("RunsFailedAlarm", "AlarmActions"): GONE}),
-    Broken(watching.alarms_tell_somebody, "RunsFailedAlarm", {at("RunsFailedAlarm", "TreatMissingData"): GONE}),
+    Broken(monitoring.runbook_sections_have_an_alarm, "RunsFailedAlarm", {"Resources/RunsFailedAlarm": GONE}),
+    Broken(monitoring.alarms_notify, "RunsFailedAlarm", {at("RunsFailedAlarm", "AlarmActions"): GONE}),
+    Broken(monitoring.alarms_notify, "RunsFailedAlarm", {at("RunsFailedAlarm", "TreatMissingData"): GONE}),
     Broken(
-        watching.what_is_put_aside_is_watched, "EventsDeadLetterQueue", {"Resources/EventsDeadLetterQueueAlarm": GONE}
+        monitoring.unread_queues_have_an_alarm, "EventsDeadLetterQueue", {"Resources/EventsDeadLetterQueueAlarm": GONE}
     ),
-    Broken(watching.watched_metrics_exist, "FilesMissedAlarm", {at("FilesMissedAlarm", "MetricName"): "FilesMised"}),
-    Broken(watching.watched_metrics_exist, "FilesMissedAlarm", {at("FilesMissedAlarm", "Dimensions"): GONE}),
-    Broken(watching.watched_metrics_exist, "DeadLettersAlarm", {"Resources/DeadRecordsFilter": GONE}),
+    Broken(monitoring.watched_metrics_exist, "FilesMissedAlarm", {at("FilesMissedAlarm", "MetricName"): "FilesMised"}),
+    Broken(monitoring.watched_metrics_exist, "FilesMissedAlarm", {at("FilesMissedAlarm", "Dimensions"): GONE}),
+    Broken(monitoring.watched_metrics_exist, "DeadLettersAlarm", {"Resources/DeadRecordsFilter": GONE}),
     Broken(
-        watching.watched_metrics_exist,
+        monitoring.watched_metrics_exist,
         "Dashboard",
         {
             at("Dashboard", "DashboardBody/Fn::Sub"): '{"widgets": [{"properties": {"metrics": '
             '[["Blizzard/${AWS::StackName}", "Nothing", "service", "sweeper", {"label": "nothing"}]]}}]}'
         },
     ),
-    Broken(watching.metrics_are_the_stacks_own, "FreshnessAlarm", {at("FreshnessAlarm", "Namespace"): "Blizzard"}),
+    Broken(monitoring.metrics_are_the_stacks_own, "FreshnessAlarm", {at("FreshnessAlarm", "Namespace"): "Blizzard"}),
     Broken(
-        watching.metrics_are_the_stacks_own,
+        monitoring.metrics_are_the_stacks_own,
         "DeadLettersAlarm",
         {at("DeadLettersAlarm", "Metrics/1/MetricStat/Metric/Namespace"): "Blizzard"},
     ),
     Broken(
-        watching.metrics_are_the_stacks_own,
+        monitoring.metrics_are_the_stacks_own,
         "DeadFilesFilter",
         {at("DeadFilesFilter", "MetricTransformations/0/MetricNamespace"): "Blizzard"},
     ),
     Broken(
-        watching.metrics_are_the_stacks_own,
+        monitoring.metrics_are_the_stacks_own,
         "SweeperFunction",
         {at("SweeperFunction", "Environment/Variables/POWERTOOLS_METRICS_NAMESPACE"): GONE},
     ),
     Broken(
-        watching.metrics_are_the_stacks_own,
+        monitoring.metrics_are_the_stacks_own,
         "Dashboard",
         {
             at("Dashboard", "DashboardBody/Fn::Sub"): '{"widgets": [{"properties": {"metrics": '
@@ -332,31 +354,31 @@ BROKEN = [
         },
     ),
     Broken(
-        watching.the_job_logs_what_is_filtered,
+        monitoring.the_job_logs_the_filtered_events,
         "DeadFilesFilter",
         {at("DeadFilesFilter", "FilterPattern"): '{ $.event = "batch_done" }'},
     ),
     Broken(
-        watching.the_job_logs_what_is_filtered,
+        monitoring.the_job_logs_the_filtered_events,
         "DeadFilesFilter",
         {at("DeadFilesFilter", "MetricTransformations/0/MetricValue"): "$.dead"},
     ),
     Broken(
-        watching.the_job_logs_what_is_filtered,
+        monitoring.the_job_logs_the_filtered_events,
         "ReadSecondsFilter",
         {at("ReadSecondsFilter", "MetricTransformations/0/MetricValue"): "$.secs.reading"},
     ),
     Broken(
-        watching.the_job_logs_what_is_filtered,
+        monitoring.the_job_logs_the_filtered_events,
         "ReadSecondsFilter",
         {at("ReadSecondsFilter", "FilterPattern"): '{ $.event = "spark_started" }'},
     ),
     Broken(
-        watching.watched_metrics_exist,
+        monitoring.watched_metrics_exist,
         "Dashboard",
         {"Resources/CommitSecondsFilter": GONE},
     ),
-    Broken(watching.the_dashboard_shows_every_alarm, "Dashboard", {"Resources/NewAlarm": ALARM}),
+    Broken(monitoring.the_dashboard_shows_every_alarm, "Dashboard", {"Resources/NewAlarm": ALARM}),
 ]
 
 
@@ -370,7 +392,7 @@ def test_each_rule_has_a_template_that_breaks_it() -> None:
 
 
 def test_a_finding_says_where_and_by_which_rule() -> None:
-    (found,) = findings([delivery.large_batches_have_a_window], BROKEN[4].stacks())
+    (found,) = findings([queues.large_batches_have_a_window], BROKEN[4].stacks())
     assert str(found) == (
         "CollectorFunctionLanded: a BatchSize above 10 needs a MaximumBatchingWindowInSeconds of at least 1; set it "
         "[large_batches_have_a_window]"

@@ -19,14 +19,16 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import Left, TextParser, deferred_lines_type
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.echoing import EchoingS3
 from tests.fixtures_s3 import BUCKET
 from tests.unit.fakes import Clock, MemoryRows, Row, World, settings
+from tests.unit.plain_lines import PlainLines
 
 
 def impatient(endpoint: str) -> S3Settings:
@@ -51,7 +53,8 @@ class TasksReader:
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         table, names = MemoryStore(self.clock), map(str, itertools.count())
-        origin, left_schema = Provenance(self.source_id, sequence, {}), pa.schema(to_arrow_type(deferred_lines_type(0)))
+        origin = Provenance(self.source_id, sequence, {})
+        left_schema = pa.schema(to_arrow_type(deferred_records_type(0)))
 
         def writers(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
             layout, buffer = TableLayout(folder, (), (), 32, 1 << 27), RowBuffer(1 << 20)
@@ -63,10 +66,10 @@ class TasksReader:
         report = TaskReader(
             self.source,
             ReadSettings(format="text"),
-            TextParser(),
+            PlainLines(),
             origin,
             writers("", rows_schema),
-            Left(left_schema, writers("left/", left_schema)),
+            DeferredRecords(left_schema, writers("left/", left_schema)),
             remote=True,
         ).read([TaskFile(file.path, file.size) for file in files])
         found = [pq.read_table(io.BytesIO(table.get(data_file.path))).to_pylist() for data_file in report.data_files]

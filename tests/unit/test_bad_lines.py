@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
-from spark_job.formats.ndjson.arrow_reader import JsonReader, ReadFailed
-from spark_job.formats.ndjson.bad_lines import Isolated, Isolation
-from spark_job.formats.ndjson.parser import FastParser
-from spark_job.formats.ndjson.parser_limits import Bounds
+from spark_job.formats.ndjson.arrow_reader import ArrowJsonReader, ReadFailed
+from spark_job.formats.ndjson.bad_lines import BadLineSearch, GoodLines
+from spark_job.formats.ndjson.parser import NdjsonParser
+from spark_job.formats.ndjson.parser_limits import ParserLimits
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
 
 SCHEMA = StructType().add("id", StringType()).add("n", LongType()).add("value", DoubleType())
@@ -23,7 +23,7 @@ class CountingReader:
     """Arrow's, of blocks in which nothing is wrong; `columns` are what it said of the others."""
 
     def __init__(self) -> None:
-        self._reader = JsonReader(SCHEMA)
+        self._reader = ArrowJsonReader(SCHEMA)
         self.columns: list[str | None] = []
 
     def __call__(self, block: pa.Buffer | bytes) -> pa.Table:
@@ -48,17 +48,17 @@ def lines_of(faults: Sequence[str]) -> list[bytes]:
     return [line.encode() for line in made]
 
 
-def isolated(lines: Sequence[bytes], column: str | None) -> tuple[Isolated, CountingReader]:
+def search(lines: Sequence[bytes], column: str | None) -> tuple[GoodLines, CountingReader]:
     reader = CountingReader()
-    isolation = Isolation(SCHEMA, {}, Bounds(by_digits=False), reader, reader.empty())
-    return isolation.isolated_values(b"\n".join(lines), len(lines), column), reader
+    isolation = BadLineSearch(SCHEMA, {}, ParserLimits(by_digits=False), reader, reader.empty())
+    return isolation.search_objects(b"\n".join(lines), len(lines), column), reader
 
 
 @pytest.mark.parametrize("column", HINTS)
-def test_what_the_named_column_leaves_is_found_in_a_second_round(column: str | None) -> None:
+def test_bad_values_outside_the_named_column_are_found_too(column: str | None) -> None:
     faults = [N if number % 7 == 3 else VALUE if number % 11 == 5 else "" for number in range(2000)]
     lines = lines_of(faults)
-    found, _ = isolated(lines, column)
+    found, _ = search(lines, column)
     good = [number for number, fault in enumerate(faults) if not fault]
     assert list(found.numbers) == good
     assert found.table.column("id").to_pylist() == [str(number) for number in good]
@@ -67,46 +67,46 @@ def test_what_the_named_column_leaves_is_found_in_a_second_round(column: str | N
     assert all(refused.why is None and refused.text == lines[number] for number, refused in found.refused.items())
 
 
-def test_the_named_column_is_looked_at_before_the_others() -> None:
+def test_the_named_column_is_searched_first() -> None:
     """So often that lines are not left out one by one: only after a look at `n` does the reader stop at `value`."""
     lines = lines_of([N if number % 3 == 0 else VALUE if number % 3 == 1 else "" for number in range(300)])
-    assert isolated(lines, "n")[1].columns[0] == "value"
-    assert isolated(lines, "value")[1].columns[0] == "n"
-    assert isolated(lines, None)[1].columns == []
+    assert search(lines, "n")[1].columns[0] == "value"
+    assert search(lines, "value")[1].columns[0] == "n"
+    assert search(lines, None)[1].columns == []
 
 
 @given(st.lists(st.sampled_from(["", "", "", N, VALUE, CUT]), min_size=1, max_size=200), st.sampled_from(HINTS))
-def test_whatever_column_is_named_the_same_lines_are_left_out(faults: list[str], column: str | None) -> None:
+def test_the_named_column_does_not_change_the_refused_lines(faults: list[str], column: str | None) -> None:
     lines = lines_of(faults)
-    named, unnamed = isolated(lines, column)[0], isolated(lines, None)[0]
+    named, unnamed = search(lines, column)[0], search(lines, None)[0]
     assert list(named.numbers) == list(unnamed.numbers)
     assert named.refused == unnamed.refused
     assert named.table.equals(unnamed.table)
 
 
 @given(st.lists(st.sampled_from(["", "", "", N, VALUE, TWO, CUT]), min_size=1, max_size=200), st.sampled_from(HINTS))
-def test_each_line_is_taken_or_left_and_a_good_one_is_never_dead(faults: list[str], column: str | None) -> None:
+def test_each_line_is_accepted_or_refused_and_a_good_one_has_no_reason(faults: list[str], column: str | None) -> None:
     """Two objects on a line shift the rows that the reader speaks of, so Spark may get a good line to decide."""
-    found, _ = isolated(lines_of(faults), column)
+    found, _ = search(lines_of(faults), column)
     assert sorted([*found.numbers, *found.refused]) == [*range(len(faults))]
     assert all(faults[number] == "" for number in found.numbers)
     assert all(refused.why is None for number, refused in found.refused.items() if faults[number] == "")
     assert found.table.column("id").to_pylist() == [str(number) for number in found.numbers]
 
 
-def test_a_block_whose_lines_are_known_to_be_objects_gives_the_same_records() -> None:
+def test_a_braced_block_gives_the_same_records() -> None:
     faults = [N if number % 7 == 3 else VALUE if number % 11 == 5 else "" for number in range(2000)]
     lines = lines_of(faults)
-    parsed = FastParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
-    assert parsed.lines == [number for number, fault in enumerate(faults) if not fault]
+    parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
+    assert parsed.positions == [number for number, fault in enumerate(faults) if not fault]
     reasons = {number: type_mismatch(lines[number], SCHEMA) for number, fault in enumerate(faults) if fault}
     assert dict(parsed.refused) == reasons
 
 
-def test_the_column_at_which_a_whole_block_failed_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_column_of_a_failed_block_is_the_named_one(monkeypatch: pytest.MonkeyPatch) -> None:
     columns: list[str | None] = []
 
-    class Noting(JsonReader):
+    class Noting(ArrowJsonReader):
         def read(self, block: pa.Buffer | bytes, styles: Mapping[str, str]) -> pa.Table:
             try:
                 return super().read(block, styles)
@@ -114,8 +114,8 @@ def test_the_column_at_which_a_whole_block_failed_is_the_one_that_is_named(monke
                 columns.append(failed.column)
                 raise
 
-    monkeypatch.setattr("spark_job.formats.ndjson.parser.JsonReader", Noting)
+    monkeypatch.setattr("spark_job.formats.ndjson.parser.ArrowJsonReader", Noting)
     lines = lines_of([N if number % 3 == 0 else VALUE if number % 3 == 1 else "" for number in range(300)])
-    parsed = FastParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
-    assert parsed.lines == [*range(2, 300, 3)]
+    parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
+    assert parsed.positions == [*range(2, 300, 3)]
     assert columns[:2] == ["n", "value"]

@@ -30,7 +30,7 @@ def cost(task: list[TaskFile]) -> int:
 
 
 @given(sizes, st.integers(1, 16))
-def test_each_file_is_in_one_task_none_is_empty_and_the_largest_comes_first(sizes: list[int], cores: int) -> None:
+def test_each_file_is_in_one_task_and_the_largest_task_comes_first(sizes: list[int], cores: int) -> None:
     files = files_of(sizes)
     tasks = pack(files, cores)
     assert sorted(file.path for task in tasks for file in task) == sorted(file.path for file in files)
@@ -39,7 +39,7 @@ def test_each_file_is_in_one_task_none_is_empty_and_the_largest_comes_first(size
 
 
 @given(sizes, st.integers(1, 16))
-def test_no_task_has_more_than_its_share_but_for_one_file(sizes: list[int], cores: int) -> None:
+def test_a_task_exceeds_its_share_by_at_most_one_file(sizes: list[int], cores: int) -> None:
     tasks = pack(files_of(sizes), cores)
     total = sum(map(cost, tasks))
     wanted = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores))) * cores
@@ -49,7 +49,7 @@ def test_no_task_has_more_than_its_share_but_for_one_file(sizes: list[int], core
 
 
 @given(sizes, st.integers(1, 100))
-def test_tasks_are_not_so_small_that_each_is_another_data_file_for_nothing(sizes: list[int], cores: int) -> None:
+def test_tasks_have_a_minimum_size(sizes: list[int], cores: int) -> None:
     tasks = pack(files_of(sizes), cores)
     small = [task for task in tasks if cost(task) < LEAST_TASK_BYTES / 4]
     assert len(small) <= 1 + len(tasks) // 8
@@ -59,13 +59,13 @@ def test_a_hundred_small_files_are_one_task_on_any_number_of_cores() -> None:
     assert len(pack(files_of([1_000] * 100), cores=64)) == 1
 
 
-def test_beside_a_large_file_small_ones_share_tasks() -> None:
+def test_small_files_share_tasks_next_to_a_large_file() -> None:
     tasks = pack([TaskFile("day=0/0", 600 * MIB), *files_of([600] * 10_000)], cores=2)
     assert len(tasks) < 8
     assert min(map(cost, tasks)) > LEAST_TASK_BYTES
 
 
-def test_files_of_one_size_keep_every_core_busy_to_the_end() -> None:
+def test_files_of_equal_size_keep_every_core_busy() -> None:
     for cores in (1, 2, 3, 4, 16):
         for count in (100, 1_000, 10_000):
             tasks = pack(files_of([2 * MIB] * count), cores)
@@ -73,7 +73,7 @@ def test_files_of_one_size_keep_every_core_busy_to_the_end() -> None:
             assert max(map(cost, tasks)) - min(map(cost, tasks)) <= 2 * (2 * MIB + FILE_COSTS_BYTES)
 
 
-def test_a_large_batch_has_more_tasks_than_the_cores_that_are_there_so_that_more_are_asked_for() -> None:
+def test_a_large_batch_has_more_tasks_than_cores_so_that_executors_are_requested() -> None:
     assert len(pack(files_of([MIB] * 1024), cores=4)) == 1024 * MIB // TARGET_TASK_BYTES + 4
 
 
@@ -88,7 +88,7 @@ FOLDERS = [
 
 
 @given(st.lists(st.sampled_from(FOLDERS), max_size=12))
-def test_each_file_has_the_values_of_its_own_folder_whichever_came_before_it(folders: list[str]) -> None:
+def test_each_file_has_the_partition_values_of_its_own_folder(folders: list[str]) -> None:
     """A folder's values are looked up once; a folder without values refuses each of its files by the file's name."""
     planned = [_planned(f"{folder}/{number}.ndjson") for number, folder in enumerate(folders)]
     made = task_files(planned, COLUMNS)
@@ -106,7 +106,7 @@ def _wanted(path: str) -> tuple[tuple[str | None, ...], str | None]:
     return (values["day"], values["hour"]), None
 
 
-def test_what_was_planned_of_a_file_is_what_its_task_is_told() -> None:
+def test_a_task_gets_the_plan_of_each_file() -> None:
     file = PlannedFile("a.ndjson", 5, 1.0, FoundBy.EVENT, skip_records=3, slice_bytes=4, expected_etag="e")
     assert task_files([file], {}) == [TaskFile("a.ndjson", 5, 3, 4, "e", (), None)]
 

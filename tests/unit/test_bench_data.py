@@ -31,7 +31,7 @@ from benchmarks.suite.skew import without_the_largest
 from benchmarks.verify import Found, WrongResult, expect, found_in
 from benchmarks.watch import Watch, tree_cpu_secs
 from blizzard.config.ddl import parse
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.ndjson.parser import NdjsonParser
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
 
 SCALE = 0.0002
@@ -127,7 +127,7 @@ def test_of_a_doubtful_line_only_spark_can_tell() -> None:
     schema = StructType().add("id", StringType(), False).add("n", LongType()).add("value", DoubleType())
     (line,) = event_lines(random.Random(1), 7, 1)
     assert type_mismatch(doubtful(line), schema) is None
-    assert FastParser(schema).parse(doubtful(line)).refused == [(0, None)]
+    assert NdjsonParser(schema).parse(doubtful(line)).refused == [(0, None)]
     assert type_mismatch(broken(line, 1), schema) is not None
 
 

@@ -1,4 +1,4 @@
-"""`blizzard resume`: what it says, what it changes, and what it leaves alone."""
+"""`blizzard resume`: its output, what it changes, and what it does not touch."""
 
 import itertools
 import json
@@ -54,9 +54,9 @@ def written(tmp_path: Path, record: RunRecord) -> None:
 
 def test_an_open_circuit_is_closed(tmp_path: Path, resume: Resume) -> None:
     written(tmp_path, OPEN)
-    code, said, _ = resume("--pipeline", "events")
+    code, output, _ = resume("--pipeline", "events")
     assert code == 0
-    assert said == (
+    assert output == (
         "events: resumed after 5 failed runs (circuit open; the last: boom); "
         "the dispatcher starts the next run within its schedule\n"
     )
@@ -72,13 +72,13 @@ def test_an_open_circuit_is_closed(tmp_path: Path, resume: Resume) -> None:
     assert (latest.attempt, latest.spent, latest.epoch) == (3, True, "e"), "or the next run would repeat a token"
 
 
-def test_a_wait_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None:
+def test_a_backoff_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None:
     written(tmp_path, RunRecord(0, "events", "e", 1, Phase.FAILED, "f", failures=1, not_before_ts=9e9, reason="boom"))
     assert "after 1 failed run (waiting" in resume("--pipeline", "events")[1]
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "answer"),
     [
         (RunRecord(0, "events", "e", 1, Phase.RUNNING, "f", run_id="r1"), "nothing to resume, run r1 is active"),
         (RunRecord(0, "events", "e", 1, Phase.STARTING, "f"), "nothing to resume, run (starting) is active"),
@@ -87,11 +87,11 @@ def test_a_wait_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None
         (RunRecord(0, "events", "e", 1, Phase.FAILED, "f", reason=RESUMED), "resumed already"),
     ],
 )
-def test_where_there_is_nothing_to_resume_nothing_is_written(
-    tmp_path: Path, resume: Resume, record: RunRecord, said: str
+def test_with_nothing_to_resume_nothing_is_written(
+    tmp_path: Path, resume: Resume, record: RunRecord, answer: str
 ) -> None:
     written(tmp_path, record)
-    assert resume("--pipeline", "events")[:2] == (0, f"events: {said}\n")
+    assert resume("--pipeline", "events")[:2] == (0, f"events: {answer}\n")
     latest = runs(tmp_path).latest()
     assert latest is not None
     assert latest.number == 0
@@ -99,19 +99,19 @@ def test_where_there_is_nothing_to_resume_nothing_is_written(
 
 def test_without_a_name_all_pipelines_are_resumed(tmp_path: Path, resume: Resume) -> None:
     written(tmp_path, OPEN)
-    code, said, _ = resume()
+    code, output, _ = resume()
     assert code == 0
-    assert [line.split(": ")[1].split(" ")[0] for line in said.splitlines()] == ["resumed", "nothing"]
+    assert [line.split(": ")[1].split(" ")[0] for line in output.splitlines()] == ["resumed", "nothing"]
 
 
-def test_an_unknown_pipeline_is_wrong_input(tmp_path: Path, resume: Resume) -> None:
+def test_an_unknown_pipeline_is_an_input_error(tmp_path: Path, resume: Resume) -> None:
     written(tmp_path, OPEN)
-    code, said, error = resume("--pipeline", "evnets")
-    assert (code, said) == (2, "")
+    code, output, error = resume("--pipeline", "evnets")
+    assert (code, output) == (2, "")
     assert "--pipeline evnets: expected one of events, clicks" in error
 
 
-def test_a_dispatcher_that_writes_in_between_is_no_harm(
+def test_a_record_written_by_a_dispatcher_in_between_does_no_harm(
     tmp_path: Path, resume: Resume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, OPEN)
@@ -120,7 +120,7 @@ def test_a_dispatcher_that_writes_in_between_is_no_harm(
     def late(self: RunLog, record: RunRecord, *, now_ts: float) -> RunRecord:
         if not raced:
             raced.append(original(runs(tmp_path), record, now_ts=now_ts))
-            raise AlreadyExists("somebody else was faster")
+            raise AlreadyExists("another writer was first")
         return original(self, record, now_ts=now_ts)
 
     monkeypatch.setattr(RunLog, "append", late)
@@ -143,7 +143,7 @@ def test_status_shows_the_last_run_and_what_closes_the_circuit(
     assert f"failed r3 ({RESUMED})" in capsys.readouterr().out
 
 
-def test_status_says_what_is_wrong_with_a_record_that_cannot_be_read(
+def test_status_reports_a_record_that_cannot_be_read(
     tmp_path: Path, resume: Resume, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(tmp_path, OPEN)

@@ -34,7 +34,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pipelines.yaml"
 
 
-def test_a_good_file_gives_a_line_for_each_source(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_file_gives_a_line_for_each_source(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GOOD)
     assert main(["validate", "pipelines.yaml"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -43,7 +43,7 @@ def test_a_good_file_gives_a_line_for_each_source(file: Path, capsys: pytest.Cap
     ]
 
 
-def test_a_bad_file_gives_every_problem_and_exit_code_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_file_gives_every_problem_and_exit_code_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(BAD)
     assert main(["validate", "pipelines.yaml"]) == 2
     first, second, total = capsys.readouterr().out.splitlines()
@@ -61,7 +61,7 @@ def test_variables_come_from_the_environment(
     assert "into s3://sea/events" in capsys.readouterr().out
 
 
-def test_a_file_that_is_not_there_is_a_problem_of_the_input(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_input_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "pipelines.yaml"]) == 2
     out = capsys.readouterr().out
     assert out.startswith("pipelines.yaml: cannot be read: No such file or directory; expected the path")
@@ -76,7 +76,7 @@ def answer(file: Path, text: str, capsys: pytest.CaptureFixture[str]) -> Any:
     return found
 
 
-def test_programs_get_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_prints_json_for_programs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(file, GOOD, capsys)
     assert (found["valid"], found["problems"], len(found["sources"])) == (True, [], 2)
     assert found["sources"][0] == {
@@ -88,7 +88,7 @@ def test_programs_get_json(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     }
 
 
-def test_programs_get_each_problem_in_its_parts(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_prints_each_problem_as_json_fields(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(file, BAD, capsys)
     assert (found["valid"], found["sources"]) == (False, [])
     problem = found["problems"][0]
@@ -107,7 +107,7 @@ def fits(text: str) -> bool:
     return jsonschema.Draft202012Validator(json_schema()).is_valid(plain(text))
 
 
-def test_the_schema_is_printed_ready_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_schema_is_printed_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -115,7 +115,7 @@ def test_the_schema_is_printed_ready_for_editors(capsys: pytest.CaptureFixture[s
     assert schema["title"] == "Blizzard pipelines"
 
 
-def test_each_field_of_the_schema_is_explained() -> None:
+def test_each_field_of_the_json_schema_has_a_description() -> None:
     schema = json_schema()
     models = [schema, *schema["$defs"].values()]
     unexplained = [name for model in models for name, field in model["properties"].items() if not field["description"]]
@@ -123,12 +123,12 @@ def test_each_field_of_the_schema_is_explained() -> None:
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda example: example.name)
-def test_each_example_fits_the_schema(example: Path) -> None:
+def test_each_example_is_valid_by_the_json_schema(example: Path) -> None:
     jsonschema.validate(plain(example.read_text()), json_schema(), jsonschema.Draft202012Validator)
 
 
 @pytest.mark.parametrize("limit", ["5", "1GiB", "'512 MB'", "'${SIZE}'", "1.5KiB"])
-def test_sizes_fit_the_schema_as_numbers_texts_and_variables(limit: str) -> None:
+def test_sizes_are_valid_by_the_json_schema_as_numbers_texts_and_variables(limit: str) -> None:
     assert fits(GOOD.replace("pattern:", f"limits: {{max_file_bytes: {limit}}}, pattern:"))
 
 
@@ -145,7 +145,7 @@ def test_sizes_fit_the_schema_as_numbers_texts_and_variables(limit: str) -> None
         GOOD.replace("pattern:", "partition_columns: {d: double}, pattern:"),
     ],
 )
-def test_what_is_wrong_does_not_fit_the_schema(wrong: str) -> None:
+def test_a_wrong_value_is_invalid_by_the_json_schema(wrong: str) -> None:
     assert fits(GOOD)
     assert not fits(wrong)
 
@@ -153,7 +153,7 @@ def test_what_is_wrong_does_not_fit_the_schema(wrong: str) -> None:
 # --- The command itself ---
 
 
-def test_each_command_is_a_module_that_help_knows() -> None:
+def test_each_command_is_a_module_and_listed_in_help() -> None:
     names = [path.stem for path in Path(blizzard.cli.__file__).parent.glob("[!_]*.py")]
     assert {name for name in names if hasattr(import_module(f"blizzard.cli.{name}"), "command")} == set(COMMANDS)
 
@@ -165,13 +165,13 @@ def test_help_lists_each_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
     assert f"Usage: blizzard {name}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["valdate", "x"], ["validate"], ["validate", "--jsn", "x"], ["--nothing"]])
-def test_a_wrong_call_is_a_problem_of_the_input(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_call_is_an_input_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert "Usage: blizzard" in captured.out + captured.err
@@ -180,7 +180,7 @@ def test_a_wrong_call_is_a_problem_of_the_input(arguments: list[str], capsys: py
 @pytest.mark.parametrize(
     ("error", "code"), [(ConfigError(["line one", "line two"]), 2), (BlizzardError("the table is on fire"), 1)]
 )
-def test_an_error_is_a_sentence_and_not_a_traceback(
+def test_an_error_is_printed_without_a_traceback(
     error: BlizzardError, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails() -> None:

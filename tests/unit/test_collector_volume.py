@@ -1,4 +1,4 @@
-"""Many events: none is lost, whatever the queue does, and a full invocation fits into the smallest function."""
+"""Many events: none is lost by duplicates or failures, and a full invocation fits into the smallest function."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from blizzard.config.publish import to_published
 ROOT = Path(__file__).parents[2]
 MEMORY_MB = 128
 LAMBDA_RUNTIME_MB = 30
-"""What Lambda's own part of the process takes, above the bare interpreter that is measured here with the rest."""
+"""Lambda's own part of the process, which is not measured here; the bare interpreter is."""
 
 CONFIG = """
 pipelines:
@@ -44,7 +44,7 @@ print(json.dumps({"peak_mb": int(peak_kb) / 1024, "secs": min(seconds)}), file=s
 """
 
 
-def test_every_file_is_in_the_manifest_whatever_the_queue_does() -> None:
+def test_every_file_is_in_the_manifest_despite_duplicates_and_failures() -> None:
     outcome = simulate(20_000, fail_every=8)
     assert (outcome.missing, outcome.distinct_paths) == (0, 20_000)
     assert outcome.deliveries > 20_000
@@ -52,7 +52,7 @@ def test_every_file_is_in_the_manifest_whatever_the_queue_does() -> None:
     assert outcome.invocations < 200
 
 
-def test_without_duplicates_and_failures_each_file_is_there_once() -> None:
+def test_without_duplicates_and_failures_each_file_is_in_the_manifest_once() -> None:
     outcome = simulate(5_000, fail_every=0)
     assert outcome.missing == 0
     assert outcome.entries <= outcome.deliveries
@@ -85,4 +85,4 @@ def test_a_full_invocation_takes_a_second_and_128_mb(tmp_path: Path) -> None:
     entries = [json.loads(path.read_text())["entries"] for path in (tmp_path / "lake").rglob("pending/*.json")]
     assert [len(segment) for segment in entries] == [BATCH_EVENTS] * 3
     assert measured["peak_mb"] < MEMORY_MB - LAMBDA_RUNTIME_MB
-    assert measured["secs"] < 1.0, "seconds of a processor: other tests may have the processors as well"
+    assert measured["secs"] < 1.0, "processor seconds, since other tests may run at the same time"

@@ -24,11 +24,11 @@ from blizzard.sweep.sweeper import Kind
 from functions.dispatcher.emr import EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.runtime import FunctionLog, function_logger, make_runtime
-from spark_job.formats.decode import Limits
+from spark_job.formats.protocol import Limits
 from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from tests.echoing import (
     ENVIRONMENT,

@@ -1,4 +1,4 @@
-"""Schemas: what is read from them, and what their writer is told. Agreement with Spark has a test in tests/spark."""
+"""Schemas: what is read from them, and error texts. A test in tests/spark compares the parser with Spark's."""
 
 import pytest
 from hypothesis import given
@@ -24,11 +24,11 @@ def test_types_nest() -> None:
     assert schema.columns[0].type == Map(Atomic("string"), Array(inner))
 
 
-def test_depth_is_counted_for_each_column_by_itself() -> None:
+def test_nesting_depth_is_counted_for_each_column_separately() -> None:
     assert len(ddl.parse(", ".join(f"c{i} ARRAY<ARRAY<INT>>" for i in range(60))).columns) == 60
 
 
-def test_a_type_prints_as_spark_prints_it() -> None:
+def test_a_type_is_printed_as_spark_prints_it() -> None:
     schema = ddl.parse("a STRUCT<b: LONG, c: ARRAY<DEC>, d: MAP<STRING, BYTE>>")
     assert str(schema.columns[0].type) == "struct<b:bigint,c:array<decimal(10,0)>,d:map<string,tinyint>>"
 
@@ -42,17 +42,17 @@ def test_a_type_prints_as_spark_prints_it() -> None:
         ("id INT,", "found the end, expected a column's name"),
         ("", "found the end, expected a column's name"),
         ("struct<>", "the schema has no column; expected at least one, such as: id STRING"),
-        ("a-b INT", "found '-' at character 2, which cannot stand there; put a name with other"),
+        ("a-b INT", "found '-' at character 2, which is not allowed there; quote names with other"),
         ("id INT COMMENT 'x", "the ' at character 16 is not closed"),
         ("`id INT", "the ` at character 1 is not closed"),
         ("id INT /* x", "the comment that begins at character 8 is not closed; expected */"),
         ("id INT COMMENT x", "expected the comment's text in quotes"),
-        ("a ARRAY<INT", "found the end, expected `>` behind the type of the array's elements"),
-        ("a ARRAY", "expected `<` behind ARRAY, as in ARRAY<STRING>"),
+        ("a ARRAY<INT", "found the end, expected `>` after the type of the array's elements"),
+        ("a ARRAY", "expected `<` after ARRAY, as in ARRAY<STRING>"),
         ("a MAP<STRING>", "found '>' at character 13, expected `,` between the types of the map's keys and values"),
         ("a DECIMAL(39)", "found decimal(39,0) at character 3; expected at most 38 digits"),
         ("a DECIMAL(x)", "found 'x' at character 11, expected a number of digits"),
-        ("a VARCHAR(5)", "found VARCHAR at character 3: Spark reads no VARCHAR from JSON; use STRING"),
+        ("a VARCHAR(5)", "found VARCHAR at character 3: Spark cannot read VARCHAR from JSON; use STRING"),
         ("a INTERVAL DAY", "Delta stores no intervals; use BIGINT or STRING"),
         ("a VARIANT", "use STRING, which keeps a JSON value as its text"),
         ("a STRING COLLATE UNICODE", "expected a STRING without COLLATE"),
@@ -61,7 +61,7 @@ def test_a_type_prints_as_spark_prints_it() -> None:
         ("a " + "ARRAY<" * 100_000, "nested deeper than 50"),
     ],
 )
-def test_what_is_wrong_with_a_schema_is_said_with_its_place(text: str, what: str) -> None:
+def test_an_error_in_a_schema_is_reported_with_its_position(text: str, what: str) -> None:
     with pytest.raises(ddl.DdlError) as error:
         ddl.parse(text)
     assert what in str(error.value)
@@ -70,36 +70,39 @@ def test_what_is_wrong_with_a_schema_is_said_with_its_place(text: str, what: str
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("a INT, b INT, A STRING", "column `A` is there twice ('a' and 'A'; case is no difference); rename one"),
-        ("a INT, a INT", "column `a` is there twice"),
-        ("a STRUCT<b: INT, B: INT>", "column `a.B` is there twice"),
-        ("a ARRAY<STRUCT<b: INT, B: INT>>", "column `a.element.B` is there twice"),
+        ("a INT, b INT, A STRING", "column `A` occurs twice ('a' and 'A'; names are not case-sensitive); rename one"),
+        ("a INT, a INT", "column `a` occurs twice"),
+        ("a STRUCT<b: INT, B: INT>", "column `a.B` occurs twice"),
+        ("a ARRAY<STRUCT<b: INT, B: INT>>", "column `a.element.B` occurs twice"),
         ("`a b` INT", "column `a b` has ' ' in its name, which Delta cannot store"),
         ("`a=;` INT", "column `a=;` has ';' '=' in its name"),
         ("a STRUCT<`b,c`: INT>", "column `a.b,c` has ',' in its name"),
         ("`a\n` INT", "column `'a\\n'` has '\\n' in its name"),
-        ("`` INT", "has no name; give it one"),
+        ("`` INT", "has no name; add one"),
         ("a STRUCT<>", "column `a` is a struct without columns"),
         ("a MAP<STRING, STRUCT<>>", "column `a.value` is a struct without columns"),
-        ("a MAP<INT, INT>", "column `a` is a map with keys of type int; JSON's are text: use STRING"),
+        ("a MAP<INT, INT>", "column `a` is a map with keys of type int; keys in JSON are text: use STRING"),
         ("a DECIMAL(0)", "column `a` is a decimal of 0 digits; give it 1 to 38"),
     ],
 )
-def test_what_delta_or_json_cannot_hold_is_complained_about(text: str, what: str) -> None:
-    (complaint,) = ddl.complaints(ddl.parse(text))
-    assert what in complaint
+def test_a_column_that_delta_or_json_cannot_hold_is_reported(text: str, what: str) -> None:
+    (problem,) = ddl.storage_problems(ddl.parse(text))
+    assert what in problem
 
 
-def test_every_complaint_is_made_at_once() -> None:
-    assert len(ddl.complaints(ddl.parse("a INT, A STRUCT<>, `b c` MAP<INT, DECIMAL(0)>"))) == 5
+def test_all_problems_of_a_schema_are_reported_at_once() -> None:
+    assert len(ddl.storage_problems(ddl.parse("a INT, A STRUCT<>, `b c` MAP<INT, DECIMAL(0)>"))) == 5
 
 
-def test_nothing_is_said_about_a_schema_that_is_well() -> None:
-    assert ddl.complaints(ddl.parse("a INT, b STRUCT<a: INT, b: MAP<STRING, ARRAY<DATE>>>, `c.d` INT, `é` INT")) == []
+def test_a_valid_schema_has_no_problems() -> None:
+    assert (
+        ddl.storage_problems(ddl.parse("a INT, b STRUCT<a: INT, b: MAP<STRING, ARRAY<DATE>>>, `c.d` INT, `é` INT"))
+        == []
+    )
 
 
 @given(st.text(st.sampled_from("ab <>,():`'\"\\-/*\n!5 structintarraymapcommentnotnull"), max_size=40))
-def test_any_text_is_a_schema_or_refused_as_none(text: str) -> None:
+def test_any_text_is_either_parsed_or_refused_with_an_error(text: str) -> None:
     try:
         schema = ddl.parse(text)
     except ddl.DdlError:

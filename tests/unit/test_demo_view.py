@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from infra.local.demo.story import fitting
+from infra.local.demo.story import wrap_line
 from infra.local.demo.view import Figures, View
 
 LETTER = (
@@ -13,7 +13,7 @@ LETTER = (
 
 
 def test_a_long_line_is_broken_between_words_only() -> None:
-    lines = fitting(LETTER, 80).splitlines()
+    lines = wrap_line(LETTER, 80).splitlines()
     assert len(lines) > 1
     assert all(len(line) <= 80 for line in lines)
     assert " ".join(lines).split() == LETTER.split()
@@ -35,7 +35,7 @@ def test_off_a_terminal_each_thing_is_a_line_and_figures_come_when_they_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with View() as view:
-        view.say("a run ended: FAILED (it was killed) [not markup]")
+        view.print("a run ended: FAILED (it was killed) [not markup]")
         view.update(Figures(seen=2, dead_files=1))
         view.update(Figures(seen=2, dead_files=1))
     assert capsys.readouterr().out.splitlines() == [

@@ -1,4 +1,4 @@
-"""What EMR Serverless is asked for, and what its answers mean."""
+"""Requests to EMR Serverless, and the meaning of its answers."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.model import Limits
-from blizzard.config.spark_settings import everywhere, submit_parameters
+from blizzard.config.spark_settings import common_settings, submit_parameters
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.run_records import Phase, RunRecord
 from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
@@ -44,9 +44,11 @@ def service() -> tuple[EmrServerless, FakeEmrClient]:
 # --- The request ---
 
 
-def test_the_request_is_what_the_service_takes() -> None:
+def test_the_request_fits_the_model_of_the_service() -> None:
     assert complaints("StartJobRun", request()) == ""
-    assert complaints("StartJobRun", {**request(), "executionTimeoutMinutes": "120"}) != "", "the model is looked at"
+    assert complaints("StartJobRun", {**request(), "executionTimeoutMinutes": "120"}) != "", (
+        "the request is checked against the model"
+    )
 
 
 def each_text(value: Any, shape: Any) -> Any:
@@ -65,7 +67,7 @@ def each_text(value: Any, shape: Any) -> Any:
 
 
 @pytest.mark.parametrize("pipeline", ["events", "a", "A-b_9", "x" * 63])
-def test_every_text_has_the_length_and_the_letters_that_the_service_allows(pipeline: str) -> None:
+def test_every_text_of_the_request_fits_the_limits_of_the_service(pipeline: str) -> None:
     shape = service_model().operation_model("StartJobRun").input_shape
     record = replace(RECORD, pipeline=pipeline, attempt=10**9)
     texts = [*each_text(start_job_run(SETTINGS, pipeline=pipeline, client_token=record.client_token), shape)]
@@ -92,7 +94,7 @@ def test_the_job_drains_one_pipeline_with_the_published_configuration() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "secs"), [("1", "30"), ("60", "1800"), ("120", "3600"), ("720", "3600")])
-def test_a_run_ends_by_itself_well_before_the_service_ends_it(minutes: str, secs: str) -> None:
+def test_a_run_stops_well_before_the_timeout_of_the_service(minutes: str, secs: str) -> None:
     settings = JobSettings.from_environment({**ENVIRONMENT, "BLIZZARD_JOB_TIMEOUT_MINUTES": minutes})
     arguments = start_job_run(settings, pipeline="a", client_token="t")["jobDriver"]["sparkSubmit"][
         "entryPointArguments"
@@ -101,14 +103,14 @@ def test_a_run_ends_by_itself_well_before_the_service_ends_it(minutes: str, secs
     assert settings.policy.run_secs == float(secs)
 
 
-def test_the_job_is_told_the_region_for_nobody_else_promises_it() -> None:
+def test_the_job_gets_the_region_by_its_settings() -> None:
     conf = spark_conf()
     assert conf["spark.emr-serverless.driverEnv.AWS_REGION"] == conf["spark.executorEnv.AWS_REGION"] == "eu-west-1"
     assert conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
 
 
-def test_the_settings_that_the_protocol_relies_on_are_all_in_the_request() -> None:
-    assert everywhere().items() <= spark_conf().items()
+def test_the_request_has_all_common_settings_of_spark() -> None:
+    assert common_settings().items() <= spark_conf().items()
 
 
 def test_the_job_finds_its_packages_delta_and_the_log_store() -> None:
@@ -122,7 +124,7 @@ def test_the_job_finds_its_packages_delta_and_the_log_store() -> None:
     ]
 
 
-def test_sizes_and_limits_are_always_said_for_the_defaults_cost_money() -> None:
+def test_the_request_always_has_sizes_and_limits() -> None:
     conf = spark_conf()
     assert [conf[f"spark.{key}"] for key in ("driver.cores", "driver.memory", "executor.cores", "executor.memory")] == [
         "2",
@@ -135,11 +137,13 @@ def test_sizes_and_limits_are_always_said_for_the_defaults_cost_money() -> None:
     assert conf["spark.dynamicAllocation.initialExecutors"] == conf["spark.executor.instances"] == "1"
 
 
-def test_an_executor_has_memory_for_the_python_of_each_core_and_is_no_larger_for_it() -> None:
+def test_an_executor_has_memory_for_python_within_its_size() -> None:
     conf = spark_conf()
-    heap, beside = (int(conf[f"spark.executor.{key}"].removesuffix("m")) * MIB for key in ("memory", "memoryOverhead"))
-    assert beside >= int(conf["spark.executor.cores"]) * (Limits().task_memory_bytes + 200 * MIB)
-    assert heap + beside <= 1.1 * 14 * 1024 * MIB
+    heap, overhead = (
+        int(conf[f"spark.executor.{key}"].removesuffix("m")) * MIB for key in ("memory", "memoryOverhead")
+    )
+    assert overhead >= int(conf["spark.executor.cores"]) * (Limits().task_memory_bytes + 200 * MIB)
+    assert heap + overhead <= 1.1 * 14 * 1024 * MIB
 
 
 def test_the_drivers_output_goes_to_the_log_group_of_the_stack() -> None:
@@ -157,17 +161,17 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="$`", exclude_ca
 
 
 @given(st.dictionaries(st.from_regex(r"spark\.[a-z]{1,8}", fullmatch=True), words, max_size=4))
-def test_any_value_survives_the_way_through_a_command_line(conf: dict[str, str]) -> None:
+def test_any_value_survives_a_command_line(conf: dict[str, str]) -> None:
     expected = [word for key, value in sorted(conf.items()) for word in ("--conf", f"{key}={value}")]
     assert shlex.split(submit_parameters(conf)) == expected
 
 
 def test_what_a_shell_would_expand_is_refused() -> None:
-    with pytest.raises(ValueError, match="leave out the"):
+    with pytest.raises(ValueError, match="remove the"):
         submit_parameters({"spark.a": "x $(id)"})
 
 
-def test_names_of_runs_lead_back_to_their_pipelines() -> None:
+def test_the_pipeline_of_a_run_is_known_from_its_name() -> None:
     assert pipeline_of(job_name("blizzard-x")) == "blizzard-x"
     assert pipeline_of("nightly-report") is None
 
@@ -175,7 +179,7 @@ def test_names_of_runs_lead_back_to_their_pipelines() -> None:
 # --- The environment ---
 
 
-def test_everything_that_is_missing_or_wrong_is_named_at_once() -> None:
+def test_all_missing_or_wrong_variables_are_reported_at_once() -> None:
     wrong = {
         **ENVIRONMENT,
         "BLIZZARD_DRIVER_MEMORY": "lots",
@@ -196,12 +200,12 @@ def test_everything_that_is_missing_or_wrong_is_named_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENT)
-def test_no_variable_has_a_silent_default(name: str) -> None:
+def test_every_variable_is_required(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: expected .*, found nothing"):
         JobSettings.from_environment({**ENVIRONMENT, name: ""})
 
 
-def test_how_failures_are_answered_is_set_by_the_environment() -> None:
+def test_the_policy_for_failures_is_read_from_the_environment() -> None:
     assert SETTINGS.policy == Policy(max_failures=3, backoff_secs=60.0, run_secs=3600.0)
 
 
@@ -210,7 +214,7 @@ OTHER = {"BLIZZARD_APPLICATION_ID": "00other", "BLIZZARD_JOB_ROLE_ARN": "arn:aws
 
 
 @pytest.mark.parametrize("name", RELEASE)
-def test_whatever_a_run_is_made_of_changes_the_fingerprint(name: str) -> None:
+def test_any_change_of_a_runs_settings_changes_the_fingerprint(name: str) -> None:
     text = ENVIRONMENT[name]
     changed = OTHER.get(name) or ("8" if text in ("2", "4") else re.sub(r"\d+(?=\D*$)", lambda m: m[0] + "7", text))
     if changed == text:
@@ -225,7 +229,7 @@ def test_the_same_settings_have_the_same_fingerprint() -> None:
 # --- The service's answers ---
 
 
-def test_a_repeated_token_gives_the_same_run() -> None:
+def test_a_start_with_the_same_token_gives_the_same_run() -> None:
     emr, client = service()
     assert emr.start("events", "t1") == emr.start("events", "t1") == "00run0000"
     assert emr.start("events", "t2") != "00run0000"
@@ -252,11 +256,11 @@ def test_every_state_of_the_model_is_known() -> None:
     assert {*ACTIVE, "SUCCESS", "FAILED", "CANCELLED"} == set(service_model().shape_for("JobRunState").enum)
 
 
-def test_a_run_that_is_not_there_is_none_and_no_error() -> None:
+def test_an_unknown_run_is_none_and_not_an_error() -> None:
     assert service()[0].state("00gone") is None
 
 
-def test_only_an_active_run_of_the_same_name_is_found_and_the_oldest_of_several() -> None:
+def test_the_oldest_active_run_of_the_same_name_is_found() -> None:
     emr, client = service()
     for run_id, name, state, created in [
         ("00a", "blizzard-events", "SUCCESS", 0),
@@ -270,13 +274,13 @@ def test_only_an_active_run_of_the_same_name_is_found_and_the_oldest_of_several(
     assert emr.active("clicks") is None
 
 
-def test_runs_without_a_name_are_nobodys() -> None:
+def test_runs_without_a_name_belong_to_no_pipeline() -> None:
     emr, client = service()
     client.runs["00a"] = {**client.run("00a", ""), "name": None}
     assert emr.active("events") is None
 
 
-def test_an_empty_page_is_not_the_last_one_while_it_names_another() -> None:
+def test_an_empty_page_with_a_next_token_is_not_the_last() -> None:
     emr, client = service()
     run = client.run("00a", "blizzard-events")
     client.pages = [{"jobRuns": [], "nextToken": "1"}, {"jobRuns": [], "nextToken": "2"}, {"jobRuns": [run]}]
@@ -284,7 +288,7 @@ def test_an_empty_page_is_not_the_last_one_while_it_names_another() -> None:
     assert [call.get("nextToken") for _, call in client.calls] == [None, "1", "2"]
 
 
-def test_pages_without_an_end_are_an_error_and_no_answer() -> None:
+def test_too_many_pages_are_an_error() -> None:
     emr, client = service()
     client.pages = [{"jobRuns": [], "nextToken": "0"}]
     with pytest.raises(ServiceBusy, match="Cancel the runs"):
@@ -311,7 +315,7 @@ START_ERRORS: list[tuple[Exception, type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("error", "expected"), START_ERRORS, ids=lambda e: str(getattr(e, "response", e))[:60])
-def test_an_error_of_a_start_is_told_by_what_it_means(error: Exception, expected: type[Exception]) -> None:
+def test_each_error_of_a_start_has_its_type(error: Exception, expected: type[Exception]) -> None:
     emr, client = service()
     client.errors["StartJobRun"] = error
     with pytest.raises(expected) as caught:
@@ -319,12 +323,12 @@ def test_an_error_of_a_start_is_told_by_what_it_means(error: Exception, expected
     assert type(caught.value) is expected
 
 
-def test_every_error_that_the_model_has_is_among_the_tested_ones() -> None:
+def test_every_error_of_the_services_model_is_tested() -> None:
     of_model = {shape.name for shape in service_model().operation_model("StartJobRun").error_shapes}
     assert of_model <= {e.response["Error"]["Code"] for e, _ in START_ERRORS if isinstance(e, ClientError)}
 
 
-def test_no_permission_to_look_is_an_error_that_says_so() -> None:
+def test_a_missing_permission_is_an_error_that_names_it() -> None:
     emr, client = service()
     client.errors["GetJobRun"] = client.errors["ListJobRuns"] = client_error("x", "AccessDeniedException", 403)
     with pytest.raises(ServiceRefused, match="GetJobRun: AccessDenied"):

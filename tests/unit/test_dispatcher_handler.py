@@ -1,4 +1,4 @@
-"""The deployed function: each event that wakes it, with a configuration and a table on disk and the service's model."""
+"""The dispatcher function with a published configuration, tables on disk, and a fake of EMR Serverless by its model."""
 
 import json
 import subprocess
@@ -21,17 +21,12 @@ from blizzard.storage.local import LocalStore
 from functions import runtime
 from functions.dispatcher import composition
 from functions.dispatcher import handler as function
-from functions.dispatcher.composition import first_of_round
-from functions.dispatcher.handler import RESERVE_SECS, DispatchFailed
+from functions.dispatcher.composition import RESERVE_SECS, first_of_round
+from functions.dispatcher.handler import DispatchFailed
 from functions.dispatcher.triggers import (
-    EveryPipeline,
-    JobStateChanged,
-    Trigger,
     UnknownEvent,
-    UnnamedRunChanged,
-    Wakes,
-    read_trigger,
 )
+from tests.unit.dispatcher_events import sample, wakes
 from tests.unit.emr_client import ENVIRONMENT, FakeEmrClient, client_error
 
 ROOT = Path(__file__).parents[2]
@@ -47,63 +42,6 @@ pipelines:
     sources:
       web: {{uri: s3://landing/clicks/, schema: "id STRING"}}
 """
-
-
-def sample(name: str) -> Any:
-    return json.loads((ROOT / "events" / f"{name}.json").read_text())
-
-
-def wakes(*pipelines: str) -> Any:
-    record = sample("wake")["Records"][0]
-    return {
-        "Records": [
-            {**record, "messageId": f"m{n}", "body": json.dumps({"pipeline": name})} for n, name in enumerate(pipelines)
-        ]
-    }
-
-
-# --- What an event is about ---
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("wake", Wakes({"events": ("00000000-0000-4000-8000-000000000021",)})),
-        ("emr_job_state", JobStateChanged("events", "blizzard-events", "SUCCESS")),
-        ("schedule_dispatch", EveryPipeline()),
-    ],
-)
-def test_each_sample_says_which_pipelines_it_is_about(name: str, expected: Trigger) -> None:
-    assert read_trigger(sample(name)) == expected
-
-
-def test_a_run_without_a_name_is_known_by_its_id_and_without_one_may_be_anybodys() -> None:
-    event = sample("emr_job_state")
-    del event["detail"]["jobRunName"]
-    assert read_trigger(event) == UnnamedRunChanged(event["detail"]["jobRunId"])
-    del event["detail"]["jobRunId"]
-    assert read_trigger(event) == EveryPipeline()
-
-
-def test_messages_are_gathered_by_pipeline_and_bad_ones_set_apart() -> None:
-    event = wakes("events", "clicks", "events")
-    event["Records"].append({**event["Records"][0], "messageId": "m3", "body": "hello"})
-    found = read_trigger(event)
-    assert isinstance(found, Wakes)
-    assert found.messages == {"events": ("m0", "m2"), "clicks": ("m1",)}
-    assert list(found.bad) == ["m3"]
-
-
-UNKNOWN = [{}, {"schedule": "sweep"}, {"detail-type": "Object Created", "detail": {}}, {"Records": [{"body": "x"}]}]
-
-
-@pytest.mark.parametrize("event", UNKNOWN, ids=str)
-def test_an_event_of_another_shape_is_an_error_that_shows_it(event: dict[str, Any]) -> None:
-    with pytest.raises(UnknownEvent, match=r"expected .*, found"):
-        read_trigger(event)
-
-
-# --- The function ---
 
 
 @dataclass
@@ -122,7 +60,7 @@ class FakeContext:
 
 @dataclass
 class Deployed:
-    """The function with its environment, a lake on disk, what it logged, and the service that it calls."""
+    """The function with its environment, a lake on disk, its log, and the service that it calls."""
 
     lake: Path
     log: StringIO
@@ -179,13 +117,13 @@ def test_a_wake_starts_a_run_of_its_pipeline_and_of_no_other(deployed: Deployed)
     assert deployed.started() == ["blizzard-events"]
 
 
-def test_several_wakes_of_one_pipeline_are_one_dispatch(deployed: Deployed) -> None:
+def test_many_wakes_of_one_pipeline_are_one_dispatch(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.invoke(wakes("events", "events", "events"))
     assert len(deployed.logged("dispatched")) == 1
 
 
-def test_only_the_wakes_of_a_pipeline_that_could_not_be_looked_after_come_again(deployed: Deployed) -> None:
+def test_only_the_wakes_of_a_failed_pipeline_stay_in_the_queue(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     (deployed.lake / "clicks").write_text("a file where the table's folder should be")
     answer = deployed.invoke(wakes("clicks", "events", "clicks"))
@@ -202,19 +140,19 @@ def test_a_throttled_start_leaves_its_wake_in_the_queue(deployed: Deployed) -> N
     assert len(deployed.emr.runs) == 1
 
 
-def test_a_wake_of_a_pipeline_that_was_taken_out_is_logged_and_done_with(deployed: Deployed) -> None:
+def test_a_wake_of_a_removed_pipeline_is_logged_and_deleted(deployed: Deployed) -> None:
     assert deployed.invoke(wakes("gone")) == {"batchItemFailures": []}
     assert [line["pipeline"] for line in deployed.logged("pipeline_unknown")] == ["gone"]
 
 
-def test_a_message_that_is_no_wake_is_reported_until_the_queue_sets_it_aside(deployed: Deployed) -> None:
+def test_a_message_that_is_not_a_wake_is_reported_as_failed(deployed: Deployed) -> None:
     event = wakes("events")
     event["Records"][0]["body"] = "hello"
     assert deployed.invoke(event) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
     assert [line["message_id"] for line in deployed.logged("message_bad")] == ["m0"]
 
 
-def test_the_end_of_a_run_starts_the_next_one_of_its_pipeline(deployed: Deployed) -> None:
+def test_the_end_of_a_run_starts_the_next_run_of_its_pipeline(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.invoke(sample("schedule_dispatch"))
     [run] = deployed.emr.runs.values()
@@ -224,7 +162,7 @@ def test_the_end_of_a_run_starts_the_next_one_of_its_pipeline(deployed: Deployed
     assert len(deployed.emr.runs) == 1, "there is a wait first"
 
 
-def test_an_event_is_only_a_hint_the_service_says_what_is_so(deployed: Deployed) -> None:
+def test_a_run_is_started_only_if_the_service_reports_none_active(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.invoke(sample("schedule_dispatch"))
     deployed.invoke(sample("emr_job_state"))
@@ -233,7 +171,7 @@ def test_an_event_is_only_a_hint_the_service_says_what_is_so(deployed: Deployed)
 
 
 @pytest.mark.parametrize("name", ["nightly-report", "blizzard-gone"])
-def test_a_run_that_is_not_ours_is_ignored(name: str, deployed: Deployed) -> None:
+def test_a_run_of_another_owner_is_ignored(name: str, deployed: Deployed) -> None:
     event = sample("emr_job_state")
     event["detail"]["jobRunName"] = name
     assert deployed.invoke(event) == {}
@@ -241,14 +179,14 @@ def test_a_run_that_is_not_ours_is_ignored(name: str, deployed: Deployed) -> Non
     assert not deployed.logged("dispatched")
 
 
-def test_the_schedule_looks_after_every_pipeline(deployed: Deployed) -> None:
+def test_the_schedule_dispatches_every_pipeline(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.land("clicks", "web")
     assert deployed.invoke(sample("schedule_dispatch")) == {}
     assert deployed.started() == ["blizzard-events", "blizzard-clicks"]
 
 
-def test_one_pipelines_trouble_keeps_no_other_and_is_an_error_in_the_end(deployed: Deployed) -> None:
+def test_a_failing_pipeline_does_not_stop_the_others_and_the_invocation_fails(deployed: Deployed) -> None:
     deployed.land("clicks", "web")
     deployed.lake.mkdir(exist_ok=True)
     (deployed.lake / "events").write_text("a file where the table's folder should be")
@@ -258,10 +196,10 @@ def test_one_pipelines_trouble_keeps_no_other_and_is_an_error_in_the_end(deploye
     assert [line["pipeline"] for line in deployed.logged("dispatch_failed")] == ["events"]
 
 
-# --- ParallelCalls pipelines, one function ---
+# --- Many pipelines in one invocation ---
 
 
-def test_wakes_for_which_no_time_is_left_come_again(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wakes_without_time_left_stay_in_the_queue(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
     deployed.land("events", "landing")
     deployed.land("clicks", "web")
     deployed.slow("events")
@@ -272,14 +210,14 @@ def test_wakes_for_which_no_time_is_left_come_again(deployed: Deployed, capsys: 
     assert list(published_metrics(capsys)) == ["events"]
 
 
-def test_what_the_schedule_has_no_time_for_is_logged_and_is_no_error(deployed: Deployed) -> None:
+def test_pipelines_without_time_left_are_logged_and_are_not_an_error(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.slow("events")
     assert deployed.invoke(sample("schedule_dispatch")) == {}
     assert [line["pipelines"] for line in deployed.logged("dispatch_put_off")] == [["clicks"]]
 
 
-def test_however_little_time_there_is_one_pipeline_has_its_turn(deployed: Deployed) -> None:
+def test_at_least_one_pipeline_is_dispatched_even_without_time_left(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.remaining_secs = 1.0
     deployed.invoke(sample("schedule_dispatch"))
@@ -291,7 +229,7 @@ class TimeOver(BaseException):
     """Lambda ends the function."""
 
 
-def test_a_pipeline_that_takes_all_the_time_loses_no_others_metrics(
+def test_a_timeout_loses_no_metrics_of_pipelines_before_it(
     deployed: Deployed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deployed.land("events", "landing")
@@ -307,7 +245,7 @@ def test_a_pipeline_that_takes_all_the_time_loses_no_others_metrics(
     assert published_metrics(capsys)["events"]["RunsStarted"] == [1.0]
 
 
-def test_the_schedule_begins_with_another_pipeline_by_the_time(
+def test_the_first_pipeline_of_the_schedule_depends_on_the_time(
     deployed: Deployed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for first, expected in [(0, ["events", "clicks"]), (1, ["clicks", "events"])]:
@@ -319,7 +257,7 @@ def test_the_schedule_begins_with_another_pipeline_by_the_time(
 
 @pytest.mark.parametrize("period_secs", [60, 300, 600, 3600])
 @pytest.mark.parametrize("count", [1, 2, 5, 12])
-def test_whatever_the_period_each_pipeline_is_first_about_as_often(period_secs: int, count: int) -> None:
+def test_each_pipeline_is_first_about_as_often_with_any_period(period_secs: int, count: int) -> None:
     firsts = Counter(first_of_round(1_795_000_000.4 + n * period_secs, count) for n in range(100 * count))
     assert set(firsts) == set(range(count))
     assert min(firsts.values()) > 50
@@ -328,16 +266,16 @@ def test_whatever_the_period_each_pipeline_is_first_about_as_often(period_secs: 
 
 def unforeseen(operation: str, parameters: dict[str, Any]) -> None:
     if parameters.get("name") == "blizzard-events":
-        raise ZeroDivisionError("a mistake of ours")
+        raise ZeroDivisionError("a bug")
 
 
-def test_an_error_that_nobody_foresaw_keeps_no_other_pipeline(
+def test_an_unexpected_error_does_not_stop_other_pipelines(
     deployed: Deployed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deployed.land("events", "landing")
     deployed.land("clicks", "web")
     deployed.emr.hook = unforeseen
-    with pytest.raises(DispatchFailed, match=r"^events: a mistake of ours$"):
+    with pytest.raises(DispatchFailed, match=r"^events: a bug$"):
         deployed.invoke(sample("schedule_dispatch"))
     assert deployed.started() == ["blizzard-events", "blizzard-clicks"]
     [line] = deployed.logged("dispatch_failed")
@@ -346,7 +284,7 @@ def test_an_error_that_nobody_foresaw_keeps_no_other_pipeline(
     assert published_metrics(capsys)["clicks"]["RunsStarted"] == [1.0]
 
 
-def test_an_error_that_nobody_foresaw_leaves_its_wake_in_the_queue(deployed: Deployed) -> None:
+def test_an_unexpected_error_leaves_its_wake_in_the_queue(deployed: Deployed) -> None:
     deployed.land("events", "landing")
     deployed.emr.hook = unforeseen
     assert deployed.invoke(wakes("events", "clicks")) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
@@ -362,7 +300,7 @@ def unnamed(run_id: str) -> Any:
     return event
 
 
-def test_a_run_without_a_name_is_its_pipelines_by_the_newest_record(deployed: Deployed) -> None:
+def test_the_pipeline_of_a_run_without_a_name_is_found_by_the_newest_record(deployed: Deployed) -> None:
     deployed.land("clicks", "web")
     deployed.invoke(wakes("clicks"))
     [run_id] = deployed.emr.runs
@@ -371,7 +309,7 @@ def test_a_run_without_a_name_is_its_pipelines_by_the_newest_record(deployed: De
     assert [line["pipeline"] for line in deployed.logged("dispatched")] == ["clicks", "clicks"]
 
 
-def test_a_run_without_a_name_that_no_record_knows_may_be_anybodys(deployed: Deployed) -> None:
+def test_an_unknown_run_without_a_name_dispatches_all_pipelines(deployed: Deployed) -> None:
     deployed.invoke(unnamed("00unknown"))
     assert [line["pipeline"] for line in deployed.logged("dispatched")] == ["events", "clicks"]
 
@@ -382,7 +320,7 @@ def test_an_unknown_event_is_logged_and_raised(deployed: Deployed) -> None:
     assert "hello" in deployed.logged("event_unknown")[0]["error"]
 
 
-def test_a_wrong_environment_is_an_error_that_names_it(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_environment_variable_is_named(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BLIZZARD_APPLICATION_ID")
     monkeypatch.setenv("BLIZZARD_MAX_EXECUTORS", "many")
     with pytest.raises(ConfigError, match=r"(?s)BLIZZARD_APPLICATION_ID: .*BLIZZARD_MAX_EXECUTORS: "):
@@ -394,7 +332,7 @@ def published_metrics(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return {document["pipeline"]: document for document in documents}
 
 
-def test_metrics_are_by_pipeline_and_over_all(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_published_by_pipeline_and_in_total(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
     deployed.land("events", "landing", "a")
     deployed.land("events", "landing", "b")
     deployed.invoke(sample("schedule_dispatch"))
@@ -429,7 +367,7 @@ def test_an_open_circuit_shows_in_the_metrics_each_time(
     assert [line["level"] for line in deployed.logged("circuit_open")] == ["ERROR"]
 
 
-def test_a_backlog_that_cannot_be_read_has_no_number(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_backlog_has_no_metric(deployed: Deployed, capsys: pytest.CaptureFixture[str]) -> None:
     deployed.lake.mkdir()
     (deployed.lake / "events").write_text("a file where the table's folder should be")
     deployed.invoke(wakes("events"))
@@ -438,7 +376,7 @@ def test_a_backlog_that_cannot_be_read_has_no_number(deployed: Deployed, capsys:
     assert {"OldestPendingSeconds", "BacklogFiles"}.isdisjoint(published)
 
 
-def test_the_function_starts_without_what_its_bundle_does_not_have() -> None:
+def test_the_function_starts_with_only_the_packages_of_its_bundle() -> None:
     heavy = ["pydantic", "ruamel", "obstore", "orjson", "pyarrow", "typer", "rich", "boto3", "pyspark"]
     code = f"import sys, functions.dispatcher.handler; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={})

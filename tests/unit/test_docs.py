@@ -399,13 +399,13 @@ def test_the_progress_of_a_run_knows_only_events_that_are_logged() -> None:
     [("collector", "## The function", "FilesAppended"), ("sweeper", "## The sweeper", "FilesMissed")],
 )
 def test_every_metric_is_documented(function: str, heading: str, known: str) -> None:
-    metrics = set(re.findall(r'^        "([A-Z]\w+)": ', text(f"functions/{function}/handler.py"), re.MULTILINE))
+    metrics = set(re.findall(r'^        "([A-Z]\w+)": ', text(f"functions/{function}/report.py"), re.MULTILINE))
     assert known in metrics
     assert set(first_cells(section("docs/events.md", heading))) == metrics
 
 
 def test_every_metric_of_the_dispatcher_is_documented() -> None:
-    metrics = set(re.findall(r'"([A-Z]\w+)"(?:\]|:)', text("functions/dispatcher/handler.py")))
+    metrics = set(re.findall(r'"([A-Z]\w+)"(?:\]|:)', text("functions/dispatcher/report.py")))
     assert "OldestPendingSeconds" in metrics
     assert set(first_cells(section("docs/events.md", "## The dispatcher"))) == metrics
 

@@ -9,7 +9,7 @@ import pytest
 
 from blizzard.config.load import read_config
 from blizzard.config.model import Config
-from infra.local.demo.example_file import example_file, key_for
+from infra.local.stack.example_file import example_file, key_for
 
 NOON_TS = 1706443200.0
 

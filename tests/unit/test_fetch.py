@@ -51,7 +51,7 @@ def let_go(reader: Watched, reads: int = 1000) -> Watched:
 
 
 @given(st.binary(max_size=200), st.integers(1, 50), st.lists(st.integers(0, 70), max_size=8))
-def test_it_reads_what_the_object_holds_in_whatever_pieces(body: bytes, piece_bytes: int, sizes: list[int]) -> None:
+def test_the_piece_size_does_not_change_what_is_read(body: bytes, piece_bytes: int, sizes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetch, "PIECE_BYTES", piece_bytes)
         streamed, whole = StreamedAhead(let_go(Watched(body))), io.BytesIO(body)
@@ -64,7 +64,7 @@ def test_it_reads_what_the_object_holds_in_whatever_pieces(body: bytes, piece_by
             streamed.stop()
 
 
-def test_the_next_piece_is_fetched_before_anybody_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_piece_is_fetched_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "PIECE_BYTES", 4)
     reader = let_go(Watched(b"0123456789"), 1)
     streamed = StreamedAhead(reader)
@@ -79,7 +79,7 @@ def test_the_next_piece_is_fetched_before_anybody_asks_for_it(monkeypatch: pytes
     assert threading.current_thread().name not in reader.threads
 
 
-def test_what_storage_raises_comes_with_the_piece_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_error_is_raised_when_its_piece_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "PIECE_BYTES", 4)
     streamed = StreamedAhead(let_go(Watched(b"0123456789", fails_at=1)))
     assert streamed.read(4) == b"0123"
@@ -89,7 +89,7 @@ def test_what_storage_raises_comes_with_the_piece_that_it_concerns(monkeypatch: 
     streamed.stop()
 
 
-def test_nobody_reads_any_more_once_it_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_after_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "PIECE_BYTES", 4)
     reader = Watched(b"0123456789")
     streamed = StreamedAhead(reader)

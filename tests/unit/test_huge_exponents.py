@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_job.formats.ndjson.huge_exponents import holds_decimal, huge_exponent
+from spark_job.formats.ndjson.huge_exponents import contains_decimal, huge_exponent
 
 MONEY = DecimalType(5, 2)
 POINT = StructType([StructField("money", MONEY), StructField("size", DoubleType())])
@@ -54,12 +54,12 @@ def test_a_decimal_with_a_huge_exponent_is_named(line: str, path: str) -> None:
         '{"points": {"money": 1e-99999}, "by_name": [{"money": 1e-99999}]}',
     ],
 )
-def test_what_is_no_decimal_may_have_any_exponent(line: str) -> None:
+def test_other_types_may_have_any_exponent(line: str) -> None:
     assert huge_exponent(line.encode(), SCHEMA) is None
 
 
 @pytest.mark.parametrize(
-    ("kind", "holds"),
+    ("kind", "contains"),
     [
         (MONEY, True),
         (SCHEMA, True),
@@ -68,11 +68,11 @@ def test_what_is_no_decimal_may_have_any_exponent(line: str) -> None:
         (StructType([StructField("n", LongType())]), False),
     ],
 )
-def test_a_decimal_is_found_at_any_depth(kind: object, *, holds: bool) -> None:
-    assert holds_decimal(kind) is holds  # type: ignore[arg-type]
+def test_a_decimal_is_found_at_any_depth(kind: object, *, contains: bool) -> None:
+    assert contains_decimal(kind) is contains  # type: ignore[arg-type]
 
 
-def test_a_line_of_so_many_levels_that_nobody_can_look_at_it_is_refused() -> None:
+def test_a_line_nested_too_deeply_to_check_is_refused() -> None:
     levels = 200_000
     line = f'{{"money": 1e99999, "other": {"[" * levels}{"]" * levels}}}'
     assert "levels" in str(huge_exponent(line.encode(), SCHEMA))

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blizzard.config.interpolate import InterpolationError, interpolate, interpolate_all
-from blizzard.config.load import Reading, read_config
+from blizzard.config.load import LoadResult, read_config
 from blizzard.config.problems import Problems
 
 ENVIRON = {"BUCKET": "lake", "EMPTY": "", "_X1": "x"}
@@ -29,11 +29,11 @@ ENVIRON = {"BUCKET": "lake", "EMPTY": "", "_X1": "x"}
         ("$BUCKET $ $$ {BUCKET} 100$", "$BUCKET $ $$ {BUCKET} 100$"),
     ],
 )
-def test_a_text_gets_the_values_of_its_variables(text: str, expected: str) -> None:
+def test_variables_in_a_text_are_replaced(text: str, expected: str) -> None:
     assert interpolate(text, ENVIRON) == expected
 
 
-def test_a_value_is_not_looked_into_again() -> None:
+def test_a_replaced_value_is_not_interpolated_again() -> None:
     assert interpolate("${A}", {"A": "${B} $${C}", "B": "no"}) == "${B} $${C}"
 
 
@@ -52,13 +52,13 @@ def test_a_value_is_not_looked_into_again() -> None:
         ("${MISSING:-${BUCKET}}", "without a variable in it"),
     ],
 )
-def test_what_is_no_variable_is_said(text: str, what: str) -> None:
+def test_an_invalid_variable_is_reported(text: str, what: str) -> None:
     with pytest.raises(InterpolationError) as error:
         interpolate(text, ENVIRON)
     assert what in str(error.value)
 
 
-def test_every_text_of_a_document_is_done_but_no_key_and_no_number() -> None:
+def test_all_texts_of_a_document_are_interpolated_but_no_keys_or_numbers() -> None:
     problems = Problems("f", {})
     value = {"${BUCKET}": ["${BUCKET}", {"a": "${MISSING}"}, 5, None, True]}
     assert interpolate_all(value, ENVIRON, problems) == {"${BUCKET}": ["lake", {"a": "${MISSING}"}, 5, None, True]}
@@ -66,7 +66,7 @@ def test_every_text_of_a_document_is_done_but_no_key_and_no_number() -> None:
 
 
 @given(st.text(st.sampled_from("$${}:-AB x"), max_size=30))
-def test_any_text_is_either_done_or_refused(text: str) -> None:
+def test_any_text_is_interpolated_or_refused(text: str) -> None:
     try:
         done = interpolate(text, {"A": "1", "B": ""})
     except InterpolationError:
@@ -93,22 +93,22 @@ YAML = [
 
 @pytest.mark.parametrize("written", ["${V}", '"${V}"', "'*${V}'"])
 @given(value=st.sampled_from(YAML) | st.text())
-def test_a_variable_adds_no_yaml(written: str, value: str) -> None:
-    """Whatever it holds, the file says the same as one that has this text in its place, each character escaped."""
+def test_a_variable_cannot_add_yaml(written: str, value: str) -> None:
+    """The file gives the same result as with the text of the variable in its place, each character escaped."""
     assume("${" not in value)
     text = written.strip("\"'").replace("${V}", value)
     escaped = '"' + "".join(f"\\U{ord(character):08x}" for character in text) + '"'
     assert reading(written, {"V": value}) == reading(escaped, {})
 
 
-def reading(pattern: str, environ: dict[str, str]) -> Reading:
+def reading(pattern: str, environ: dict[str, str]) -> LoadResult:
     lines = ["uri: s3://landing/a", "schema: id STRING", f"pattern: {pattern}", "format: ndjson"]
     source = "".join(f"        {line}\n" for line in lines)
     text = f"pipelines:\n  p:\n    table_uri: s3://lake/t\n    sources:\n      s:\n{source}"
     return read_config(text, environ, name="f.yaml", folder=None)
 
 
-def test_a_variable_is_a_text_whatever_it_looks_like() -> None:
+def test_the_value_of_a_variable_is_always_text() -> None:
     read = [reading("${V}", {"V": value}).config for value in YAML]
     patterns = [source.pattern for config in read if config for _, source in config.sources()]
     assert len(patterns) > 3
@@ -116,7 +116,7 @@ def test_a_variable_is_a_text_whatever_it_looks_like() -> None:
 
 
 @given(st.text())
-def test_escaping_keeps_any_text_as_it_is(text: str) -> None:
+def test_an_escaped_text_is_unchanged(text: str) -> None:
     escaped = text.replace("${", "$${")
     if "$$${" not in escaped:
         assert interpolate(escaped, {}) == text

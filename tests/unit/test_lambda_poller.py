@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError  # type: ignore[import-untyped]
 
-from infra.local.functions.event import EventSource, InvocationFailed, Message, failed_ids, record_of
 from infra.local.functions.poller import FULL_PAYLOAD_BYTES, LambdaPoller, PollerCounts
+from infra.local.functions.sqs_event import EventSource, InvocationFailed, Message, failed_ids, record_of
 
 SOURCE = EventSource("http://queue", "arn:aws:sqs:eu-west-1:123456789012:landing-events")
 DEADLINE_SECS = 60

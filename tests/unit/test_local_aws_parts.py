@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.local.cloudformation.engine import DeploymentFailed, in_order, references
+from infra.local.cloudformation.references import CircularDependency, in_dependency_order, references
 from infra.local.functions.schedules import UnsupportedSchedule, parse_schedule
 from infra.local.jobs.request import IMAGE_JARS, JobRequest, conf_of, local_conf, read_request
-from infra.local.moto.log_metrics import MetricFilter, datum_of_emf, matches, values_of
+from infra.local.logs.metrics import MetricFilter, emf_data, filter_data, matches
 
 NOON = datetime(2026, 1, 14, 12, tzinfo=UTC).timestamp()
 
@@ -75,11 +75,11 @@ def test_a_filter_measures_a_field_or_counts() -> None:
     )
     found = MetricFilter("group", '{ $.event = "batch_committed" }', transformations)
     line = '{"event": "batch_committed", "rows": 12, "source": "s"}'
-    assert [(datum["MetricName"], datum["Value"], datum["Dimensions"]) for _, datum in values_of(found, line)] == [
+    assert [(datum["MetricName"], datum["Value"], datum["Dimensions"]) for _, datum in filter_data(found, line)] == [
         ("Rows", 12.0, [{"Name": "source", "Value": "s"}]),
         ("Lines", 1.0, []),
     ]
-    assert list(values_of(found, "no JSON")) == []
+    assert list(filter_data(found, "no JSON")) == []
 
 
 def test_embedded_metrics_are_read_with_each_set_of_dimensions() -> None:
@@ -87,9 +87,9 @@ def test_embedded_metrics_are_read_with_each_set_of_dimensions() -> None:
         '{"_aws": {"CloudWatchMetrics": [{"Namespace": "B", "Dimensions": [["a"], ["a", "b"]], "Metrics": '
         '[{"Name": "N", "Unit": "Count"}]}]}, "a": "1", "b": "2", "N": [3.0, 4.0]}'
     )
-    found = [(len(datum["Dimensions"]), datum["Value"], datum["Unit"]) for _, datum in datum_of_emf(line)]
+    found = [(len(datum["Dimensions"]), datum["Value"], datum["Unit"]) for _, datum in emf_data(line)]
     assert found == [(1, 3.0, "Count"), (1, 4.0, "Count"), (2, 3.0, "Count"), (2, 4.0, "Count")]
-    assert list(datum_of_emf('{"event": "no metric"}')) == []
+    assert list(emf_data('{"event": "no metric"}')) == []
 
 
 def resources(**depends_on: list[str]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def resources(**depends_on: list[str]) -> dict[str, Any]:
 @given(st.dictionaries(st.integers(0, 20), st.lists(st.integers(0, 20), max_size=4), max_size=20))
 def test_resources_come_after_all_that_they_refer_to(graph: dict[int, list[int]]) -> None:
     acyclic = resources(**{f"r{name}": [f"r{one}" for one in on if one < name] for name, on in graph.items()})
-    order = in_order(acyclic)
+    order = in_dependency_order(acyclic)
     assert sorted(order) == sorted(acyclic)
     for name, resource in acyclic.items():
         for other in references(resource["Properties"]):
@@ -107,8 +107,8 @@ def test_resources_come_after_all_that_they_refer_to(graph: dict[int, list[int]]
 
 
 def test_a_circle_of_references_is_refused_by_name() -> None:
-    with pytest.raises(DeploymentFailed, match="a → b → c → a"):
-        in_order(resources(a=["b"], b=["c"], c=["a"]))
+    with pytest.raises(CircularDependency, match="a → b → c → a"):
+        in_dependency_order(resources(a=["b"], b=["c"], c=["a"]))
 
 
 def test_references_are_found_wherever_they_are_written() -> None:

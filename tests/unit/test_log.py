@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, whatever the values hold."""
+"""The log: one JSON object a line for any values."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def logged(event: str, /, **fields: object) -> str:
     return stream.getvalue()
 
 
-def test_an_event_is_its_time_its_name_and_its_fields() -> None:
+def test_a_line_has_the_time_the_event_and_its_fields() -> None:
     line = logged("batch_committed", source="events:landing", files=3, rows=None)
     assert line == (
         '{"ts": "2024-01-28T14:00:00.250+00:00", "event": "batch_committed", '
@@ -42,7 +42,7 @@ def test_no_value_can_forge_a_line(event: str, fields: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "value", ['a\n{"event": "batch_committed"}', "a\r\nb", "a\u2028b\x85c\x0b", "\x1b[2J", "\ud800", "\0"], ids=ascii
 )
-def test_what_ends_a_line_elsewhere_is_escaped(value: str) -> None:
+def test_other_line_separators_are_escaped(value: str) -> None:
     text = logged("x", path=value)
     assert text.isprintable() or text[:-1].isprintable()
     assert json.loads(text)["path"] == value
@@ -62,18 +62,18 @@ def test_an_object_whose_text_holds_a_newline_is_escaped_too() -> None:
     ("value", "written"),
     [(PurePosixPath("a/b"), "a/b"), (Fate.SUSPECT, "suspect"), (b"\xff", "b'\\xff'"), (("a", 1), ["a", 1]), (2.5, 2.5)],
 )
-def test_values_that_json_does_not_know_are_written_as_text(value: Any, written: Any) -> None:
+def test_values_without_a_json_form_are_written_as_text(value: Any, written: Any) -> None:
     assert json.loads(logged("x", value=value))["value"] == written
 
 
-def test_a_field_cannot_take_the_place_of_the_time_or_the_event() -> None:
+def test_a_field_cannot_replace_the_time_or_the_event() -> None:
     line = json.loads(logged("real", event="forged", ts="never"))
     assert (line["event"], line["ts"]) == ("real", "2024-01-28T14:00:00.250+00:00")
 
 
-def test_lines_of_many_threads_do_not_mix() -> None:
+def test_lines_of_parallel_threads_do_not_mix() -> None:
     class Slow(io.StringIO):
-        """Each line takes a while, unless another comes in between."""
+        """Writes slowly, so that lines of other threads could come in between."""
 
         inside = 0
         met = Event()
@@ -101,11 +101,11 @@ def test_each_line_is_flushed_so_that_a_kill_loses_none(tmp_path: Any) -> None:
         assert json.loads(file.read_text())["event"] == "x"
 
 
-def test_the_usual_log_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_log_writes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     stdout_log(lambda: NOW)("x")
     assert json.loads(capsys.readouterr().out)["event"] == "x"
 
 
-def test_who_does_not_listen_hears_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_silent_log_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     silent("x", path="y")
     assert capsys.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""What a message's body is understood to say, for every sample in events/ and for whatever else may arrive."""
+"""What a message is parsed as, for every sample in events/ and for any other text."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from blizzard.collect.messages import FileArrived, Ignored, NotAnS3Event, Reason, newer, parse_message
+from blizzard.collect.messages import FileArrived, Ignored, IgnoreReason, NotAnS3Event, is_newer, parse_message
 
 SAMPLES = Path(__file__).parents[2] / "events"
 PATH = "raw-events/date=2024-01-28/1706450400-01926abc.ndjson.gz"
@@ -24,23 +24,23 @@ TS, TS_TO_THE_SECOND = 1706450400.123, 1706450400.0
 SEQUENCER, LOWER_SEQUENCER = "0065B66A5C8F1D2E3A", "0065b66a5c8f1d2e3a"
 
 S3_PUT = FileArrived("landing", PATH, 2048, ETAG, TS, SEQUENCER)
-EXPECTED: dict[str, FileArrived | Reason] = {
+EXPECTED: dict[str, FileArrived | IgnoreReason] = {
     "s3_put": S3_PUT,
     "s3_multipart_complete": FileArrived("landing", PATH, 157286400, MULTIPART_ETAG, TS, SEQUENCER),
     "s3_put_versioned": FileArrived("landing", PATH, 2048, ETAG, TS, SEQUENCER, VERSION),
     "s3_copy": S3_PUT,
     "s3_hostile_key": FileArrived("landing", HOSTILE, 2048, ETAG, TS, SEQUENCER),
-    "s3_delete": Reason.NOT_AN_ARRIVAL,
-    "s3_delete_marker": Reason.NOT_AN_ARRIVAL,
-    "s3_folder_marker": Reason.FOLDER_MARKER,
-    "s3_test_event": Reason.TEST_EVENT,
+    "s3_delete": IgnoreReason.NOT_AN_ARRIVAL,
+    "s3_delete_marker": IgnoreReason.NOT_AN_ARRIVAL,
+    "s3_folder_marker": IgnoreReason.FOLDER_MARKER,
+    "s3_test_event": IgnoreReason.TEST_EVENT,
     "sns_wrapped": S3_PUT,
     "sns_raw": S3_PUT,
     "eventbridge_created": FileArrived("landing", PATH, 2048, ETAG, TS_TO_THE_SECOND, LOWER_SEQUENCER),
     "eventbridge_hostile_key": FileArrived(
         "landing", HOSTILE, 2048, ETAG, TS_TO_THE_SECOND, LOWER_SEQUENCER, OTHER_VERSION
     ),
-    "eventbridge_deleted": Reason.NOT_AN_ARRIVAL,
+    "eventbridge_deleted": IgnoreReason.NOT_AN_ARRIVAL,
 }
 
 
@@ -64,7 +64,7 @@ def changed(name: str, path: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_each_sample_says_what_it_says(name: str) -> None:
+def test_each_sample_is_parsed_as_expected(name: str) -> None:
     [event] = parse_message(json.dumps(sample(name)))
     assert (event.reason if isinstance(event, Ignored) else event) == EXPECTED[name]
 
@@ -76,19 +76,19 @@ def test_every_sample_in_the_folder_is_used() -> None:
     assert {name for name in others if not any(name in text for text in tests)} == set()
 
 
-def test_several_records_in_one_message_are_all_read_in_order() -> None:
+def test_all_records_of_a_message_are_read_in_order() -> None:
     records = [sample(name)["Records"][0] for name in ("s3_hostile_key", "s3_delete", "s3_put")]
     first, second, third = parse_message(json.dumps({"Records": records}))
     assert (first, third) == (EXPECTED["s3_hostile_key"], S3_PUT)
     assert isinstance(second, Ignored)
 
 
-def test_a_message_without_any_record_says_nothing() -> None:
+def test_a_message_without_records_gives_no_events() -> None:
     assert parse_message('{"Records": []}') == []
 
 
 @pytest.mark.parametrize("name", ["eventbridge_created", "s3_test_event"])
-def test_sns_may_wrap_any_of_them(name: str) -> None:
+def test_any_message_may_be_wrapped_by_sns(name: str) -> None:
     envelope = {**sample("sns_wrapped"), "Message": json.dumps(sample(name))}
     assert parse_message(json.dumps(envelope)) == parse_message(json.dumps(sample(name)))
 
@@ -103,19 +103,19 @@ def test_sns_may_wrap_any_of_them(name: str) -> None:
         "ObjectAcl:Put",
     ],
 )
-def test_an_event_of_another_kind_is_ignored_and_named(name: str) -> None:
+def test_an_event_other_than_an_arrival_is_ignored_and_named(name: str) -> None:
     [event] = parse_message(changed("s3_put", "Records/0/eventName", name))
     assert isinstance(event, Ignored)
-    assert event.reason is Reason.NOT_AN_ARRIVAL
+    assert event.reason is IgnoreReason.NOT_AN_ARRIVAL
     assert name in event.detail
 
 
 @pytest.mark.parametrize("name", ["ObjectCreated:Put", "ObjectCreated:Post", "ObjectCreated:Copy"])
-def test_every_way_of_creating_an_object_is_an_arrival(name: str) -> None:
+def test_every_way_to_create_an_object_is_an_arrival(name: str) -> None:
     assert parse_message(changed("s3_put", "Records/0/eventName", name)) == [S3_PUT]
 
 
-def test_a_later_minor_version_of_the_format_is_read_and_its_new_fields_are_passed_over() -> None:
+def test_a_later_minor_version_of_the_format_is_read_without_its_new_fields() -> None:
     body = json.loads(changed("s3_put", "Records/0/eventVersion", "2.9"))
     body["Records"][0]["s3"]["object"]["colour"] = {"blue": [1]}
     assert parse_message(json.dumps(body)) == [S3_PUT]
@@ -123,7 +123,7 @@ def test_a_later_minor_version_of_the_format_is_read_and_its_new_fields_are_pass
 
 def test_a_folder_marker_is_ignored_whatever_its_size() -> None:
     [event] = parse_message(changed("s3_folder_marker", "Records/0/s3/object/size", 12))
-    assert event == Ignored(Reason.FOLDER_MARKER, "s3://landing/raw-events/date=2024-01-28/")
+    assert event == Ignored(IgnoreReason.FOLDER_MARKER, "s3://landing/raw-events/date=2024-01-28/")
 
 
 def test_an_empty_file_is_an_arrival() -> None:
@@ -157,18 +157,18 @@ def test_version_and_sequencer_may_be_absent(absent: object) -> None:
 @pytest.mark.parametrize(
     "text", ["2024-01-28T14:00:00.123Z", "2024-01-28T15:00:00.123+01:00", "2024-01-28T14:00:00.123"]
 )
-def test_the_event_time_is_unix_seconds_and_utc_unless_it_says_otherwise(text: str, far_from_utc: None) -> None:
+def test_the_event_time_is_in_unix_seconds_and_utc_by_default(text: str, far_from_utc: None) -> None:
     [event] = parse_message(changed("s3_put", "Records/0/eventTime", text))
     assert isinstance(event, FileArrived)
     assert event.event_ts == TS
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999-23:59"])
-def test_a_time_at_the_edge_of_the_calendar_is_a_time(text: str) -> None:
+def test_the_first_and_last_times_of_the_calendar_are_accepted(text: str) -> None:
     assert len(parse_message(changed("s3_put", "Records/0/eventTime", text))) == 1
 
 
-def test_quotes_around_an_etag_are_no_part_of_it() -> None:
+def test_quotes_around_an_etag_are_removed() -> None:
     assert parse_message(changed("s3_put", "Records/0/s3/object/eTag", f'"{ETAG}"')) == [S3_PUT]
 
 
@@ -176,7 +176,7 @@ OBJECT = "Records/0/s3/object"
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "reason"),
     [
         pytest.param("", "not JSON", id="nothing"),
         pytest.param("hello", "begins 'hello'", id="text"),
@@ -220,14 +220,14 @@ OBJECT = "Records/0/s3/object"
         ),
     ],
 )
-def test_what_is_no_s3_event_is_refused_with_its_reason(body: str, said: str) -> None:
+def test_a_message_that_is_not_an_s3_event_is_refused_with_the_reason(body: str, reason: str) -> None:
     with pytest.raises(NotAnS3Event) as refusal:
         parse_message(body)
-    assert said in str(refusal.value)
-    assert "see who else sends" in str(refusal.value)
+    assert reason in str(refusal.value)
+    assert "find out what else sends" in str(refusal.value)
 
 
-def test_a_refusal_is_short_plain_text_whatever_the_message_holds() -> None:
+def test_the_reason_of_a_refusal_is_short_and_printable() -> None:
     with pytest.raises(NotAnS3Event) as refusal:
         parse_message(changed("s3_put", "Records/0/eventSource", "\ud800\n\x1b[31m" * 50))
     assert len(str(refusal.value)) < 600
@@ -235,13 +235,13 @@ def test_a_refusal_is_short_plain_text_whatever_the_message_holds() -> None:
     assert str(refusal.value).isprintable()
 
 
-def test_one_bad_record_spoils_the_message() -> None:
+def test_a_message_with_one_bad_record_is_refused() -> None:
     both = {"Records": [*sample("s3_put")["Records"], {"eventSource": "aws:s3"}]}
     with pytest.raises(NotAnS3Event):
         parse_message(json.dumps(both))
 
 
-class TestNewer:
+class TestSequencers:
     @pytest.mark.parametrize(
         ("sequencer", "than", "answer"),
         [
@@ -256,13 +256,13 @@ class TestNewer:
         ],
     )
     def test_sequencers_compare_padded_to_the_right(self, sequencer: str, than: str, answer: bool) -> None:
-        assert newer(sequencer, than) is answer
+        assert is_newer(sequencer, than) is answer
 
     @given(st.lists(st.text("0123456789ABCDEF", min_size=1, max_size=20), min_size=3, max_size=3))
     def test_the_order_is_total(self, sequencers: list[str]) -> None:
         a, b, c = sequencers
-        assert not (newer(a, b) and newer(b, a))
-        assert not (newer(a, b) and newer(b, c)) or newer(a, c)
+        assert not (is_newer(a, b) and is_newer(b, a))
+        assert not (is_newer(a, b) and is_newer(b, c)) or is_newer(a, c)
 
 
 JSON_VALUES = st.recursive(
@@ -273,7 +273,7 @@ JSON_VALUES = st.recursive(
 
 
 def understood(body: str) -> list[FileArrived | Ignored] | None:
-    """What a message says, None when it is refused; any other exception fails the test that asks."""
+    """The events of a message, None when it is refused; any other exception fails the test."""
     try:
         return parse_message(body)
     except NotAnS3Event:
@@ -281,7 +281,7 @@ def understood(body: str) -> list[FileArrived | Ignored] | None:
 
 
 @given(st.text() | JSON_VALUES.map(json.dumps))
-def test_any_text_and_any_json_is_refused_and_nothing_worse(body: str) -> None:
+def test_any_text_or_json_is_parsed_or_refused(body: str) -> None:
     assert understood(body) in (None, [])
 
 
@@ -292,7 +292,7 @@ def places(node: object, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def spoiled(draw: Callable[..., Any]) -> str:
+def damaged(draw: Callable[..., Any]) -> str:
     """A sample with one value anywhere in it replaced by something else."""
     body = copy.deepcopy(sample(draw(st.sampled_from(sorted(EXPECTED)))))
     *way, last = draw(st.sampled_from(places(body)))
@@ -303,8 +303,8 @@ def spoiled(draw: Callable[..., Any]) -> str:
     return json.dumps(body)
 
 
-@given(spoiled())
-def test_a_spoiled_event_is_refused_or_gives_values_that_can_be_stored(body: str) -> None:
+@given(damaged())
+def test_a_damaged_event_is_refused_or_gives_values_that_can_be_stored(body: str) -> None:
     for event in understood(body) or []:
         if isinstance(event, FileArrived):
             assert 0 < len(event.key.encode()) <= 1024
@@ -315,7 +315,7 @@ def test_a_spoiled_event_is_refused_or_gives_values_that_can_be_stored(body: str
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200))
-def test_a_key_survives_the_way_through_s3_and_through_eventbridge(key: str) -> None:
+def test_any_key_survives_the_encodings_of_s3_and_eventbridge(key: str) -> None:
     assume(not key.endswith("/"))
     [through_s3] = parse_message(changed("s3_put", f"{OBJECT}/key", quote_plus(key, safe="/*")))
     [through_eventbridge] = parse_message(changed("eventbridge_created", "detail/object/key", key))

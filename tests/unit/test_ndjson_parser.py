@@ -35,9 +35,10 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_job.formats.decode import refusal
-from spark_job.formats.ndjson.parser import FastParser, Parsed
+from spark_job.formats.ndjson.parser import NdjsonParser
+from spark_job.formats.ndjson.refusal import refusal
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.protocol import Parsed
 
 SIMPLE = StructType([StructField("id", StringType(), False), StructField("n", LongType())])
 GOOD = b'{"id":"a","n":1}'
@@ -45,13 +46,13 @@ A = {"id": "a", "n": 1}
 
 
 def parse(*lines: bytes | str, schema: StructType = SIMPLE) -> Parsed:
-    return FastParser(schema).parse(b"\n".join(line.encode() if isinstance(line, str) else line for line in lines))
+    return NdjsonParser(schema).parse(b"\n".join(line.encode() if isinstance(line, str) else line for line in lines))
 
 
 def taken(parsed: Parsed) -> dict[int, dict[str, Any]]:
     """Records by their line."""
     records = parsed.records.to_pylist()
-    return dict(zip(range(len(records)) if parsed.lines is None else parsed.lines, records, strict=True))
+    return dict(zip(range(len(records)) if parsed.positions is None else parsed.positions, records, strict=True))
 
 
 def one(data_type: DataType, *values: str) -> list[Any]:
@@ -64,20 +65,20 @@ def one(data_type: DataType, *values: str) -> list[Any]:
 # --- Blocks and lines ---
 
 
-def test_no_lines_give_no_records() -> None:
-    parsed = FastParser(SIMPLE).parse(b"")
-    assert (parsed.records.num_rows, parsed.lines, list(parsed.refused)) == (0, None, [])
+def test_an_empty_block_has_no_records() -> None:
+    parsed = NdjsonParser(SIMPLE).parse(b"")
+    assert (parsed.records.num_rows, parsed.positions, list(parsed.refused)) == (0, None, [])
     assert parsed.records.schema == pa.schema([("id", pa.string()), ("n", pa.int64())])
 
 
-def test_a_block_in_which_all_is_well_gives_all_its_lines_in_order() -> None:
+def test_a_good_block_gives_all_its_lines_in_order() -> None:
     parsed = parse(*(f'{{"id":"{n}","n":{n}}}' for n in range(1000)))
-    assert parsed.lines is None
+    assert parsed.positions is None
     assert parsed.refused == []
     assert parsed.records.to_pylist() == [{"id": str(n), "n": n} for n in range(1000)]
 
 
-def test_blanks_around_an_object_and_within_it_are_fine() -> None:
+def test_white_space_around_and_inside_an_object_is_allowed() -> None:
     lines = [GOOD, b"  " + GOOD, GOOD + b" \t", b'{ "id" :\t"a" , "n"\r: 1 }', b"\r" + GOOD, GOOD]
     assert taken(parse(*lines)) == dict.fromkeys(range(6), A)
 
@@ -121,7 +122,7 @@ def test_blanks_around_an_object_and_within_it_are_fine() -> None:
         b'{"id":"a","z":}',
     ],
 )
-def test_a_line_that_is_no_json_object_is_refused_with_the_reason_and_its_neighbours_are_taken(dead: bytes) -> None:
+def test_a_line_that_is_not_a_json_object_is_refused_alone_with_its_reason(dead: bytes) -> None:
     parsed = parse(GOOD, GOOD, dead, GOOD)
     assert taken(parsed) == dict.fromkeys((0, 1, 3), A)
     assert list(parsed.refused) == [(2, refusal(dead.decode()))]
@@ -141,7 +142,7 @@ def test_a_line_that_is_no_json_object_is_refused_with_the_reason_and_its_neighb
         b'{"id":"a","\\u006e":"1"}',
     ],
 )
-def test_a_value_that_spark_is_sure_to_refuse_is_refused_in_its_words(line: bytes) -> None:
+def test_a_value_that_spark_would_refuse_is_refused_with_its_column(line: bytes) -> None:
     parsed = parse(GOOD, line, GOOD, GOOD)
     assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
     assert list(parsed.refused) == [(1, "n: the value does not fit bigint")]
@@ -162,7 +163,7 @@ def test_a_value_that_spark_is_sure_to_refuse_is_refused_in_its_words(line: byte
         b'{"id":"a","n":[1]}',
     ],
 )
-def test_what_is_for_spark_to_decide_is_left_to_it_and_its_neighbours_are_taken(line: bytes) -> None:
+def test_a_line_that_only_spark_can_decide_is_deferred_alone(line: bytes) -> None:
     parsed = parse(GOOD, line, GOOD, GOOD)
     assert taken(parsed) == dict.fromkeys((0, 2, 3), A)
     assert list(parsed.refused) == [(1, None)]
@@ -186,7 +187,7 @@ def test_what_is_for_spark_to_decide_is_left_to_it_and_its_neighbours_are_taken(
         ["{", "}"],
     ],
 )
-def test_values_and_lines_that_do_not_go_together_are_told_apart(lines: list[str]) -> None:
+def test_lines_with_none_or_several_values_are_told_apart(lines: list[str]) -> None:
     parsed = parse(GOOD, *lines, GOOD)
     last = len(lines) + 1
     whole = [0, *(n for n, line in enumerate(lines, 1) if refusal(line) is None), last]
@@ -208,7 +209,7 @@ pieces = st.sampled_from(["{", "}", "{", "}", "\n", "\n", ",", ":", '"id"', '"n"
 
 @given(st.lists(pieces, min_size=1, max_size=25))
 @example(['{"id":"b"}', "\n", '{"id":"b"}', '{"id":"b"}', "\n", "{", "\n", "}"])
-def test_a_line_gives_what_it_gives_alone_whatever_is_around_it(parts: list[str]) -> None:
+def test_a_line_gives_the_same_result_alone_and_in_any_block(parts: list[str]) -> None:
     lines = [line for line in "".join(parts).split("\n") if line.strip() and not line.endswith("\r")]
     block = parse(*lines)
     records = taken(block)
@@ -243,9 +244,9 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", [*BROKEN, "mixed"])
 @pytest.mark.parametrize("every", [100, 3, 1])
-def test_all_other_lines_are_taken_whatever_is_wrong_and_however_much(kind: str, every: int) -> None:
+def test_good_lines_are_accepted_among_any_number_of_bad_ones(kind: str, every: int) -> None:
     kinds = list(BROKEN)
-    parser = FastParser(SIMPLE)
+    parser = NdjsonParser(SIMPLE)
     for _ in range(2):  # the second block profits from what the first one taught
         lines = []
         for n in range(3000):
@@ -258,7 +259,7 @@ def test_all_other_lines_are_taken_whatever_is_wrong_and_however_much(kind: str,
         assert refused == {n: why_dead(lines[n]) for n in refused}
 
 
-def test_lines_that_only_look_wrong_are_taken_when_there_are_many() -> None:
+def test_lines_that_only_look_bad_are_accepted_when_there_are_many() -> None:
     lines = [f'{{"id":"{n}","n":{n},"user":{{"id":{n},"n":"x"}}}}' for n in range(1000)]
     lines[500] = '{"id":"500","n":"x"}'
     parsed = parse(*lines)
@@ -266,7 +267,7 @@ def test_lines_that_only_look_wrong_are_taken_when_there_are_many() -> None:
     assert sorted(taken(parsed)) == [n for n in range(1000) if n != 500]
 
 
-def test_texts_that_look_like_numbers_of_other_parsers_are_texts() -> None:
+def test_strings_that_look_like_numbers_stay_strings() -> None:
     lines = [f'{{"id":"{n}, Inf, -NaN] Infinity}} NaN, Information","n":{n}}}' for n in range(50)]
     lines[7] = '{"id":"7","n":7,"z":[1,Inf]}'
     lines[9] = '{"id":"9","n":9,"z":[1, -NaN ]}'
@@ -302,9 +303,7 @@ def test_texts_that_look_like_numbers_of_other_parsers_are_texts() -> None:
         (json.dumps(["b"] * 30_000), True),
     ],
 )
-def test_what_jackson_gives_up_on_is_not_taken_even_in_a_key_that_is_no_column(
-    value: str, is_taken: bool | None
-) -> None:
+def test_a_line_above_jacksons_limits_is_not_accepted(value: str, is_taken: bool | None) -> None:
     """None: taken or left, both are right."""
     parsed = parse(GOOD, f'{{"id":"b","z":{value}}}', GOOD)
     assert {0, 2} <= set(taken(parsed))
@@ -315,9 +314,7 @@ def test_what_jackson_gives_up_on_is_not_taken_even_in_a_key_that_is_no_column(
 @pytest.mark.parametrize("exponent", ["e-999999999", "e-40", "e-100", "e-2147483648", "E-77", "e999999999", "e100"])
 @pytest.mark.parametrize("mantissa", ["0", "1", '"0', '"1', "0.0", '"\\u0030', '"0.0\\u0030'])
 @pytest.mark.parametrize("decimal", [DecimalType(5, 2), DecimalType(38, 18), DecimalType(38, 38)])
-def test_exponents_cannot_make_arrow_read_memory_that_is_not_its_own(
-    exponent: str, mantissa: str, decimal: DecimalType
-) -> None:
+def test_hostile_exponents_do_not_reach_arrow(exponent: str, mantissa: str, decimal: DecimalType) -> None:
     value = mantissa + exponent + ('"' if mantissa.startswith('"') else "")
     found = one(decimal, value, f"[{value}]")
     assert found[0] in ("left", Decimal(0))
@@ -330,7 +327,7 @@ def test_escapes_do_not_hide_an_exponent(text: str) -> None:
         assert one(decimal, f'"{text}"') == ["left"]
 
 
-def test_digits_beyond_what_a_decimal_holds_never_wrap_around() -> None:
+def test_too_many_digits_of_a_decimal_never_wrap_around() -> None:
     long = ["1" * count for count in range(19, 90)]
     for decimal in (DecimalType(38, 18), DecimalType(38, 0), DecimalType(20, 10), DecimalType(10, 2)):
         found = one(decimal, *long)
@@ -339,7 +336,7 @@ def test_digits_beyond_what_a_decimal_holds_never_wrap_around() -> None:
     assert one(DecimalType(38, 18), str((1 << 256) // 10**18 + 1)) == ["left"]
 
 
-def test_what_is_too_small_for_a_double_is_left_to_spark_when_it_is_written_so() -> None:
+def test_a_number_too_small_for_a_double_is_left_to_spark() -> None:
     assert one(DecimalType(5, 2), "1e-999999999", "0e-99999", "0e9999999999") == ["left"] * 3
     assert one(ArrayType(DecimalType(5, 2)), "[1,1e-999999999]", "[1,0]") == ["left", [Decimal(1), Decimal(0)]]
     assert one(DecimalType(5, 2), "0", "0.00", "1e-400") == [Decimal("0.00")] * 3
@@ -348,7 +345,7 @@ def test_what_is_too_small_for_a_double_is_left_to_spark_when_it_is_written_so()
 # --- Values; tests/spark/test_parse_agrees_with_spark.py holds them against Spark's ---
 
 
-def test_well_formed_values_of_every_type_are_taken() -> None:
+def test_well_formed_values_of_every_type_are_accepted() -> None:
     at = datetime(2024, 1, 28, 12, 30, 45, tzinfo=UTC)
     cases: list[tuple[DataType, str, Any]] = [
         (StringType(), '"\\u00e9 \\ud83d\\ude00 \\u0000 \\/"', "\u00e9 \U0001f600 \x00 /"),
@@ -407,11 +404,11 @@ def test_well_formed_values_of_every_type_are_taken() -> None:
         (VariantType(), ["1"]),
     ],
 )  # fmt: skip
-def test_values_for_which_spark_has_rules_of_its_own_are_left_to_it(data_type: DataType, values: Sequence[str]) -> None:
+def test_values_that_spark_reads_by_special_rules_are_left_to_it(data_type: DataType, values: Sequence[str]) -> None:
     assert one(data_type, *values) == ["left"] * len(values)
 
 
-def test_one_bad_value_leaves_only_its_own_line_to_spark_wherever_it_is_nested() -> None:
+def test_a_bad_nested_value_defers_only_its_own_line() -> None:
     inner = StructType([StructField("days", ArrayType(DateType())), StructField("x", ByteType(), False)])
     schema = StructType([StructField("list", ArrayType(inner)), StructField("id", LongType())])
     good = '{"id":%d,"list":[{"x":1,"days":["2024-01-28"]},null,{"x":2}]}'
@@ -425,9 +422,9 @@ def test_one_bad_value_leaves_only_its_own_line_to_spark_wherever_it_is_nested()
     assert taken(parsed)[2]["list"] == [{"days": [date(2024, 1, 28)], "x": 1}, None, {"days": None, "x": 2}]
 
 
-def test_blocks_may_write_times_as_numbers_or_texts_and_begin_with_nulls() -> None:
+def test_blocks_may_mix_styles_of_timestamps_and_begin_with_nulls() -> None:
     schema = StructType([StructField("at", TimestampType()), StructField("d", DecimalType(10, 2))])
-    parser = FastParser(schema)
+    parser = NdjsonParser(schema)
     texts = b'{"at":"2024-01-28T12:00:00Z","d":"1.50"}'
     numbers = b'{"at":1706443200,"d":1.5}'
     nulls = b'{"at":null}'
@@ -438,19 +435,19 @@ def test_blocks_may_write_times_as_numbers_or_texts_and_begin_with_nulls() -> No
             assert [*taken(parsed).values()] == [{"at": None, "d": None}] * before + [same] * 5
 
 
-def test_negative_zero_stays_negative_when_it_is_written_so() -> None:
+def test_negative_zero_stays_negative() -> None:
     found = one(DoubleType(), "0.0", "0", "5e-324", "1e-400")
     assert found == [0.0, 0.0, 5e-324, 0.0]
     assert [math.copysign(1, value) for value in found] == [1, 1, 1, 1]
 
 
-def test_a_schema_of_nothing_but_maps_counts_its_lines_too() -> None:
+def test_lines_are_counted_for_a_schema_of_maps_only() -> None:
     schema = StructType([StructField("m", MapType(StringType(), StringType()))])
     parsed = parse('{"m":{"a":"b"}}', "{}", '{"m":{"a":"b"}}{"m":{}}', '{"m":null,"z":1}', schema=schema)
     assert taken(parsed) == {0: {"m": [("a", "b")]}, 1: {"m": None}, 3: {"m": None}}
 
 
-def test_nesting_that_hides_a_map_is_left_to_spark() -> None:
+def test_a_map_inside_an_unsupported_type_is_left_to_spark() -> None:
     schema = StructType([StructField("ms", ArrayType(MapType(StringType(), StringType())))])
     parsed = parse('{"z":' + "[" * 400 + "]" * 400 + "}", '{"ms":[{"a":"b"}]}', schema=schema)
     assert taken(parsed) == {1: {"ms": [[("a", "b")]]}}
@@ -479,12 +476,12 @@ def test_nesting_that_hides_a_map_is_left_to_spark() -> None:
         ('{"m":{"m":"b"}}', [("m", "b")]),
     ],
 )
-def test_a_map_is_found_wherever_it_is_and_whatever_looks_like_it(line: str, expected: Any) -> None:
+def test_a_map_is_found_among_similar_keys(line: str, expected: Any) -> None:
     schema = StructType([StructField("m", MapType(StringType(), StringType()))])
     assert taken(parse(line, schema=schema)) == {0: {"m": expected}}
 
 
-def test_a_map_whose_name_may_be_written_with_an_escape_is_the_records_own() -> None:
+def test_a_map_whose_name_may_be_escaped_is_found() -> None:
     schema = StructType([StructField("a/b", MapType(StringType(), StringType()))])
     lines = (
         r'{"x":{"a/b":{"k":"no"}},"a\/b":{"k":"yes"}}',
@@ -496,9 +493,9 @@ def test_a_map_whose_name_may_be_written_with_an_escape_is_the_records_own() -> 
     assert taken(parse(*lines, schema=schema)) == {0: found, 1: found, 2: found, 3: {"a/b": None}}
 
 
-def test_threads_may_share_a_parser() -> None:
+def test_threads_can_share_a_parser() -> None:
     schema = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
-    parser = FastParser(schema)
+    parser = NdjsonParser(schema)
     blocks = [
         b"\n".join(b'{"at":%s,"n":%d}' % (at, n) for n in range(200))
         for at in (b"1706443200", b'"2024-01-28T12:00:00Z"', b'"2024-01-28 12:00:00"', b"null")

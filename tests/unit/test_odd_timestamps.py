@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from spark_job.formats.ndjson.odd_timestamps import holds_timestamp, odd_timestamp
-from spark_job.formats.ndjson.parser import FastParser
+from spark_job.formats.ndjson.odd_timestamps import contains_timestamp, odd_timestamp
+from spark_job.formats.ndjson.parser import NdjsonParser
 
 POINT = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
 SCHEMA = StructType(
@@ -36,9 +36,9 @@ SCHEMA = StructType(
         ('{"by_name": {"a": {"at": "12:30"}}}', "by_name{}.at: a time without its day"),
     ],
 )
-def test_a_time_of_which_spark_makes_another_is_refused_before_it_is_asked(line: str, why: str) -> None:
+def test_a_time_that_spark_would_change_is_refused(line: str, why: str) -> None:
     assert str(odd_timestamp(line.encode(), SCHEMA)).startswith(why)
-    (refused,) = FastParser(SCHEMA).parse(line.encode()).refused
+    (refused,) = NdjsonParser(SCHEMA).parse(line.encode()).refused
     assert str(refused[1]).startswith(why)
 
 
@@ -52,7 +52,7 @@ def test_a_time_of_which_spark_makes_another_is_refused_before_it_is_asked(line:
         '{"other": "12:30", "at": [18446744073710], "points": {"at": "12:30"}}',
     ],
 )
-def test_every_other_value_is_left_to_whoever_reads_times(line: str) -> None:
+def test_any_other_value_is_left_undecided(line: str) -> None:
     assert odd_timestamp(line.encode(), SCHEMA) is None
 
 
@@ -67,4 +67,4 @@ def test_every_other_value_is_left_to_whoever_reads_times(line: str) -> None:
     ],
 )
 def test_a_timestamp_is_found_at_any_depth(kind: object, *, found: bool) -> None:
-    assert holds_timestamp(kind) is found  # type: ignore[arg-type]
+    assert contains_timestamp(kind) is found  # type: ignore[arg-type]

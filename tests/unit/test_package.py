@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from infra.package import contents
-from infra.package.archives import tar_gz_of, zip_of
+from infra.package.archives import make_tar_gz, make_zip
 from infra.package.build import ROOT
-from infra.package.closure import closure_of, path_of
-from infra.package.contents import functions_of, of_function, of_job, requirements_of_functions
+from infra.package.contents import function_contents, function_names, function_requirements, job_contents
 from infra.package.errors import PackageError
+from infra.package.imports import archive_path, imports_of
 from infra.package.lock import Pinned, Target, pinned, read_lock
 from infra.package.manifest import Artifact, BuildManifest, read_manifest
 from infra.package.wheels import WheelCache
@@ -28,7 +28,7 @@ EMR = Target("3.11", "aarch64")
 # --- Archives ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pack", [zip_of, tar_gz_of])
+@pytest.mark.parametrize("pack", [make_zip, make_tar_gz])
 def test_the_same_files_in_any_order_make_the_same_archive(pack: object) -> None:
     assert callable(pack)
     assert pack(FILES) == pack(dict(reversed(FILES.items())))
@@ -36,7 +36,7 @@ def test_the_same_files_in_any_order_make_the_same_archive(pack: object) -> None
 
 
 def test_a_zip_holds_the_files_readable_by_all_and_without_dates() -> None:
-    with zipfile.ZipFile(io.BytesIO(zip_of(FILES))) as archive:
+    with zipfile.ZipFile(io.BytesIO(make_zip(FILES))) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == FILES
         assert archive.namelist() == sorted(FILES)
         assert {(i.date_time, i.external_attr >> 16, i.create_system) for i in archive.infolist()} == {
@@ -45,7 +45,7 @@ def test_a_zip_holds_the_files_readable_by_all_and_without_dates() -> None:
 
 
 def test_a_tar_holds_the_files_readable_by_all_owned_by_nobody_and_without_dates() -> None:
-    packed = tar_gz_of(FILES)
+    packed = make_tar_gz(FILES)
     # RFC 1952: flags (a name would set one), then the time.
     assert packed[3:8] == bytes(5)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -80,36 +80,36 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_what_a_module_needs_is_all_it_imports_and_the_packages_around(project: str) -> None:
-    closure = closure_of(f"{project}.entry", [project])
+    found = imports_of(f"{project}.entry", [project])
     needed = {"", ".entry", ".inner", ".inner.near", ".pulled_in_by_inner", ".lazily"}
-    assert closure.modules == {f"{project}{name}" for name in needed}
-    assert {"json", "sqlite3"} <= closure.outside
+    assert found.modules == {f"{project}{name}" for name in needed}
+    assert {"json", "sqlite3"} <= found.outside
 
 
 def test_a_module_lies_in_an_archive_where_python_looks_for_it(project: str) -> None:
-    assert path_of(f"{project}.inner") == f"{project}/inner/__init__.py"
-    assert path_of(f"{project}.inner.near") == f"{project}/inner/near.py"
+    assert archive_path(f"{project}.inner") == f"{project}/inner/__init__.py"
+    assert archive_path(f"{project}.inner.near") == f"{project}/inner/near.py"
 
 
 def test_a_module_that_is_not_there_is_named(project: str) -> None:
     with pytest.raises(PackageError, match=rf"{project}\.gone: expected a module of {project}, found none"):
-        closure_of(f"{project}.gone", [project])
+        imports_of(f"{project}.gone", [project])
 
 
 # --- What goes where --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", functions_of(ROOT))
+@pytest.mark.parametrize("function", function_names(ROOT))
 def test_a_function_gets_its_own_modules_powertools_and_nothing_of_the_other_functions(function: str) -> None:
-    found = of_function(function, LOCK)
+    found = function_contents(function, LOCK)
     assert [package.name for package in found.packages] == ["aws-lambda-powertools", "jmespath", "typing-extensions"]
-    others = {f"functions.{name}" for name in functions_of(ROOT)} - {f"functions.{function}"}
+    others = {f"functions.{name}" for name in function_names(ROOT)} - {f"functions.{function}"}
     assert f"functions.{function}.handler" in found.modules
     assert not others & found.modules
 
 
 def test_every_folder_of_functions_with_a_handler_is_packed() -> None:
-    assert "collector" in functions_of(ROOT)
+    assert "collector" in function_names(ROOT)
 
 
 def test_a_function_that_imports_more_than_it_may_is_refused_with_the_way_it_came_to_it(
@@ -117,11 +117,11 @@ def test_a_function_that_imports_more_than_it_may_is_refused_with_the_way_it_cam
 ) -> None:
     monkeypatch.setattr(contents, "FUNCTION_PACKAGES", frozenset())
     with pytest.raises(PackageError, match=r"aws-lambda-powertools.*\n.*functions\.collector\.handler → .*powertools"):
-        of_function("collector", LOCK)
+        function_contents("collector", LOCK)
 
 
 def test_the_job_gets_what_its_modules_import_less_what_is_on_the_image() -> None:
-    found = of_job(LOCK, "aarch64")
+    found = job_contents(LOCK, "aarch64")
     names = {package.name for package in found.packages}
     assert {"pydantic", "pydantic-core", "annotated-types", "ruamel-yaml", "orjson", "obstore", "botocore"} <= names
     assert {"pyarrow", "isal"} <= names
@@ -149,7 +149,7 @@ def test_parts_of_arrow_for_other_purposes_are_left_out() -> None:
 
 
 def test_the_requirements_of_the_functions_agree_with_the_lock() -> None:
-    assert (ROOT / "functions" / "requirements.txt").read_text() == requirements_of_functions(ROOT, LOCK)
+    assert (ROOT / "functions" / "requirements.txt").read_text() == function_requirements(ROOT, LOCK)
 
 
 # --- The lock ---------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_the_whole_lock_is_understood() -> None:
 
 
 def test_what_the_lock_lacks_is_named() -> None:
-    with pytest.raises(PackageError, match=r"requirements\.lock has no nope, nowhere: make it anew"):
+    with pytest.raises(PackageError, match=r"requirements\.lock has no nope, nowhere: update it"):
         pinned(["nowhere", "orjson", "nope"], read_lock(LOCK, EMR))
 
 
@@ -201,7 +201,7 @@ class Index:
         }
         rows = [(path, base64.urlsafe_b64encode(hashlib.sha256(data).digest())) for path, data in files.items()]
         record = "".join(f"{path},sha256={digest.decode().rstrip('=')},\n" for path, digest in rows)
-        wheel = zip_of({**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()})
+        wheel = make_zip({**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()})
         (self._folder / f"{name}-1-{tag}.whl").write_bytes(wheel)
         return Pinned(name, "1", (hashlib.sha256(wheel).hexdigest(),))
 

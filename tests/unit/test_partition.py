@@ -1,4 +1,4 @@
-"""What a path says about its partition: folder, column values, time."""
+"""The partition of a path: its folder, column values and time."""
 
 import calendar
 from datetime import UTC, datetime, timedelta
@@ -12,13 +12,13 @@ from blizzard.errors import PermanentError
 from blizzard.paths.partition import BadPartition, TimeTemplate, partition_of, partition_values
 
 ARABIC = "2024-01-05".translate({ord("0") + digit: 0x660 + digit for digit in range(10)})
-"""A date in Arabic digits, which int() would take."""
+"""A date in Arabic digits, which int() accepts."""
 
 
 @pytest.mark.parametrize(
     ("path", "partition"), [("a.gz", ""), ("x/y/a.gz", "x/y"), ("x//a", "x/"), ("/a", ""), ("x/", "x")]
 )
-def test_a_path_lies_in_the_partition_before_its_last_slash(path: str, partition: str) -> None:
+def test_the_partition_of_a_path_ends_before_its_last_slash(path: str, partition: str) -> None:
     assert partition_of(path) == partition
 
 
@@ -43,16 +43,16 @@ def test_a_path_lies_in_the_partition_before_its_last_slash(path: str, partition
         ("%70=1", "int", "1"),
     ],
 )
-def test_a_folder_spells_the_value_of_its_column(folder: str, kind: str, value: str | None) -> None:
+def test_a_folder_name_gives_the_value_of_its_column(folder: str, kind: str, value: str | None) -> None:
     assert partition_values(f"{folder}/a.gz", {"p": kind}) == {"p": value}
 
 
-def test_each_column_has_its_folder_whatever_their_order() -> None:
+def test_folders_of_columns_may_be_in_any_order() -> None:
     columns = {"hour": "int", "date": "date"}
     assert partition_values("date=2024-01-28/hour=07/a.gz", columns) == {"hour": "7", "date": "2024-01-28"}
 
 
-def test_a_source_without_partition_columns_takes_any_path() -> None:
+def test_a_source_without_partition_columns_accepts_any_path() -> None:
     assert partition_values("p=%ff/p=2/a.gz", {}) == {}
 
 
@@ -78,7 +78,7 @@ def test_a_source_without_partition_columns_takes_any_path() -> None:
         ("p=%FF", "string", "`p=%FF`"),
     ],
 )
-def test_a_folder_that_spells_no_value_is_named_with_what_was_expected(folder: str, kind: str, found: str) -> None:
+def test_an_invalid_folder_is_reported_with_the_expected_form(folder: str, kind: str, found: str) -> None:
     with pytest.raises(BadPartition) as error:
         partition_values(f"{folder}/a.gz", {"p": kind})
     text = str(error.value)
@@ -87,7 +87,7 @@ def test_a_folder_that_spells_no_value_is_named_with_what_was_expected(folder: s
     assert isinstance(error.value, PermanentError)
 
 
-def test_a_file_name_is_no_folder() -> None:
+def test_a_file_name_is_not_a_folder() -> None:
     with pytest.raises(BadPartition):
         partition_values("p=1", {"p": "int"})
 
@@ -127,9 +127,7 @@ def test_a_file_name_is_no_folder() -> None:
         ("a.b%Y", "axb2024", None),
     ],
 )
-def test_a_template_finds_the_dated_folder_that_a_partition_lies_in(
-    template: str, partition: str, folder: str | None
-) -> None:
+def test_a_template_finds_the_dated_folder_of_a_partition(template: str, partition: str, folder: str | None) -> None:
     assert TimeTemplate(template).folder_of(partition) == folder
 
 
@@ -157,11 +155,11 @@ def test_the_floor_is_the_oldest_folder_of_the_window(template: str, lookback: i
     assert TimeTemplate(template).floor(NOW, lookback) == floor
 
 
-def test_a_window_of_months_is_right_on_the_last_day_of_one() -> None:
+def test_a_window_of_months_is_right_on_the_last_day_of_a_month() -> None:
     assert TimeTemplate("%Y-%m").floor(datetime(2024, 3, 31, tzinfo=UTC).timestamp(), 2) == "2024-02"
 
 
-def test_a_window_holds_at_least_one_folder() -> None:
+def test_a_window_has_at_least_one_folder() -> None:
     with pytest.raises(ValueError, match="lookback is 0, expected 1 or more"):
         TimeTemplate("%Y").floor(NOW, 0)
 
@@ -173,7 +171,7 @@ def test_a_template_whose_folders_do_not_sort_as_their_times_do_is_refused(templ
 
 
 @pytest.mark.parametrize("template", ["", "/%Y", "../%Y", "%Y/../x", "%Y//%m", "./%Y"])
-def test_a_template_stays_below_its_source(template: str) -> None:
+def test_a_template_cannot_leave_its_source(template: str) -> None:
     with pytest.raises(ValueError, match="expected folders relative to the source"):
         TimeTemplate(template)
 
@@ -184,7 +182,7 @@ def test_directives_that_are_not_padded_digits_are_refused(template: str) -> Non
         TimeTemplate(template)
 
 
-def test_a_template_of_any_length_is_not_taken() -> None:
+def test_a_template_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 200"):
         TimeTemplate("%Y" * 101)
 
@@ -204,7 +202,7 @@ moments = seconds.map(lambda ts: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(se
 
 
 @given(text=templates, one=moments, step=st.integers(0, 10**7))
-def test_of_two_times_the_later_never_has_the_smaller_folder(text: str, one: datetime, step: int) -> None:
+def test_folders_sort_as_their_times(text: str, one: datetime, step: int) -> None:
     template = accepted(text)
     other = min(one + timedelta(minutes=step), datetime(9999, 12, 31, tzinfo=UTC)) if one.year < 9900 else one
     if template is not None:
@@ -212,7 +210,7 @@ def test_of_two_times_the_later_never_has_the_smaller_folder(text: str, one: dat
 
 
 @given(text=templates, moment=moments)
-def test_a_folder_is_what_strftime_writes_and_is_found_again(text: str, moment: datetime) -> None:
+def test_a_folder_equals_the_output_of_strftime_and_is_found_again(text: str, moment: datetime) -> None:
     template = accepted(text)
     if template is not None:
         folder = template.floor(moment.timestamp(), 1)
@@ -222,8 +220,8 @@ def test_a_folder_is_what_strftime_writes_and_is_found_again(text: str, moment: 
 
 
 @given(text=templates)
-def test_a_refused_template_of_known_directives_has_two_times_out_of_order(text: str) -> None:
-    """That is: nothing is refused without need."""
+def test_a_template_is_refused_only_if_two_of_its_folders_sort_wrongly(text: str) -> None:
+    """So no template is refused unnecessarily."""
     if accepted(text) is None and "//" not in text and not text.startswith("/"):
         edges = product((2022, 2023), (1, 12), (1, 31), (0, 23), (0, 59))
         folders = [datetime(*edge, tzinfo=UTC).strftime(text) for edge in edges]
@@ -231,7 +229,7 @@ def test_a_refused_template_of_known_directives_has_two_times_out_of_order(text:
 
 
 @given(text=templates, moment=moments, lookback=st.integers(1, 400))
-def test_a_window_has_as_many_folders_as_it_looks_back(text: str, moment: datetime, lookback: int) -> None:
+def test_a_window_has_as_many_folders_as_the_lookback(text: str, moment: datetime, lookback: int) -> None:
     template = accepted(text)
     if template is None or moment.year < 1500:
         return

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +14,9 @@ from blizzard.config.load import read_config
 from blizzard.errors import ConfigError
 from blizzard.storage.memory import MemoryStore
 from infra.publish.errors import PublishError
-from infra.publish.fit import Buckets, read_fitting
-from infra.publish.publish import Place
+from infra.publish.publish import ArtifactLocation
 from infra.publish.samconfig import overrides, with_parameters
+from infra.publish.stack_config import Buckets, read_stack_config
 from infra.publish.upload import fetch, upload
 
 # --- What the stack can run -------------------------------------------------------------------------------------------
@@ -28,7 +29,7 @@ def pipeline(table_uri: str, *uris: str) -> dict[str, object]:
 
 def fit(*pipelines: dict[str, object], **environ: str) -> Buckets:
     text = json.dumps({"pipelines": {f"p{number}": value for number, value in enumerate(pipelines)}}, indent=1)
-    return read_fitting(text, environ, name="pipelines.yaml", folder="/data").buckets
+    return read_stack_config(text, environ, name="pipelines.yaml", folder="/data").buckets
 
 
 def problems(*pipelines: dict[str, object]) -> list[str]:
@@ -82,22 +83,22 @@ def test_what_is_wrong_with_the_configuration_itself_is_said_as_validate_says_it
 
 
 @pytest.mark.parametrize(
-    ("uri", "place"),
+    ("uri", "location"),
     [
-        ("s3://arts", Place("arts", "")),
-        ("s3://arts/", Place("arts", "")),
-        ("s3://arts/a/b", Place("arts", "a/b/")),
-        ("s3://arts/a/b/", Place("arts", "a/b/")),
+        ("s3://arts", ArtifactLocation("arts", "")),
+        ("s3://arts/", ArtifactLocation("arts", "")),
+        ("s3://arts/a/b", ArtifactLocation("arts", "a/b/")),
+        ("s3://arts/a/b/", ArtifactLocation("arts", "a/b/")),
     ],
 )
-def test_the_place_of_artifacts_is_a_bucket_and_maybe_a_prefix(uri: str, place: Place) -> None:
-    assert Place.parse(uri) == place
+def test_the_place_of_artifacts_is_a_bucket_and_maybe_a_prefix(uri: str, location: ArtifactLocation) -> None:
+    assert ArtifactLocation.parse(uri) == location
 
 
 @pytest.mark.parametrize("uri", ["", "arts", "s3://", "s3://a", "s3://arts//a", "s3://arts/a b", "https://arts/a"])
 def test_another_place_of_artifacts_is_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="ARTIFACTS: expected s3://bucket"):
-        Place.parse(uri)
+        ArtifactLocation.parse(uri)
 
 
 # --- Uploads ----------------------------------------------------------------------------------------------------------
@@ -211,25 +212,41 @@ def test_a_table_without_overrides_gets_them(end: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "[default]\ndeploy = {parameters = {region = 'r'}}\n",
-        "[default.deploy]\nparameters.region = 'r'\n",
         "[default.deploy.parameters]\nparameter_overrides = 7\n",
         "default = 3\n",
         "no toml",
     ],
 )
-def test_a_file_that_cannot_be_changed_safely_is_left_to_its_owner(text: str) -> None:
+def test_a_file_that_cannot_be_changed_safely_is_refused(text: str) -> None:
     with pytest.raises(
         PublishError, match=r'cannot be changed safely(?s:.)*yourself:\nparameter_overrides = "ConfigKey='
     ):
         with_parameters(text, OURS)
 
 
-def test_a_text_that_only_looks_like_the_table_is_not_changed() -> None:
-    """With ours in the real table already, nothing but the note would differ."""
+@pytest.mark.parametrize(
+    "text",
+    ["[default]\ndeploy = {parameters = {region = 'r'}}\n", "[default.deploy]\nparameters.region = 'r'\n"],
+)
+def test_inline_tables_and_dotted_keys_get_the_parameters(text: str) -> None:
+    changed = with_parameters(text, OURS)
+    assert parameters(changed) == OURS
+    assert tomllib.loads(changed)["default"]["deploy"]["parameters"]["region"] == "r"
+
+
+def test_a_string_that_looks_like_the_table_is_not_changed() -> None:
     note = '[notes]\nold = """\n[default.deploy.parameters]\nparameter_overrides = "A=1"\n"""\n'
+    text = note + with_parameters("", {"A": "1"}).replace("version = 0.1\n", "")
+    changed = with_parameters(text, OURS)
+    assert changed.startswith(note)
+    assert parameters(changed) == {"A": "1", **OURS}
+
+
+def test_a_file_that_would_change_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = tomlkit.dumps
+    monkeypatch.setattr(tomlkit, "dumps", lambda document: real(document).replace("eu-west-1", "us-east-1"))
     with pytest.raises(PublishError, match="its form is unusual"):
-        with_parameters(note + with_parameters("", OURS).replace("version = 0.1\n", ""), OURS)
+        with_parameters(GUIDED, OURS)
 
 
 names = st.from_regex(r"[A-Za-z]{1,8}", fullmatch=True)

@@ -9,9 +9,9 @@ import pytest
 from infra.package.build import ROOT
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import Artifact, BuildManifest
-from infra.publish.fit import Buckets
-from infra.publish.release import release_of
-from infra.template.stack import listed, references, written
+from infra.publish.release import make_release
+from infra.publish.stack_config import Buckets
+from infra.template.stack import as_list, as_text, references
 from infra.template.translate import parse
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
@@ -53,7 +53,7 @@ def test_published_parameters_are_parameters_of_the_template_and_fit_their_patte
     names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
     build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
     buckets = Buckets("landing", "raw-events/", "lake")
-    release = release_of(build, config_key="config-0a1b.json", buckets=buckets, place=("arts", "some/prefix/"))
+    release = make_release(build, config_key="config-0a1b.json", buckets=buckets, location=("arts", "some/prefix/"))
     texts = parameters()
     assert set(release.parameters) <= set(texts)
     for name, value in release.parameters.items():
@@ -66,7 +66,7 @@ def test_published_parameters_are_parameters_of_the_template_and_fit_their_patte
 def test_a_release_says_for_which_emr_its_archive_was_made_and_the_template_agrees() -> None:
     names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
     build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
-    release = release_of(build, config_key="c", buckets=Buckets("landing", "", "lake"), place=("arts", ""))
+    release = make_release(build, config_key="c", buckets=Buckets("landing", "", "lake"), location=("arts", ""))
     assert release.parameters["ReleaseLabel"] == EMR_RELEASE
     assert f"Default: {EMR_RELEASE}\n" in parameters()["ReleaseLabel"]
 
@@ -89,7 +89,7 @@ def test_the_policy_for_a_lake_that_exists_is_the_templates() -> None:
     (shown,) = re.findall(r"<<'END'\n(.*?)^END$", section, re.DOTALL | re.MULTILINE)
     document = parse(TEMPLATE)["Resources"]["LakeBucketPolicy"]["Properties"]["PolicyDocument"]
     for statement in document["Statement"]:
-        texts = [written(resource) for resource in listed(statement["Resource"])]
+        texts = [as_text(resource) for resource in as_list(statement["Resource"])]
         names = {"${AWS::Partition}": "aws", "${LakeBucketName}": "my-lake"}
         for name, value in names.items():
             texts = [text.replace(name, value) for text in texts]

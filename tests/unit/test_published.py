@@ -114,7 +114,7 @@ def test_a_published_configuration_reads_as_the_one_that_was_published(value: di
 @pytest.mark.parametrize(
     "word", ["${HOME}", "$${HOME}", "$$${x", "\u2028", "\x85é", "\\ud83d\\ude00", "\U0001f600\U0001f601"]
 )
-def test_odd_texts_survive_publishing(word: str) -> None:
+def test_unusual_texts_survive_publishing(word: str) -> None:
     uri = f"s3://landing/a{word}b/"
     value = {"table_uri": "s3://lake/t", "sources": {"s": {"uri": uri, "format": "text"}}}
     text = to_published(Config.model_validate({"pipelines": {"p": value}}))
@@ -122,7 +122,7 @@ def test_odd_texts_survive_publishing(word: str) -> None:
     assert next(read_published(text, "config.json").sources()).uri == uri
 
 
-def test_variables_are_resolved_once_and_for_all() -> None:
+def test_variables_are_resolved_when_the_configuration_is_published() -> None:
     text = published(SMALL, BUCKET="landing")
     assert next(parse_config(text, {}).sources())[1].uri == "s3://landing/raw/"
     assert next(read_published(text, "config.json").sources()).uri == "s3://landing/raw/"
@@ -151,7 +151,7 @@ def expected_source(config: Config, pipeline: str, name: str) -> PublishedSource
     )
 
 
-def test_functions_read_what_the_configuration_says() -> None:
+def test_functions_read_the_values_of_the_configuration() -> None:
     config = parse_config(FULL, {})
     read = read_published(to_published(config), "config.json")
     assert list(read.pipelines) == ["events", "plain"]
@@ -205,7 +205,7 @@ def broken(**changes: object) -> str:
         ("[" * 100_000, "Recursion|recursion"),
     ],
 )
-def test_what_is_no_published_configuration_says_what_to_do(text: str, found: str) -> None:
+def test_the_error_for_an_unpublished_configuration_says_what_to_do(text: str, found: str) -> None:
     with pytest.raises(ConfigError, match=found) as caught:
         read_published(text, "s3://artifacts/config.json")
     (problem,) = caught.value.problems
@@ -213,7 +213,7 @@ def test_what_is_no_published_configuration_says_what_to_do(text: str, found: st
     assert "run `make publish`" in problem
 
 
-def test_reading_it_needs_neither_pydantic_nor_yaml() -> None:
+def test_a_published_configuration_is_read_without_pydantic_and_yaml() -> None:
     code = (
         "import sys, blizzard.config.published; print([m for m in ('pydantic', 'ruamel', 'yaml') if m in sys.modules])"
     )

@@ -1,4 +1,4 @@
-"""What every function is made of, beside the configuration's reloading, which test_collector.py has."""
+"""What all functions share. Reloading the configuration has its tests with the collector."""
 
 import json
 import socket
@@ -32,7 +32,7 @@ def runtime(**environ: str) -> Runtime:
     return make_runtime({**REGION, **environ}, FunctionLog(Logger(service="test-runtime")))
 
 
-def test_a_setting_that_is_missing_is_named() -> None:
+def test_a_missing_setting_is_named() -> None:
     with pytest.raises(ConfigError, match="BLIZZARD_CONFIG: expected a value"):
         runtime().configured(lambda published: published)
     with pytest.raises(ConfigError, match="BLIZZARD_WAKE_WINDOW_SECS: expected a value"):
@@ -40,16 +40,16 @@ def test_a_setting_that_is_missing_is_named() -> None:
 
 
 @pytest.mark.parametrize("window", ["0", "-1", "901", "soon", "nan"])
-def test_a_window_that_the_queue_cannot_have_is_refused(window: str) -> None:
+def test_a_wake_window_outside_the_queues_limits_is_refused(window: str) -> None:
     settings = {"BLIZZARD_WAKE_QUEUE_URL": "https://sqs.example/queue.fifo", "BLIZZARD_WAKE_WINDOW_SECS": window}
     with pytest.raises(ConfigError, match="expected seconds above 0, up to 900"):
         runtime(**settings).waker()
 
 
 COUNTING = {
-    "collector": "_publish({'A': 1})",
-    "sweeper": "_publish({'A': 1})",
-    "dispatcher": "_report(Dispatched('p'))",
+    "collector": "handler.publish_counts(handler.metrics, {'A': 1})",
+    "sweeper": "handler.publish_counts(handler.metrics, {'A': 1})",
+    "dispatcher": "handler._report(handler.Dispatched('p'))",
 }
 
 
@@ -57,12 +57,10 @@ COUNTING = {
 @pytest.mark.parametrize(
     ("given", "expected"), [("Blizzard/test", "Blizzard/test"), ("", "Blizzard"), (None, "Blizzard")]
 )
-def test_a_functions_metrics_are_in_its_stacks_namespace(function: str, given: str | None, expected: str) -> None:
+def test_metrics_are_in_the_namespace_of_the_stack(function: str, given: str | None, expected: str) -> None:
     environ = {} if given is None else {"POWERTOOLS_METRICS_NAMESPACE": given}
-    name = COUNTING[function].partition("(")[0]
-    program = f"from functions.{function}.handler import *\nfrom functions.{function}.handler import {name}\n"
     done = subprocess.run(
-        [sys.executable, "-c", program + COUNTING[function]],
+        [sys.executable, "-c", f"from functions.{function} import handler\n{COUNTING[function]}"],
         cwd=ROOT,
         env=environ,
         capture_output=True,
@@ -74,22 +72,22 @@ def test_a_functions_metrics_are_in_its_stacks_namespace(function: str, given: s
     assert [metrics["Namespace"] for metrics in emitted] == [expected]
 
 
-def test_without_a_queue_nobody_is_woken_and_nothing_fails() -> None:
+def test_without_a_wake_queue_no_wake_is_sent_and_nothing_fails() -> None:
     assert runtime().waker().wake(["events"], now_ts=0.0) == 0
 
 
-def test_clients_talk_tls_and_share_one_session() -> None:
+def test_clients_use_tls_and_share_one_session() -> None:
     one = runtime()
     assert one.client("sqs").meta.endpoint_url == "https://sqs.eu-west-1.amazonaws.com"
     assert connection(one.settings).client.meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
 
 
-def test_an_endpoint_of_ones_own_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:5000")
     assert runtime(AWS_ENDPOINT_URL="http://127.0.0.1:5000").client("sqs").meta.endpoint_url == "http://127.0.0.1:5000"
 
 
-def test_a_queue_that_cannot_be_reached_is_a_failed_wake_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_queue_is_a_failed_wake_and_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -103,28 +101,28 @@ def test_a_queue_that_cannot_be_reached_is_a_failed_wake_and_no_error(monkeypatc
     assert "EndpointConnectionError" in output.getvalue()
 
 
-def test_a_line_is_never_lost_for_what_is_in_it() -> None:
+def test_no_value_makes_a_log_line_disappear() -> None:
     output = TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True)
     log = FunctionLog(function_logger("test-lines", StreamHandler(output)))
     taken = {"name": "a name", "message": "a message", "level": "a level", "service": "a service"}
     log.info("event_ignored", detail="a\ud800\n{}", error=ValueError("é"), **taken)
     output.seek(0)
     (line,) = output.read().splitlines()
-    said = json.loads(line)
-    assert said["message"] == "event_ignored"
-    assert said["detail"] == "a\ud800\n{}"
-    assert {name: said[f"{name}_"] for name in taken} == taken
-    assert (said["level"], said["service"], said["error"]) == ("INFO", "test-lines", "é")
+    logged = json.loads(line)
+    assert logged["message"] == "event_ignored"
+    assert logged["detail"] == "a\ud800\n{}"
+    assert {name: logged[f"{name}_"] for name in taken} == taken
+    assert (logged["level"], logged["service"], logged["error"]) == ("INFO", "test-lines", "é")
 
 
 @pytest.mark.parametrize("level", ["info", "warning", "error"])
-def test_a_lines_location_is_that_of_who_called(level: str) -> None:
+def test_the_location_of_a_line_is_that_of_the_caller(level: str) -> None:
     output = StringIO()
     getattr(FunctionLog(function_logger(f"test-location-{level}", StreamHandler(output))), level)("event")
-    assert json.loads(output.getvalue())["location"].startswith("test_a_lines_location_is_that_of_who_called:")
+    assert json.loads(output.getvalue())["location"].startswith("test_the_location_of_a_line_is_that_of_the_caller:")
 
 
-def test_the_first_client_is_made_during_lambdas_initialization_only() -> None:
+def test_the_first_client_is_created_only_during_lambdas_initialization() -> None:
     region = {"AWS_REGION": "ap-southeast-4"}  # no other test's
     settings = make_runtime(region, FunctionLog(Logger(service="test-runtime"))).settings
     assert isinstance(settings, S3Settings)
@@ -138,7 +136,7 @@ HEAVY = ("pydantic", "ruamel", "obstore", "orjson", "pyarrow", "boto3", "typer",
 
 
 @pytest.mark.parametrize("function", ["collector", "dispatcher", "sweeper"])
-def test_a_function_imports_nothing_heavy(function: str) -> None:
+def test_a_function_imports_no_heavy_package(function: str) -> None:
     code = f"import sys, functions.{function}.handler; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={}, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
 from spark_job.table.commit_errors import translated
 from spark_job.table.spark_errors import SHOWN_CHARS, engine, said
-from spark_job.tasks.error_context import naming
+from spark_job.tasks.error_context import noting_files
 
 JAVA_FRAMES = "\n".join(f"\tat org.apache.spark.scheduler.Frame{n}.run(Frame.scala:{n})" for n in range(60))
 
@@ -23,7 +23,10 @@ def fail(text: str) -> None:
 
 def worker_failed(text: str = "the reason") -> str:
     """As `str` of a Py4JJavaError has it when a task failed: the worker's traceback, twice, between frames of Java."""
-    with pytest.raises(ValueError, match=text) as raised, naming("parsing lines of", lambda: ("day=1/poison.ndjson",)):
+    with (
+        pytest.raises(ValueError, match=text) as raised,
+        noting_files("parsing lines of", lambda: ("day=1/poison.ndjson",)),
+    ):
         fail(text)
     told = "".join(traceback.format_exception(raised.value))
     python = f"org.apache.spark.api.python.PythonException: {told}\n{JAVA_FRAMES}\n"

@@ -64,28 +64,28 @@ def test_each_kind_has_its_own_interval() -> None:
     assert due(a=reports(INTERVAL_SECS / 2, LATE_SECS)) == [("a", Kind.LATE)]
 
 
-def test_a_schedule_that_is_a_little_early_finds_its_sources_due() -> None:
+def test_a_schedule_that_fires_slightly_early_finds_its_sources_due() -> None:
     assert due(a=reports(INTERVAL_SECS - 2)) == [("a", Kind.WATERMARK)]
     assert due(a=reports(INTERVAL_SECS - 20)) == []
 
 
-def test_one_that_ran_out_of_time_is_due_at_once() -> None:
+def test_a_sweep_that_ran_out_of_time_is_due_at_once() -> None:
     assert due(a=reports(1.0, complete=False)) == [("a", Kind.WATERMARK)]
 
 
 @pytest.mark.parametrize("left_secs", [0.001, 900.0, MAX_CLAIM_SECS])
-def test_nothing_is_due_of_a_source_that_somebody_sweeps(left_secs: float) -> None:
+def test_a_claimed_source_is_not_due(left_secs: float) -> None:
     claimed = replace(reports(INTERVAL_SECS, LATE_SECS), sweeping_until_ts=NOW_TS + left_secs)
     assert due(a=claimed, b=replace(SweepReports(), sweeping_until_ts=NOW_TS + left_secs)) == []
 
 
 @pytest.mark.parametrize("left_secs", [0.0, -1.0, MAX_CLAIM_SECS + 1, 1e9])
-def test_a_claim_that_ended_or_that_no_function_could_have_made_counts_for_nothing(left_secs: float) -> None:
+def test_an_expired_or_impossible_claim_is_ignored(left_secs: float) -> None:
     claimed = replace(reports(INTERVAL_SECS), sweeping_until_ts=NOW_TS + left_secs)
     assert due(a=claimed) == [("a", Kind.WATERMARK)]
 
 
-def test_the_most_overdue_comes_first_measured_in_its_own_intervals() -> None:
+def test_the_sweep_that_is_overdue_by_most_intervals_is_first() -> None:
     found = due_sweeps(
         [source("often", interval_secs=10), source("seldom", interval_secs=100), source("new")],
         {"p:often": reports(50), "p:seldom": reports(300), "p:new": SweepReports()},
@@ -98,7 +98,7 @@ def test_the_most_overdue_comes_first_measured_in_its_own_intervals() -> None:
     ]
 
 
-def test_a_source_whose_report_could_not_be_read_is_left_out() -> None:
+def test_a_source_without_a_readable_report_is_not_due() -> None:
     assert due_sweeps([source("a"), source("b")], {"p:b": SweepReports()}, NOW_TS) == (
         DueSweep("p:b", Kind.WATERMARK, float("inf")),
     )
@@ -106,7 +106,7 @@ def test_a_source_whose_report_could_not_be_read_is_left_out() -> None:
 
 @given(st.lists(st.floats(0, 1e5), min_size=1, max_size=6), st.integers(1, 3))
 @pytest.mark.filterwarnings("error")
-def test_with_time_for_a_few_sweeps_a_round_every_source_has_its_turn(ages: list[float], per_round: int) -> None:
+def test_every_source_is_swept_even_with_time_for_few_sweeps_a_round(ages: list[float], per_round: int) -> None:
     known = {f"p:s{n}": reports(age, complete=False) for n, age in enumerate(ages)}
     sources = [source(f"s{n}", late_secs=1e12) for n in range(len(ages))]
     now_ts, seen = NOW_TS, set()

@@ -3,7 +3,7 @@
 import itertools
 import random
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -12,30 +12,34 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.memory import MemoryStore
-from spark_job.formats.ndjson.parser import Parsed
+from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.lines import LineBlock, joined
+from spark_job.formats.protocol import Parsed
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.record_pipeline import Left, deferred_lines_type
 from spark_job.tasks.report import Report
-from spark_job.tasks.task import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from tests.unit.plain_lines import PlainLines
 from tests.unit.slow_s3 import SlowS3
 
 MIB = 1 << 20
 LINE_BYTES = 1 << 10
 ORIGIN = Provenance("events:landing", 7, {})
 SCHEMA = pa.schema([("value", pa.string()), ("place", pa.int32()), *ORIGIN.fields])
-LEFT = pa.schema(to_arrow_type(deferred_lines_type(0)))
+LEFT = pa.schema(to_arrow_type(deferred_records_type(0)))
 
 
-class AlternatingParser:
+class AlternatingLines(PlainLines):
     """Each line is a value; the next one goes to the next of the table's partitions."""
 
     def __init__(self, places: int) -> None:
+        super().__init__()
         self._places = places
 
-    def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
-        values = pa.array(block.decode().split("\n"), pa.string())
+    def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
+        values = pa.array(joined(blocks).decode().split("\n"), pa.string())
         places = pa.array([n % self._places for n in range(len(values))], pa.int32())
         return Parsed(pa.RecordBatch.from_arrays([values, places], names=["value", "place"]), None, ())
 
@@ -101,7 +105,7 @@ def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
 
     table = Watched()
     layout = TableLayout("", ("place",), (), 32, 1 << 30)
-    left = Left(LEFT, opener(TableLayout("left/", (), (), 0, 1 << 30), LEFT, RowBuffer(MIB)))
+    left = DeferredRecords(LEFT, opener(TableLayout("left/", (), (), 0, 1 << 30), LEFT, RowBuffer(MIB)))
     landing = Landing(mib_of)
     before = pool.bytes_allocated()
     tracemalloc.start()
@@ -109,7 +113,7 @@ def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
         report = TaskReader(
             landing,
             settings,
-            AlternatingParser(places),
+            AlternatingLines(places),
             ORIGIN,
             opener(layout, SCHEMA, RowBuffer(settings.buffer_bytes)),
             left,
@@ -122,7 +126,7 @@ def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
 
 
 @pytest.mark.parametrize("places", [1, 3])
-def test_a_large_file_among_others_takes_no_more_than_a_task_may_hold(places: int) -> None:
+def test_a_large_file_stays_within_the_memory_of_a_task(places: int) -> None:
     files = {f"{n:02}.ndjson": 7 for n in range(25)} | {"large.ndjson": 160, "more.ndjson": 12}
     most, report = report_of(files, places)
     assert sum(outcome.rows for outcome in report.outcomes) == sum(files.values()) * MIB // LINE_BYTES

@@ -11,7 +11,7 @@ import pytest
 from spark_job.tasks.worker_process import forget_archives
 
 
-def test_archives_are_not_read_again_and_what_is_in_them_can_still_be_imported(
+def test_archives_are_not_read_again_and_can_still_be_imported_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "packages.zip"

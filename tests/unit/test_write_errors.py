@@ -26,7 +26,7 @@ from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.spark_fallback import SparkFallback
-from spark_job.tasks.task import ReadSettings
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from spark_job.write.write_errors import RefusedWrite, raise_refused
 
@@ -71,7 +71,7 @@ def test_a_table_that_takes_no_rows_of_a_task_is_told_to_the_driver_as_what_it_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = report_of_a_task(tmp_path)
-    assert (whole.refused_write, len(whole.data_files), len(whole.left)) == (None, 1, 1)
+    assert (whole.refused_write, len(whole.data_files), len(whole.deferred)) == (None, 1, 1)
     refusing_disk(monkeypatch, number)
     with pytest.raises(branch, match=f"{os.strerror(number)}.*no file of the source is at fault") as raised:
         raise_refused([report_of_a_task(tmp_path).refused_write])

@@ -1,17 +1,17 @@
-"""Run the demo. Exit status 0: nothing missing, nothing doubled; 1: something is, or it did not get there in time;
-2: it was asked for wrongly; 130: it was interrupted."""
+"""Runs the demo. Exit status 0: nothing missing, nothing doubled; 1: something is, or the demo failed or timed out;
+2: a wrong option; 130: interrupted."""
 
 import sys
 from collections.abc import Callable
 
-from infra.local.entry import entered
+from infra.local.processes.interrupts import run_interruptible
 
 
-def _command() -> Callable[[], int]:
+def _load() -> Callable[[], int]:
     from infra.local.demo.story import run
 
     return run
 
 
 if __name__ == "__main__":
-    sys.exit(entered(_command, 130))
+    sys.exit(run_interruptible(_load, 130))

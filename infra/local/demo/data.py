@@ -1,4 +1,4 @@
-"""What the demo drops: generated NDJSON files, good ones and each kind of trouble."""
+"""The files that the demo drops: generated NDJSON, good files and one of each kind of problem."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ PARTITIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One object to put. `events`: how often its event reaches the queue (0: it is withheld, 2: it comes twice)."""
+    """One object to put. `events`: how often its event reaches the queue (0: it is lost, 2: it comes twice)."""
 
     path: str
     body: bytes
@@ -23,51 +23,51 @@ class Drop:
 
 
 def first_wave(now_ts: float, seed: int) -> list[Drop]:
-    """Several partitions at once, names out of order."""
-    chance = random.Random(seed)
+    """Several partitions at once, with names out of order."""
+    rng = random.Random(seed)
     drops = [
-        Drop(f"{_folder(now_ts, day)}/{_name(now_ts, number, chance)}", _body(chance), "plain")
+        Drop(f"{_folder(now_ts, day)}/{_name(now_ts, number, rng)}", _body(rng), "plain")
         for day in range(PARTITIONS)
         for number in range(FILES_PER_PARTITION)
     ]
-    chance.shuffle(drops)
+    rng.shuffle(drops)
     return drops
 
 
 def second_wave(now_ts: float, seed: int) -> Iterator[Drop]:
-    """One of each kind of trouble, and some more good files between them."""
-    chance = random.Random(seed + 1)
+    """One file of each kind of problem, then more good files."""
+    rng = random.Random(seed + 1)
     today, old = _folder(now_ts, 0), _folder(now_ts, 40)
-    yield Drop(f"{today}/{_name(now_ts, 900, chance)}", _body(chance), "its event comes twice", events=2)
-    yield Drop(f"{today}/{_name(now_ts, 901, chance)}", _body(chance), "its event is withheld", events=0)
-    yield Drop(f"{today}/{_name(now_ts, 902, chance)}", _body(chance)[:-300], "truncated gzip")
-    yield Drop(f"{today}/{_name(now_ts, 903, chance)}", _body(chance, broken=3), "three broken lines")
-    yield Drop(f"{old}/{_name(now_ts, 904, chance)}", _body(chance), "dropped into an old partition")
-    yield Drop(f"{today}/a key + 100% é.ndjson.gz", _body(chance), "a key with a space, +, % and é")
-    yield Drop(f"{today}/000-sorts-first.ndjson.gz", _body(chance), "a name below the watermark")
+    yield Drop(f"{today}/{_name(now_ts, 900, rng)}", _body(rng), "its event comes twice", events=2)
+    yield Drop(f"{today}/{_name(now_ts, 901, rng)}", _body(rng), "its event is withheld", events=0)
+    yield Drop(f"{today}/{_name(now_ts, 902, rng)}", _body(rng)[:-300], "truncated gzip")
+    yield Drop(f"{today}/{_name(now_ts, 903, rng)}", _body(rng, broken=3), "three broken lines")
+    yield Drop(f"{old}/{_name(now_ts, 904, rng)}", _body(rng), "dropped into an old partition")
+    yield Drop(f"{today}/a key + 100% é.ndjson.gz", _body(rng), "a key with a space, +, % and é")
+    yield Drop(f"{today}/000-sorts-first.ndjson.gz", _body(rng), "a name below the watermark")
     for number in range(910, 920):
-        yield Drop(f"{_folder(now_ts, number % PARTITIONS)}/{_name(now_ts, number, chance)}", _body(chance), "plain")
+        yield Drop(f"{_folder(now_ts, number % PARTITIONS)}/{_name(now_ts, number, rng)}", _body(rng), "plain")
 
 
 def _folder(now_ts: float, days_ago: int) -> str:
     return f"date={datetime.fromtimestamp(now_ts, UTC) - timedelta(days=days_ago):%Y-%m-%d}"
 
 
-def _name(now_ts: float, number: int, chance: random.Random) -> str:
-    return f"{int(now_ts) + number}-{chance.randrange(16**8):08x}.ndjson.gz"
+def _name(now_ts: float, number: int, rng: random.Random) -> str:
+    return f"{int(now_ts) + number}-{rng.randrange(16**8):08x}.ndjson.gz"
 
 
-def _body(chance: random.Random, broken: int = 0) -> bytes:
-    lines = [json.dumps(_record(chance)) for _ in range(RECORDS)]
+def _body(rng: random.Random, broken: int = 0) -> bytes:
+    lines = [json.dumps(_record(rng)) for _ in range(RECORDS)]
     for _ in range(broken):
-        lines.insert(chance.randrange(len(lines)), '{"id": "cut off in the mid')
+        lines.insert(rng.randrange(len(lines)), '{"id": "cut off in the mid')
     return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
 
 
-def _record(chance: random.Random) -> dict[str, object]:
+def _record(rng: random.Random) -> dict[str, object]:
     return {
-        "id": f"{chance.randrange(16**16):016x}",
-        "timestamp": 1_700_000_000 + chance.randrange(10**7),
-        "value": chance.random() * 100,
-        "payload": chance.choice(["ok", "warm", "cold", "über", "日本"]) * 4,
+        "id": f"{rng.randrange(16**16):016x}",
+        "timestamp": 1_700_000_000 + rng.randrange(10**7),
+        "value": rng.random() * 100,
+        "payload": rng.choice(["ok", "warm", "cold", "über", "日本"]) * 4,
     }

@@ -1,4 +1,4 @@
-"""What happens in the demo, in this order: files land, the job is killed, files of every kind of trouble land."""
+"""The demo: files land, the job is killed in the middle of a batch, then files with each kind of problem land."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from blizzard.cli.source_status import source_status
-from blizzard.environment import adopt
+from blizzard.environment import set_variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
@@ -25,7 +25,7 @@ from infra.local.demo import data
 from infra.local.demo.verdict import Verdict, judge, read_source
 from infra.local.demo.view import Figures, View
 from infra.local.deploy.checks import check_folder
-from infra.local.processes.process import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import LocalStack, local_stack
 
 FOLDER = CHECKOUT / "build" / "demo"
@@ -34,10 +34,10 @@ STATE_PREFIX = "_blizzard/events_landing"
 SEED = 20240128
 TIMEOUT_SECS = 240.0
 PAUSE_SECS = 0.2
-LOOK_EVERY_SECS = 2.0
+REFRESH_EVERY_SECS = 2.0
 SCHEDULES_EVERY_SECS = 5.0
-"""On AWS a schedule fires once a minute at most; here somebody is watching."""
-SOON = {"WakeWindowSecs": "1", "BatchingWindowSecs": "1", "BackoffSecs": "1"}
+"""Faster than on AWS, where a schedule fires at most once a minute."""
+FAST_PARAMETERS = {"WakeWindowSecs": "1", "BatchingWindowSecs": "1", "BackoffSecs": "1"}
 COLUMNS = ["id", "timestamp", "value", "payload"]
 
 CONFIG = """\
@@ -66,17 +66,17 @@ class Demo:
     stack: LocalStack
     view: View
     events: "queue.SimpleQueue[dict[str, Any]]" = field(default_factory=queue.SimpleQueue)
-    """What the job and the sweeper say, as they say it."""
+    """Log events of the job and the sweeper, as they arrive."""
     figures: Figures = field(default_factory=Figures)
     started: float = field(default_factory=time.monotonic)
     timeout_secs: float = TIMEOUT_SECS
-    """After so long all is judged as it stands."""
-    fired: float = 0.0
-    looked: float = 0.0
-    batch_from: float | None = None
-    """When the batch was planned that is not committed yet."""
+    """The verdict is made at this time at the latest."""
+    schedules_fired_at: float = 0.0
+    refreshed_at: float = 0.0
+    batch_started_at: float | None = None
+    """When the uncommitted batch was planned; None without one."""
     killed: str | None = None
-    """The run that was."""
+    """The id of the killed run."""
     runs: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -87,7 +87,7 @@ class Demo:
     def in_time(self) -> bool:
         return time.monotonic() - self.started < self.timeout_secs
 
-    def hear(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         if line.startswith("{"):
             self.events.put(json.loads(line))
 
@@ -116,14 +116,14 @@ def run() -> int:
     console = Console(highlight=False, soft_wrap=True)
     console.print()
     for line in verdict.lines():
-        console.print(escape(fitting(line, console.width) if console.is_terminal else line))
+        console.print(escape(wrap_line(line, console.width) if console.is_terminal else line))
     answer = "nothing missing, nothing doubled" if verdict.good else "NOT GOOD"
     console.print(f"{answer}, in {secs:.0f} s", style="bold green" if verdict.good else "bold red")
     return 0 if verdict.good else 1
 
 
-def fitting(line: str, width: int) -> str:
-    """Broken between words only."""
+def wrap_line(line: str, width: int) -> str:
+    """Break between words only."""
     words = textwrap.TextWrapper(
         width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     )
@@ -136,19 +136,21 @@ def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Verdict, 
     config = folder.with_name(f"{folder.name}.yaml")
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(CONFIG)
-    running = stack.enter_context(local_stack(config, parameters=SOON, folder=folder, say=view.say))
-    adopt(running.aws.environment())
+    running = stack.enter_context(
+        local_stack(config, parameters=FAST_PARAMETERS, folder=folder, report_progress=view.print)
+    )
+    set_variables(running.aws.environment())
     demo = Demo(running, view, started=started, timeout_secs=timeout_secs)
-    running.listen("job", demo.hear)
-    running.listen("sweeper", demo.hear)
-    _tell(demo, data.first_wave(time.time(), SEED))
+    running.listen("job", demo.add_line)
+    running.listen("sweeper", demo.add_line)
+    _drop(demo, data.first_wave(time.time(), SEED))
     _kill_in_mid_batch(demo)
-    _tell(demo, data.second_wave(time.time(), SEED))
-    verdict = _until_good(demo)
+    _drop(demo, data.second_wave(time.time(), SEED))
+    verdict = _wait_for_result(demo)
     return verdict, time.monotonic() - demo.started
 
 
-def _tell(demo: Demo, drops: Iterable[data.Drop]) -> None:
+def _drop(demo: Demo, drops: Iterable[data.Drop]) -> None:
     count = 0
     for drop in drops:
         demo.stack.drop(drop.path, drop.body, event=drop.events > 0)
@@ -157,8 +159,8 @@ def _tell(demo: Demo, drops: Iterable[data.Drop]) -> None:
         demo.figures.seen += 1
         count += 1
         if drop.what != "plain":
-            demo.view.say(f"dropped {drop.path}: {drop.what}")
-    demo.view.say(f"dropped {count} files")
+            demo.view.print(f"dropped {drop.path}: {drop.what}")
+    demo.view.print(f"dropped {count} files")
 
 
 def _send_event_again(demo: Demo, key: str, size: int) -> None:
@@ -176,67 +178,67 @@ def _send_event_again(demo: Demo, key: str, size: int) -> None:
 
 
 def _kill_in_mid_batch(demo: Demo) -> None:
-    """Let the job commit once, and kill it when the next batch is read and not committed."""
+    """Let the job commit once, then kill it when the next batch is read but not committed."""
     for event in _events(demo):
         if event.get("event") == "batch_read" and event["sequence"] >= 1:
             demo.killed = demo.stack.kill_run()
             demo.figures.rows_per_sec = None
-            demo.view.say(f"killed the Spark job in the middle of batch {event['sequence']}; the dispatcher's turn")
+            demo.view.print(f"killed the Spark job in the middle of batch {event['sequence']}; the dispatcher's turn")
             return
     raise BlizzardError(f"the Spark job did not get to its second batch; {demo.stack.folder / 'logs'} says why")
 
 
 def _events(demo: Demo) -> Iterator[Mapping[str, Any]]:
-    """Events as they come, with schedules firing and the view kept up to date; a pause is an empty one."""
+    """Events as they arrive, with an empty one after each pause. Also fires schedules and refreshes the view."""
     while demo.in_time:
         _fire_schedules(demo)
-        if time.monotonic() - demo.looked >= LOOK_EVERY_SECS:
-            demo.looked = time.monotonic()
+        if time.monotonic() - demo.refreshed_at >= REFRESH_EVERY_SECS:
+            demo.refreshed_at = time.monotonic()
             _refresh(demo)
-            _note_runs(demo)
+            _print_run_changes(demo)
         while not demo.events.empty():
             event = demo.events.get()
-            _note(demo, event)
+            _handle_event(demo, event)
             yield event
         yield {}
         time.sleep(PAUSE_SECS)
 
 
 def _fire_schedules(demo: Demo) -> None:
-    if time.monotonic() - demo.fired >= SCHEDULES_EVERY_SECS:
-        demo.fired = time.monotonic()
+    if time.monotonic() - demo.schedules_fired_at >= SCHEDULES_EVERY_SECS:
+        demo.schedules_fired_at = time.monotonic()
         for schedule in ("SweepScheduled", "DispatchScheduled"):
             demo.stack.fire(schedule)
 
 
-def _note_runs(demo: Demo) -> None:
+def _print_run_changes(demo: Demo) -> None:
     for run in reversed(demo.stack.runs()):
         if run["id"] not in demo.runs:
-            demo.view.say(f"the dispatcher started run {len(demo.runs) + 1}")
-            demo.view.say("Spark is starting (20 s or more)")
+            demo.view.print(f"the dispatcher started run {len(demo.runs) + 1}")
+            demo.view.print("Spark is starting (20 s or more)")
         elif demo.runs[run["id"]] != run["state"] and run["state"] in ("SUCCESS", "FAILED"):
             demo.figures.rows_per_sec = None
-            demo.view.say(f"a run ended: {run['state']}{' (it was killed)' if run['id'] == demo.killed else ''}")
+            demo.view.print(f"a run ended: {run['state']}{' (it was killed)' if run['id'] == demo.killed else ''}")
         demo.runs[run["id"]] = run["state"]
 
 
-def _note(demo: Demo, event: Mapping[str, Any]) -> None:
+def _handle_event(demo: Demo, event: Mapping[str, Any]) -> None:
     figures = demo.figures
     name = event.get("event") or event.get("message")
     if name == "batch_planned":
-        demo.batch_from = time.monotonic()
+        demo.batch_started_at = time.monotonic()
     elif name == "batch_committed":
         figures.committed_files += event["files"] - event["dead_files"]
         figures.committed_rows += event["rows"]
         figures.dead_files += event["dead_files"]
-        if demo.batch_from is not None:
-            figures.rows_per_sec = event["rows"] / max(0.1, time.monotonic() - demo.batch_from)
-        demo.batch_from = None
-        demo.view.say(f"committed batch {event['sequence']}: {event['files']} files, {event['rows']} rows")
+        if demo.batch_started_at is not None:
+            figures.rows_per_sec = event["rows"] / max(0.1, time.monotonic() - demo.batch_started_at)
+        demo.batch_started_at = None
+        demo.view.print(f"committed batch {event['sequence']}: {event['files']} files, {event['rows']} rows")
     elif name in ("source_failed", "race_lost", "state_repaired"):
-        demo.view.say(f"{name}: {event.get('error', '')}")
+        demo.view.print(f"{name}: {event.get('error', '')}")
     elif name == "sweeps_done" and event["FilesFound"]:
-        demo.view.say(f"the sweep found {event['FilesFound']} files that no event had announced yet")
+        demo.view.print(f"the sweep found {event['FilesFound']} files that no event had announced yet")
 
 
 def _refresh(demo: Demo) -> None:
@@ -251,7 +253,7 @@ def _refresh(demo: Demo) -> None:
     figures = demo.figures
     figures.pending, figures.sequence = status.backlog_files, status.sequence
     figures.watermarks = status.partition_watermarks
-    if not status.backlog_files and demo.batch_from is None:
+    if not status.backlog_files and demo.batch_started_at is None:
         figures.rows_per_sec = None
     demo.view.update(figures)
 
@@ -260,19 +262,19 @@ def _lake(demo: Demo) -> S3Store:
     return S3Store(demo.stack.lake, "events/", S3Settings.from_environment(demo.stack.aws.environment()))
 
 
-def _until_good(demo: Demo) -> Verdict:
-    """Wait until all is in and nothing is left to do, or the time is up, and judge what stands then."""
+def _wait_for_result(demo: Demo) -> Verdict:
+    """Wait until everything is ingested and idle, or for the timeout, and return the verdict at that time."""
     checked = 0.0
     for _ in _events(demo):
         if time.monotonic() - checked >= 2:
             checked = time.monotonic()
-            if _quiet(demo) and _verdict(demo).good:
+            if _is_idle(demo) and _verdict(demo).good:
                 break
     return _verdict(demo)
 
 
-def _quiet(demo: Demo) -> bool:
-    """Nothing in the queue and nothing pending, so that no duplicate is still to come."""
+def _is_idle(demo: Demo) -> bool:
+    """The queue and the backlog are empty, so no duplicate can still arrive."""
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     url = demo.stack.resources["EventsQueue"]
     found = demo.stack.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]

@@ -1,7 +1,7 @@
-"""The verdict: every object of the source against every row of the table and every dead letter.
+"""Compares every object of the source with every row of the table and every dead letter.
 
-It shares nothing with the program under judgement: it lists and reads the objects itself and reads the table with
-another engine (deltalake), so a counter that lies cannot make it lie too.
+It shares no code or counter with the program under test: it lists and reads the objects itself, and reads the table
+with another engine (deltalake), so that a wrong counter cannot hide a lost record.
 """
 
 import gzip
@@ -21,7 +21,7 @@ Record = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the source's objects hold: the good records with their values, and what can only be dead-lettered."""
+    """The content of the source's objects: good records with their values, and those that must be dead-lettered."""
 
     objects: int
     records: Mapping[Record, Mapping[str, Any]]
@@ -31,7 +31,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer. All lists are empty when nothing is missing, doubled, changed or silent."""
+    """The result. All lists but the dead letters are empty when every record is ingested once or dead-lettered."""
 
     files: int
     rows_in: int
@@ -39,11 +39,11 @@ class Verdict:
     missing: list[Record] = field(default_factory=list)
     doubled: list[Record] = field(default_factory=list)
     changed: list[Record] = field(default_factory=list)
-    """In the table with other values than in the source."""
+    """In the table, with other values than in the source."""
     unexpected: list[Record] = field(default_factory=list)
-    """In the table and not in the source."""
+    """In the table, but not in the source."""
     silent: list[str] = field(default_factory=list)
-    """Neither in the table nor dead-lettered."""
+    """Bad input without a dead letter."""
     dead_letters: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
@@ -51,7 +51,7 @@ class Verdict:
         return not (self.missing or self.doubled or self.changed or self.unexpected or self.silent)
 
     def lines(self) -> Iterator[str]:
-        """The verdict in words, one fact a line."""
+        """As text, one fact per line."""
         yield f"files        {self.files}"
         yield f"rows in      {self.rows_in}"
         yield f"rows out     {self.rows_out}"
@@ -65,7 +65,7 @@ class Verdict:
 
 
 def read_source(objects: Iterable[tuple[str, bytes]], required: str) -> Source:
-    """Judge gzipped NDJSON objects by the plainest means; a record without `required` is a bad one."""
+    """Parse gzipped NDJSON objects. A record without a value for `required` is a bad one."""
     records: dict[Record, Mapping[str, Any]] = {}
     bad_records: set[Record] = set()
     bad_files: set[str] = set()
@@ -101,7 +101,7 @@ def judge(
     dead_letters: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
 ) -> Verdict:
-    """Compare the source with the table at `table_uri`, `columns` by value."""
+    """Compare the source with the table at `table_uri`; of each record the values of `columns`."""
     table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table(columns=[*columns, "_source"])
     return compare(source, table.to_pylist(), dead_letters, columns)
 
@@ -109,7 +109,7 @@ def judge(
 def compare(
     source: Source, rows: Iterable[Mapping[str, Any]], dead_letters: Sequence[Mapping[str, Any]], columns: Sequence[str]
 ) -> Verdict:
-    """The source with rows that somebody else has read."""
+    """As `judge`, for rows that were already read."""
     found: Counter[Record] = Counter()
     changed: list[Record] = []
     for row in rows:

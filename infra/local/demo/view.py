@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal, plain lines elsewhere."""
+"""The demo's output: a live table on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from rich.text import Text
 
 @dataclass(slots=True)
 class Figures:
-    """What is known right now."""
+    """The current figures."""
 
     seen: int = 0
     pending: int = 0
@@ -23,13 +23,13 @@ class Figures:
     committed_rows: int = 0
     dead_files: int = 0
     rows_per_sec: float | None = None
-    """Of the last commit; None while nothing is being read."""
+    """Of the last commit; None while no batch is in progress."""
     sequence: int | None = None
     watermarks: Mapping[str, str] = field(default_factory=dict)
 
 
 class View:
-    """As a context manager it owns the terminal for the time of its block."""
+    """A context manager. It controls the terminal within its block."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -50,8 +50,8 @@ class View:
             self._live.update(self._render(), refresh=True)
             self._live.stop()
 
-    def say(self, text: str) -> None:
-        """One thing that happened. On a terminal it stays there, above the live table."""
+    def print(self, text: str) -> None:
+        """Print a line; on a terminal, above the live table."""
         self._console.print(escape(text))
 
     def update(self, figures: Figures) -> None:

@@ -1,4 +1,4 @@
-"""What would make a local stack fail, told before anything starts or is deleted."""
+"""Checks the configuration, parameters and folder of a local stack before anything starts or is deleted."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,24 +7,24 @@ from blizzard.config.model import Config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from infra.local.deploy.release import ARTIFACTS, TEMPLATE
-from infra.publish.fit import Buckets, read_fitting_file
+from infra.publish.stack_config import Buckets, read_stack_config_file
 from infra.template.parameters import refusals
 
-MARK = "local-aws.log"
-"""Is in each folder that a stack was run in."""
+STACK_FILE = "local-aws.log"
+"""Every folder that a stack has run in contains it."""
 
 
-def checked(config: Path, settings: Sequence[str], soon: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
-    """The configuration, and the parameters of the template: `soon`, and over it NAME=VALUE of each setting.
+def checked(config: Path, settings: Sequence[str], defaults: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
+    """The configuration, and the template's parameters: `defaults`, overridden by each NAME=VALUE of `settings`.
 
-    Raises ConfigError with everything that is wrong with either.
+    Raises ConfigError with all problems of both.
     """
     from infra.template.translate import parse
 
     problems = [f"--set {one}: expected NAME=VALUE, found no =" for one in settings if "=" not in one]
     given = dict(one.split("=", 1) for one in settings if "=" in one)
     try:
-        fitting = read_fitting_file(config, variables())
+        fitting = read_stack_config_file(config, variables())
     except ConfigError as error:
         problems += error.problems
         buckets, found = Buckets("landing", "", "lake"), None
@@ -32,10 +32,10 @@ def checked(config: Path, settings: Sequence[str], soon: Mapping[str, str]) -> t
         buckets, found = fitting.buckets, fitting.config
     published = _published(buckets)
     problems += [
-        f"--set {name}: publishing the configuration gives it; change the configuration instead"
+        f"--set {name}: publishing the configuration sets it; change the configuration instead"
         for name in sorted(given.keys() & published.keys())
     ]
-    chosen = {**soon, **{name: value for name, value in given.items() if name not in published}}
+    chosen = {**defaults, **{name: value for name, value in given.items() if name not in published}}
     for refusal in refusals(parse(TEMPLATE.read_text()), {**published, **chosen}):
         problems.append(f"--set {refusal}" if refusal.partition(":")[0] in given else refusal)
     if problems or found is None:
@@ -44,15 +44,15 @@ def checked(config: Path, settings: Sequence[str], soon: Mapping[str, str]) -> t
 
 
 def check_folder(folder: Path) -> None:
-    """Its content is going to be deleted. Raises ConfigError where that is not a stack's."""
-    if folder.exists() and not (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir()))):
+    """Its content will be deleted. Raises ConfigError unless it is new, empty, or from an earlier stack."""
+    if folder.exists() and not (folder.is_dir() and ((folder / STACK_FILE).exists() or not any(folder.iterdir()))):
         raise ConfigError(
             [f"--folder {folder}: expected a folder that is empty, new, or of an earlier stack; found something else"]
         )
 
 
 def _published(buckets: Buckets) -> dict[str, str]:
-    """Stands for the parameters that publishing gives, of which only the buckets are known before."""
+    """Placeholders for the parameters that publishing sets; before it, only the buckets are known."""
     return {
         "LandingBucketName": buckets.landing,
         "LandingPrefix": buckets.landing_prefix,

@@ -1,4 +1,4 @@
-"""What is deployed on the local AWS: packed for this machine, published as `make publish` does."""
+"""Packs the code for this machine and publishes it, as `make package` and `make publish` do."""
 
 import fcntl
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,22 +6,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from blizzard.environment import adopted, variables
-from infra.local.processes.process import CHECKOUT, LocalAws
+from blizzard.environment import temporary_variables, variables
+from infra.local.processes.checkout import CHECKOUT
+from infra.local.processes.server_process import LocalAws
 from infra.package.build import package, sources_sha256
 from infra.package.errors import PackageError
 from infra.package.manifest import read_manifest
-from infra.publish.publish import go_back, publish
+from infra.publish.publish import publish, restore_release
 from infra.publish.release import Release
 
 TEMPLATE = CHECKOUT / "template.yaml"
 FOLDER = CHECKOUT / "build" / "local"
-"""Beside build/, which is for the machines that one deploys to."""
+"""Not build/ itself, which is for the machines of AWS."""
 ARCHITECTURE = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "ARM64", "arm64": "ARM64"}
 LINKED = (".cache", "blizzard", "functions", "jars", "requirements.lock", "spark_job")
 ARTIFACTS = "artifacts"
 CODE = "deployed-code"
-"""Where `sam deploy` would upload the functions' zips."""
+"""The bucket to which `sam deploy` would upload the functions' zips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +35,25 @@ class LocalRelease:
 
 
 def release(aws: LocalAws, config: Path, folder: Path, packed_root: Path) -> LocalRelease:
-    """Publish what was packed with a configuration. The buckets ARTIFACTS and CODE have to be there.
+    """Publish the packed code with a configuration. The buckets ARTIFACTS and CODE must exist.
 
-    `folder`: for what publishing writes, which is nobody else's then. Raises BlizzardError.
+    `folder`: for the files that publishing writes, not shared with another stack. Raises BlizzardError.
     """
     root = _linked(folder / "release", packed_root, (*LINKED, "build"))
-    with adopted(aws.environment("operator")):
+    with temporary_variables(aws.environment("operator")):
         published = publish(root, config, f"s3://{ARTIFACTS}", variables()).release
     return _as_deployed(aws, published, root)
 
 
 def earlier_release(aws: LocalAws, release_id: str, folder: Path) -> LocalRelease:
-    """What `make rollback` brings back. `folder`: nobody else's. Raises BlizzardError."""
-    with adopted(aws.environment("operator")):
-        found = go_back(folder, release_id, f"s3://{ARTIFACTS}", variables())
+    """The release that `make rollback` restores. `folder`: not shared with another stack. Raises BlizzardError."""
+    with temporary_variables(aws.environment("operator")):
+        found = restore_release(folder, release_id, f"s3://{ARTIFACTS}", variables())
     return _as_deployed(aws, found, folder)
 
 
 def _as_deployed(aws: LocalAws, published: Release, root: Path) -> LocalRelease:
-    """Upload what `sam deploy` would."""
+    """Upload the functions' zips, as `sam deploy` would."""
     s3 = aws.client("s3", "operator")
     codes = {}
     for artifact in published.functions:
@@ -61,11 +62,11 @@ def _as_deployed(aws: LocalAws, published: Release, root: Path) -> LocalRelease:
     return LocalRelease(published.id, published.parameters, codes)
 
 
-def packed(machine: str, root: Path = FOLDER) -> Path:
-    """`root` with a build/ of the code as it is now, made only where it changed. Raises PackageError."""
+def pack(machine: str, root: Path = FOLDER) -> Path:
+    """Pack into `root`/build where the code has changed since the last time. Raises PackageError."""
     root.mkdir(parents=True, exist_ok=True)
     (CHECKOUT / ".cache").mkdir(exist_ok=True)
-    with _alone(root):
+    with _locked(root):
         _linked(root, CHECKOUT, LINKED)
         if not _is_fresh(root, ARCHITECTURE[machine]):
             package(ARCHITECTURE[machine], root)
@@ -90,8 +91,8 @@ def _is_fresh(root: Path, architecture: str) -> bool:
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Two tests at once must not pack into the same folder."""
+def _locked(root: Path) -> Iterator[None]:
+    """Concurrent tests must not pack into the same folder."""
     with (root / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,8 +1,9 @@
-"""What Lambda's own runtime does, run by itself: `python -I -S bootstrap.py BUNDLE PACKAGES HANDLER ANSWERS`.
+"""Stands in for Lambda's runtime, as a script: `python -I -S bootstrap.py BUNDLE PACKAGES HANDLER ANSWERS`.
 
-It sees the standard library, the deployed bundle, and the packages that Lambda brings along, so a bundle that forgot
-something fails here as it would there. An invocation is a line of JSON on stdin, its answer a line on the descriptor
-ANSWERS; what the function prints goes where its output goes. It ends with its input, and so with its parent.
+It imports only from the standard library, the deployed bundle, and the packages that Lambda preinstalls. A bundle that
+lacks a package therefore fails here as it would on AWS. An invocation is a line of JSON on stdin; its answer is a line
+on the file descriptor ANSWERS. The function's own output goes to stdout. The process ends when stdin closes, and so
+with its parent.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""A deployed function, run from its deployed bundle with its deployed settings, each instance a process."""
+"""Runs a deployed function from its bundle with its deployed settings; each instance is a process."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from typing import IO, Any
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 LAMBDA_PACKAGES = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six.py", "urllib3")
-"""What Lambda's Python brings along; everything else has to be in the bundle."""
+"""Preinstalled in Lambda's Python; everything else has to be in the bundle."""
 END_OF_LOG_SECS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSettings:
-    """As they are deployed. Two are equal when one process can stand for both."""
+    """Deployed settings. A process can be reused while they stay equal."""
 
     name: str
     arn: str
@@ -36,8 +36,8 @@ class FunctionSettings:
     variables: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, configuration: Mapping[str, Any], principal: str) -> "FunctionSettings":
-        """From the answer of GetFunctionConfiguration."""
+    def from_configuration(cls, configuration: Mapping[str, Any], principal: str) -> "FunctionSettings":
+        """From GetFunctionConfiguration or an item of ListFunctions."""
         return cls(
             name=configuration["FunctionName"],
             arn=configuration["FunctionArn"],
@@ -53,22 +53,22 @@ class FunctionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One invocation. `payload` is the answer, or Lambda's description of the error."""
+    """The result of one invocation. `payload`: the response, or Lambda's description of the error."""
 
     error: bool
     payload: Any
     log: str
     secs: float
     peak_mb: float
-    """Most memory that the process ever had; 0 where it did not live to tell."""
+    """Peak memory of the process so far; 0 where the process ended without reporting it."""
 
 
 LineSink = Callable[[str, str, str], None]
-"""Gets log group, log stream and line."""
+"""Called with log group, log stream and line."""
 
 
 class Instance:
-    """A process that serves one invocation at a time."""
+    """A process. It serves one invocation at a time."""
 
     def __init__(
         self, settings: FunctionSettings, bundle: Path, packages: Path, aws: Mapping[str, str], sink: LineSink
@@ -95,7 +95,7 @@ class Instance:
         threading.Thread(target=self._read_log, daemon=True).start()
 
     def invoke(self, event: object) -> Outcome:
-        """Whatever goes wrong is in the outcome."""
+        """Never raises: errors are in the outcome."""
         name = str(uuid.uuid4())
         started = time.time()
         self._lines = []
@@ -175,7 +175,7 @@ class Instance:
 
 
 class Function:
-    """A function and its instances: one for each invocation under way, kept for the next."""
+    """A function and its instances: one for each concurrent invocation, reused by later ones."""
 
     def __init__(
         self, settings: FunctionSettings, bundle: Path, packages: Path, aws: Mapping[str, str], sink: LineSink
@@ -200,7 +200,7 @@ class Function:
         return outcome
 
     def close(self) -> None:
-        """Invocations under way come to their end; their instances go with them."""
+        """Invocations in flight finish; their instances close afterwards."""
         with self._lock:
             self._closed, idle, self._idle = True, self._idle, []
         for instance in idle:
@@ -221,7 +221,7 @@ class Function:
 
 
 def _read_line(stream: IO[bytes], deadline_ts: float) -> bytes:
-    """Without its end where the process ended or the time is up."""
+    """Without a line end when the process ended or the deadline passed."""
     read = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -240,7 +240,7 @@ def _failure(kind: str, message: str) -> dict[str, Any]:
 
 
 def _environment(settings: FunctionSettings, bundle: Path, aws: Mapping[str, str], stream: str) -> dict[str, str]:
-    """What is deployed, and what Lambda adds; nothing of this process's own."""
+    """The deployed variables and those that Lambda adds; none of this process's own."""
     return {
         **aws,
         "PATH": os.defpath,

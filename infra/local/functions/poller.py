@@ -1,4 +1,4 @@
-"""Lambda's SQS event source, for a plain Python handler: what stands between queue and function on AWS."""
+"""Lambda's SQS event source for a plain Python handler: receives messages, invokes, deletes or returns them."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import Log
-from infra.local.functions.event import (
+from infra.local.functions.sqs_event import (
     SQS_BATCH,
     EventSource,
     InvocationFailed,
@@ -24,15 +24,15 @@ from infra.local.functions.event import (
 )
 
 LONG_POLL_SECS = 1
-"""Lambda waits 20 s; here it is also how long `stop()` may have to wait."""
+"""Lambda waits 20 s. Short here, because `stop()` may have to wait for it."""
 PAUSE_SECS = 0.1
-# Lambda's limit is 6 MB; the rest is room for what the last receive brings.
 FULL_PAYLOAD_BYTES = 5 * 1024 * 1024
+"""Stop receiving above this. Lambda's limit is 6 MB; the difference is room for the last receive."""
 
 
 @dataclass(frozen=True)
 class PollerCounts:
-    """Messages by their last fate; one that fails twice counts twice."""
+    """Counts of messages; one that fails twice counts twice."""
 
     invocations: int = 0
     succeeded: int = 0
@@ -42,7 +42,7 @@ class PollerCounts:
 
 
 class SqsClient(Protocol):
-    """What is used of boto3's."""
+    """The methods of boto3's client that are used here."""
 
     def receive_message(self, **kwargs: Any) -> dict[str, Any]: ...
     def delete_message_batch(self, **kwargs: Any) -> dict[str, Any]: ...
@@ -53,7 +53,7 @@ Handler = Callable[[dict[str, Any], Any], object]
 
 
 class LambdaPoller:
-    """One thread that feeds one handler, one invocation at a time. As a context manager it starts and stops itself."""
+    """A thread that invokes one handler, once at a time. Can be used as a context manager."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class LambdaPoller:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the invocation under way, if there is one, is over; nothing is received afterwards."""
+        """Wait for the invocation in flight, if any. Nothing is received afterwards."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def poll_once(self) -> int:
-        """Wait for a batch, LONG_POLL_SECS at most, and invoke the handler with it; how many messages it held."""
+        """Wait up to LONG_POLL_SECS for a batch and invoke the handler with it. Returns the number of messages."""
         messages = self._collect()
         if messages:
             self._process(messages)
@@ -113,22 +113,22 @@ class LambdaPoller:
     def _collect(self) -> list[Message]:
         messages = self._receive(self._source.batch_size, LONG_POLL_SECS)
         payload_bytes = self._payload_bytes(messages)
-        closes = self._clock() + self._source.window_secs
+        window_end = self._clock() + self._source.window_secs
         while messages and len(messages) < self._source.batch_size and payload_bytes < FULL_PAYLOAD_BYTES:
-            left_secs = closes - self._clock()
-            if left_secs <= 0 or self._stopping.is_set():
+            remaining_secs = window_end - self._clock()
+            if remaining_secs <= 0 or self._stopping.is_set():
                 break
-            more = self._receive_within(left_secs, self._source.batch_size - len(messages))
+            more = self._receive_within(remaining_secs, self._source.batch_size - len(messages))
             payload_bytes += self._payload_bytes(more)
             messages += more
         return messages
 
-    def _receive_within(self, left_secs: float, wanted: int) -> list[Message]:
-        """SQS waits whole seconds; a shorter rest is waited for here."""
-        wait_secs = min(LONG_POLL_SECS, int(left_secs))
+    def _receive_within(self, remaining_secs: float, wanted: int) -> list[Message]:
+        """SQS waits only whole seconds, so a shorter wait happens here."""
+        wait_secs = min(LONG_POLL_SECS, int(remaining_secs))
         messages = self._receive(wanted, wait_secs)
         if not messages and not wait_secs:
-            self._stopping.wait(min(left_secs, PAUSE_SECS))
+            self._stopping.wait(min(remaining_secs, PAUSE_SECS))
         return messages
 
     def _payload_bytes(self, messages: Sequence[Message]) -> int:
@@ -160,7 +160,7 @@ class LambdaPoller:
         )
 
     def _invoke(self, messages: Sequence[Message]) -> frozenset[str]:
-        """The ids of the messages that were not dealt with."""
+        """The ids of the messages that failed."""
         ids = frozenset(message["MessageId"] for message in messages)
         context = self._context()
         try:
@@ -178,11 +178,11 @@ class LambdaPoller:
             return ids
 
     def _call(self, messages: Sequence[Message], context: LambdaContext) -> object:
-        """Event and answer pass through JSON, as they do on AWS."""
+        """Event and response are converted to JSON and back, as on AWS."""
         event = json.loads(json.dumps({"Records": [record_of(message, self._source) for message in messages]}))
         try:
             answer: object = json.loads(json.dumps(self._handler(event, context)))
-        except (Exception, SystemExit) as error:  # the handler's top: on AWS its process would end here
+        except (Exception, SystemExit) as error:  # on AWS the process would end here
             raise InvocationFailed(traceback.format_exc()) from error
         if not context.get_remaining_time_in_millis():
             raise InvocationFailed(f"Task timed out after {self._source.timeout_secs:g} seconds")

@@ -1,4 +1,4 @@
-"""Lambda's service side: deployed functions, their event sources, schedules, and invocations that nobody waits for."""
+"""Simulates the Lambda service: deployed functions, event sources, schedules, and asynchronous invocations."""
 
 import json
 import threading
@@ -14,31 +14,31 @@ from typing import Any, cast
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import Log
-from infra.local.functions.event import EventSource
 from infra.local.functions.function import LAMBDA_PACKAGES, Function, FunctionSettings, Outcome
 from infra.local.functions.poller import LambdaPoller
 from infra.local.functions.schedules import Cron, Rate, UnsupportedSchedule, parse_schedule
-from infra.local.moto.log_metrics import MetricFilter
-from infra.local.moto.log_shipping import Clients, LogShipping
+from infra.local.functions.sqs_event import EventSource
+from infra.local.logs.metrics import MetricFilter
+from infra.local.logs.shipping import Clients, LogShipping
 from infra.local.processes.platform_packages import link_packages
-from infra.local.processes.process import LocalAws
 from infra.local.processes.server_calls import LocalCalls
+from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
 
-MOST_POLLERS = 2
-"""Of one queue, whatever MaximumConcurrency allows: this is one machine."""
-LATER_WORKERS = 8
+MAX_POLLERS = 2
+"""Per queue, even where MaximumConcurrency allows more: this is one machine."""
+ASYNC_WORKERS = 8
 DEFAULT_RETRIES = 2
 RETRY_SECS = (1.0, 2.0)
-"""Lambda waits one minute and then two before it tries an asynchronous invocation again."""
+"""Before each retry of an asynchronous invocation. Lambda waits one minute, then two."""
 
 
 class UnknownFunction(Exception):
-    """It is not deployed."""
+    """No function of this name is deployed."""
 
 
 class FunctionFailed(Exception):
-    """An invocation ended with an error; the text has it as Lambda reports it."""
+    """An invocation ended with an error; the text is Lambda's report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Scheduled:
 
 
 class FunctionsRunner:
-    """Runs what is deployed; `refresh` looks at what that is."""
+    """Runs what was deployed at the last `refresh`."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class FunctionsRunner:
         self._functions: dict[str, Function] = {}
         self._pollers: dict[EventSource, list[LambdaPoller]] = {}
         self._schedules: dict[str, Scheduled] = {}
-        self._later = ThreadPoolExecutor(LATER_WORKERS, thread_name_prefix="invoke-later")
+        self._async_pool = ThreadPoolExecutor(ASYNC_WORKERS, thread_name_prefix="invoke-async")
         self._stopping = threading.Event()
         self._refreshing = threading.Lock()
 
@@ -92,13 +92,13 @@ class FunctionsRunner:
         return dict(self._schedules)
 
     def refresh(self) -> None:
-        """Bring what runs to what is deployed. What is under way with the old comes to its end."""
+        """Run what is deployed now. Invocations of an older version finish."""
         with self._refreshing:
             self._refresh_functions()
             self._refresh_pollers()
             self._refresh_schedules()
             filters = self._client("logs", "operator").describe_metric_filters()["metricFilters"]
-            self._shipping.use_filters(MetricFilter.of(found) for found in filters)
+            self._shipping.use_filters(MetricFilter.from_description(found) for found in filters)
 
     def invoke(self, name: str, event: object) -> Outcome:
         """Raises UnknownFunction."""
@@ -108,22 +108,22 @@ class FunctionsRunner:
             function = self._functions.get(name)
         if function is None:
             raise UnknownFunction(
-                f"{name}: there is no such function; there are {', '.join(self._functions) or 'none'}"
+                f"{name}: found no such function; deployed are {', '.join(self._functions) or 'none'}"
             )
         outcome = function.invoke(event)
         if outcome.peak_mb > function.settings.memory_mb:
             self._log("lambda_memory_exceeded", function=name, peak_mb=outcome.peak_mb)
         return outcome
 
-    def invoke_later(self, name: str, event: object) -> None:
-        """As Lambda does: tried again, and then sent to where failures go."""
-        self._later.submit(self._until_it_works, name, event)
+    def invoke_async(self, name: str, event: object) -> None:
+        """Invoke with Lambda's retries. A final failure goes to the destination on failure."""
+        self._async_pool.submit(self._invoke_with_retries, name, event)
 
     def fire(self, schedule: Scheduled) -> None:
-        self.invoke_later(schedule.function, schedule.event)
+        self.invoke_async(schedule.function, schedule.event)
 
     def run_schedules(self) -> None:
-        """Until `close`."""
+        """Fire schedules when they are due, until `close`."""
         due: dict[str, tuple[Scheduled, float]] = {}
         while not self._stopping.wait(0.2):
             now = time.time()
@@ -144,14 +144,15 @@ class FunctionsRunner:
     def close(self) -> None:
         self._stopping.set()
         self.stop_pollers()
-        self._later.shutdown(wait=False, cancel_futures=True)
+        self._async_pool.shutdown(wait=False, cancel_futures=True)
         for function in self._functions.values():
             function.close()
 
     def _refresh_functions(self) -> None:
         found = self._client("lambda", "operator").list_functions()["Functions"]
         wanted = {
-            one["FunctionName"]: FunctionSettings.of(one, self._principal_of(one["FunctionName"])) for one in found
+            one["FunctionName"]: FunctionSettings.from_configuration(one, self._principal_of(one["FunctionName"]))
+            for one in found
         }
         for name in [name for name, function in self._functions.items() if function.settings != wanted.get(name)]:
             self._functions.pop(name).close()
@@ -173,8 +174,8 @@ class FunctionsRunner:
         for mapping in self._client("lambda", "operator").list_event_source_mappings()["EventSourceMappings"]:
             if mapping["State"] == "Enabled":
                 source = self._source(mapping)
-                most = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", MOST_POLLERS)
-                wanted[source] = min(MOST_POLLERS, int(most))
+                most = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", MAX_POLLERS)
+                wanted[source] = min(MAX_POLLERS, int(most))
         gone = [self._pollers.pop(source) for source in list(self._pollers) if source not in wanted]
         for poller in [poller for pollers in gone for poller in pollers]:
             poller.stop()
@@ -193,7 +194,7 @@ class FunctionsRunner:
             batch_size=int(mapping["BatchSize"]),
             window_secs=float(mapping.get("MaximumBatchingWindowInSeconds") or 0),
             report_batch_item_failures="ReportBatchItemFailures" in (mapping.get("FunctionResponseTypes") or []),
-            # The instance itself ends what takes too long.
+            # The instance enforces the timeout itself; the poller must not end first.
             timeout_secs=function.timeout_secs + 1,
             memory_limit_in_mb=function.memory_mb,
             retry_after_secs=self._retry_after_secs,
@@ -224,7 +225,7 @@ class FunctionsRunner:
                 self._log("schedule_not_run", schedule=one["Name"], error=str(error))
         self._schedules = found
 
-    def _until_it_works(self, name: str, event: object) -> None:
+    def _invoke_with_retries(self, name: str, event: object) -> None:
         try:
             settings = self._invoke_config(name)
             retries = int(settings.get("MaximumRetryAttempts", DEFAULT_RETRIES))
@@ -234,7 +235,7 @@ class FunctionsRunner:
                     return
                 outcome = self._attempt(name, event, number + 2)
             if outcome.error:
-                self._tell_of_failure(name, event, outcome, retries + 1, settings)
+                self._send_failure(name, event, outcome, retries + 1, settings)
         except (BotoCoreError, ClientError, OSError, UnknownFunction) as error:
             if not self._stopping.is_set():
                 self._log("lambda_invocation_failed", function=name, error=repr(error))
@@ -251,7 +252,7 @@ class FunctionsRunner:
             return cast(Mapping[str, Any], functions.get_function_event_invoke_config(FunctionName=name))
         return {}
 
-    def _tell_of_failure(
+    def _send_failure(
         self, name: str, event: object, outcome: Outcome, tries: int, settings: Mapping[str, Any]
     ) -> None:
         destination = settings.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")

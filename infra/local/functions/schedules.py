@@ -1,4 +1,4 @@
-"""When EventBridge Scheduler fires, by the expressions that templates use."""
+"""Schedule expressions of EventBridge Scheduler: rate(…) and numeric cron(…)."""
 
 import re
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ MINUTE_SECS = 60
 
 
 class UnsupportedSchedule(Exception):
-    """An expression that is not known here."""
+    """An expression that this module cannot evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Each `secs`, counted from when the schedule was made."""
+    """Every `secs`, counted from the schedule's creation."""
 
     secs: int
 
@@ -26,7 +26,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """The minutes of the fields, in UTC. Days of the week are AWS's: 1 is Sunday."""
+    """In UTC. Weekdays as AWS numbers them: 1 is Sunday."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -35,7 +35,7 @@ class Cron:
     weekdays: frozenset[int]
 
     def next_after(self, ts: float, created_ts: float) -> float:
-        """Within a year. Raises UnsupportedSchedule where there is none."""
+        """The next minute after `ts`, within a year. Raises UnsupportedSchedule where there is none."""
         minute = int(ts // MINUTE_SECS) + 1
         for number in range(minute, minute + 366 * 24 * 60):
             if self._holds(datetime.fromtimestamp(number * MINUTE_SECS, UTC)):

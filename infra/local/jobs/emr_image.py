@@ -1,11 +1,11 @@
-"""What stands in for EMR's image: Spark, the jars it brings along, and a Python that sees only its packages."""
+"""Stands in for EMR's image: Spark, its jars, and a Python with only its packages."""
 
 import sys
 import sysconfig
 from pathlib import Path
 
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.platform_packages import link_packages
-from infra.local.processes.process import CHECKOUT
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "pytz", "dateutil", "six.py", "tzdata")
 OWN_JAR = "blizzard-logstore.jar"
@@ -13,7 +13,7 @@ DELTA = ("io.delta_", "io.unitycatalog_", "com.fasterxml.jackson.datatype_")
 
 
 def emr_image(folder: Path) -> Path:
-    """`spark/`, `jars/` (on its class path), `delta/` (only for who asks), `packages/` and `python3` below `folder`."""
+    """Make `spark/`, `jars/` (on the class path), `delta/` (only for runs that name it), `packages/` and `python3`."""
     python = folder / "python3"
     if python.exists():
         return folder
@@ -31,8 +31,8 @@ def emr_image(folder: Path) -> Path:
 
 
 def _link_spark(folder: Path) -> None:
-    """Spark puts its Python side on the path as archives, which each of its processes would compile again: half a
-    second for each. Folders of the same names do as well, and are compiled once."""
+    """Link Spark, with folders in place of its Python archives: each process would compile an archive again, for half a
+    second. A folder is compiled once."""
     installed = Path(sysconfig.get_path("purelib"))
     folder.mkdir()
     for part in (installed / "pyspark").iterdir():

@@ -1,4 +1,4 @@
-"""From the request of StartJobRun to a command of this machine."""
+"""Turns a StartJobRun request into settings for spark-submit on this machine."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blizzard.config.spark_settings import on_this_machine
+from blizzard.config.spark_settings import local_settings
 
 IMAGE_JARS = "/usr/share/aws/delta/lib/"
 DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
 LOCAL_MASTER = "local[2]"
 LOCAL_DRIVER_MEMORY = "1g"
-# A run lasts for a minute: the JVM's second compiler would only take time from it.
 LOCAL_JVM = "-XX:TieredStopAtLevel=1"
+"""Without the JVM's second compiler, which does not pay off in runs of a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What a request asks for, taken apart."""
+    """A parsed request. `log_group`: None where the request does not enable CloudWatch Logs."""
 
     entry_point: str
     arguments: tuple[str, ...]
@@ -28,7 +28,7 @@ class JobRequest:
 
     @property
     def archives(self) -> list[tuple[str, str]]:
-        """URI and the folder it is unpacked into."""
+        """URI, and name of the folder that it is unpacked into."""
         found = [item.partition("#") for item in _items(self.conf.get("spark.archives", ""))]
         return [(uri, name or uri.rpartition("/")[2]) for uri, _, name in found]
 
@@ -46,7 +46,7 @@ class JobRequest:
 
 
 def read_request(run: Mapping[str, Any]) -> JobRequest:
-    """From the answer of GetJobRun. ValueError for parameters of spark-submit that are not `--conf`."""
+    """From GetJobRun. Raises ValueError for spark-submit parameters other than `--conf`."""
     submit = run["jobDriver"]["sparkSubmit"]
     monitoring = (run.get("configurationOverrides") or {}).get("monitoringConfiguration") or {}
     cloudwatch = monitoring.get("cloudWatchLoggingConfiguration") or {}
@@ -78,13 +78,13 @@ def conf_of(parameters: str) -> dict[str, str]:
 def local_conf(
     request: JobRequest, *, image_jars: Path, delta_jars: Sequence[Path], downloaded: Mapping[str, Path]
 ) -> dict[str, str]:
-    """The request's settings, with only those of this machine in place of the service's.
+    """The request's settings, changed only where this machine differs from EMR.
 
-    `image_jars`: folder of what EMR's image has on its class path; `delta_jars`: what it has below IMAGE_JARS;
-    `downloaded`: the local copy of each s3:// jar.
+    `image_jars`: the folder of jars on EMR's class path; `delta_jars`: stand for those below IMAGE_JARS; `downloaded`:
+    the local copy of each s3:// jar.
     """
     conf = {name: value for name, value in request.conf.items() if not name.startswith("spark.archives")}
-    image = on_this_machine(str(image_jars))
+    image = local_settings(str(image_jars))
     own = [str(path) for path in delta_jars] if any(jar.startswith(IMAGE_JARS) for jar in request.jars) else []
     own += [str(downloaded[jar]) for jar in request.jars if not jar.startswith(IMAGE_JARS)]
     java = f"{conf.get('spark.driver.extraJavaOptions', '')} {LOCAL_JVM}".strip()

@@ -1,4 +1,4 @@
-"""EMR Serverless's side of a run: fetch what it asks for, start spark-submit, tell what became of it."""
+"""Simulates EMR Serverless for a run: fetches its artifacts, starts spark-submit, reports its state."""
 
 import subprocess
 import sys
@@ -15,37 +15,37 @@ from blizzard.environment import variables
 from blizzard.log import Log
 from infra.local.jobs.emr_image import emr_image
 from infra.local.jobs.request import JobRequest, local_conf, read_request
-from infra.local.moto.log_shipping import LogShipping
-from infra.local.processes.process import LocalAws
+from infra.local.logs.shipping import LogShipping
+from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
 
 PRINCIPAL = "job"
 SERVICE = "emr-serverless"
-"""What it knows of a run without asking by the job's role."""
+"""The principal of the service's own requests, which do not use the job's role."""
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 DETAILS_LIMIT = 1000
 Report = Callable[[str, str, str, str], None]
-"""Gets application, run, state and details."""
+"""Called with application, run, state and details."""
 
 
 @dataclass(slots=True)
-class Orders:
-    """What a test or a demo wants to happen to runs. Change it at any time."""
+class RunControl:
+    """Lets a test change what happens to runs, at any time."""
 
-    failures: int = 0
-    """So many of the next runs fail instead of starting Spark."""
-    go: threading.Event = field(default_factory=threading.Event)
-    """Runs wait for it before they start; set at the beginning."""
+    fail_next: int = 0
+    """This number of next runs fails instead of starting Spark."""
+    may_start: threading.Event = field(default_factory=threading.Event)
+    """Runs wait for this event before they start. Initially set."""
 
     def __post_init__(self) -> None:
-        self.go.set()
+        self.may_start.set()
 
 
 class JobRunner:
-    """Runs of all applications, each in a thread and a process group of its own."""
+    """Runs the jobs of all applications, each in its own thread and process group."""
 
     def __init__(self, aws: LocalAws, folder: Path, shipping: LogShipping, report: Report, log: Log) -> None:
-        self.orders = Orders()
+        self.control = RunControl()
         self._aws = aws
         self._folder = folder
         self._shipping = shipping
@@ -64,55 +64,55 @@ class JobRunner:
 
     def cancel(self, run: str) -> None:
         self._cancelled.add(run)
-        self.orders.go.set()
-        self._tell(run, b"term\n")
+        self.control.may_start.set()
+        self._signal(run, b"term\n")
 
     def kill(self, run: str) -> None:
-        """SIGKILL to all its processes. It counts as failed, as when a machine is lost."""
-        self._tell(run, b"kill\n")
+        """SIGKILL to all its processes. The run fails, as when a machine is lost."""
+        self._signal(run, b"kill\n")
 
     def active(self) -> list[str]:
-        """The runs that have processes."""
+        """The ids of runs that have processes."""
         return list(self._running)
 
     def close(self) -> None:
         self._closing = True
-        self.orders.go.set()
+        self.control.may_start.set()
         for process in list(self._running.values()):
             if process.stdin is not None:
                 process.stdin.close()
         for thread in self._threads:
             thread.join(15)
 
-    def _tell(self, run: str, order: bytes) -> None:
+    def _signal(self, run: str, line: bytes) -> None:
         process = self._running.get(run)
         if process is not None and process.stdin is not None:
-            process.stdin.write(order)
+            process.stdin.write(line)
             process.stdin.flush()
 
     def _run(self, application: str, run: str) -> None:
         try:
             self._report(application, run, "SCHEDULED", "")
-            self.orders.go.wait()
+            self.control.may_start.wait()
             if self._closing:
                 return
             if run in self._cancelled:
                 self._report(application, run, "CANCELLED", "")
                 return
-            state, details = self._work(application, run)
+            state, details = self._execute(application, run)
             self._report(application, run, state, details)
         except (BotoCoreError, ClientError, OSError, ValueError, KeyError, tarfile.TarError) as error:
             self._log("job_run_failed", run=run, error=repr(error))
             self._report(application, run, "FAILED", f"{type(error).__name__}: {error}"[:DETAILS_LIMIT])
 
-    def _work(self, application: str, run: str) -> tuple[str, str]:
+    def _execute(self, application: str, run: str) -> tuple[str, str]:
         emr = self._aws.client("emr-serverless", SERVICE)
-        asked = emr.get_job_run(applicationId=application, jobRunId=run)["jobRun"]
-        request = read_request(asked)
+        description = emr.get_job_run(applicationId=application, jobRunId=run)["jobRun"]
+        request = read_request(description)
         folder = self._folder / "runs" / run
         folder.mkdir(parents=True)
         command, variables = self._prepare(request, folder)
-        if self._take_failure():
+        if self._must_fail():
             command = [sys.executable, "-c", "raise SystemExit('Error: this run was made to fail')"]
         out, err = folder / "stdout.log", folder / "stderr.log"
         process = subprocess.Popen(
@@ -125,11 +125,11 @@ class JobRunner:
         self._running[run] = process
         self._report(application, run, "RUNNING", "")
         tails = self._follow(request, application, run, {"stdout": out, "stderr": err}, process)
-        status = self._wait(process, float(asked.get("executionTimeoutMinutes", 720)) * 60)
+        status = self._wait(process, float(description.get("executionTimeoutMinutes", 720)) * 60)
         del self._running[run]
         for tail in tails:
             tail.join(10)
-        return self._verdict(run, status, err, out)
+        return self._final_state(run, status, err, out)
 
     def _wait(self, process: subprocess.Popen[bytes], timeout_secs: float) -> int:
         try:
@@ -140,18 +140,18 @@ class JobRunner:
             process.wait()
             return 124
 
-    def _verdict(self, run: str, status: int, err: Path, out: Path) -> tuple[str, str]:
+    def _final_state(self, run: str, status: int, err: Path, out: Path) -> tuple[str, str]:
         if run in self._cancelled:
             return "CANCELLED", ""
         if status == 0:
             return "SUCCESS", ""
         return "FAILED", f"Job failed with exit status {status}. {_last_error(err, out)}"[:DETAILS_LIMIT]
 
-    def _take_failure(self) -> bool:
+    def _must_fail(self) -> bool:
         with self._lock:
-            if not self.orders.failures:
+            if not self.control.fail_next:
                 return False
-            self.orders.failures -= 1
+            self.control.fail_next -= 1
             return True
 
     def _prepare(self, request: JobRequest, folder: Path) -> tuple[list[str], dict[str, str]]:
@@ -169,12 +169,12 @@ class JobRunner:
 
     def _variables(self, request: JobRequest, image: Path) -> dict[str, str]:
         kept = {name: value for name, value in variables().items() if name in ("PATH", "JAVA_HOME", "TMPDIR", "HOME")}
-        asked = request.driver_variables
-        path = ":".join(filter(None, [asked.pop("PYTHONPATH", ""), str(image / "packages")]))
+        requested = request.driver_variables
+        path = ":".join(filter(None, [requested.pop("PYTHONPATH", ""), str(image / "packages")]))
         return {
             **kept,
             **self._aws.environment(PRINCIPAL),
-            **asked,
+            **requested,
             "LANG": "C.UTF-8",
             "SPARK_HOME": str(image / "spark"),
             "PYSPARK_PYTHON": str(image / "python3"),
@@ -213,7 +213,7 @@ class JobRunner:
         return tails
 
     def _tail(self, path: Path, group: str | None, stream: str, process: subprocess.Popen[bytes]) -> None:
-        """Ship a file's lines as they come, until its writer has ended and all of it was read."""
+        """Ship the lines of a growing file until its writer has ended and all lines are read."""
         path.touch()
         with path.open("rb") as file:
             rest = b""
@@ -233,7 +233,7 @@ class JobRunner:
 
 
 def _last_error(*files: Path) -> str:
-    """The last line that looks like an error, or the last line."""
+    """The last line that looks like an error, else the last line."""
     lines = [line for file in files for line in file.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
-    return (errors or lines or ["It said nothing."])[-1].strip()
+    return (errors or lines or ["It printed nothing."])[-1].strip()

@@ -1,7 +1,7 @@
-"""Runs a command in a process group of its own, which ends with it or with its starter, however that ends.
+"""Runs a command in its own process group, and kills the group when the command or the parent process ends.
 
-`python -I -S supervisor.py STDOUT STDERR COMMAND…`; a line on stdin, `kill` or `term`, is that signal to the group.
-Its exit status is the command's, -N (as 256 - N) where signal N ended it.
+`python -I -S supervisor.py STDOUT STDERR COMMAND…`. A line on stdin, `kill` or `term`, sends that signal to the group.
+The exit status is the command's; 256 - N if signal N ended it.
 """
 
 import os
@@ -21,7 +21,7 @@ def main() -> int:
             command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
         )
 
-    def obey() -> None:
+    def forward_signals() -> None:
         for line in sys.stdin:
             send(SIGNALS[line.strip()])
         send(signal.SIGKILL)
@@ -32,9 +32,9 @@ def main() -> int:
         except ProcessLookupError:
             return
 
-    threading.Thread(target=obey, daemon=True).start()
+    threading.Thread(target=forward_signals, daemon=True).start()
     status = child.wait()
-    send(signal.SIGKILL)  # what the command left behind
+    send(signal.SIGKILL)  # processes of the group that outlived the command
     return status % 256
 
 

@@ -1,4 +1,4 @@
-"""The request that a thread of the server works on, for what moto does not hand down."""
+"""The request that the current thread serves, for repairs of moto code that does not get it as an argument."""
 
 import threading
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 _local = threading.local()
 
 
-def take_in_hand(environ: dict[str, Any]) -> None:
+def set_current_request(environ: dict[str, Any]) -> None:
     _local.environ = environ
 
 
-def request_at_hand() -> dict[str, Any]:
+def current_request() -> dict[str, Any]:
     """Its WSGI environment; empty outside a request."""
     environ: dict[str, Any] = getattr(_local, "environ", {})
     return environ

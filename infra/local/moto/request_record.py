@@ -1,4 +1,4 @@
-"""A record of the requests that the local AWS got: who asked for what, so that a test can hold it against a policy."""
+"""A record of the requests to the local AWS: who sent which, so that a test can compare it with an IAM policy."""
 
 import io
 import itertools
@@ -12,8 +12,8 @@ from xml.etree.ElementTree import fromstring
 
 LIMIT = 200_000
 CREDENTIAL = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/aws4_request")
-# Of a body, what names the resource.
-NAMING = (
+# The fields of a body that name a resource.
+RESOURCE_FIELDS = (
     "QueueUrl",
     "applicationId",
     "FunctionName",
@@ -27,25 +27,25 @@ BODY_LIMIT_BYTES = 1024 * 1024
 
 
 class RequestRecord:
-    """Bounded: the oldest requests are forgotten. Safe for threads."""
+    """Keeps the newest `limit` requests. Thread-safe."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._requests: deque[dict[str, Any]] = deque(maxlen=limit)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._on = True
+        self._enabled = True
 
-    def switch(self, on: bool) -> None:
-        self._on = on
+    def enable(self, enabled: bool) -> None:
+        self._enabled = enabled
 
-    def note(self, environ: dict[str, Any]) -> None:
-        """Take down a WSGI request; its body is put back for whoever serves it."""
-        if not self._on:
+    def record(self, environ: dict[str, Any]) -> None:
+        """Record a WSGI request. Its body can be read again afterwards. Unsigned requests are not recorded."""
+        if not self._enabled:
             return
-        found = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
-        if found is None:
+        credential = CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+        if credential is None:
             return
-        principal, _, service = found.groups()
+        principal, _, service = credential.groups()
         request = {
             "principal": principal,
             "service": service,
@@ -53,10 +53,10 @@ class RequestRecord:
             "path": environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace"),
             "query": environ.get("QUERY_STRING", ""),
             "target": environ.get("HTTP_X_AMZ_TARGET", ""),
-            "named": {} if service == "s3" else _named(environ),
+            "named": {} if service == "s3" else _resource_fields(environ),
         }
         if service == "s3" and request["method"] == "POST" and "delete" in parse_qs(request["query"], True):
-            request["deletes"] = _deleted(environ)
+            request["deletes"] = _deleted_keys(environ)
         for name in ("HTTP_X_AMZ_COPY_SOURCE", "HTTP_IF_NONE_MATCH"):
             if name in environ:
                 request[name.removeprefix("HTTP_").lower().replace("_", "-")] = environ[name]
@@ -64,13 +64,13 @@ class RequestRecord:
             self._requests.append({"number": next(self._numbers), **request})
 
     def since(self, number: int) -> list[dict[str, Any]]:
-        """Those with a higher number, the oldest first."""
+        """Requests with a number above `number`, oldest first."""
         with self._lock:
             return [request for request in self._requests if request["number"] > number]
 
 
-def _deleted(environ: dict[str, Any]) -> list[str]:
-    """The keys that a request for many deletions names, in the only body of S3's that is looked at."""
+def _deleted_keys(environ: dict[str, Any]) -> list[str]:
+    """The keys in the body of a DeleteObjects request, the only body of an S3 request that is read."""
     return [str(key.text) for key in fromstring(_body(environ)).iter() if key.tag.rpartition("}")[2] == "Key"]
 
 
@@ -80,7 +80,7 @@ def _body(environ: dict[str, Any]) -> bytes:
     return body
 
 
-def _named(environ: dict[str, Any]) -> dict[str, str]:
+def _resource_fields(environ: dict[str, Any]) -> dict[str, str]:
     if int(environ.get("CONTENT_LENGTH") or 0) > BODY_LIMIT_BYTES:
         return {}
     body = _body(environ)
@@ -88,7 +88,7 @@ def _named(environ: dict[str, Any]) -> dict[str, str]:
         found = json.loads(body) if body[:1] == b"{" else {name: values[0] for name, values in _form(body).items()}
     except ValueError:
         return {}
-    return {name: str(found[name]) for name in (*NAMING, "Action") if name in found}
+    return {name: str(found[name]) for name in (*RESOURCE_FIELDS, "Action") if name in found}
 
 
 def _form(body: bytes) -> dict[str, list[str]]:

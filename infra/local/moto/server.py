@@ -1,4 +1,4 @@
-"""The local AWS: moto's server with our repairs, on 127.0.0.1, for as long as its parent lives.
+"""The local AWS: moto's server with our repairs, on 127.0.0.1. Ends with its parent process.
 
 `python -m infra.local.moto.server --port 0` prints one line, {"endpoint": "http://127.0.0.1:NNNN"}, once it listens.
 """
@@ -16,17 +16,17 @@ PARENT_CHECK_SECS = 0.5
 
 
 def serve(port: int, parent_pid: int) -> None:
-    """Serve moto as this process has it until SIGTERM, SIGINT or the end of the parent."""
-    # Not above: another moto, which `install` refuses in so many words, may lack what it imports.
-    from infra.local.cloudformation import moto_stack
-    from infra.local.moto.keep_alive import start
+    """Serve moto, as it is patched in this process, until SIGTERM, SIGINT or the end of the parent."""
+    # Imported after `install` has checked the version: these modules use names that another moto may lack.
+    from infra.local.moto.http_server import start
+    from infra.local.moto.repairs import cloudformation
 
-    # At once: everything is in memory, and taking moto apart in order would take half a second.
+    # Without cleanup: everything is in memory, and moto's own shutdown takes half a second.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     server = start(port)
-    moto_stack.install(lambda: f"http://127.0.0.1:{server.port}")
+    cloudformation.install(lambda: f"http://127.0.0.1:{server.port}")
     print(json.dumps({"endpoint": f"http://127.0.0.1:{server.port}"}), flush=True)
-    threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent_pid,), daemon=True).start()
     server.serve_forever()
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     serve(arguments.port, arguments.parent_pid)
 
 
-def _end_with(parent_pid: int) -> None:
+def _exit_with_parent(parent_pid: int) -> None:
     while os.getppid() == parent_pid:
         time.sleep(PARENT_CHECK_SECS)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""The Python packages that a platform brings along, and no others: symbolic links into this environment."""
+"""A folder with only the Python packages that a platform preinstalls: symbolic links into this environment."""
 
 import sysconfig
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def link_packages(folder: Path, names: Iterable[str]) -> Path:
-    """A folder with a link for each of `names` that is installed here; a package `x` brings its `x.libs` along."""
+    """Link each of `names` that is installed here into `folder`, with the shared libraries in its `.libs` folder."""
     folder.mkdir(parents=True, exist_ok=True)
     installed = Path(sysconfig.get_path("purelib"))
     for name in names:

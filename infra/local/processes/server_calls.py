@@ -1,4 +1,4 @@
-"""The client of the server's own paths (`infra/local/moto/api.py`)."""
+"""The client of the server's own paths below /_local/ (`infra/local/moto/local_api.py`)."""
 
 import http.client
 import json
@@ -10,11 +10,11 @@ TIMEOUT_SECS = 30.0
 
 
 class LocalCallFailed(Exception):
-    """The server did not answer, or not as expected."""
+    """The server did not answer, or answered with an error."""
 
 
 class LocalCalls:
-    """One connection for each thread."""
+    """Thread-safe: each thread has its own connection."""
 
     def __init__(self, endpoint: str) -> None:
         self._host = urlsplit(endpoint).netloc
@@ -27,13 +27,13 @@ class LocalCalls:
             body = b"" if sent is None else json.dumps(sent).encode()
             connection.request(method, f"/_local/{path}", body)
             answer = connection.getresponse()
-            found = answer.read()
+            body_read = answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._local.connection = None
             raise LocalCallFailed(f"{method} {path}: {error!r}") from error
         if answer.status != http.client.OK:
-            raise LocalCallFailed(f"{method} {path}: {answer.status} {found.decode('utf-8', 'replace')[:500]}")
-        return found
+            raise LocalCallFailed(f"{method} {path}: {answer.status} {body_read.decode('utf-8', 'replace')[:500]}")
+        return body_read
 
     def take_work(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = json.loads(self.call("POST", "work"))

@@ -1,4 +1,4 @@
-"""Archives of code, unpacked once for each content, so that what Python compiles of it serves the next run too."""
+"""A cache of unpacked code archives by content, so that later runs reuse Python's compiled files."""
 
 import hashlib
 import io
@@ -11,27 +11,27 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-from infra.local.processes.process import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 
 FOLDER = CHECKOUT / "build" / "local" / "unpacked"
-KEPT_SECS = 3600.0
-"""After so long without use a folder goes."""
+UNUSED_SECS = 3600.0
+"""A folder is deleted after this time without use."""
 
 
 def unpacked(content: bytes, folder: Path = FOLDER) -> Path:
-    """The files of a zip or a gzipped tar. To be read only: others read them too."""
+    """The folder with the files of a zip or a gzipped tar. Shared: do not change it."""
     place = folder / hashlib.sha256(content).hexdigest()[:32]
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         os.utime(place)
         return place
-    _forget_old(folder)
+    _delete_unused(folder)
     partial = Path(tempfile.mkdtemp(dir=folder, prefix="partial-"))
     _unpack(content, partial)
     os.utime(partial)
     try:
         partial.rename(place)
-    except OSError:  # somebody was faster
+    except OSError:  # another process was faster
         shutil.rmtree(partial)
     return place
 
@@ -45,8 +45,8 @@ def _unpack(content: bytes, folder: Path) -> None:
         archive.extractall(folder, filter="data")
 
 
-def _forget_old(folder: Path) -> None:
+def _delete_unused(folder: Path) -> None:
     for old in folder.iterdir():
-        with suppress(FileNotFoundError):  # somebody else was faster, or has given it its name
-            if time.time() - old.stat().st_mtime > KEPT_SECS:
+        with suppress(FileNotFoundError):  # another process deleted or renamed it
+            if time.time() - old.stat().st_mtime > UNUSED_SECS:
                 shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""`make local-aws`: the shipped stack on this machine, until Ctrl-C. It prints where everything is.
+"""`make local-aws`: runs the shipped stack on this machine until Ctrl-C, and prints where everything is.
 
 Exit status 0 after Ctrl-C, 1 when it could not start, 2 when the configuration or an option is wrong.
 """
@@ -15,39 +15,47 @@ from typing import Any
 
 from blizzard.config.model import Config
 from blizzard.errors import BlizzardError
-from infra.complain import complain
-from infra.local.demo.example_file import example_file
+from infra.command_errors import print_error
 from infra.local.deploy.checks import check_folder, checked
-from infra.local.drop import FOLDER
-from infra.local.processes.process import ACCESS_KEY_ID, CHECKOUT, REGION, SECRET_ACCESS_KEY
+from infra.local.processes.checkout import CHECKOUT
+from infra.local.processes.server_process import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY
+from infra.local.stack.example_file import example_file
+from infra.local.stack.folder import FOLDER
 from infra.local.stack.local_stack import LocalStack, local_stack
 
 CONFIG = CHECKOUT / "examples" / "s3-events.yaml"
 POLL_SECS = 1.0
-SOON = {"WakeWindowSecs": "2", "BatchingWindowSecs": "1", "DispatchSchedule": "rate(1 minute)", "BackoffSecs": "10"}
-"""The shortest that the template allows or that makes sense with somebody watching; `--set` changes them."""
+FAST_PARAMETERS = {
+    "WakeWindowSecs": "2",
+    "BatchingWindowSecs": "1",
+    "DispatchSchedule": "rate(1 minute)",
+    "BackoffSecs": "10",
+}
+"""The shortest times that the template allows or that make sense interactively; `--set` overrides them."""
 
 
 def run() -> int:
     options = _parser().parse_args()
     folder = options.folder.absolute()
     try:
-        config, parameters = checked(options.config, options.set, SOON)
+        config, parameters = checked(options.config, options.set, FAST_PARAMETERS)
         if folder != FOLDER:
             check_folder(folder)
-        say = _say_nothing if options.json else _say
-        with local_stack(options.config, parameters=parameters, folder=folder, say=say) as stack:
+        report_progress = _ignore if options.json else _print
+        with local_stack(
+            options.config, parameters=parameters, folder=folder, report_progress=report_progress
+        ) as stack:
             _show(stack, config, options.config, as_json=options.json)
             _watch(stack, quiet=options.json)
     except KeyboardInterrupt:
         return 0
     except BlizzardError as error:
-        return complain("local-aws", error)
+        return print_error("local-aws", error)
     return 0
 
 
 def endpoints(stack: LocalStack) -> dict[str, Any]:
-    """What a client needs to know."""
+    """What a client needs to use the stack; the output of `--json`."""
     return {
         "endpoint": stack.aws.endpoint,
         "region": REGION,
@@ -72,11 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 
-def _say_nothing(_: str) -> None:
+def _ignore(_: str) -> None:
     return
 
 
@@ -91,7 +99,7 @@ def _show(stack: LocalStack, config: Config, file: Path, *, as_json: bool) -> No
         ("landing", found["landing"]),
         ("lake", found["lake"]),
         ("logs", _short(stack.folder / "logs")),
-        *sorted((name, value) for name, value in found["resources"].items() if _is_telling(name)),
+        *sorted((name, value) for name, value in found["resources"].items() if _is_of_interest(name)),
     ]
     print(f"the stack {stack.stack.name} is up; Ctrl-C ends it")
     for what, name in rows:
@@ -102,12 +110,12 @@ def _show(stack: LocalStack, config: Config, file: Path, *, as_json: bool) -> No
 
 
 def _short(path: Path) -> str:
-    """As seen from here, where it is below."""
+    """Relative to the current folder, if it is below."""
     path = path.absolute()
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _is_telling(name: str) -> bool:
+def _is_of_interest(name: str) -> bool:
     return name.endswith(("Queue", "Function", "Application"))
 
 
@@ -128,7 +136,7 @@ def _hints(stack: LocalStack, config: Config, file: Path) -> Iterator[str]:
 
 
 def _watch(stack: LocalStack, *, quiet: bool) -> None:
-    """Say what becomes of the job's runs, until a signal."""
+    """Print state changes of the job's runs until a signal."""
     seen: dict[str, str] = {}
     while not threading.Event().wait(POLL_SECS):
         for run in reversed(stack.runs()):

@@ -1,6 +1,7 @@
-"""The whole stack on this machine: the shipped template deployed on the local AWS, and all of it really running."""
+"""The shipped template, deployed on the local AWS and running: its functions, schedules and jobs as processes."""
 
 import json
+import platform
 import shutil
 import threading
 import time
@@ -13,22 +14,23 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import JsonLog, Log
-from infra.local.deploy.deploy import OPERATOR, Stack
-from infra.local.deploy.release import ARTIFACTS, CODE, TEMPLATE, release
+from infra.local.deploy.release import ARTIFACTS, CODE, TEMPLATE, LocalRelease, pack, release
+from infra.local.deploy.stack_client import OPERATOR, Stack
 from infra.local.functions.function import Outcome
 from infra.local.functions.runner import FunctionsRunner, Scheduled
-from infra.local.jobs.runner import JobRunner, Orders
-from infra.local.moto.log_shipping import LogShipping
-from infra.local.processes.process import REGION, LocalAws, local_aws
+from infra.local.jobs.runner import JobRunner, RunControl
+from infra.local.logs.shipping import LogShipping
 from infra.local.processes.server_calls import LocalCallFailed, LocalCalls
-from infra.local.stack.folder_lock import alone
+from infra.local.processes.server_process import REGION, LocalAws, local_aws
+from infra.local.stack.folder import ENDPOINTS, locked
+from infra.template.translate import translate
 
 REFRESH_SECS = 10.0
 STACK_NAME = "blizzard"
 
 
 class LocalStack:
-    """A deployed stack and what runs it. Made by `local_stack`."""
+    """A deployed stack and its runners. Use `local_stack` to create one."""
 
     def __init__(
         self, aws: LocalAws, folder: Path, stack: Stack, log: Log, *, retry_after_secs: int | None = None
@@ -38,7 +40,7 @@ class LocalStack:
         self.stack = stack
         self.calls = LocalCalls(aws.endpoint)
         self.release_id = ""
-        """Of what was deployed first."""
+        """The release of the first deployment."""
         self._log = log
         self._template: Mapping[str, Any] = {}
         self._parameters: dict[str, str] = {}
@@ -61,14 +63,14 @@ class LocalStack:
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=loop, name=loop.__name__, daemon=True)
-            for loop in (self._take_work, self._keep_fresh, self.functions.run_schedules)
+            for loop in (self._take_work, self._refresh_regularly, self.functions.run_schedules)
         ]
 
-    # What one looks at
+    # State
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """With which the stack was deployed last; the template has defaults for the rest."""
+        """Those of the last deployment; the template has defaults for the rest."""
         return dict(self._parameters)
 
     @property
@@ -93,12 +95,12 @@ class LocalStack:
         return self.resources["JobApplication"]
 
     @property
-    def orders(self) -> Orders:
-        """What is to happen to the job's runs: so many fail, or they wait."""
-        return self.jobs.orders
+    def run_control(self) -> RunControl:
+        """Lets the next job runs fail or wait."""
+        return self.jobs.control
 
     def client(self, service: str, principal: str = OPERATOR) -> Any:
-        """Always the same one for the same two."""
+        """A cached client for this service and principal."""
         if (service, principal) not in self._clients:
             self._clients[service, principal] = self.aws.client(service, principal)
         return self._clients[service, principal]
@@ -109,19 +111,19 @@ class LocalStack:
         return [run for page in pages for run in page["jobRuns"]]
 
     def logs(self, name: str) -> str:
-        """What `collector`, `dispatcher`, `sweeper` or `job` printed until now."""
+        """The output of `collector`, `dispatcher`, `sweeper` or `job` so far."""
         path = self.folder / "logs" / f"blizzard-{self.stack.name}-{name}.log"
         return path.read_text() if path.exists() else ""
 
-    def listen(self, name: str, hear: Callable[[str], None]) -> None:
-        """`hear` gets each line of `collector`, `dispatcher`, `sweeper` or `job` as it comes, in another thread."""
-        self._shipping.listen(f"/blizzard/{self.stack.name}/{name}", hear)
+    def listen(self, name: str, listener: Callable[[str], None]) -> None:
+        """Call `listener` in another thread with each new line of `collector`, `dispatcher`, `sweeper` or `job`."""
+        self._shipping.listen(f"/blizzard/{self.stack.name}/{name}", listener)
 
     def requests(self, since: int = 0) -> list[dict[str, Any]]:
-        """What was asked of the local AWS, each with `principal`, `service`, `method`, `path`, `query` and `target`."""
+        """Requests to the local AWS, each with `principal`, `service`, `method`, `path`, `query` and `target`."""
         return self.calls.requests(since)
 
-    # What one does
+    # Actions
 
     def drop(self, path: str, body: bytes, *, event: bool = True) -> None:
         """Put a file below the landing prefix; without `event`, its event is lost."""
@@ -133,11 +135,11 @@ class LocalStack:
             s3.put_object(Bucket=self.landing, Key=key, Body=body)
 
     def invoke(self, logical_id: str, event: object) -> Outcome:
-        """Run a function now, and wait for its answer."""
+        """Run a function and wait for its outcome."""
         return self.functions.invoke(self.resources[logical_id], event)
 
     def fire(self, logical_id: str) -> None:
-        """Let a schedule fire now, as it would when it is due."""
+        """Fire a schedule now."""
         self.functions.fire(self.schedule(logical_id))
 
     def schedule(self, logical_id: str) -> Scheduled:
@@ -147,26 +149,26 @@ class LocalStack:
         return self.functions.schedules[name]
 
     def lose_job_events(self, lose: bool) -> None:
-        """While true, changes of a run's state reach nobody by EventBridge."""
+        """While true, state changes of runs send no event to EventBridge."""
         self.calls.deliver_job_events(not lose)
 
     def kill_run(self) -> str | None:
-        """SIGKILL to the processes of the run that is under way; its id, None where there is none."""
+        """SIGKILL to the processes of the active run. Returns its id; None without an active run."""
         for run in self.jobs.active():
             self.jobs.kill(run)
             return run
         return None
 
     def deploy(self, template: Mapping[str, Any] | None = None, parameters: Mapping[str, str] | None = None) -> None:
-        """Create the stack, or update it: with another template, with other values for some parameters, or both.
+        """Create the stack, or update it with another template, other values for some parameters, or both.
 
-        Raises StackFailed; the stack is then as it was before.
+        Raises StackFailed; the stack is then unchanged.
         """
         first = not self._template
-        wanted = {**self._parameters, **(parameters or {})}
+        new_parameters = {**self._parameters, **(parameters or {})}
         chosen = template or self._template
-        (self.stack.create if first else self.stack.update)(chosen, wanted)
-        self._template, self._parameters = chosen, wanted
+        (self.stack.create if first else self.stack.update)(chosen, new_parameters)
+        self._template, self._parameters = chosen, new_parameters
         self._refresh()
 
     def start(self) -> None:
@@ -175,7 +177,7 @@ class LocalStack:
             thread.start()
 
     def close(self) -> None:
-        """Ends every process that it started."""
+        """End every process that the stack started."""
         self._stopping.set()
         self.jobs.close()
         self.functions.close()
@@ -212,9 +214,9 @@ class LocalStack:
                     self._stopping.wait(1)
                 continue
             if item is not None:
-                self._work.submit(self._guarded, item)
+                self._work.submit(self._do_and_log_errors, item)
 
-    def _guarded(self, item: Mapping[str, Any]) -> None:
+    def _do_and_log_errors(self, item: Mapping[str, Any]) -> None:
         try:
             self._do(item)
         except Exception as error:  # noqa: BLE001 - the top of a thread
@@ -226,15 +228,15 @@ class LocalStack:
                 outcome = self.functions.invoke(item["function"], item["event"])
                 answer = {"error": outcome.error, "payload": outcome.payload, "log": outcome.log}
                 self.calls.answer(item["id"], answer)
-            case "invoke_later":
-                self.functions.invoke_later(item["function"], item["event"])
+            case "invoke_async":
+                self.functions.invoke_async(item["function"], item["event"])
             case "start_run":
                 self.jobs.start(item["application"], item["run"])
             case "cancel_run":
                 self.jobs.cancel(item["run"])
 
-    def _keep_fresh(self) -> None:
-        """Somebody may have deployed by CloudFormation's API alone."""
+    def _refresh_regularly(self) -> None:
+        """For deployments through CloudFormation's API that bypass `deploy`."""
         while not self._stopping.wait(REFRESH_SECS):
             if not self._template:
                 continue
@@ -249,7 +251,7 @@ def _principal(logical_id: str) -> str:
     return logical_id.removesuffix("Function").lower()
 
 
-def _say_nothing(_: str) -> None:
+def _ignore(_: str) -> None:
     return
 
 
@@ -262,38 +264,41 @@ def local_stack(
     template: Mapping[str, Any] | None = None,
     retry_after_secs: int | None = None,
     log: Log | None = None,
-    say: Callable[[str], None] = _say_nothing,
+    report_progress: Callable[[str], None] = _ignore,
 ) -> Iterator[LocalStack]:
-    """Package, publish, translate, deploy and run; at the end nothing of it is left but `folder`.
+    """Package, publish, translate, deploy and run. At the end of the block only `folder` remains.
 
-    `config`: a pipelines.yaml on s3:// buckets, which name the stack's. `parameters`: of the template, over what
-    publishing gives. `template`: a translated one in place of the shipped one. `retry_after_secs`: after how long a
-    message that failed is seen again, None as the queue has it. `say` hears what takes a while. Raises BlizzardError,
-    FolderTaken among them: `folder` is for one stack at a time, and what is in it is deleted first.
+    `config`: a pipelines.yaml on s3:// buckets, which become the stack's. `parameters`: of the template, overriding
+    those that publishing sets. `template`: a translated one in place of the shipped one. `retry_after_secs`: when
+    failed messages become visible again; None: after the queue's visibility timeout. `report_progress` is called before
+    each slow step. Raises BlizzardError; FolderInUse if `folder` has a running stack. Deletes what is in `folder`.
     """
-    import platform
-
-    from infra.local.deploy.release import packed
-    from infra.template.translate import translate
-
     with ExitStack() as stack:
-        stack.enter_context(alone(folder))
+        stack.enter_context(locked(folder))
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         if log is None:
             log = JsonLog(stack.enter_context((folder / "local-aws.log").open("a", buffering=1)), time.time)
         aws = stack.enter_context(local_aws())
-        s3 = aws.client("s3", OPERATOR)
-        for name in (ARTIFACTS, CODE):
-            s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
-        say("packing what the stack runs")
-        made = release(aws, config, folder, packed(platform.machine().lower()))
+        report_progress("packing what the stack runs")
+        released = _publish(aws, config, folder)
         running = LocalStack(aws, folder, Stack(aws, STACK_NAME), log, retry_after_secs=retry_after_secs)
         stack.callback(running.close)
         running.start()
-        running.release_id = made.id
-        say("deploying the stack on a local AWS")
-        running.deploy(template or translate(TEMPLATE, made.codes), {**made.parameters, **(parameters or {})})
-        where = {"endpoint": aws.endpoint, "landing": running.landing, "config": str(config.absolute())}
-        (folder / "endpoints.json").write_text(json.dumps({**where, **running.resources}, indent=1))
+        running.release_id = released.id
+        report_progress("deploying the stack on a local AWS")
+        running.deploy(template or translate(TEMPLATE, released.codes), {**released.parameters, **(parameters or {})})
+        _write_endpoints(running, config)
         yield running
+
+
+def _publish(aws: LocalAws, config: Path, folder: Path) -> LocalRelease:
+    s3 = aws.client("s3", OPERATOR)
+    for name in (ARTIFACTS, CODE):
+        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return release(aws, config, folder, pack(platform.machine().lower()))
+
+
+def _write_endpoints(stack: LocalStack, config: Path) -> None:
+    where = {"endpoint": stack.aws.endpoint, "landing": stack.landing, "config": str(config.absolute())}
+    (stack.folder / ENDPOINTS).write_text(json.dumps({**where, **stack.resources}, indent=1))

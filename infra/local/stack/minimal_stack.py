@@ -1,11 +1,11 @@
-"""What the AWS stack deploys for ingestion by events, made by hand: buckets, queues, and the notification between."""
+"""Buckets, queues and the notification between them, as the template deploys them, created without CloudFormation."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from infra.local.processes.process import ACCOUNT_ID, REGION
+from infra.local.processes.server_process import ACCOUNT_ID, REGION
 
 MAX_RECEIVE_COUNT = 5
 
@@ -33,10 +33,10 @@ class Stack:
 def create_stack(
     aws: Clients, *, landing: str, lake: str, prefixes: Sequence[str] = ("",), visibility_timeout_secs: int = 30
 ) -> Stack:
-    """Two buckets, and a queue that hears of each object created in `landing` below one of `prefixes`.
+    """Two buckets, and a queue that gets an event for each object created in `landing` below one of `prefixes`.
 
-    As on AWS, the queue begins with an `s3:TestEvent`; prefixes must not overlap. A message that was received
-    MAX_RECEIVE_COUNT times and not deleted moves to the dead letters.
+    As on AWS, the first message is an `s3:TestEvent`, and prefixes must not overlap. A message that was received
+    MAX_RECEIVE_COUNT times without being deleted moves to the dead-letter queue.
     """
     sqs, s3 = aws.client("sqs"), aws.client("s3")
     for name in sorted({landing, lake}):
@@ -48,10 +48,10 @@ def create_stack(
         {
             "VisibilityTimeout": str(visibility_timeout_secs),
             "RedrivePolicy": _redrive_to(dead_letters),
-            "Policy": _let_bucket_send(f"{landing}-events", landing),
+            "Policy": _allow_bucket_to_send(f"{landing}-events", landing),
         },
     )
-    s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration=_notify(queue, prefixes))
+    s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration=_notifications(queue, prefixes))
     return Stack(landing, lake, queue, dead_letters)
 
 
@@ -68,7 +68,7 @@ def _redrive_to(dead_letters: Queue) -> str:
     return json.dumps({"deadLetterTargetArn": dead_letters.arn, "maxReceiveCount": MAX_RECEIVE_COUNT})
 
 
-def _let_bucket_send(queue_name: str, bucket: str) -> str:
+def _allow_bucket_to_send(queue_name: str, bucket: str) -> str:
     statement = {
         "Effect": "Allow",
         "Principal": {"Service": "s3.amazonaws.com"},
@@ -82,13 +82,13 @@ def _let_bucket_send(queue_name: str, bucket: str) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
-def _notify(queue: Queue, prefixes: Sequence[str]) -> dict[str, Any]:
-    return {"QueueConfigurations": [_notify_of(queue, number, prefix) for number, prefix in enumerate(prefixes)]}
+def _notifications(queue: Queue, prefixes: Sequence[str]) -> dict[str, Any]:
+    return {"QueueConfigurations": [_notification(queue, number, prefix) for number, prefix in enumerate(prefixes)]}
 
 
-def _notify_of(queue: Queue, number: int, prefix: str) -> dict[str, Any]:
+def _notification(queue: Queue, number: int, prefix: str) -> dict[str, Any]:
     notification = {"Id": f"blizzard-{number}", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:*"]}
-    # An empty list of rules is refused.
+    # S3 refuses an empty list of rules.
     return notification | (
         {"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}} if prefix else {}
     )

@@ -1,4 +1,4 @@
-"""pyarrow's JSON reader with a schema of Spark's types: what it takes, and at which row it stopped."""
+"""pyarrow's JSON reader with a schema of Spark's types, and the row at which it failed."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,12 @@ from spark_job.formats.ndjson.convert import reading_type
 _ROW = re.compile(r" in row (\d+)")
 _COLUMN = re.compile(r"Column\(/([^/()]+)\) ")
 
-# A column that no record has, so that records without any known column are counted too.
-_NOBODY = "_blizzard_nobody"
+# A column that no record has: records without any column of the schema are counted through it.
+_ABSENT = "_blizzard_absent"
 
 
 class ReadFailed(Exception):
-    """`row`: which value of the block it stopped at, and `column`: which one of its values was of another kind, if they
-    are known."""
+    """`row`: at which value of the block reading failed; `column`: whose value has another type. None if unknown."""
 
     def __init__(self, row: int | None, column: str | None = None) -> None:
         super().__init__(row, column)
@@ -26,32 +25,32 @@ class ReadFailed(Exception):
         self.column = column
 
 
-class JsonReader:
-    """Reads a stream of JSON objects, strictly: a value of another kind than its column's fails the whole block.
-    Threads may share it."""
+class ArrowJsonReader:
+    """Reads a stream of JSON objects strictly: a value of another type than its column fails the whole block. Threads
+    may share it."""
 
     def __init__(self, schema: StructType) -> None:
         self._schema = schema
-        self._last: tuple[Mapping[str, str], pj.ParseOptions] = ({}, self._made({}))
+        self._last: tuple[Mapping[str, str], pj.ParseOptions] = ({}, self._parse_options({}))
 
     def empty(self, styles: Mapping[str, str]) -> pa.Table:
-        """What it gives for no objects."""
+        """The result for no objects."""
         return self._options(styles).explicit_schema.empty_table()
 
     def _options(self, styles: Mapping[str, str]) -> pj.ParseOptions:
         last = self._last
         if last[0] != styles:
-            self._last = last = (dict(styles), self._made(styles))
+            self._last = last = (dict(styles), self._parse_options(styles))
         return last[1]
 
-    def _made(self, styles: Mapping[str, str]) -> pj.ParseOptions:
+    def _parse_options(self, styles: Mapping[str, str]) -> pj.ParseOptions:
         fields = [pa.field(f.name, reading_type(f.dataType, styles, f.name)) for f in self._schema]
-        wanted = pa.schema(fields or [pa.field(_NOBODY, pa.string())])
+        wanted = pa.schema(fields or [pa.field(_ABSENT, pa.string())])
         return pj.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
 
     def read(self, block: pa.Buffer | bytes, styles: Mapping[str, str]) -> pa.Table:
         """`styles`: as `reading_type` takes them. Raises ReadFailed."""
-        # One piece, one thread: the task has one core, and pieces that run at the same time cost more than they save.
+        # One piece and one thread: a task has one core, and parallel pieces cost more than they save.
         how = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         try:
             return pj.read_json(pa.BufferReader(block), read_options=how, parse_options=self._options(styles))

@@ -1,4 +1,4 @@
-"""From what a JSON reader gives to the Arrow types of a schema: Spark's values, or a row marked doubtful."""
+"""From what the JSON reader returns to a schema's Arrow types: the value that Spark would give, or a doubtful row."""
 
 import binascii
 from collections.abc import Callable, Iterator, Mapping
@@ -28,11 +28,11 @@ from pyspark.sql.types import (
 
 from spark_job.formats.ndjson.convert_numbers import decimals, floats, integers
 from spark_job.formats.ndjson.convert_times import dates, timestamps, timestamps_ntz
-from spark_job.formats.ndjson.converted_column import ConvertedColumn, one_by_one, rows_where
+from spark_job.formats.ndjson.converted_column import ConvertedColumn, convert_one_by_one, rows_where
 
 NUMBER, TEXT, DIGITS = "number", "text", "digits"
-"""How to read a value that may come as number or text, a decimal or a time. DIGITS: a decimal digit by digit, whichever
-it is, because a double would not tell its values apart."""
+"""The style of a decimal or timestamp, which files write as a number or as text. DIGITS: a decimal that is parsed digit
+by digit in either style, because a double has too few digits for it."""
 
 INTEGERS: Mapping[type[DataType], pa.DataType] = {
     ByteType: pa.int8(),
@@ -56,7 +56,7 @@ _SCALE_OF_DOUBLES = 8
 
 
 def arrow_type(data_type: DataType) -> pa.DataType | None:
-    """What the table's columns of this type are in Arrow, every part nullable; None for a type unknown here."""
+    """The Arrow type of a column, every part nullable; None for a type that the fast parser does not support."""
     if isinstance(data_type, DecimalType):
         return pa.decimal128(data_type.precision, data_type.scale)
     if isinstance(data_type, StructType):
@@ -75,7 +75,7 @@ def arrow_type(data_type: DataType) -> pa.DataType | None:
 
 
 def reading_type(data_type: DataType, styles: Mapping[str, str], path: str) -> pa.DataType:
-    """What the JSON reader is asked for. Wide types: what is then out of range is known by its row."""
+    """The type that the JSON reader gets. It is wide, so that a value out of range is found in its row."""
     if isinstance(data_type, StructType):
         return pa.struct([(f.name, reading_type(f.dataType, styles, f"{path}.{f.name}")) for f in data_type])
     if isinstance(data_type, ArrayType):
@@ -101,7 +101,7 @@ def _decimal_reading_type(data_type: DecimalType, style: str | None) -> pa.DataT
 
 
 def read_by_digits(data_type: DataType, path: str) -> Iterator[str]:
-    """The paths of the decimals that a double hardly ever holds."""
+    """The paths of decimals with more digits than a double can represent."""
     if isinstance(data_type, StructType):
         for field in data_type:
             yield from read_by_digits(field.dataType, f"{path}.{field.name}" if path else field.name)
@@ -112,8 +112,8 @@ def read_by_digits(data_type: DataType, path: str) -> Iterator[str]:
 
 
 def convert(values: pa.Array, data_type: DataType) -> ConvertedColumn:
-    """Values of the `reading_type` in the `arrow_type`. Where it is not sure that Spark gives the same value, or any,
-    the row is doubtful."""
+    """Values of the `reading_type` in the `arrow_type`. A row is doubtful unless it is certain that Spark gives the
+    same value."""
     if not len(values):
         return ConvertedColumn(pa.array([], _arrow(data_type)))
     if isinstance(data_type, StructType):
@@ -131,21 +131,21 @@ def convert(values: pa.Array, data_type: DataType) -> ConvertedColumn:
 
 
 def _struct(values: pa.Array, data_type: StructType) -> ConvertedColumn:
-    children, doubtful, zeros = [], set[int](), set[int]()
+    children, doubtful, underflowed = [], set[int](), set[int]()
     is_null = values.is_null() if values.null_count else None
     for field, child in zip(data_type, values.flatten(), strict=True):
         converted = convert(child, field.dataType)
         children.append(converted.values)
         doubtful |= converted.doubtful
-        zeros |= converted.zeros
-        doubtful |= missing(converted.values, is_null) if not field.nullable else frozenset()
+        underflowed |= converted.underflowed
+        doubtful |= missing_values(converted.values, is_null) if not field.nullable else frozenset()
     fields = list(_arrow(data_type))
     made = pa.StructArray.from_arrays(children, fields=fields, mask=is_null) if fields else values
-    return ConvertedColumn(made, frozenset(doubtful), frozenset(zeros))
+    return ConvertedColumn(made, frozenset(doubtful), frozenset(underflowed))
 
 
-def missing(values: pa.Array, parent_is_null: pa.Array | None) -> frozenset[int]:
-    """Where a value is null although its parent is there."""
+def missing_values(values: pa.Array, parent_is_null: pa.Array | None) -> frozenset[int]:
+    """Rows with a null value in a parent that is not null."""
     if not values.null_count:
         return frozenset()
     nulls = values.is_null()
@@ -155,7 +155,9 @@ def missing(values: pa.Array, parent_is_null: pa.Array | None) -> frozenset[int]
 def _list(values: pa.Array, data_type: ArrayType) -> ConvertedColumn:
     elements = convert(values.values, data_type.elementType)
     made = pa.ListArray.from_arrays(values.offsets, elements.values, type=_arrow(data_type), mask=_nulls(values))
-    return ConvertedColumn(made, _parents(values.offsets, elements.doubtful), _parents(values.offsets, elements.zeros))
+    return ConvertedColumn(
+        made, _parents(values.offsets, elements.doubtful), _parents(values.offsets, elements.underflowed)
+    )
 
 
 def _map(values: pa.Array, data_type: MapType) -> ConvertedColumn:
@@ -163,7 +165,7 @@ def _map(values: pa.Array, data_type: MapType) -> ConvertedColumn:
     made = pa.MapArray.from_arrays(
         values.offsets, values.keys, items.values, type=_arrow(data_type), mask=_nulls(values)
     )
-    return ConvertedColumn(made, _parents(values.offsets, items.doubtful), _parents(values.offsets, items.zeros))
+    return ConvertedColumn(made, _parents(values.offsets, items.doubtful), _parents(values.offsets, items.underflowed))
 
 
 def _nulls(values: pa.Array) -> pa.Array | None:
@@ -171,7 +173,7 @@ def _nulls(values: pa.Array) -> pa.Array | None:
 
 
 def _parents(offsets: pa.Array, elements: frozenset[int]) -> frozenset[int]:
-    """The rows that hold these elements."""
+    """The rows that contain these elements."""
     if not elements:
         return frozenset()
     starts = offsets.to_pylist()
@@ -185,7 +187,7 @@ def _arrow(data_type: DataType) -> Any:
 
 
 def _binary(values: pa.Array) -> ConvertedColumn:
-    return one_by_one(values, pa.binary(), _unbase64)
+    return convert_one_by_one(values, pa.binary(), _unbase64)
 
 
 def _unbase64(text: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Numbers as JSON has them, to the integers, floats and decimals that Spark makes of them."""
+"""JSON numbers to integers, floats and decimals, as Spark converts them."""
 
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from pyspark.sql.types import DecimalType
 
 from spark_job.formats.ndjson.converted_column import ConvertedColumn, rows_outside, rows_where
 
-# Beyond it two texts of one double may round to two decimals.
+# From here on, two numbers that read as the same double may round to two decimals.
 _EXACT_DIGITS = 1 << 51
 
 
@@ -21,7 +21,7 @@ def integers(values: pa.Array, wanted: pa.DataType) -> ConvertedColumn:
 
 
 def floats(values: pa.Array) -> ConvertedColumn:
-    """Infinity is what Spark makes of 1e400 and a dead letter where it says Inf; -0 is 0 and -0.0 is not."""
+    """Spark reads 1e400 as infinity and refuses Inf; it reads -0 as 0 and -0.0 as -0.0."""
     bits = values.view(pa.int64() if values.type == pa.float64() else pa.int32())
     negative_zero = pa.scalar(-(1 << (values.type.bit_width - 1)), bits.type)
     odd = pc.or_(pc.invert(pc.is_finite(values)), pc.equal(bits, negative_zero))
@@ -48,7 +48,7 @@ def decimals(values: pa.Array, data_type: DecimalType) -> ConvertedColumn:
 
 
 def _decimal_digits(values: pa.Array, data_type: DecimalType) -> ConvertedColumn:
-    """Arrow does not look at a decimal's range again after it has moved its point."""
+    """Arrow does not check a decimal's range again after it has rescaled it."""
     end = Decimal(10) ** (data_type.precision - data_type.scale)
     beyond = pc.or_(
         pc.less_equal(values, pa.scalar(-end, values.type)), pc.greater_equal(values, pa.scalar(end, values.type))
@@ -59,7 +59,7 @@ def _decimal_digits(values: pa.Array, data_type: DecimalType) -> ConvertedColumn
 
 
 def _decimal_text(values: pa.Array, data_type: DecimalType) -> ConvertedColumn:
-    """Texts of numbers without exponent, sign +, or commas, and with no more digits than the type has."""
+    """Strings with a number, without exponent, plus sign or commas, and with no more digits than the type."""
     before, behind = data_type.precision - data_type.scale, data_type.scale
     point = rf"(\.[0-9]{{1,{behind}}})?" if behind else ""
     plain = pc.match_substring_regex(values, rf"\A-?[0-9]{{1,{max(before, 1)}}}{point}\z")

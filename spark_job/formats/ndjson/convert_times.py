@@ -1,4 +1,4 @@
-"""Days and moments as JSON texts have them: the usual ISO forms, and all at once. Spark reads many more."""
+"""Dates and timestamps in the usual ISO forms, converted column by column. Spark accepts more forms."""
 
 import re
 from datetime import UTC, date, datetime
@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_job.formats.ndjson.converted_column import ConvertedColumn, one_by_one, rows_outside
+from spark_job.formats.ndjson.converted_column import ConvertedColumn, convert_one_by_one, rows_outside
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-](?:0\d|1[0-7]):[0-5]\d)?")
-# Spark takes no offsets beyond 18 hours, Arrow does.
+# Spark refuses offsets above 18 hours, Arrow accepts them.
 _ZONED_FORM = r"\A.{19}(\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])\z"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
@@ -19,10 +19,10 @@ _NAIVE, _ZONED = pa.timestamp("us"), pa.timestamp("us", tz="UTC")
 
 def dates(values: pa.Array) -> ConvertedColumn:
     try:
-        # Arrow takes yyyy-MM-dd alone.
+        # Arrow accepts yyyy-MM-dd only.
         days = values.cast(pa.date32())
     except pa.ArrowInvalid:
-        return one_by_one(values, pa.date32(), _day)
+        return convert_one_by_one(values, pa.date32(), _day)
     return ConvertedColumn(days, rows_outside(days, pa.scalar(date.min), pa.scalar(date.max)))
 
 
@@ -36,12 +36,12 @@ def _day(text: str) -> date | None:
 
 
 def timestamps(values: pa.Array) -> ConvertedColumn:
-    """Of texts, or of numbers of seconds since 1970."""
+    """From strings, or from seconds since 1970."""
     if pa.types.is_integer(values.type):
         return _of_seconds(values)
     shortest, longest = _lengths(values)
     found = None
-    # In each of these forms the length leaves Arrow only texts with seconds, and no more digits than microseconds.
+    # In each of these forms, the length ensures that there are seconds, and no more digits than microseconds.
     if shortest >= 20 and longest <= 27 and _all(pc.ends_with(values, "Z")):
         found = _cast(values, _ZONED)
     elif shortest >= 28 and longest <= 30 and _all(pc.match_substring_regex(values, r"\.[0-9]{7,9}Z\z")):
@@ -51,21 +51,21 @@ def timestamps(values: pa.Array) -> ConvertedColumn:
     elif shortest >= 19 and longest <= 26:
         found = _cast(values, _NAIVE)
     if found is None:
-        return one_by_one(values, _ZONED, lambda text: _moment(text, zoned=True))
+        return convert_one_by_one(values, _ZONED, lambda text: _moment(text, zoned=True))
     return _in_range(found.view(_ZONED))
 
 
 def timestamps_ntz(values: pa.Array) -> ConvertedColumn:
-    """Of texts without a zone."""
+    """From strings without a time zone."""
     shortest, longest = _lengths(values)
     found = _cast(values, _NAIVE) if shortest >= 19 and longest <= 26 else None
     if found is None:
-        return one_by_one(values, _NAIVE, lambda text: _moment(text, zoned=False))
+        return convert_one_by_one(values, _NAIVE, lambda text: _moment(text, zoned=False))
     return _in_range(found)
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """None if one of them is none."""
+    """None if one of them is not valid."""
     try:
         return values.cast(wanted)
     except pa.ArrowInvalid:
@@ -96,7 +96,7 @@ def _in_range(moments: pa.Array) -> ConvertedColumn:
 
 
 def _moment(text: str, *, zoned: bool) -> int | None:
-    """Microseconds since 1970; None for what Spark may read otherwise, or not at all."""
+    """Microseconds since 1970; None for a string that Spark may read differently or refuse."""
     found = _TIME.fullmatch(text)
     if found is None or not text.isascii():
         return None

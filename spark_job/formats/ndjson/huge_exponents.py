@@ -1,26 +1,26 @@
-"""Numbers that keep Spark busy for many minutes: where a DECIMAL is asked for, an exponent like that of 1e-2147483."""
+"""Numbers whose exponent, like that of 1e-2147483, costs Spark minutes when the column is a DECIMAL."""
 
 import re
 
 from pyspark.sql.types import DataType, DecimalType, StructType
 
-from spark_job.formats.ndjson.schema_values import holds, leaves
+from spark_job.formats.ndjson.schema_values import contains_type, schema_leaves
 
 _HUGE = re.compile(r"[eE][-+]?0*[1-9][0-9]{4}")
 _MAYBE = re.compile(_HUGE.pattern.encode())
 
 
-def holds_decimal(data_type: DataType) -> bool:
+def contains_decimal(data_type: DataType) -> bool:
     """Also inside structs, arrays and maps."""
-    return holds(data_type, DecimalType)
+    return contains_type(data_type, DecimalType)
 
 
 def huge_exponent(line: bytes, schema: StructType) -> str | None:
-    """Why Spark must not be asked about this line, which is a JSON object; None for any other."""
+    """Why this line, a JSON object, must not go to Spark; None if it may."""
     if _MAYBE.search(line) is None:
         return None
     try:
-        for path, value, data_type in leaves(line, schema):
+        for path, value, data_type in schema_leaves(line, schema):
             if isinstance(data_type, DecimalType) and isinstance(value, str) and _HUGE.search(value):
                 return f"{path}: an exponent of five digits or more cannot be read as DECIMAL in bounded time"
     except RecursionError:

@@ -1,4 +1,4 @@
-"""One line at a time, as Python objects: for maps, which Arrow's reader does not know, and to find what is wrong."""
+"""Single lines as Python objects: for maps, which Arrow's reader does not support, and to find bad values."""
 
 import math
 import struct
@@ -25,69 +25,70 @@ _FIRST_LONG, _LAST_LONG = -(1 << 63), (1 << 63) - 1
 _SMALLEST_FLOAT = 2.0**-126
 
 
-class Misfit(Exception):
-    """A value that Arrow's reader would refuse, or for which Spark has rules of its own."""
+class TypeMisfit(Exception):
+    """A value that Arrow's reader would refuse, or that Spark reads by special rules."""
 
 
-def holds_map(data_type: DataType) -> bool:
+def contains_map(data_type: DataType) -> bool:
     if isinstance(data_type, StructType):
-        return any(holds_map(field.dataType) for field in data_type)
+        return any(contains_map(field.dataType) for field in data_type)
     if isinstance(data_type, ArrayType):
-        return holds_map(data_type.elementType)
+        return contains_map(data_type.elementType)
     return isinstance(data_type, MapType)
 
 
-def styles_of(value: Any, data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
-    """How a value writes what may come as number or text, by path."""
+def written_styles(value: Any, data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
+    """By path, whether a line writes a decimal or timestamp as a number or as text."""
     if isinstance(data_type, StructType):
         for field in data_type if isinstance(value, dict) else ():
-            yield from styles_of(value.get(field.name), field.dataType, f"{path}.{field.name}")
+            yield from written_styles(value.get(field.name), field.dataType, f"{path}.{field.name}")
     elif isinstance(data_type, ArrayType):
         for element in value if isinstance(value, list) else ():
-            yield from styles_of(element, data_type.elementType, f"{path}[]")
+            yield from written_styles(element, data_type.elementType, f"{path}[]")
     elif isinstance(data_type, MapType):
         for item in value.values() if isinstance(value, dict) else ():
-            yield from styles_of(item, data_type.valueType, f"{path}{{}}")
+            yield from written_styles(item, data_type.valueType, f"{path}{{}}")
     elif isinstance(data_type, DecimalType | TimestampType) and value is not None:
         yield path, TEXT if isinstance(value, str) else NUMBER
 
 
-def styled(data_type: DataType, path: str) -> Iterator[str]:
-    """The paths of what may come as number or text."""
+def style_paths(data_type: DataType, path: str) -> Iterator[str]:
+    """The paths of decimals and timestamps, which may be written as a number or as text."""
     if isinstance(data_type, StructType):
         for field in data_type:
-            yield from styled(field.dataType, f"{path}.{field.name}")
+            yield from style_paths(field.dataType, f"{path}.{field.name}")
     elif isinstance(data_type, ArrayType):
-        yield from styled(data_type.elementType, f"{path}[]")
+        yield from style_paths(data_type.elementType, f"{path}[]")
     elif isinstance(data_type, MapType):
-        yield from styled(data_type.valueType, f"{path}{{}}")
+        yield from style_paths(data_type.valueType, f"{path}{{}}")
     elif isinstance(data_type, DecimalType | TimestampType):
         yield path
 
 
-def without_doubles(line: bytes) -> Any:
-    """A line as Python objects. Raises Misfit if one of them may have a key twice, JSONDecodeError if it is no JSON."""
+def parse_unique_keys(line: bytes) -> Any:
+    """A line as Python objects. Raises TypeMisfit if an object may have a duplicate key, and JSONDecodeError."""
     value = orjson.loads(line)
     try:
         again = orjson.dumps(value)
-    except orjson.JSONEncodeError as error:  # more levels than it writes
-        raise Misfit from error
-    # Each key has a colon of its own, and is written once again; colons in texts stay, unless the line escapes them.
+    except orjson.JSONEncodeError as error:  # more levels than orjson writes
+        raise TypeMisfit from error
+    # Each key has one colon, and only one of two equal keys is written again. A colon inside a string stays as it is,
+    # unless the line escapes it.
     if line.count(b":") != again.count(b":") or b"\\u003" in line:
-        raise Misfit
+        raise TypeMisfit
     return value
 
 
-def reader_of(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], Any]:
-    """From a value to what pyarrow makes the `reading_type` of; maps are lists of pairs. The function raises Misfit."""
+def value_reader(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], Any]:
+    """Turns a value into what pyarrow accepts for the `reading_type`; maps become lists of pairs. Raises TypeMisfit."""
     if isinstance(data_type, StructType):
-        fields = [(f.name, reader_of(f.dataType, styles, f"{path}.{f.name}")) for f in data_type]
+        fields = [(f.name, value_reader(f.dataType, styles, f"{path}.{f.name}")) for f in data_type]
         return _of(dict, lambda value: {name: read(value.get(name)) for name, read in fields})
     if isinstance(data_type, ArrayType):
-        read_element = reader_of(data_type.elementType, styles, f"{path}[]")
+        read_element = value_reader(data_type.elementType, styles, f"{path}[]")
         return _of(list, lambda value: [read_element(element) for element in value])
     if isinstance(data_type, MapType):
-        read_item = reader_of(data_type.valueType, styles, f"{path}{{}}")
+        read_item = value_reader(data_type.valueType, styles, f"{path}{{}}")
         return _of(dict, lambda value: [(key, read_item(item)) for key, item in value.items()])
     if isinstance(data_type, BooleanType):
         return _of(bool, lambda value: value)
@@ -95,7 +96,7 @@ def reader_of(data_type: DataType, styles: Mapping[str, str], path: str) -> Call
     if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
         return _of(int, _long)
     if isinstance(data_type, FloatType):
-        return _number(lambda number: number if _one_float(number) else _misfit())
+        return _number(lambda number: number if _rounds_to_one_float(number) else _misfit())
     if isinstance(data_type, DoubleType) or (isinstance(data_type, DecimalType) and style != TEXT):
         return _number(lambda number: number)
     return _of(str, lambda value: value)
@@ -124,24 +125,24 @@ def _long(value: int) -> int:
 
 
 def _misfit() -> NoReturn:
-    raise Misfit
+    raise TypeMisfit
 
 
-def fitting(schema: StructType, styles: Mapping[str, str]) -> Callable[[Any], bool]:
-    """Whether Arrow's reader would take a record, as far as types tell; what it knows to be no object does not fit."""
-    fits = _fitting(schema, styles, "")
+def arrow_fits(schema: StructType, styles: Mapping[str, str]) -> Callable[[Any], bool]:
+    """Whether Arrow's reader would accept a record, judged by types alone. What is not an object does not fit."""
+    fits = _arrow_fits(schema, styles, "")
     return lambda record: isinstance(record, dict) and fits(record)
 
 
-def _fitting(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], bool]:
+def _arrow_fits(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], bool]:
     if isinstance(data_type, StructType):
         dotted = f"{path}." if path else ""
-        fields = [(f.name, _fitting(f.dataType, styles, f"{dotted}{f.name}")) for f in data_type]
+        fields = [(f.name, _arrow_fits(f.dataType, styles, f"{dotted}{f.name}")) for f in data_type]
         return lambda value: (
             value is None or (type(value) is dict and all(fits(value.get(name)) for name, fits in fields))
         )
     if isinstance(data_type, ArrayType):
-        fits = _fitting(data_type.elementType, styles, f"{path}[]")
+        fits = _arrow_fits(data_type.elementType, styles, f"{path}[]")
         return lambda value: value is None or (type(value) is list and all(map(fits, value)))
     if isinstance(data_type, BooleanType):
         return lambda value: value is None or type(value) is bool
@@ -155,8 +156,8 @@ def _fitting(data_type: DataType, styles: Mapping[str, str], path: str) -> Calla
     return lambda value: value is None or type(value) is str
 
 
-def _one_float(number: float) -> bool:
-    """Whether all texts that have this double give the same float: not when it lies halfway between two."""
+def _rounds_to_one_float(number: float) -> bool:
+    """Whether every number that reads as this double reads as the same float. Not if it is halfway between two."""
     if not math.isfinite(number) or 0 < abs(number) < _SMALLEST_FLOAT:
         return False
     (bits,) = struct.unpack("<q", struct.pack("<d", number))

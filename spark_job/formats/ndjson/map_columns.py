@@ -1,4 +1,4 @@
-"""Columns that hold maps, which Arrow's reader does not know: out of each line, as Python objects."""
+"""Columns that contain maps, which Arrow's reader does not support: read from each line as Python objects."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,16 +11,16 @@ from pyspark.sql.types import MapType, StructField, StructType
 
 from spark_job.formats.ndjson.convert import convert, reading_type
 from spark_job.formats.ndjson.converted_column import ConvertedColumn
-from spark_job.formats.ndjson.line_objects import Misfit, reader_of, without_doubles
+from spark_job.formats.ndjson.line_objects import TypeMisfit, parse_unique_keys, value_reader
 
 _PLAIN_NAME = re.compile(r"[ !#-.0-\[\]-~]+")
-"""Written in one way only, beside \\u: any `/` may be `\\/`, too."""
+"""Names that JSON can write in one way only, apart from \\u escapes. A `/` may also be `\\/`."""
 _ESCAPED_ASCII = r"\\u00[0-7]"
 _MOST_ENDS = 64
 
 
 class MapColumns:
-    """How to read some columns of a record that hold maps."""
+    """Reads the columns of a record that contain maps."""
 
     def __init__(self, fields: Sequence[StructField]) -> None:
         self._fields = fields
@@ -29,8 +29,8 @@ class MapColumns:
     def read(
         self, lines: Sequence[bytes], there: Mapping[str, pa.Array], styles: Mapping[str, str]
     ) -> dict[str, ConvertedColumn]:
-        """By name. `there`: for maps that are columns themselves, whether Arrow saw an object (struct) or null in each
-        line. What Arrow would refuse, or Spark reads by rules of its own, is doubtful."""
+        """By name. `there`: for columns that are maps, whether Arrow found an object (a struct) or null in each line. A
+        value that Arrow would refuse, or that Spark reads by special rules, is doubtful."""
         in_place = not pc.any(pc.match_substring_regex(pa.array(lines, pa.binary()), _ESCAPED_ASCII)).as_py()
         return {
             field.name: self._column(field, lines, there.get(field.name), styles, find if in_place else None)
@@ -47,30 +47,30 @@ class MapColumns:
     ) -> ConvertedColumn:
         values: list[Any] = [None] * len(lines)
         doubtful = set[int]()
-        read = reader_of(field.dataType, styles, field.name)
+        read = value_reader(field.dataType, styles, field.name)
         for number in range(len(lines)) if there is None else pc.indices_nonzero(there.is_valid()).to_pylist():
             try:
                 found = find(lines[number]) if find is not None else None
                 if found is None:
-                    found = without_doubles(lines[number]).get(field.name)
+                    found = parse_unique_keys(lines[number]).get(field.name)
                 values[number] = read(found)
-            except (Misfit, orjson.JSONDecodeError):
+            except (TypeMisfit, orjson.JSONDecodeError):
                 doubtful.add(number)
         column = pa.array(values, reading_type(field.dataType, styles, field.name))
         converted = convert(column, field.dataType)
-        return ConvertedColumn(converted.values, converted.doubtful | doubtful, converted.zeros)
+        return ConvertedColumn(converted.values, converted.doubtful | doubtful, converted.underflowed)
 
 
-def stand_in(field: StructField) -> StructField | None:
-    """What Arrow's reader is asked for in place of a column that holds maps; None if it shall ignore it."""
+def placeholder_column(field: StructField) -> StructField | None:
+    """What Arrow's reader gets in place of a column that contains maps; None if it shall ignore the column."""
     return StructField(field.name, StructType([])) if isinstance(field.dataType, MapType) else None
 
 
 def _in_place(field: StructField) -> "Callable[[bytes], Any] | None":
-    """A way to the value of a column of a sound line without reading all of it: None for what needs the whole line.
+    """A function that finds a column's value without parsing the whole line; None for a column that needs all of it.
 
-    It is for columns that are known to be objects. If a line does not escape ASCII and has the key in quotes once, then
-    that is the record's own, at whatever depth others might be.
+    It is for lines that are valid, in which the column is known to be an object. If such a line has no escaped ASCII
+    and the quoted key occurs once, that key belongs to the record itself and not to an object inside it.
     """
     if not isinstance(field.dataType, MapType) or not _PLAIN_NAME.fullmatch(field.name):
         return None
@@ -87,8 +87,8 @@ def _in_place(field: StructField) -> "Callable[[bytes], Any] | None":
             if end == 0:
                 return None
             try:
-                # No object begins another one's text, so the first that can be read is the value.
-                return without_doubles(line[start:end])
+                # No object's text is the beginning of another one's, so the first that parses is the value.
+                return parse_unique_keys(line[start:end])
             except orjson.JSONDecodeError:
                 continue
         return None

@@ -1,7 +1,10 @@
-"""Blocks of JSON lines to Arrow, with exactly the values of Spark's `from_json`, or left to it."""
+"""The fast parser: blocks of JSON lines to Arrow, with exactly the values of Spark's `from_json`.
+
+A record for which that is not certain is left undecided, and Spark decides it.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import orjson
@@ -9,127 +12,117 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from spark_job.formats.decode import are_braced
-from spark_job.formats.ndjson.arrow_reader import JsonReader, ReadFailed
-from spark_job.formats.ndjson.bad_lines import Isolated, Isolation, Refused, reason
-from spark_job.formats.ndjson.convert import DIGITS, arrow_type, convert, missing, read_by_digits
+from spark_job.formats.lines import are_braced
+from spark_job.formats.ndjson.arrow_reader import ArrowJsonReader, ReadFailed
+from spark_job.formats.ndjson.bad_lines import BadLineSearch, GoodLines, Refused, refusal_reason
+from spark_job.formats.ndjson.convert import DIGITS, arrow_type, convert, missing_values, read_by_digits
 from spark_job.formats.ndjson.converted_column import ConvertedColumn
-from spark_job.formats.ndjson.huge_exponents import holds_decimal, huge_exponent
-from spark_job.formats.ndjson.line_objects import holds_map, styled, styles_of
-from spark_job.formats.ndjson.map_columns import MapColumns, stand_in
-from spark_job.formats.ndjson.odd_timestamps import holds_timestamp, odd_timestamp
-from spark_job.formats.ndjson.parser_limits import Bounds
+from spark_job.formats.ndjson.huge_exponents import contains_decimal, huge_exponent
+from spark_job.formats.ndjson.line_objects import contains_map, style_paths, written_styles
+from spark_job.formats.ndjson.map_columns import MapColumns, placeholder_column
+from spark_job.formats.ndjson.odd_timestamps import contains_timestamp, odd_timestamp
+from spark_job.formats.ndjson.parser_limits import ParserLimits
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.protocol import Parsed
 
-# Enough to see how times and decimals are written, though some lines have null.
+# Enough to see the style of timestamps and decimals although some lines have null.
 _LOOK_AT_LINES = 20
 
-# Of a decimal that a double takes for 0: there are exponents at which Spark gives up.
+# In a decimal that a double reads as 0: Spark refuses some of these exponents.
 _LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What became of the lines of one block."""
-
-    records: pa.Table
-    lines: Sequence[int] | None
-    """Which line each record is; None: all of them, in order."""
-    refused: Sequence[tuple[int, str | None]]
-    """The other lines, and why each is surely dead; None for a JSON object of which Spark's `from_json` decides."""
-    texts: Sequence[bytes] = ()
-    """The refused lines themselves."""
-
-
-class FastParser:
-    """Parses records of one schema. It goes on reading numbers and times as the last block wrote them; that saves time
-    and changes no value, so threads may share it."""
+class NdjsonParser:
+    """Parses records of one schema. It first tries the styles of the last block, which saves time and changes no value,
+    so threads may share it."""
 
     def __init__(self, schema: StructType) -> None:
         types = [arrow_type(f.dataType) for f in schema]
-        self._known = None not in types
+        self._types_known = None not in types
         self._columns = schema
         self.schema: pa.Schema = pa.schema(
             [pa.field(f.name, pa.null() if t is None else t) for f, t in zip(schema, types, strict=True)]
         )
-        """Of the records: what Spark's types are in Arrow, everything nullable."""
-        with_maps = [f for f in schema if holds_map(f.dataType)]
+        """Of the parsed records, every column nullable."""
+        with_maps = [f for f in schema if contains_map(f.dataType)]
         self._plain = StructType([f for f in schema if f not in with_maps])
         self._maps = MapColumns(with_maps)
-        self._stand_ins = [found for f in with_maps if (found := stand_in(f)) is not None]
-        # What Arrow reads.
-        self._read = StructType([*self._plain, *self._stand_ins])
-        self._reader = JsonReader(self._read)
+        self._placeholders = [found for f in with_maps if (found := placeholder_column(f)) is not None]
+        # The columns that Arrow reads.
+        self._read = StructType([*self._plain, *self._placeholders])
+        self._reader = ArrowJsonReader(self._read)
         self._by_digits = frozenset(read_by_digits(self._plain, ""))
-        self._bounds = Bounds(by_digits=bool(self._by_digits))
-        # How the last block wrote what may come as number or text; replaced as a whole, since threads share it.
+        self._limits = ParserLimits(by_digits=bool(self._by_digits))
+        # Styles of the last block, by path. Replaced as a whole, never changed, since threads share it.
         self._styles: Mapping[str, str] = dict.fromkeys(self._by_digits, DIGITS)
-        self._styled = frozenset(path for f in schema for path in styled(f.dataType, f.name)) - self._by_digits
-        self._holds_decimal, self._holds_timestamp = holds_decimal(schema), holds_timestamp(schema)
-        # The last block was read to its end before it failed: the next one is not tried as it is.
+        self._style_paths = (
+            frozenset(path for f in schema for path in style_paths(f.dataType, f.name)) - self._by_digits
+        )
+        self._has_decimal, self._has_timestamp = contains_decimal(schema), contains_timestamp(schema)
+        # The last block failed only after it had been read to its end, so the next one is searched at once.
         self._fails_late = False
 
     def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
         """`block`: UTF-8 lines divided by LF, none of them blank, no LF or CR at the end of any; b"" for none.
 
-        `braced`: their number, from whoever knows already that each begins with { and ends with }.
+        `braced`: the number of lines, if the caller knows that each begins with { and ends with }.
         """
-        parsed = self._parsed(block, braced)
+        parsed = self._parse_block(block, braced)
         if all(why is not None for _, why in parsed.refused):
             return parsed
-        refused = zip(parsed.refused, parsed.texts, strict=True)
-        return replace(parsed, refused=[(number, why or self._why(text)) for (number, why), text in refused])
+        refused = zip(parsed.refused, parsed.refused_texts, strict=True)
+        return replace(parsed, refused=[(number, why or self._sure_refusal(text)) for (number, why), text in refused])
 
-    def _why(self, line: bytes) -> str | None:
-        """Why Spark shall not be asked about a JSON object; None if it shall."""
-        why = huge_exponent(line, self._columns) if self._holds_decimal else None
-        why = why or (odd_timestamp(line, self._columns) if self._holds_timestamp else None)
+    def _sure_refusal(self, line: bytes) -> str | None:
+        """Why a JSON object is refused without Spark; None if Spark decides."""
+        why = huge_exponent(line, self._columns) if self._has_decimal else None
+        why = why or (odd_timestamp(line, self._columns) if self._has_timestamp else None)
         return why or type_mismatch(line, self._columns)
 
-    def _parsed(self, block: bytes, braced: int | None) -> Parsed:
+    def _parse_block(self, block: bytes, braced: int | None) -> Parsed:
         if not block:
             return Parsed(self.schema.empty_table(), None, ())
-        if not self._known:
+        if not self._types_known:
             lines = block.split(b"\n")
-            left = [(number, reason(line)) for number, line in enumerate(lines)]
+            left = [(number, refusal_reason(line)) for number, line in enumerate(lines)]
             return Parsed(self.schema.empty_table(), (), left, lines)
-        styles = self._styles_of(block)
+        styles = self._current_styles(block)
         count = braced or block.count(b"\n") + 1
-        if not ((braced or are_braced(block, count)) and self._bounds.hold(block)):
-            return self._made(self._isolation(styles).isolated(block), styles)
+        if not ((braced or are_braced(block, count)) and self._limits.allow(block)):
+            return self._to_parsed(self._bad_line_search(styles).search(block), styles)
         read, styles = (ReadFailed(None), styles) if self._fails_late else self._read_whole(block, count, styles)
         if isinstance(read, pa.Table):
-            return self._made(Isolated(read, lambda: block.split(b"\n"), range(count), {}), styles)
-        isolated = self._isolation(styles).isolated_values(block, count, read.column)
-        self._fails_late = self._fails_late and len(isolated.refused) > 0
-        return self._made(isolated, styles)
+            return self._to_parsed(GoodLines(read, lambda: block.split(b"\n"), range(count), {}), styles)
+        search = self._bad_line_search(styles).search_objects(block, count, read.column)
+        self._fails_late = self._fails_late and len(search.refused) > 0
+        return self._to_parsed(search, styles)
 
-    def _styles_of(self, block: bytes) -> Mapping[str, str]:
-        """As its first lines say; what these have null is as in the last block."""
+    def _current_styles(self, block: bytes) -> Mapping[str, str]:
+        """The styles of a block's first lines; where these have null, those of the last block."""
         seen: dict[str, str] = {}
-        lines = block.split(b"\n", _LOOK_AT_LINES)[:_LOOK_AT_LINES] if self._styled else []
+        lines = block.split(b"\n", _LOOK_AT_LINES)[:_LOOK_AT_LINES] if self._style_paths else []
         for line in lines:
-            seen = self._styles_in(line) | seen
-            if len(seen) == len(self._styled):
+            seen = self._styles_of_line(line) | seen
+            if len(seen) == len(self._style_paths):
                 break
         if any(self._styles.get(path) != style for path, style in seen.items()):
             self._styles = {**self._styles, **seen}
         return self._styles
 
-    def _styles_in(self, line: bytes) -> dict[str, str]:
+    def _styles_of_line(self, line: bytes) -> dict[str, str]:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
             return {}
         if not isinstance(record, dict):
             return {}
-        found = chain(*(styles_of(record.get(f.name), f.dataType, f.name) for f in self._columns))
-        return {path: style for path, style in found if path in self._styled}
+        found = chain(*(written_styles(record.get(f.name), f.dataType, f.name) for f in self._columns))
+        return {path: style for path, style in found if path in self._style_paths}
 
     def _read_whole(
         self, block: bytes, count: int, styles: Mapping[str, str]
     ) -> tuple[pa.Table | ReadFailed, Mapping[str, str]]:
-        """A block in which nothing is wrong; no table for any other."""
+        """The table of a block without bad lines; otherwise where reading failed. With the styles that were used."""
         for may_learn in (True, False):
             try:
                 table = self._reader.read(block, styles)
@@ -137,8 +130,8 @@ class FastParser:
                 if failed.row is None or failed.row >= count:
                     self._fails_late = True
                     return failed, styles
-                # Maybe the first lines have null what is written here for the first time.
-                here = {**styles, **self._styles_in(block.split(b"\n", failed.row + 1)[failed.row])}
+                # The first lines may have null where this line has the first value.
+                here = {**styles, **self._styles_of_line(block.split(b"\n", failed.row + 1)[failed.row])}
                 if not may_learn or here == styles:
                     return failed, styles
                 self._styles = styles = here
@@ -146,21 +139,23 @@ class FastParser:
                 return (table if table.num_rows == count else ReadFailed(None)), styles
         return ReadFailed(None), styles
 
-    def _isolation(self, styles: Mapping[str, str]) -> Isolation:
+    def _bad_line_search(self, styles: Mapping[str, str]) -> BadLineSearch:
         read = self._reader.read
-        return Isolation(self._read, styles, self._bounds, lambda text: read(text, styles), self._reader.empty(styles))
+        return BadLineSearch(
+            self._read, styles, self._limits, lambda text: read(text, styles), self._reader.empty(styles)
+        )
 
-    def _made(self, read: Isolated, styles: Mapping[str, str]) -> Parsed:
+    def _to_parsed(self, read: GoodLines, styles: Mapping[str, str]) -> Parsed:
         columns = self._converted(read, styles)
-        doubtful, zeros = set[int](), set[int]()
+        doubtful, underflowed = set[int](), set[int]()
         for field in self._columns:
             column = columns[field.name]
             doubtful |= column.doubtful
-            zeros |= column.zeros
+            underflowed |= column.underflowed
             if not field.nullable:
-                doubtful |= missing(column.values, None)
-        if zeros:
-            doubtful |= _with_large_exponent(read.lines(), zeros)
+                doubtful |= missing_values(column.values, None)
+        if underflowed:
+            doubtful |= _with_large_exponent(read.lines(), underflowed)
         records = pa.table([columns[field.name].values for field in self._columns], schema=self.schema)
         if not doubtful:
             return _parsed_of(records, read.numbers if read.refused else None, read.refused)
@@ -170,7 +165,7 @@ class FastParser:
         numbers = [read.numbers[row] for row in good]
         return _parsed_of(records.take(pa.array(good, pa.int64())), numbers, {**read.refused, **left})
 
-    def _converted(self, read: Isolated, styles: Mapping[str, str]) -> dict[str, ConvertedColumn]:
+    def _converted(self, read: GoodLines, styles: Mapping[str, str]) -> dict[str, ConvertedColumn]:
         def column(name: str) -> pa.Array:
             values = read.table.column(name)
             return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
@@ -178,7 +173,7 @@ class FastParser:
         columns = {f.name: convert(column(f.name), f.dataType) for f in self._plain}
         if len(columns) == len(self._columns):
             return columns
-        there = {f.name: column(f.name) for f in self._stand_ins}
+        there = {f.name: column(f.name) for f in self._placeholders}
         return columns | self._maps.read(read.lines(), there, styles)
 
 

@@ -1,4 +1,5 @@
-"""Where Jackson gives up on sound JSON, and where RapidJSON takes what is none. Nearly free where nothing is."""
+"""Limits of the two JSON parsers: what Jackson (Spark) refuses of valid JSON, and what RapidJSON (Arrow) accepts of
+invalid JSON. The checks cost next to nothing for ordinary data."""
 
 from collections.abc import Iterator
 
@@ -6,7 +7,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Jackson's limits, by what is sure to lie below them.
+# Values that are certain to be below Jackson's limits.
 _LONG_LINE = 1_000
 _NUMBER_CHARS = 1_000
 _LEVELS = 1_000
@@ -19,21 +20,20 @@ _NUMBER_BYTES = b"+-.0123456789Ee"
 _IN_NUMBER = bytes(ord("0") if byte in _NUMBER_BYTES else ord(" ") for byte in range(256))
 _LONG_NUMBER = b"0" * _NUMBER_CHARS
 _LONG_NUMBER_SAMPLE = b"0" * (_NUMBER_CHARS // _STEP)
-# With no more than 38 digits and an exponent of 0 to -37 the largest scale, 38, leaves a decimal within its 256 bits.
-# Escapes may stand for digits.
+# At most 38 digits with an exponent of 0 to -37 fit into 256 bits at any scale up to 38. Escapes may stand for digits.
 _WILD_DECIMAL = r"[0-9.][eE](\+?[0-9]+|-0*(3[89]|[4-9][0-9]|[1-9][0-9]{2,}))[ \t\r\n,}\]\"]|[0-9]{39}|\\u00[0-7]"
 _NO_NUMBER = r"(-NaN|Inf)[ \t\r]*[,}\]]"
 
 
-class Bounds:
-    """`by_digits`: decimals are read digit by digit. Arrow then trusts exponents and lengths as they come; those of a
-    hostile text make it read memory that is not its own."""
+class ParserLimits:
+    """`by_digits`: some decimals are parsed digit by digit. Arrow then trusts exponents and lengths, and hostile ones
+    make it read memory outside its buffers."""
 
     def __init__(self, *, by_digits: bool) -> None:
         self._by_digits = by_digits
 
-    def hold(self, block: bytes) -> bool:
-        """Whether they hold for each line of a block; False where a closer look is needed."""
+    def allow(self, block: bytes) -> bool:
+        """Whether each line of a block is within the limits; False if the lines have to be checked one by one."""
         if 0 in block or _strange_number(block):
             return False
         if self._by_digits and matches(_WILD_DECIMAL, block):
@@ -41,30 +41,31 @@ class Bounds:
         any_long = False
         for start, end in _long_lines(block):
             any_long = True
-            if end - start >= _LONG_NAME_LINE or _openers(block, start, end) >= _LEVELS:
+            if end - start >= _LONG_NAME_LINE or _opening_brackets(block, start, end) >= _LEVELS:
                 return False
         return not (any_long and _has_long_number(block))
 
-    def hold_line(self, line: bytes) -> bool:
-        """Whether a line is below Jackson's limits and has no zero byte and no number of RapidJSON's own."""
+    def allow_line(self, line: bytes) -> bool:
+        """Whether a line is within Jackson's limits, without a zero byte and without a number that only RapidJSON
+        accepts."""
         if 0 in line or (self._by_digits and matches(_WILD_DECIMAL, line)):
             return False
         if _strange_number(line) and not _is_json(line):
             return False
         if len(line) < _LONG_LINE:
             return True
-        if len(line) >= _LONG_TEXT_LINE or _openers(line, 0, len(line)) >= _LEVELS or _has_long_number(line):
+        if len(line) >= _LONG_TEXT_LINE or _opening_brackets(line, 0, len(line)) >= _LEVELS or _has_long_number(line):
             return False
-        return len(line) < _LONG_NAME_LINE or _names_are_short(line)
+        return len(line) < _LONG_NAME_LINE or _has_short_names(line)
 
 
 def matches(pattern: str, text: bytes) -> bool:
-    """By Arrow's engine, which takes 2 ns a byte where Python's takes 12."""
+    """Whether the pattern occurs. By Arrow's engine: 2 ns a byte, Python's takes 12."""
     return bool(pc.match_substring_regex(pa.array([text], pa.large_binary()), pattern)[0].as_py())
 
 
 def _strange_number(text: bytes) -> bool:
-    """Whether there may be an Inf or -NaN. RapidJSON takes them for numbers, in keys that are no columns too."""
+    """Whether there may be an Inf or -NaN. RapidJSON accepts them as numbers, also for keys that are not columns."""
     if (b"I" in text and b"Inf" in text) or (b"N" in text and b"-NaN" in text):
         return matches(_NO_NUMBER, text)
     return False
@@ -79,7 +80,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _has_long_number(text: bytes) -> bool:
-    """Whether so many bytes follow each other that may be a number's; they may be a text's, too."""
+    """Whether there is a run of bytes that could be a number of _NUMBER_CHARS; it may be part of a string."""
     sample = text[::_STEP].translate(_IN_NUMBER)
     at = sample.find(_LONG_NUMBER_SAMPLE)
     while at >= 0:
@@ -102,13 +103,13 @@ def _long_lines(block: bytes) -> Iterator[tuple[int, int]]:
         start = newline + 1
 
 
-def _openers(text: bytes, start: int, end: int) -> int:
+def _opening_brackets(text: bytes, start: int, end: int) -> int:
     if end - start < 2 * _LEVELS:
         return 0
     return text.count(b"{", start, end) + text.count(b"[", start, end)
 
 
-def _names_are_short(line: bytes) -> bool:
+def _has_short_names(line: bytes) -> bool:
     try:
         left = [orjson.loads(line)]
     except orjson.JSONDecodeError:

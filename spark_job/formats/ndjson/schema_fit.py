@@ -1,4 +1,4 @@
-"""Whether a parsed record fits its schema, beyond what Spark's JSON parser looks at."""
+"""Checks of a parsed record that Spark's JSON parser does not make itself: NOT NULL and ranges."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from pyspark.sql.types import (
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
-    """One thing that may be wrong with a record: `condition` is true where it is (null counts as false)."""
+class SchemaCheck:
+    """One way in which a record may not fit: `condition` is true where it does not. Null counts as false."""
 
     reason: str
     condition: Column
@@ -29,14 +29,14 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """First and last value that a type may have, as SQL."""
+    """Smallest and largest value of a type, as SQL."""
 
     first: str
     last: str
 
 
-# Spark's parser takes '19750' for a year and a time in milliseconds for one in seconds; the year that comes of it lies
-# beyond what SQL's types hold, and hardly any other engine can read it.
+# Spark's parser reads '19750' as a year, and milliseconds as seconds. The resulting year is outside the range of SQL's
+# types, and hardly any other engine can read it.
 _RANGES: Mapping[type[DataType], _Range] = {
     ByteType: _Range("-128S", "127S"),
     DateType: _Range("DATE'0001-01-01'", "DATE'9999-12-31'"),
@@ -46,22 +46,22 @@ _RANGES: Mapping[type[DataType], _Range] = {
 
 
 def does_not_fit(path: str, data_type: DataType) -> str:
-    """As dead letters say it."""
+    """The text of the dead letter."""
     return f"{path}: the value does not fit {data_type.simpleString()}"
 
 
 def nullable_type(data_type: DataType) -> DataType:
-    """The type with every NOT NULL taken out, as Delta's nested types want it."""
+    """The type without any NOT NULL, as Delta requires of nested types."""
     return _rebuilt(data_type, lambda leaf: leaf)
 
 
 def parsing_type(data_type: DataType) -> DataType:
-    """What `from_json` is asked for. For TINYINT it takes 200 and makes -56 of it, so it is read as a wider type."""
+    """The type that `from_json` gets. It turns 200 into the TINYINT -56, so TINYINT is read as a wider type."""
     return _rebuilt(data_type, lambda leaf: ShortType() if isinstance(leaf, ByteType) else leaf)
 
 
 def _rebuilt(data_type: DataType, of_leaf: Callable[[DataType], DataType]) -> DataType:
-    """Without NOT NULL, and with other leaves."""
+    """Without NOT NULL, and with its leaves replaced."""
     if isinstance(data_type, StructType):
         return StructType([StructField(f.name, _rebuilt(f.dataType, of_leaf), True, f.metadata) for f in data_type])
     if isinstance(data_type, ArrayType):
@@ -71,20 +71,20 @@ def _rebuilt(data_type: DataType, of_leaf: Callable[[DataType], DataType]) -> Da
     return of_leaf(data_type)
 
 
-def misfits(schema: StructType, record: Column) -> Iterator[Misfit]:
-    """All that may be wrong with a record that was parsed with `parsing_type`, also inside structs, arrays and maps."""
+def schema_checks(schema: StructType, record: Column) -> Iterator[SchemaCheck]:
+    """Every check of a record that was parsed with `parsing_type`, also inside structs, arrays and maps."""
     yield from _in_struct(schema, record, "")
 
 
-def _in_struct(schema: StructType, parent: Column, prefix: str) -> Iterator[Misfit]:
+def _in_struct(schema: StructType, parent: Column, prefix: str) -> Iterator[SchemaCheck]:
     for field in schema.fields:
         path, value = f"{prefix}{field.name}", parent.getField(field.name)
         if not field.nullable:
-            yield Misfit(f"{path}: NOT NULL, but it is missing or null", parent.isNotNull() & value.isNull())
+            yield SchemaCheck(f"{path}: NOT NULL, but it is missing or null", parent.isNotNull() & value.isNull())
         yield from _in_value(field.dataType, value, path)
 
 
-def _in_value(data_type: DataType, value: Column, path: str) -> Iterator[Misfit]:
+def _in_value(data_type: DataType, value: Column, path: str) -> Iterator[SchemaCheck]:
     if isinstance(data_type, StructType):
         yield from _in_struct(data_type, value, f"{path}.")
     elif isinstance(data_type, ArrayType):
@@ -93,12 +93,12 @@ def _in_value(data_type: DataType, value: Column, path: str) -> Iterator[Misfit]
         yield from _in_each(data_type.valueType, F.map_values(value), f"{path}{{}}")
     elif (limits := _RANGES.get(type(data_type))) is not None:
         inside = value.between(F.expr(limits.first), F.expr(limits.last))
-        yield Misfit(does_not_fit(path, data_type), ~inside)
+        yield SchemaCheck(does_not_fit(path, data_type), ~inside)
 
 
-def _in_each(element_type: DataType, elements: Column, path: str) -> Iterator[Misfit]:
-    for index, misfit in enumerate(_in_value(element_type, F.lit(None), path)):
-        yield Misfit(misfit.reason, F.exists(elements, _finder(element_type, path, index)))
+def _in_each(element_type: DataType, elements: Column, path: str) -> Iterator[SchemaCheck]:
+    for index, check in enumerate(_in_value(element_type, F.lit(None), path)):
+        yield SchemaCheck(check.reason, F.exists(elements, _finder(element_type, path, index)))
 
 
 def _finder(element_type: DataType, path: str, index: int) -> Callable[[Column], Column]:

@@ -1,4 +1,4 @@
-"""Values that no parser of Spark's would take: their records are dead without asking it."""
+"""Values that Spark is certain to refuse, so that their records become dead letters without it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from spark_job.formats.ndjson.convert import INTEGERS
-from spark_job.formats.ndjson.line_objects import Misfit, without_doubles
+from spark_job.formats.ndjson.line_objects import TypeMisfit, parse_unique_keys
 from spark_job.formats.ndjson.schema_fit import does_not_fit
 
 _SAFE_FLOAT = 1e38
@@ -23,11 +23,11 @@ _SAFE_FLOAT = 1e38
 
 
 def type_mismatch(line: bytes, schema: StructType) -> str | None:
-    """Why Spark would refuse this line, a JSON object, in Spark's own words: the first column whose value does not fit.
-    None where it might not, or where an earlier column is not sure to fit."""
+    """Why Spark would refuse this line, a JSON object: the first column whose value does not fit. None if Spark might
+    accept it, or if it is not certain that the columns before that one fit."""
     try:
-        record = without_doubles(line)
-    except (Misfit, orjson.JSONDecodeError):
+        record = parse_unique_keys(line)
+    except (TypeMisfit, orjson.JSONDecodeError):
         return None
     for field in schema:
         value = record.get(field.name)
@@ -40,7 +40,7 @@ def type_mismatch(line: bytes, schema: StructType) -> str | None:
 
 
 def _fits(value: Any, data_type: DataType) -> bool | None:
-    """None where that is for Spark to say."""
+    """None if only Spark can tell."""
     decide = _SURE.get(type(data_type))
     if decide is not None:
         return decide(value)
@@ -59,7 +59,7 @@ def _is_within(value: int, bits: int) -> bool:
 
 
 def _is_tiny(value: Any) -> bool | None:
-    """Spark reads it as a SMALLINT, and its range is looked at when all other columns are found to fit."""
+    """Spark reads it as a SMALLINT; its range is checked once all other columns fit."""
     fits = _is_whole(value, 16)
     return fits if not fits or _is_within(value, 8) else None
 
@@ -69,7 +69,7 @@ def _is_boolean(value: Any) -> bool | None:
 
 
 def _is_number(value: Any) -> bool | None:
-    """Of texts, Spark takes NaN and infinity in several spellings."""
+    """Spark accepts strings for NaN and infinity, in several spellings."""
     if isinstance(value, str):
         return None if "N" in value or "I" in value else False
     if isinstance(value, bool):

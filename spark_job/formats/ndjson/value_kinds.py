@@ -1,4 +1,4 @@
-"""What a line looks like that has a value of another kind than its column's."""
+"""A pattern for lines in which a value has another type than its column."""
 
 import re
 from collections.abc import Mapping
@@ -28,10 +28,11 @@ _NO_ARRAY = r"[-\"0-9tf{NI]"
 _WHOLE = tuple(INTEGERS)
 
 
-def of_another_kind(schema: StructType, styles: Mapping[str, str]) -> str:
-    """A pattern of lines that may hold a value of another kind than its column's."""
+def other_type_pattern(schema: StructType, styles: Mapping[str, str]) -> str:
+    """A regular expression that finds lines which may have a value of another type than its column. It may find others,
+    too."""
     kinds: dict[str, set[str]] = {}
-    for name, kind in _kinds(schema, styles, ""):
+    for name, kind in _column_patterns(schema, styles, ""):
         kinds.setdefault(name, set()).add(kind)
     by_kind: dict[str, list[str]] = {}
     for name, found in kinds.items():
@@ -41,21 +42,21 @@ def of_another_kind(schema: StructType, styles: Mapping[str, str]) -> str:
     return "|".join(values)
 
 
-def _kinds(schema: StructType, styles: Mapping[str, str], prefix: str) -> "list[tuple[str, str]]":
+def _column_patterns(schema: StructType, styles: Mapping[str, str], prefix: str) -> "list[tuple[str, str]]":
     found: list[tuple[str, str]] = []
     for column in schema:
         path = f"{prefix}{column.name}"
-        found.append((column.name, _not_of(column.dataType, styles.get(path))))
+        found.append((column.name, _other_type(column.dataType, styles.get(path))))
         inner, inner_path = column.dataType, path
         while isinstance(inner, ArrayType):
             inner, inner_path = inner.elementType, f"{inner_path}[]"
         if isinstance(inner, StructType):
-            found += _kinds(inner, styles, f"{inner_path}.")
+            found += _column_patterns(inner, styles, f"{inner_path}.")
     return found
 
 
-def _not_of(data_type: DataType, style: str | None) -> str:
-    """How a value begins that is not of this type."""
+def _other_type(data_type: DataType, style: str | None) -> str:
+    """How a value of any other type begins."""
     if isinstance(data_type, DecimalType) and style == DIGITS:
         return _NO_DIGITS + rf"|\"?[-+]?[0-9]*\.[0-9]{{{data_type.scale + 1}}}"
     if isinstance(data_type, StructType):

@@ -1,6 +1,6 @@
-"""What moto has wrong where this project looks: one function per repair, `install()` makes them all.
+"""Repairs of moto where it differs from AWS in what this project uses; `install()` applies them all.
 
-They replace names that moto keeps private, so they hold for one version of moto only.
+They replace private names of moto, so each holds for one version of moto only.
 """
 
 from functools import cache
@@ -17,12 +17,9 @@ class UnsupportedMoto(PermanentError):
 
 @cache
 def install() -> None:
-    """Repair the moto of this process, before its first request; a second call does nothing.
-
-    Raises UnsupportedMoto for any other version than SUPPORTED_MOTO.
-    """
+    """Call before the first request of this process; a second call does nothing. Raises UnsupportedMoto."""
     check_version(version("moto"))
-    # Only now, since another moto may lack what they import.
+    # Imported after the check: these modules use names that another moto may lack.
     from infra.local.moto.repairs import (
         bucket_policies,
         emr_serverless,
@@ -35,16 +32,16 @@ def install() -> None:
     )
 
     s3.make_writes_atomic()
-    s3.find_keys_of_several_lines()
-    bucket_policies.heed_conditions()
-    s3.send_the_events_that_aws_sends()
-    s3_eventbridge.announce_to_eventbridge()
+    s3.match_keys_with_line_feeds()
+    bucket_policies.evaluate_conditions()
+    s3.send_events_like_aws()
+    s3_eventbridge.send_events_to_eventbridge()
     sqs.index_messages()
-    sqs.leave_event_source_mappings_to_the_poller()
-    sqs_settings.keep_settings_apart()
-    sqs_settings.remember_what_was_sent()
-    sqs_settings.move_messages_back()
-    eventbridge.deliver_only_what_rules_match()
+    sqs.disable_event_source_mappings()
+    sqs_settings.keep_policy_on_attribute_changes()
+    sqs_settings.deduplicate_for_five_minutes()
+    sqs_settings.support_redrive()
+    eventbridge.deliver_only_matching_events()
     lambda_functions.run_functions()
     emr_serverless.run_jobs()
 
@@ -53,5 +50,5 @@ def check_version(installed: str) -> None:
     if installed != SUPPORTED_MOTO:
         raise UnsupportedMoto(
             f"The local AWS needs moto {SUPPORTED_MOTO}, and moto {installed} is installed. "
-            f"Run `make setup`; to move to another moto, run tests/contract/test_local_aws.py against it first."
+            f"Run `make setup`; before moving to another moto, run tests/contract/test_local_aws.py against it."
         )

@@ -1,4 +1,4 @@
-"""S3: as shipped, bucket policies apply whatever their conditions say: who denies plain HTTP denies everything."""
+"""S3: as shipped, moto ignores the conditions of bucket policies: one that denies plain HTTP denies every request."""
 
 import json
 import re
@@ -9,28 +9,28 @@ from urllib.parse import parse_qs
 from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket
 
-from infra.local.moto.current_request import request_at_hand
+from infra.local.moto.current_request import current_request
 from infra.local.moto.repairs.patching import replace
 
 METHODS = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "DELETE": "s3:DeleteObject", "PUT": "s3:PutObject"}
-ASIDE = frozenset({"acl", "tagging", "legal-hold", "retention", "attributes", "torrent", "restore"})
-"""Requests for something else than the object, which have actions of their own."""
+SUBRESOURCES = frozenset({"acl", "tagging", "legal-hold", "retention", "attributes", "torrent", "restore"})
+"""Query parameters of requests that are not about the object itself; they have actions of their own."""
 
 
-def heed_conditions() -> None:
+def evaluate_conditions() -> None:
     replace(FakeBucket, "get_permission", _permission)
 
 
 def denies(policy: str, action: str, resource: str, context: Mapping[str, str]) -> bool:
-    """Whether a statement for everybody denies this. NotImplementedError for an operator that is not known here."""
+    """Whether a statement for all principals denies this. Raises NotImplementedError for an unknown operator."""
     statements = json.loads(policy)["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
         if (
             statement["Effect"] == "Deny"
             and statement.get("Principal") in ("*", {"AWS": "*"})
-            and _any_like(statement["Action"], action)
-            and _any_like(statement["Resource"], resource)
-            and _holds(statement.get("Condition", {}), context)
+            and _any_matches(statement["Action"], action)
+            and _any_matches(statement["Resource"], resource)
+            and _conditions_hold(statement.get("Condition", {}), context)
         ):
             return True
     return False
@@ -39,18 +39,18 @@ def denies(policy: str, action: str, resource: str, context: Mapping[str, str]) 
 def _permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
-    environ = request_at_hand()
+    environ = current_request()
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
-    if ASIDE & query.keys():
+    if SUBRESOURCES & query.keys():
         return PermissionResult.NEUTRAL
     method = environ.get("REQUEST_METHOD", "GET")
-    asked = "s3:PutObject" if method == "POST" else METHODS.get(method, action)
-    denied = denies(bucket.policy.decode(), asked, resource, _context(environ, method, query))
+    requested = "s3:PutObject" if method == "POST" else METHODS.get(method, action)
+    denied = denies(bucket.policy.decode(), requested, resource, _context(environ, method, query))
     return PermissionResult.DENIED if denied else PermissionResult.NEUTRAL
 
 
 def _context(environ: Mapping[str, Any], method: str, query: Mapping[str, Any]) -> dict[str, str]:
-    # This endpoint stands in for one with TLS.
+    # Plain HTTP here stands for TLS on AWS.
     context = {"aws:SecureTransport": "true"}
     if method in ("PUT", "POST"):
         creates = "uploadId" in query if method == "POST" else "partNumber" not in query
@@ -60,15 +60,15 @@ def _context(environ: Mapping[str, Any], method: str, query: Mapping[str, Any]) 
     return context
 
 
-def _holds(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, str]) -> bool:
+def _conditions_hold(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, str]) -> bool:
     return all(
-        _one_holds(operator, name, wanted if isinstance(wanted, list) else [wanted], context)
+        _condition_holds(operator, name, wanted if isinstance(wanted, list) else [wanted], context)
         for operator, keys in conditions.items()
         for name, wanted in keys.items()
     )
 
 
-def _one_holds(operator: str, name: str, wanted: list[Any], context: Mapping[str, str]) -> bool:
+def _condition_holds(operator: str, name: str, wanted: list[Any], context: Mapping[str, str]) -> bool:
     found = context.get(name)
     if operator == "Null":
         return str(wanted[0]).lower() == str(found is None).lower()
@@ -85,14 +85,14 @@ _TESTS: dict[str, Callable[[str, list[str]], bool]] = {
     "Bool": lambda found, wanted: found.lower() in [one.lower() for one in wanted],
     "StringEquals": lambda found, wanted: found in wanted,
     "StringNotEquals": lambda found, wanted: found not in wanted,
-    "StringLike": lambda found, wanted: any(_like(one, found) for one in wanted),
-    "StringNotLike": lambda found, wanted: not any(_like(one, found) for one in wanted),
+    "StringLike": lambda found, wanted: any(_matches(one, found) for one in wanted),
+    "StringNotLike": lambda found, wanted: not any(_matches(one, found) for one in wanted),
 }
 
 
-def _any_like(patterns: Any, text: str) -> bool:
-    return any(_like(pattern, text) for pattern in (patterns if isinstance(patterns, list) else [patterns]))
+def _any_matches(patterns: Any, text: str) -> bool:
+    return any(_matches(pattern, text) for pattern in (patterns if isinstance(patterns, list) else [patterns]))
 
 
-def _like(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str) -> bool:
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), text, re.DOTALL) is not None

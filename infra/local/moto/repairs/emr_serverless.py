@@ -1,4 +1,4 @@
-"""EMR Serverless: as shipped, each run is a SUCCESS at once, no `emr-spark-…` label is known, tokens mean nothing."""
+"""EMR Serverless: as shipped, each run succeeds at once, `emr-spark-…` labels are unknown, client tokens ignored."""
 
 import json
 import re
@@ -14,19 +14,19 @@ from moto.emrserverless.models import Application, EMRServerlessBackend, JobRun
 from moto.emrserverless.responses import EMRServerlessResponse
 
 from infra.local.moto.repairs.patching import replace, wrap
-from infra.local.moto.work import WORK
+from infra.local.moto.work_queue import WORK_QUEUE
 
 LABEL = re.compile(r"emr-(spark-)?\d+\.\d+\.\d+(-\d{8})?")
 TERMINAL = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 WAITING = frozenset({"SUBMITTED", "QUEUED"})
-# Stored by us, since moto's own model has no place for them.
-KEPT = {
+STORED_HERE = {
     "architecture": "architecture",
     "schedulerConfiguration": "scheduler_configuration",
     "monitoringConfiguration": "monitoring_configuration",
     "runtimeConfiguration": "runtime_configuration",
     "releaseLabel": "release_label",
 }
+"""Parameters that moto's model has no field for, with the attribute that stores them."""
 DEFAULT_MAX_CONCURRENT_RUNS = 15
 Call = Callable[..., Any]
 
@@ -35,23 +35,23 @@ _events = {"deliver": True}
 
 
 def run_jobs() -> None:
-    wrap(EMRServerlessBackend, "create_application", _any_label)
+    wrap(EMRServerlessBackend, "create_application", _accept_spark_labels)
     for name in ("create_application", "update_application"):
-        wrap(EMRServerlessResponse, name, _keep_what_moto_drops)
-    wrap(EMRServerlessBackend, "update_application", _dated)
-    wrap(EMRServerlessBackend, "stop_application", _when_idle)
-    wrap(EMRServerlessBackend, "start_job_run", _once_per_token)
-    wrap(EMRServerlessBackend, "list_job_runs", _of_an_application)
+        wrap(EMRServerlessResponse, name, _store_dropped_settings)
+    wrap(EMRServerlessBackend, "update_application", _with_update_time)
+    wrap(EMRServerlessBackend, "stop_application", _only_when_idle)
+    wrap(EMRServerlessBackend, "start_job_run", _once_per_client_token)
+    wrap(EMRServerlessBackend, "list_job_runs", _newest_first)
     replace(EMRServerlessBackend, "cancel_job_run", _cancel)
 
 
 def deliver_events(deliver: bool) -> None:
-    """False: each change of state happens and EventBridge hears nothing of it, as now and then on AWS."""
+    """False: state changes send no event to EventBridge, as happens on AWS, where delivery is best effort."""
     _events["deliver"] = deliver
 
 
 def set_state(account_id: str, region: str, application_id: str, run_id: str, state: str, details: str) -> None:
-    """What the service finds out about a run from those who run it. A run that is over stays as it is."""
+    """Report the state of a run. A run in a terminal state does not change any more."""
     backend: EMRServerlessBackend = models.emrserverless_backends[account_id][region]
     with _lock:
         run = backend.get_job_run(application_id, run_id)
@@ -60,7 +60,7 @@ def set_state(account_id: str, region: str, application_id: str, run_id: str, st
             _admit(backend, application_id)
 
 
-def _any_label(shipped: Call) -> Call:
+def _accept_spark_labels(shipped: Call) -> Call:
     @wraps(shipped)
     def create_application(backend: EMRServerlessBackend, **settings: Any) -> Application:
         label, engine = settings["release_label"], settings["application_type"].upper()
@@ -79,14 +79,14 @@ def _any_label(shipped: Call) -> Call:
     return create_application
 
 
-def _keep_what_moto_drops(shipped: Call) -> Call:
+def _store_dropped_settings(shipped: Call) -> Call:
     @wraps(shipped)
     def answer(response: EMRServerlessResponse) -> Any:
         result = shipped(response)
         found = result._result
         name = found["applicationId"] if "applicationId" in found else found["application"].id
         application = response.emrserverless_backend.get_application(name)
-        for parameter, attribute in KEPT.items():
+        for parameter, attribute in STORED_HERE.items():
             value = response._get_param(parameter)
             if value is not None:
                 setattr(application, attribute, value)
@@ -95,9 +95,8 @@ def _keep_what_moto_drops(shipped: Call) -> Call:
     return answer
 
 
-def _when_idle(shipped: Call) -> Call:
-    """The service stops only applications without work. It also stops those that idle for long; nobody waits for that
-    here."""
+def _only_when_idle(shipped: Call) -> Call:
+    """The service refuses to stop an application with active runs. Its stop after idle time is not simulated."""
 
     @wraps(shipped)
     def stop(backend: EMRServerlessBackend, application_id: str, **settings: Any) -> Any:
@@ -106,7 +105,7 @@ def _when_idle(shipped: Call) -> Call:
             active = [run.id for run in backend.job_runs.get(application_id, []) if run.state not in TERMINAL]
             if active:
                 raise ValidationException(
-                    f"Application {application_id} has job runs that are not over: {', '.join(active)}. "
+                    f"Application {application_id} has active job runs: {', '.join(active)}. "
                     f"Current status: {application.state}"
                 )
             return shipped(backend, application_id=application_id, **settings)
@@ -114,8 +113,8 @@ def _when_idle(shipped: Call) -> Call:
     return stop
 
 
-def _dated(shipped: Call) -> Call:
-    """moto refuses to change what is started, as the service does, and dates a change at midnight."""
+def _with_update_time(shipped: Call) -> Call:
+    """As shipped, moto dates a change at midnight. It refuses to change a started application, as the service does."""
 
     @wraps(shipped)
     def update_application(backend: EMRServerlessBackend, *arguments: Any, **settings: Any) -> Application:
@@ -127,7 +126,7 @@ def _dated(shipped: Call) -> Call:
     return update_application
 
 
-def _once_per_token(shipped: Call) -> Call:
+def _once_per_client_token(shipped: Call) -> Call:
     @wraps(shipped)
     def start_job_run(backend: EMRServerlessBackend, application_id: str, client_token: str, **request: Any) -> JobRun:
         with _lock:
@@ -155,8 +154,8 @@ def _check(request: dict[str, Any]) -> None:
         raise ValidationException(f"entryPoint must be an s3:// URI, found {driver.get('entryPoint')!r}")
 
 
-def _of_an_application(shipped: Call) -> Call:
-    """moto refuses to list before the first run, and sorts the oldest first."""
+def _newest_first(shipped: Call) -> Call:
+    """As shipped, moto refuses to list before the first run, and sorts the oldest first."""
 
     @wraps(shipped)
     def list_job_runs(backend: EMRServerlessBackend, application_id: str, **wanted: Any) -> list[JobRun]:
@@ -177,12 +176,12 @@ def _cancel(backend: EMRServerlessBackend, application_id: str, job_run_id: str)
             _change(backend, run, "CANCELLED", "")
         elif run.state not in TERMINAL and run.state != "CANCELLING":
             _change(backend, run, "CANCELLING", "")
-            WORK.put("cancel_run", application=application_id, run=run.id)
+            WORK_QUEUE.put("cancel_run", application=application_id, run=run.id)
         return application_id, job_run_id
 
 
 def _admit(backend: EMRServerlessBackend, application_id: str) -> None:
-    """Hand over as many runs as may run at once; the others queue in the order in which they came."""
+    """Start as many runs as the application's limit allows; the others stay queued in order of submission."""
     scheduler = getattr(backend.applications[application_id], "scheduler_configuration", None) or {}
     limit = int(scheduler.get("maxConcurrentRuns") or DEFAULT_MAX_CONCURRENT_RUNS)
     runs = backend.job_runs.get(application_id, [])
@@ -191,7 +190,7 @@ def _admit(backend: EMRServerlessBackend, application_id: str) -> None:
         if active < limit:
             active += 1
             _change(backend, run, "PENDING", "")
-            WORK.put("start_run", application=application_id, run=run.id)
+            WORK_QUEUE.put("start_run", application=application_id, run=run.id)
         elif run.state == "SUBMITTED":
             _change(backend, run, "QUEUED", "")
 

@@ -1,4 +1,4 @@
-"""EventBridge: as shipped, a rule with only a schedule matches every event, and one odd target stops all others."""
+"""EventBridge: as shipped, a rule with only a schedule matches all events, and one unsupported target stops all."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,30 +10,30 @@ from moto.events.models import Rule
 from moto.events.utils import EventTemplateParser
 
 from infra.local.moto.repairs.patching import shallow_copy, wrap
-from infra.local.moto.work import WORK
+from infra.local.moto.work_queue import WORK_QUEUE
 
-DELIVERABLE = ("sqs", "logs", "events")
-
-
-def deliver_only_what_rules_match() -> None:
-    wrap(Rule, "send_to_targets", _with_a_pattern_and_a_target)
+SUPPORTED_TARGETS = ("sqs", "logs", "events")
 
 
-def _with_a_pattern_and_a_target(shipped: Callable[..., None]) -> Callable[..., None]:
+def deliver_only_matching_events() -> None:
+    wrap(Rule, "send_to_targets", _matching_and_supported)
+
+
+def _matching_and_supported(shipped: Callable[..., None]) -> Callable[..., None]:
     @wraps(shipped)
     def send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
         if rule.state != "DISABLED" and rule.event_pattern.get_pattern():
-            shipped(_deliverable(rule), original_event, transform_input)
+            shipped(_with_supported_targets(rule), original_event, transform_input)
             if rule.event_pattern.matches_event(original_event):
                 _invoke_functions(rule, original_event)
 
     return send_to_targets
 
 
-def _deliverable(rule: Rule) -> Rule:
-    """A copy, since other threads may be sending by the same rule."""
+def _with_supported_targets(rule: Rule) -> Rule:
+    """A copy: other threads may use the same rule."""
     copy = shallow_copy(rule)
-    copy.targets = [target for target in rule.targets if _service(target) in DELIVERABLE]
+    copy.targets = [target for target in rule.targets if _service(target) in SUPPORTED_TARGETS]
     return copy
 
 
@@ -43,7 +43,7 @@ def _service(target: Mapping[str, Any]) -> str:
 
 def _invoke_functions(rule: Rule, event: Mapping[str, Any]) -> None:
     for target in [target for target in rule.targets if _service(target) == "lambda"]:
-        WORK.put("invoke_later", function=target["Arn"].split(":")[6], event=_input_for(target, event))
+        WORK_QUEUE.put("invoke_async", function=target["Arn"].split(":")[6], event=_input_for(target, event))
 
 
 def _input_for(target: Mapping[str, Any], event: Mapping[str, Any]) -> Any:

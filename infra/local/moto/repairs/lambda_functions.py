@@ -1,4 +1,4 @@
-"""Lambda: as shipped, a function runs in Docker or answers nonsense, and part of its settings is forgotten."""
+"""Lambda: as shipped, moto runs functions in Docker or returns a fixed text, and drops some settings."""
 
 import base64
 import json
@@ -9,34 +9,34 @@ from typing import Any
 from moto.awslambda.models import LambdaFunction
 
 from infra.local.moto.repairs.patching import replace, wrap
-from infra.local.moto.work import WORK, NobodyRuns
+from infra.local.moto.work_queue import WORK_QUEUE, NoRunner
 
-KEPT = ("LoggingConfig", "DeadLetterConfig")
-# The longest that Lambda lets a function run, and something for its start.
+STORED_HERE = ("LoggingConfig", "DeadLetterConfig")
 ANSWER_TIMEOUT_SECS = 960.0
+"""Lambda's longest timeout, and a minute to start."""
 Call = Callable[..., Any]
 
 
 def run_functions() -> None:
-    wrap(LambdaFunction, "__init__", _remember_settings)
-    wrap(LambdaFunction, "update_configuration", _remember_changes)
-    wrap(LambdaFunction, "get_configuration", _tell_settings)
+    wrap(LambdaFunction, "__init__", _store_settings)
+    wrap(LambdaFunction, "update_configuration", _store_changed_settings)
+    wrap(LambdaFunction, "get_configuration", _return_settings)
     replace(LambdaFunction, "invoke", _invoke)
 
 
-def _remember_settings(shipped: Call) -> Call:
+def _store_settings(shipped: Call) -> Call:
     @wraps(shipped)
     def init(function: LambdaFunction, account_id: str, spec: dict[str, Any], region: str, version: Any = 1) -> None:
         shipped(function, account_id, spec, region, version)
-        function.__dict__["kept"] = {name: spec[name] for name in KEPT if name in spec}
+        function.__dict__["stored_here"] = {name: spec[name] for name in STORED_HERE if name in spec}
 
     return init
 
 
-def _remember_changes(shipped: Call) -> Call:
+def _store_changed_settings(shipped: Call) -> Call:
     @wraps(shipped)
     def update_configuration(function: LambdaFunction, updates: dict[str, Any]) -> Any:
-        function.__dict__["kept"].update({name: updates[name] for name in KEPT if name in updates})
+        function.__dict__["stored_here"].update({name: updates[name] for name in STORED_HERE if name in updates})
         if "TracingConfig" in updates:
             function.tracing_config = updates["TracingConfig"]
         return shipped(function, updates)
@@ -44,10 +44,10 @@ def _remember_changes(shipped: Call) -> Call:
     return update_configuration
 
 
-def _tell_settings(shipped: Call) -> Call:
+def _return_settings(shipped: Call) -> Call:
     @wraps(shipped)
     def get_configuration(function: LambdaFunction, on_create: bool = False) -> dict[str, Any]:
-        configuration: dict[str, Any] = shipped(function, on_create) | function.__dict__.get("kept", {})
+        configuration: dict[str, Any] = shipped(function, on_create) | function.__dict__.get("stored_here", {})
         log_group = {"LogGroup": f"/aws/lambda/{function.function_name}", "LogFormat": "Text"}
         configuration["LoggingConfig"] = log_group | configuration.get("LoggingConfig", {})
         return configuration
@@ -61,12 +61,12 @@ def _invoke(function: LambdaFunction, body: Any, request_headers: Any, response_
     if kind == "DryRun":
         return b""
     if kind == "Event":
-        WORK.put("invoke_later", function=function.function_name, event=event)
+        WORK_QUEUE.put("invoke_async", function=function.function_name, event=event)
         return b""
     try:
-        answer = WORK.ask("invoke", ANSWER_TIMEOUT_SECS, function=function.function_name, event=event)
-    except NobodyRuns as error:
-        answer = {"error": True, "payload": {"errorType": "NobodyRuns", "errorMessage": str(error)}, "log": ""}
+        answer = WORK_QUEUE.ask("invoke", ANSWER_TIMEOUT_SECS, function=function.function_name, event=event)
+    except NoRunner as error:
+        answer = {"error": True, "payload": {"errorType": "NoRunner", "errorMessage": str(error)}, "log": ""}
     if answer["error"]:
         response_headers["x-amz-function-error"] = "Unhandled"
     response_headers["x-amz-log-result"] = base64.b64encode(answer["log"][-4096:].encode()).decode()

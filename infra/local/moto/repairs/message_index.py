@@ -1,4 +1,4 @@
-"""The messages of one queue, kept so that no call has to look at all of them."""
+"""The messages of one queue, indexed so that no call scans all of them."""
 
 import heapq
 import itertools
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from moto.core.utils import unix_time_millis
 from moto.sqs.models import Message
 
-# One lock for all queues: a message on its way to the dead-letter queue is always in exactly one of the two.
 LOCK = threading.RLock()
+"""One for all queues: a message that moves to a dead-letter queue must be in exactly one of the two."""
 
 
 class MessageIndex:
-    """Stands where moto has a list (append, remove, iterate, len), and knows what is visible and when the rest will be.
+    """Replaces moto's list (append, remove, iterate, len), and knows when each message is visible.
 
-    Every call takes LOCK; hold it across several that belong together.
+    Every call takes LOCK. Hold it across calls that belong together.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class MessageIndex:
 
     def replace_all(self, messages: Iterable[Message]) -> None:
         with LOCK:
-            kept = list(messages)
+            initial = list(messages)
             self._all: dict[Message, None] = {}
             self._visible: OrderedDict[Message, None] = OrderedDict()
             self._delayed: set[Message] = set()
             self._by_handle: dict[str, Message] = {}
             self._due: list[tuple[float, int, Message]] = []
-            for message in kept:
+            for message in initial:
                 self.append(message)
 
     def append(self, message: Message) -> None:
@@ -58,11 +58,11 @@ class MessageIndex:
         return len(self._all)
 
     def with_handle(self, receipt_handle: str) -> Message | None:
-        """The message that was once received with this handle, the last one or an earlier one."""
+        """The message that was received with this handle, in its latest receive or an earlier one."""
         return self._by_handle.get(receipt_handle)
 
     def reschedule(self, message: Message) -> None:
-        """To be called when the message was received or its visibility changed."""
+        """Call after the message was received or its visibility changed."""
         with LOCK:
             if message.receipt_handle:
                 self._by_handle[message.receipt_handle] = message
@@ -75,47 +75,47 @@ class MessageIndex:
             self._changed.notify_all()
 
     def pop_visible(self) -> Message | None:
-        """The next message to hand out. It stays in the queue; the caller removes or reschedules it."""
+        """The next message to deliver. It stays in the queue: the caller removes or reschedules it."""
         with LOCK:
-            self._show_what_is_due()
+            self._show_due_messages()
             return self._visible.popitem(last=False)[0] if self._visible else None
 
     def visible(self) -> list[Message]:
-        """In the order in which they were sent."""
+        """In the order of sending."""
         with LOCK:
-            self._show_what_is_due()
+            self._show_due_messages()
             return [message for message in self._all if message in self._visible]
 
     def in_flight(self) -> list[Message]:
-        """With somebody who received them."""
+        """Received, not deleted, and not visible again."""
         with LOCK:
-            self._show_what_is_due()
+            self._show_due_messages()
             return [m for m in self._all if m not in self._visible and m not in self._delayed]
 
     def wait(self, timeout_secs: float) -> None:
-        """Until something about the queue changes or a message is due; LOCK must be held, and is free meanwhile."""
+        """Wait until the queue changes or a message becomes due. The caller holds LOCK; waiting releases it."""
         next_due = (self._due[0][0] - unix_time_millis()) / 1000 if self._due else timeout_secs
         self._changed.wait(max(0.001, min(timeout_secs, next_due)))
 
     def visible_count(self) -> int:
         with LOCK:
-            self._show_what_is_due()
+            self._show_due_messages()
             return len(self._visible)
 
     def delayed_count(self) -> int:
         with LOCK:
-            self._show_what_is_due()
+            self._show_due_messages()
             return len(self._delayed)
 
     def in_flight_count(self) -> int:
         with LOCK:
             return len(self._all) - self.visible_count() - self.delayed_count()
 
-    def _show_what_is_due(self) -> None:
+    def _show_due_messages(self) -> None:
         now = unix_time_millis()
         while self._due and self._due[0][0] <= now:
             message = heapq.heappop(self._due)[2]
-            # Its visibility may have been extended since: then there is a later entry for it.
+            # If its visibility was extended meanwhile, the heap has a later entry for it.
             if message in self._all and max(message.visible_at, message.delayed_until) <= now:
                 self._show(message)
 

@@ -1,4 +1,4 @@
-"""S3: as shipped, a conditional create now and then has two winners, a key with a line feed is not found, and events
+"""S3: as shipped, two conditional creates of one key may both succeed, a key with a line feed is not found, and events
 differ from those of AWS."""
 
 import itertools
@@ -19,7 +19,7 @@ WRITES = ("put_object", "copy_object", "delete_object", "_bucket_response_delete
 Call = Callable[..., Any]
 
 _one_writer = threading.RLock()
-# From the clock, so that a server that is started again goes on above its predecessor.
+# Starts at the clock's time: a restarted server continues above the numbers of its predecessor.
 _sequencers = itertools.count(time.time_ns())
 
 
@@ -28,17 +28,17 @@ def next_sequencer() -> str:
 
 
 def make_writes_atomic() -> None:
-    """moto looks whether the key is there and then puts it; nothing keeps a second writer out in between."""
+    """As shipped, moto checks for the key and then writes it, and a second writer can get in between."""
     for name in WRITES:
         wrap(S3Response, name, _one_at_a_time)
 
 
-def find_keys_of_several_lines() -> None:
-    wrap(RegexConverter, "__init__", across_lines)
+def match_keys_with_line_feeds() -> None:
+    wrap(RegexConverter, "__init__", match_across_lines)
 
 
-def across_lines(shipped: Call) -> Call:
-    """The dot of moto's routes stops at a line feed, which a key may have."""
+def match_across_lines(shipped: Call) -> Call:
+    """The dot in moto's routes does not match a line feed, which a key may contain."""
 
     @wraps(shipped)
     def make(converter: Any, url_map: Any, *items: str) -> None:
@@ -47,9 +47,9 @@ def across_lines(shipped: Call) -> Call:
     return make
 
 
-def send_the_events_that_aws_sends() -> None:
-    wrap(notifications, "send_event", _once_per_upload)
-    wrap(notifications, "_get_s3_event", _as_aws_writes_it)
+def send_events_like_aws() -> None:
+    wrap(notifications, "send_event", _once_per_multipart_upload)
+    wrap(notifications, "_get_s3_event", _like_aws)
 
 
 def _one_at_a_time(shipped: Call) -> Call:
@@ -61,8 +61,8 @@ def _one_at_a_time(shipped: Call) -> Call:
     return write
 
 
-def _once_per_upload(shipped: Call) -> Call:
-    """Completing a multipart upload, moto puts the object first and announces that too."""
+def _once_per_multipart_upload(shipped: Call) -> Call:
+    """As shipped, moto also sends an event for the Put with which it completes a multipart upload."""
 
     @wraps(shipped)
     def send_event(account_id: str, event_name: str, bucket: Any, key: Any) -> None:
@@ -73,8 +73,8 @@ def _once_per_upload(shipped: Call) -> Call:
     return send_event
 
 
-def _as_aws_writes_it(shipped: Call) -> Call:
-    """moto encodes `/` in keys, and leaves out the sequencer and the version."""
+def _like_aws(shipped: Call) -> Call:
+    """As shipped, moto encodes `/` in keys, and leaves out the sequencer and the version."""
 
     @wraps(shipped)
     def event_of(event_name: str, bucket: Any, key: Any, notification_id: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""S3: as shipped, the EventBridge flag of a bucket cannot be read back, and its events differ from those of AWS."""
+"""S3: as shipped, the EventBridge flag of a bucket cannot be read back, and events to EventBridge differ from AWS's."""
 
 import re
 import time
@@ -16,15 +16,15 @@ from infra.local.moto.repairs.patching import replace, wrap
 from infra.local.moto.repairs.s3 import next_sequencer
 
 REASONS = {"Put": "PutObject", "Post": "POST Object", "Copy": "CopyObject"}
-CLOSED = re.compile(r"(</NotificationConfiguration>|(?<=<NotificationConfiguration)(?P<rest>[^>]*)/>)\s*$")
+CLOSING_TAG = re.compile(r"(</NotificationConfiguration>|(?<=<NotificationConfiguration)(?P<rest>[^>]*)/>)\s*$")
 
 
-def announce_to_eventbridge() -> None:
-    replace(notifications, "_send_event_bridge_message", _announce)
+def send_events_to_eventbridge() -> None:
+    replace(notifications, "_send_event_bridge_message", _send_event)
     wrap(S3Response, "get_bucket_notification", _with_flag)
 
 
-def _announce(account_id: str, bucket: FakeBucket, event_name: str, key: FakeKey) -> None:
+def _send_event(account_id: str, bucket: FakeBucket, event_name: str, key: FakeKey) -> None:
     kind = event_name.split(":")[-1]
     described: dict[str, Any] = {"key": key.name, "size": key.size, "etag": key.etag.strip('"')}
     if bucket.is_versioned:
@@ -61,7 +61,7 @@ def _with_flag(shipped: Callable[..., Any]) -> Callable[..., Any]:
         if not found or found.event_bridge is None:
             return answer
         status, headers, body = answer
-        return status, headers, CLOSED.sub(_flagged, body if isinstance(body, str) else body.decode())
+        return status, headers, CLOSING_TAG.sub(_flagged, body if isinstance(body, str) else body.decode())
 
     return get_bucket_notification
 

@@ -1,4 +1,4 @@
-"""SQS: as shipped, each call looks at every message of the queue, and receives that overlap get the same ones."""
+"""SQS: as shipped, each call scans every message of the queue, and concurrent receives get the same messages."""
 
 import threading
 import time
@@ -18,8 +18,8 @@ Call = Callable[..., Any]
 
 
 def index_messages() -> None:
-    """In FIFO queues too, where moto loses a message that is sent while another is deleted, gives one to two receivers,
-    and looks all the time while it waits for a group."""
+    """Also for FIFO queues, where moto loses a message that is sent during a deletion, delivers one message to two
+    receivers, and busy-waits for a group."""
     Queue._messages = property(_index_of, _fill_index)  # type: ignore[assignment]
     Queue._messages_lock = property(_condition_of, _share_the_lock)  # type: ignore[assignment]
     wrap(Queue, "approximate_number_of_messages", _counted_by(MessageIndex.visible_count))
@@ -30,8 +30,9 @@ def index_messages() -> None:
     wrap(SQSBackend, "change_message_visibility", _change_by_handle)
 
 
-def leave_event_source_mappings_to_the_poller() -> None:
-    """moto empties a mapped queue inside SendMessage, without running the function unless there is Docker."""
+def disable_event_source_mappings() -> None:
+    """As shipped, moto empties a mapped queue inside SendMessage, and runs no function unless there is Docker. Here
+    `infra/local/functions/poller.py` reads the queue."""
     Queue.lambda_event_source_mappings = property(lambda _: {}, lambda _, __: None)  # type: ignore[assignment]
 
 
@@ -50,7 +51,7 @@ def _condition_of(queue: Queue) -> threading.Condition:
 
 
 def _share_the_lock(queue: Queue, _: threading.Condition) -> None:
-    """What moto still does with its own lock must not wait for LOCK while somebody with LOCK waits for it."""
+    """moto's own lock becomes LOCK: two locks taken in different orders would deadlock."""
     queue.__dict__["changed"] = threading.Condition(LOCK)
 
 
@@ -109,10 +110,10 @@ def _wait_for_some(queue: Queue, count: int, wait_secs: int, visibility_timeout:
     deadline = time.monotonic() + wait_secs
     take = _take_in_order if queue.fifo_queue else _take
     while not (taken := take(queue, count, visibility_timeout)):
-        left = deadline - time.monotonic()
-        if left <= 0:
+        remaining_secs = deadline - time.monotonic()
+        if remaining_secs <= 0:
             break
-        _index_of(queue).wait(left)
+        _index_of(queue).wait(remaining_secs)
     return taken
 
 
@@ -123,14 +124,14 @@ def _take(queue: Queue, count: int, visibility_timeout: int) -> list[Message]:
         if _may_be_received(queue, message):
             message.mark_received(visibility_timeout=visibility_timeout)
             taken.append(message)
-    # Only now: with a visibility timeout of zero they are visible again at once.
+    # After the loop: with a visibility timeout of zero a message is visible again at once.
     for message in taken:
         index.reschedule(message)
     return taken
 
 
 def _take_in_order(queue: Queue, count: int, visibility_timeout: int) -> list[Message]:
-    """The oldest first, and none of a group of which another is with somebody."""
+    """Oldest first, and none of a group that has a message in flight."""
     index = _index_of(queue)
     busy = {message.group_id for message in index.in_flight()}
     taken: list[Message] = []
@@ -144,10 +145,10 @@ def _take_in_order(queue: Queue, count: int, visibility_timeout: int) -> list[Me
 
 
 def _may_be_received(queue: Queue, message: Message) -> bool:
-    """Else it is gone from the queue."""
+    """False: it expired or moved to the dead-letter queue, and is removed from this one."""
     if _has_expired(queue, message):
         _index_of(queue).remove(message)
-    elif _has_been_tried_too_often(queue, message):
+    elif _has_reached_max_receives(queue, message):
         _move_to_dead_letters(queue, message)
     else:
         return True
@@ -159,7 +160,7 @@ def _has_expired(queue: Queue, message: Message) -> bool:
     return bool(sent_ts + queue.message_retention_period <= unix_time())  # type: ignore[attr-defined]
 
 
-def _has_been_tried_too_often(queue: Queue, message: Message) -> bool:
+def _has_reached_max_receives(queue: Queue, message: Message) -> bool:
     if queue.dead_letter_queue is None or not queue.redrive_policy:
         return False
     return bool(message.approximate_receive_count >= queue.redrive_policy["maxReceiveCount"])
@@ -180,7 +181,7 @@ def _message_with(queue: Queue, receipt_handle: str) -> Message:
 
 
 def _as_received(message: Message, attribute_names: list[str]) -> Message:
-    """As it is now: the next receive changes the handle, perhaps before this one's answer is written."""
+    """A copy: the next receive changes the handle, perhaps before the response to this one is written."""
     copy = shallow_copy(message)
     models._filter_message_attributes(copy, attribute_names)
     return copy

@@ -1,4 +1,4 @@
-"""SQS: as shipped, a change of any attribute drops the policy, and there is no redrive."""
+"""SQS: as shipped, a change of any attribute drops the queue's policy, and redrive is missing."""
 
 import uuid
 from collections.abc import Callable
@@ -18,18 +18,18 @@ DEDUPLICATION_SECS = 300.0
 Call = Callable[..., Any]
 
 
-def keep_settings_apart() -> None:
+def keep_policy_on_attribute_changes() -> None:
     Queue.redrive_allow_policy = None  # type: ignore[attr-defined]
     Queue.BASE_ATTRIBUTES = [*Queue.BASE_ATTRIBUTES, "RedriveAllowPolicy"]
     wrap(Queue, "_set_attributes", _keep_policy)
 
 
-def remember_what_was_sent() -> None:
-    """A FIFO queue takes one message of an id in five minutes, whether the first is still there or not."""
+def deduplicate_for_five_minutes() -> None:
+    """A FIFO queue drops a second message with the same id within five minutes, even if the first one was deleted."""
     wrap(Queue, "add_message", _once_per_id)
 
 
-def move_messages_back() -> None:
+def support_redrive() -> None:
     SQSResponse.start_message_move_task = _start_move  # type: ignore[attr-defined]
     SQSResponse.list_message_move_tasks = _list_moves  # type: ignore[attr-defined]
 
@@ -64,10 +64,10 @@ def _once_per_id(shipped: Call) -> Call:
 
 
 def _start_move(response: SQSResponse) -> ActionResult:
-    """All at once, where SQS takes its time; to the queue each message came from, or to the one that is named."""
+    """Moves all visible messages at once, to DestinationArn or else to the queue that each came from."""
     backend: SQSBackend = response.sqs_backend
     source = _queue(backend, response._get_param("SourceArn"))
-    wanted = response._get_param("DestinationArn")
+    destination_arn = response._get_param("DestinationArn")
     origins = [queue for queue in backend.queues.values() if queue.dead_letter_queue is source]
     if not origins:
         raise SQSException("InvalidParameterValue", "Source queue must be configured as a Dead Letter Queue.")
@@ -75,7 +75,9 @@ def _start_move(response: SQSResponse) -> ActionResult:
         messages = [message for message in source._messages if message.visible]
         for message in messages:
             source._messages.remove(message)
-            destination = _queue(backend, wanted) if wanted else message.__dict__.get("origin", origins[0])
+            destination = (
+                _queue(backend, destination_arn) if destination_arn else message.__dict__.get("origin", origins[0])
+            )
             _send_again(destination, message)
     task = {
         "TaskHandle": str(uuid.uuid4()),
@@ -84,7 +86,7 @@ def _start_move(response: SQSResponse) -> ActionResult:
         "ApproximateNumberOfMessagesMoved": len(messages),
         "ApproximateNumberOfMessagesToMove": len(messages),
         "StartedTimestamp": int(unix_time_millis()),
-    } | ({"DestinationArn": wanted} if wanted else {})
+    } | ({"DestinationArn": destination_arn} if destination_arn else {})
     source.__dict__.setdefault("move_tasks", []).insert(0, task)
     return ActionResult({"TaskHandle": task["TaskHandle"]})
 
@@ -92,7 +94,7 @@ def _start_move(response: SQSResponse) -> ActionResult:
 def _send_again(destination: Queue, message: Message) -> None:
     again = Message(message.id, message.body, message.system_attributes)
     again.message_attributes, again.group_id = message.message_attributes, message.group_id
-    # Whatever was sent with this id before, a redrive is a new message.
+    # A new id: a redriven message must not count as a duplicate of the first one.
     again.deduplication_id = str(uuid.uuid4()) if message.deduplication_id else None
     again.sequence_number = message.sequence_number
     again.mark_sent(delay_seconds=0)

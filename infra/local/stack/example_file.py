@@ -1,0 +1,86 @@
+"""An example file for a source of a running stack: its name, its key, and the command that makes it."""
+
+import json
+import re
+import shlex
+import time
+from dataclasses import dataclass
+
+from blizzard.config.ddl import Atomic, Column, parse
+from blizzard.config.model import Config, Source
+from blizzard.paths.partition import TimeTemplate
+from blizzard.paths.pattern import Pattern
+
+_ENDING = re.compile(r"(?:\*\*/)?\*((?:\.[A-Za-z0-9_-]+)*)")
+_PACKING = {".gz": " | gzip", ".gzip": " | gzip", ".zst": " | zstd", ".zstd": " | zstd"}
+_VALUES: dict[str, object] = {"string": "first", "boolean": True, "double": 1.0, "float": 1.0}
+_INTEGERS = {"tinyint", "smallint", "int", "bigint"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleFile:
+    key: str
+    """In the landing bucket."""
+    name: str
+    """Of the file on disk; `FILE` where the pattern does not say enough."""
+    command: str
+    """Makes the file in the current folder."""
+
+
+def example_file(source: Source, now_ts: float) -> ExampleFile:
+    """Of a source whose uri is on S3."""
+    folder = _prefix(source) + _folder(source, now_ts)
+    ending = _ending(source)
+    if ending is None or not Pattern(source.pattern).matches(f"{_folder(source, now_ts)}first{ending}"):
+        return ExampleFile(f"{folder}FILE", "FILE", f"FILE: a file that matches {source.pattern}")
+    name = f"first{ending}"
+    packing = next((command for end, command in _PACKING.items() if _packed_as(source, name).endswith(end)), "")
+    return ExampleFile(folder + name, name, f"echo {shlex.quote(_line(source))}{packing} > {name}")
+
+
+def key_for(config: Config, name: str, now_ts: float) -> str | None:
+    """The key for a file of this name, in the first source whose pattern matches. None: no source's pattern matches."""
+    for _, source in config.sources():
+        folder = _folder(source, now_ts)
+        if Pattern(source.pattern).matches(folder + name):
+            return _prefix(source) + folder + name
+    return None
+
+
+def _prefix(source: Source) -> str:
+    return source.uri.removeprefix("s3://").partition("/")[2]
+
+
+def _folder(source: Source, now_ts: float) -> str:
+    """The folder for files of now, with a `/` at the end; empty where the source has no partition folders."""
+    wanted = source.partition_filter
+    folders = TimeTemplate(wanted.prefix_template).floor(now_ts, 1).split("/") if wanted else []
+    for column, kind in source.partition_columns.items():
+        if not any(folder.startswith(f"{column}=") for folder in folders):
+            today = time.strftime("%Y-%m-%d", time.gmtime(now_ts))
+            folders.append(f"{column}={today if kind == 'date' else 'first' if kind == 'string' else 1}")
+    return "".join(f"{folder}/" for folder in folders)
+
+
+def _ending(source: Source) -> str | None:
+    if source.pattern == "**":
+        return ".txt" if source.format == "text" else ".ndjson"
+    match = _ENDING.fullmatch(source.pattern)
+    return None if match is None else match[1] or (".txt" if source.format == "text" else ".ndjson")
+
+
+def _packed_as(source: Source, name: str) -> str:
+    return {"auto": name, "gzip": ".gz", "zstd": ".zst", "none": ""}[source.compression]
+
+
+def _line(source: Source) -> str:
+    if source.schema_ddl is None:
+        return "the first line"
+    columns = parse(source.schema_ddl).columns
+    needed = [column for column in columns if not column.nullable] or list(columns[:1])
+    return json.dumps({column.name: _value(column) for column in needed})
+
+
+def _value(column: Column) -> object:
+    kind = column.type.name if isinstance(column.type, Atomic) else ""
+    return 1 if kind in _INTEGERS else _VALUES.get(kind)

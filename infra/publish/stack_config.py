@@ -1,0 +1,116 @@
+"""Reads a configuration for a stack, which has one landing bucket and one lake bucket."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path as FilePath
+
+from blizzard.config.document import read_document
+from blizzard.config.load import read_config
+from blizzard.config.model import Config
+from blizzard.config.problems import Path, Problem, Problems
+from blizzard.errors import ConfigError
+
+_PLAIN = re.compile(r"[A-Za-z0-9!_.()=-]{1,120}")
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    landing: str
+    landing_prefix: str
+    """The common folder of all sources, with a `/` at the end; empty for the whole bucket."""
+    lake: str
+
+
+@dataclass(frozen=True, slots=True)
+class StackConfig:
+    config: Config
+    buckets: Buckets
+
+
+@dataclass(frozen=True, slots=True)
+class _Location:
+    path: Path
+    uri: str
+
+    @property
+    def is_s3(self) -> bool:
+        return self.uri.startswith("s3://")
+
+    @property
+    def bucket(self) -> str:
+        return self.uri.removeprefix("s3://").partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        return self.uri.removeprefix("s3://").partition("/")[2]
+
+
+def read_stack_config_file(config: FilePath, environ: Mapping[str, str]) -> StackConfig:
+    """As read_stack_config, from a file. Relative paths in it start at its folder."""
+    try:
+        text = config.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}; expected the path of a configuration file"
+        raise ConfigError([f"{config}: {reason}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{config}: found a byte that is not UTF-8; save the file as UTF-8"]) from error
+    return read_stack_config(text, environ, name=str(config), folder=str(config.absolute().parent))
+
+
+def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folder: str) -> StackConfig:
+    """As read_config. Raises ConfigError with all problems, including those of a stack only."""
+    reading = read_config(text, environ, name=name, folder=folder)
+    if reading.config is None:
+        raise _errors(reading.problems)
+    config, problems = reading.config, Problems(name, read_document(text, name).lines)
+    tables = [_Location(("pipelines", p.name, "table_uri"), p.table_uri) for p in config.pipelines.values()]
+    sources = [_Location(("pipelines", p.name, "sources", s.name, "uri"), s.uri) for p, s in config.sources()]
+    for location in (*tables, *sources):
+        if not location.is_s3:
+            problems.add(
+                location.path, f"found {location.uri}; expected s3://bucket/…: a stack cannot read local disks"
+            )
+    _one_bucket(sources, "landing", problems)
+    _one_bucket(tables, "lake", problems)
+    _check_lake_is_not_landing(sources, tables, problems)
+    if found := problems.sorted():
+        raise _errors(found)
+    return StackConfig(
+        config, Buckets(sources[0].bucket, _common_folder(location.key for location in sources), tables[0].bucket)
+    )
+
+
+def _common_folder(keys: Iterable[str]) -> str:
+    """Up to the first folder name that the template's parameter does not allow. A shorter prefix is safe: events for
+    other keys are ignored."""
+    levels = zip(*(key.split("/")[:-1] for key in keys), strict=False)
+    common = takewhile(lambda level: len(set(level)) == 1 and _PLAIN.fullmatch(level[0]), levels)
+    return "".join(f"{level[0]}/" for level in common)
+
+
+def _one_bucket(locations: Iterable[_Location], kind: str, problems: Problems) -> None:
+    on_s3 = [location for location in locations if location.is_s3]
+    for location in on_s3:
+        if location.bucket != on_s3[0].bucket:
+            problems.add(
+                location.path,
+                f"found the bucket {location.bucket}; expected {on_s3[0].bucket}, as above: a stack has one {kind} "
+                "bucket. Deploy a second stack for other buckets",
+            )
+
+
+def _check_lake_is_not_landing(sources: Iterable[_Location], tables: Iterable[_Location], problems: Problems) -> None:
+    landing = {location.bucket for location in sources if location.is_s3}
+    for location in tables:
+        if location.is_s3 and location.bucket in landing:
+            problems.add(
+                location.path,
+                f"found {location.bucket}, the landing bucket; expected another bucket: the table's own files would "
+                "trigger events as new files",
+            )
+
+
+def _errors(problems: Iterable[Problem]) -> ConfigError:
+    return ConfigError([str(problem) for problem in problems])

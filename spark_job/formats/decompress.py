@@ -1,0 +1,133 @@
+"""Decompression of one object, within bounded memory: gzip, zstd or none."""
+
+import gzip
+import io
+from dataclasses import dataclass
+from typing import cast
+
+from isal import igzip, isal_zlib
+
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.protocol import FileFault, Readable
+
+SMALL_BYTES = 256 << 10
+"""An object up to this size is decompressed in one call."""
+_SMALL_CONTENT_BYTES = 4 << 20
+"""Of such an object, decompressed; one that holds more is read as a stream."""
+_GZIP_MEMBER = 31
+"""zlib's window bits for a gzip header and checksum."""
+
+
+def compression_of(path: str, configured: str) -> str:
+    """gzip, zstd or none; `auto` goes by the extension."""
+    if configured != "auto":
+        return configured
+    lowered = path.lower()
+    if lowered.endswith((".gz", ".gzip")):
+        return "gzip"
+    return "zstd" if lowered.endswith((".zst", ".zstd")) else "none"
+
+
+def decompressed(raw: Readable, compression: str, *, size: int | None = None) -> Readable:
+    """The decompressed bytes; reading raises FileFault for what is not valid.
+
+    `size`: of the object, in bytes; None if it must not be held as a whole.
+    """
+    if compression == "none":
+        return raw
+    if compression == "gzip" and size is not None and size <= SMALL_BYTES:
+        body = _read_whole(raw, size)
+        content = _single_member(body) if len(body) == size else None
+        if content is not None:
+            return io.BytesIO(content)
+        raw = _Chained(io.BytesIO(body), raw)
+    return _Decompressed(_gzip(raw) if compression == "gzip" else _zstd(raw), compression)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decompressed:
+    """Translates the errors of the codec's library."""
+
+    stream: Readable
+    compression: str
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            return self.stream.read(size)
+        except EOFError as error:
+            reason = f"truncated {self.compression}: it ends before its end mark, or other bytes follow it"
+            raise FileFault(Stage.DECOMPRESS, reason) from error
+        except (gzip.BadGzipFile, isal_zlib.error, OverflowError) as error:  # type: ignore[misc]
+            # OverflowError: a header that does not end; igzip holds at most half a MiB of it.
+            raise FileFault(Stage.DECOMPRESS, f"not valid {self.compression}: {error}") from error
+        except OSError as error:  # pyarrow raises it for whatever is wrong with a zstd stream
+            if type(error) is not OSError:
+                raise
+            raise FileFault(Stage.DECOMPRESS, f"not valid {self.compression}, or truncated: {error}") from error
+
+
+def _read_whole(raw: Readable, size: int) -> bytes:
+    """All of it, and one byte more if the object is larger than `size`."""
+    body = part = raw.read(size + 1)
+    while part and len(body) <= size:
+        part = raw.read(size + 1 - len(body))
+        body += part
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Chained:
+    """The bytes that were read already, then the rest."""
+
+    begin: io.BytesIO
+    rest: Readable
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self.begin.read(size) + self.rest.read() if size < 0 else self.begin.read(size) or self.rest.read(size)
+
+
+def _single_member(body: bytes) -> bytes | None:
+    """The content of one valid gzip member that is not large; None for anything else. For a file of some hundred bytes
+    a stream takes several times as long."""
+    member = isal_zlib.decompressobj(_GZIP_MEMBER)
+    try:
+        content = member.decompress(body, _SMALL_CONTENT_BYTES)
+    except isal_zlib.error:  # type: ignore[misc]
+        return None
+    return content if member.eof and not member.unused_data else None
+
+
+def _gzip(raw: Readable) -> Readable:
+    return cast("Readable", igzip.IGzipFile(fileobj=_File(raw), mode="rb"))  # type: ignore[no-untyped-call]
+
+
+def _zstd(raw: Readable) -> Readable:
+    import pyarrow as pa
+
+    return cast("Readable", pa.CompressedInputStream(pa.PythonFile(_File(raw), mode="r"), "zstd"))
+
+
+class _File:
+    """An object's reader as the file that gzip and pyarrow expect."""
+
+    closed = False
+
+    def __init__(self, raw: Readable) -> None:
+        self._raw = raw
+
+    def read(self, size: int = -1) -> bytes:
+        return self._raw.read(size)
+
+    def readinto(self, buffer: memoryview) -> int:
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,100 @@
+"""What became of the deferred records: rows in further data files, or dead letters."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from blizzard.state.dead_letters import DeadLetter, Stage
+from spark_job.write.parquet_files import DataFile
+from spark_job.write.write_errors import RefusedWrite, raise_refused
+
+
+class DecidedRecords(Protocol):
+    """Deferred records, each of which is either a row in one of `data_files` or refused."""
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Number of refused records by file."""
+        ...
+
+    @property
+    def data_files(self) -> Sequence[DataFile]: ...
+
+    def letters(self) -> Iterator[DeadLetter]:
+        """Those of the refused records, sorted by file and row."""
+        ...
+
+    def release(self) -> None:
+        """Free what is held; nothing is called afterwards."""
+        ...
+
+
+class RefusedByTasks:
+    """Records that a task refused while it read them; `lines` have the columns of `deferred_records_type`."""
+
+    def __init__(self, lines: pa.Table) -> None:
+        self._lines = lines.sort_by([("file", "ascending"), ("row", "ascending")])
+        self.refused = Counter({count["values"]: count["counts"] for count in lines["file"].value_counts().to_pylist()})
+        self.data_files: Sequence[DataFile] = ()
+
+    def letters(self) -> Iterator[DeadLetter]:
+        return (_letter(row) for batch in self._lines.to_batches(max_chunksize=1000) for row in batch.to_pylist())
+
+    def release(self) -> None:
+        """Nothing to free but memory."""
+
+
+class DecidedBySpark:
+    """Records that Spark decided; `letters` have the columns of `LETTERS`."""
+
+    def __init__(self, letters: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
+        self._letters = letters
+        self.refused: Counter[str] = Counter()
+        self.data_files: list[DataFile] = []
+        for report in reports:
+            self.refused.update(report["refused"])
+            self.data_files += [DataFile(**data_file) for data_file in report["data_files"]]
+
+    @classmethod
+    def of(cls, letters: DataFrame) -> Self:
+        """Runs the stage. The frame stays cached until `release`, so that it runs once. Raises StorageError or
+        StorageUnavailable if the table's storage refuses the rows."""
+        letters.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows = letters.where("report IS NOT NULL").select("report").collect()
+            reports = [json.loads(row["report"]) for row in rows]
+            raise_refused(RefusedWrite.from_document(report["refused_write"]) for report in reports)
+            return cls(letters, reports)
+        except BaseException:
+            letters.unpersist()
+            raise
+
+    def letters(self) -> Iterator[DeadLetter]:
+        refused = self._letters.where("report IS NULL").sort("file", "row").toLocalIterator()
+        return (_letter(row) for row in refused)
+
+    def release(self) -> None:
+        self._letters.unpersist()
+
+
+def dead_letters_of(parts: Iterable[DecidedRecords]) -> Iterator[DeadLetter]:
+    """Those of all parts, sorted by file and row."""
+    return merge(*(part.letters() for part in parts), key=lambda letter: (letter.path, letter.row or 0))
+
+
+def refused_already(lines: pa.Table, failed: Iterable[str]) -> pa.Table:
+    """The lines that a task refused, without those of the `failed` files, which have a dead letter of their own."""
+    of_failed = pc.is_in(lines["file"], pa.array([*failed], pa.string()))
+    return lines.filter(pc.and_(pc.is_valid(lines["fault"]), pc.invert(of_failed)))
+
+
+def _letter(row: Any) -> DeadLetter:
+    raw = bytes(row["undecodable"]) if row["undecodable"] is not None else row["line"]
+    return DeadLetter(row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"], raw)

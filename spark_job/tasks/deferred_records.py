@@ -1,0 +1,82 @@
+"""Records that a task could not turn into rows: their way into files that the driver reads."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from blizzard.errors import BlizzardError
+from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.provenance import RecordRange
+from spark_job.write.parquet_files import DataFile, DataFileWriter
+from spark_job.write.write_errors import CannotWriteError, writing
+
+MOST_ROWS = 20_000
+MOST_BYTES = 8 << 20
+_ROW_BYTES = 250
+"""In memory, of one record apart from its text and its file's name."""
+
+
+class DeferredRecords:
+    """Writes files of `schema` (`deferred_records_type`). `new_writer` is called only if there are such records.
+
+    What is not finished when the `with` block ends is discarded.
+    """
+
+    def __init__(self, schema: pa.Schema, new_writer: Callable[[], DataFileWriter]) -> None:
+        self._schema = schema
+        self._new_writer = new_writer
+        self._writer: DataFileWriter | None = None
+        self._rows: list[tuple[object, ...]] = []
+        self._bytes = 0
+        self.total_bytes = 0
+        """In memory, of all records so far, about."""
+        self.undecided = 0
+        """Records that Spark has to decide; the others are refused already."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._writer is not None:
+            with suppress(BlizzardError):  # a file that stays is removed with the leftovers
+                self._writer.discard()
+
+    def add(self, source: RecordRange, row: int, line: bytes, fault: str | None) -> None:
+        """`row`: its number in the file. `fault`: why it is refused; None if Spark decides. Raises CannotWriteError."""
+        try:
+            text, undecodable = line.decode(), None
+        except UnicodeDecodeError:
+            text, undecodable = None, line
+        modified = datetime.fromtimestamp(source.modified_ts, UTC)
+        self._rows.append((source.path, row, source.etag, modified, text, fault, undecodable, *source.partitions))
+        size = len(line) + len(source.path) + _ROW_BYTES
+        self._bytes += size
+        self.total_bytes += size
+        self.undecided += fault is None
+        if len(self._rows) >= MOST_ROWS or self._bytes >= MOST_BYTES:
+            self._write()
+
+    def finish(self) -> list[DataFile]:
+        """Raises CannotWriteError."""
+        if self._rows:
+            self._write()
+        if self._writer is None:
+            return []
+        with writing():
+            files = self._writer.close()
+        self._writer = None
+        return files
+
+    def _write(self) -> None:
+        rows, self._rows, self._bytes = self._rows, [], 0
+        with noting_files("keeping lines of", lambda: (str(row[0]) for row in rows), foreseen=(CannotWriteError,)):
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
+            with writing():
+                if self._writer is None:
+                    self._writer = self._new_writer()
+                self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))

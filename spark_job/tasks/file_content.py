@@ -1,0 +1,119 @@
+"""One object as a format reads it: decompressed, and counted by stored bytes."""
+
+import errno
+import io
+import tempfile
+from contextlib import ExitStack
+from typing import BinaryIO, cast
+
+from blizzard.errors import StorageBroken
+from blizzard.storage.base import ObjectReader
+from spark_job.formats.decompress import compression_of, decompressed
+from spark_job.formats.lines import file_too_large
+from spark_job.formats.protocol import Limits, Readable
+
+CHUNK_BYTES = 4 << 20
+SLICE_CHUNK_BYTES = 1 << 20
+IN_MEMORY_BYTES = 16 << 20
+"""A file for random access up to this size stays in memory; a larger one goes to a temporary file."""
+
+
+class FileContent:
+    """The `Content` of one object. `slice_bytes`: how much of it this batch takes, None for all of it.
+
+    What it opens is closed with `stack`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        reader: ObjectReader,
+        *,
+        compression: str,
+        limits: Limits,
+        slice_bytes: int | None,
+        stack: ExitStack,
+    ) -> None:
+        self.path = path
+        self.chunk_bytes = CHUNK_BYTES if slice_bytes is None else SLICE_CHUNK_BYTES
+        self._size = reader.info.size if slice_bytes is None else None
+        self._stored: CountedReader | CountedFile = CountedReader(reader)
+        self._compression = compression_of(path, compression)
+        self._limits = limits
+        self._stack = stack
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes the format has read so far: stored ones of a stream, decompressed ones by random access."""
+        return self._stored.bytes_read
+
+    def stream(self) -> Readable:
+        return decompressed(self._stored, self._compression, size=self._size)
+
+    def random_access(self) -> BinaryIO:
+        """Raises StorageBroken when the temporary file cannot be written, beside what `Content` says."""
+        spooled = self._stack.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES))  # noqa: SIM115
+        stream, total = self.stream(), 0
+        while chunk := stream.read(CHUNK_BYTES):
+            total += len(chunk)
+            if total > self._limits.max_file_bytes:
+                raise file_too_large(self._limits)
+            try:
+                spooled.write(chunk)
+            except OSError as error:
+                raise _no_room(self.path, error) from error
+        spooled.seek(0)
+        counted = self._stored = CountedFile(cast("BinaryIO", spooled))
+        return cast("BinaryIO", counted)
+
+
+class CountedReader:
+    """Counts the bytes that were read of an object."""
+
+    def __init__(self, reader: Readable) -> None:
+        self._reader = reader
+        self.bytes_read = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._reader.read(size)
+        self.bytes_read += len(data)
+        return data
+
+
+class CountedFile(io.RawIOBase):
+    """Counts the bytes that were read of a seekable file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file = file
+        self.bytes_read = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._file.read(size)
+        self.bytes_read += len(data)
+        return data
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+def _no_room(path: str, error: OSError) -> StorageBroken:
+    missing = "is full" if error.errno == errno.ENOSPC else f"failed: {error}"
+    return StorageBroken(
+        f"{path}: its format needs random access, so it is copied to a temporary file first, and the disk of "
+        f"{tempfile.gettempdir()} {missing}. Free space there, or set TMPDIR to a larger disk."
+    )

@@ -1,0 +1,268 @@
+"""What one Spark task does: it reads its files one by one and writes their records to data files of the table."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from blizzard.errors import (
+    AccessDenied,
+    BlizzardError,
+    BucketMissing,
+    CredentialsRefused,
+    NotFound,
+    StorageBroken,
+    StorageUnavailable,
+)
+from blizzard.state.dead_letters import Stage
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from spark_job.formats.protocol import Block, FileFault, Format, Limits
+from spark_job.ports.reader import FailureKind, Outcome
+from spark_job.ports.stopwatch import Stopwatch
+from spark_job.tasks.deferred_records import DeferredRecords
+from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.fetch import FetchAhead, Opening, TaskFile, openings
+from spark_job.tasks.file_content import FileContent
+from spark_job.tasks.provenance import Provenance, RecordRange
+from spark_job.tasks.record_pipeline import RecordPipeline
+from spark_job.tasks.report import Report
+from spark_job.write.parquet_files import DataFile, DataFileWriter
+from spark_job.write.write_errors import CannotWriteError
+
+REMOTE_THREADS = 128
+"""Requests of a task at once: at 30 ms each, more files a second than a core can parse."""
+MOST_PARSERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """How a source's files are read. `memory_bytes`: about how much memory one task may use."""
+
+    format: str = "ndjson"
+    compression: str = "auto"
+    limits: Limits = field(default_factory=Limits)
+    memory_bytes: int = 256 << 20
+
+    @property
+    def ahead_bytes(self) -> int:
+        """For stored objects that are fetched ahead."""
+        return self.memory_bytes // 8
+
+    @property
+    def held_bytes(self) -> int:
+        """For the decompressed blocks of one file that is not read to its end yet."""
+        return self.memory_bytes // 4
+
+    @property
+    def buffer_bytes(self) -> int:
+        """For rows that are buffered before they are written."""
+        return self.memory_bytes * 3 // 16
+
+
+class TaskReader:
+    """Reads files from `store` into data files; records that do not become rows go to `deferred`. `new_writer` makes a
+    writer for the rows of many files, or of one large file. `monotonic` is a clock in seconds."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        settings: ReadSettings,
+        file_format: Format[Any],
+        provenance: Provenance,
+        new_writer: Callable[[], DataFileWriter],
+        deferred: DeferredRecords,
+        *,
+        remote: bool,
+        parsers: int = 1,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._format = file_format
+        self._provenance = provenance
+        self._new_writer = new_writer
+        self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
+        self._parsers = min(parsers, MOST_PARSERS)
+        self._deferred = deferred
+        self._watch = Stopwatch(monotonic)
+        self._report = Report()
+        self._outage: StorageUnavailable | None = None
+
+    def read(self, files: Sequence[TaskFile]) -> Report:
+        """Raises CannotWriteError; VACUUM removes the data files that were complete by then, since no commit adds them.
+        An unexpected error is raised with a note that names the files that may have caused it."""
+        with (
+            noting_files("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
+            self._deferred,
+            self._pipeline() as shared,
+        ):
+            for opening in openings(self._store, files, self._ahead):
+                self._report.outcomes.append(self._outcome(opening, shared))
+            self._report.data_files += shared.finish()
+            self._report.deferred = self._deferred.finish()
+            self._report.deferred_bytes, self._report.undecided = self._deferred.total_bytes, self._deferred.undecided
+        took = self._watch.secs()
+        self._report.secs, self._report.write_secs = took.total, took.write
+        return self._report
+
+    def _pipeline(self, pool: ThreadPoolExecutor | None = None) -> RecordPipeline:
+        return RecordPipeline(
+            self._format, self._provenance, self._new_writer(), self._deferred, self._watch, pool, self._parsers
+        )
+
+    def _outcome(self, opening: Opening, shared: RecordPipeline) -> Outcome:
+        """Send the file's records to a pipeline, and return what became of the file."""
+        progress = FileProgress(opening.file)
+        foreseen = (FileFault, BlizzardError, CannotWriteError)
+        with ExitStack() as stack, noting_files("reading", lambda: (opening.file.path,), foreseen=foreseen):
+            file = _FileRecords(self, progress, shared, stack)
+            try:
+                if self._outage is not None:
+                    raise self._outage
+                reader = opening.enter(stack)
+                progress.begin(reader.info)
+                for block in self._blocks(self._content(reader, progress.task_file, stack), progress):
+                    file.add(block)
+                self._report.data_files += file.finish()
+                return progress.outcome()
+            except FileFault as fault:
+                return progress.outcome(fault.stage, fault.reason)
+            except BlizzardError as error:
+                # The outage fails the whole batch, so the remaining files need not go through all their retries.
+                self._outage = error if isinstance(error, StorageUnavailable) else None
+                return progress.outcome(Stage.DOWNLOAD, _reason(error), _failure_kind(error))
+
+    def _content(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileContent:
+        settings = self._settings
+        return FileContent(
+            file.path,
+            reader,
+            compression=settings.compression,
+            limits=settings.limits,
+            slice_bytes=file.slice_bytes,
+            stack=stack,
+        )
+
+    def _blocks(self, content: FileContent, progress: "FileProgress") -> Iterator[Block]:
+        """The part of the file's records that this batch takes."""
+        task_file = progress.task_file
+        progress.records = task_file.skip_records
+        for block in self._format.blocks(content, first_record=task_file.skip_records):
+            yield block
+            progress.records = block.first_record + block.count
+            if progress.slice_is_over(content.bytes_read):
+                progress.finished = False
+                return
+
+    def file_pipeline(self, stack: ExitStack) -> RecordPipeline:
+        """For a file that is too large to buffer: its data files contain nothing else, and are deleted if it fails."""
+        pool = ThreadPoolExecutor(self._parsers, thread_name_prefix="parse") if self._parsers > 1 else None
+        if pool is not None:
+            stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        return stack.enter_context(self._pipeline(pool))
+
+    @property
+    def held_bytes(self) -> int:
+        return self._settings.held_bytes
+
+
+class _FileRecords:
+    """One file's records: buffered until the whole file is read without a fault, or in a pipeline of their own."""
+
+    def __init__(self, task: TaskReader, progress: "FileProgress", shared: RecordPipeline, stack: ExitStack) -> None:
+        self._task = task
+        self._progress = progress
+        self._shared = shared
+        self._stack = stack
+        self._buffered: list[tuple[RecordRange, Block]] = []
+        self._buffered_bytes = 0
+        self._own_pipeline: RecordPipeline | None = None
+
+    def add(self, block: Block) -> None:
+        file, info = self._progress.task_file, self._progress.info
+        where = RecordRange(file.path, info.etag, info.modified_ts, file.partitions, block.first_record, block.count)
+        self._buffered.append((where, block))
+        self._buffered_bytes += block.size_bytes
+        if self._own_pipeline is None and self._buffered_bytes > self._task.held_bytes:
+            self._own_pipeline = self._task.file_pipeline(self._stack)
+        if self._own_pipeline is not None:
+            self._send_to(self._own_pipeline)
+
+    def finish(self) -> list[DataFile]:
+        """The data files that contain this file alone, if there are any."""
+        self._send_to(self._own_pipeline or self._shared)
+        return self._own_pipeline.finish() if self._own_pipeline is not None else []
+
+    def _send_to(self, pipeline: RecordPipeline) -> None:
+        self._buffered.reverse()
+        while self._buffered:
+            pipeline.add(*self._buffered.pop())
+
+
+@dataclass(slots=True)
+class FileProgress:
+    """How far a file has been read."""
+
+    task_file: TaskFile
+    info: ObjectInfo = field(init=False)
+    records: int = 0
+    finished: bool = True
+    slice_started_at: int | None = None
+
+    def __post_init__(self) -> None:
+        self.info = ObjectInfo(self.task_file.path, self.task_file.size, "", 0.0)
+
+    def begin(self, info: ObjectInfo) -> None:
+        """`info`: of the opened object. Raises FileFault if it must not be read.
+
+        If a file in progress was overwritten, the outcome is that of its old content. The new content is left to the
+        event or the late sweep that finds it.
+        """
+        wanted = self.task_file
+        if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
+            self.info = replace(self.info, etag=wanted.expected_etag)
+            raise FileFault(
+                Stage.DOWNLOAD,
+                f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "
+                f"committed and it has etag {info.etag} now; the rest was not ingested, and the new content is "
+                "a change or a late file for whatever tells of it, an event or the late sweep",
+            )
+        self.info = info
+        if wanted.refusal is not None:
+            raise FileFault(Stage.PARSE, wanted.refusal)
+
+    def slice_is_over(self, bytes_read: int) -> bool:
+        """Whether this slice has had its share of the bytes. Skipping the committed records does not count."""
+        if self.slice_started_at is None:
+            self.slice_started_at = bytes_read if self.task_file.skip_records else 0
+        slice_bytes = self.task_file.slice_bytes
+        return slice_bytes is not None and bytes_read - self.slice_started_at >= slice_bytes
+
+    def outcome(
+        self, stage: Stage | None = None, error: str | None = None, trouble: FailureKind | None = None
+    ) -> Outcome:
+        return Outcome(
+            path=self.task_file.path,
+            etag=self.info.etag,
+            size=self.info.size,
+            rows=max(0, self.records - self.task_file.skip_records),
+            records_read=self.records,
+            finished=self.finished or error is not None,
+            stage=stage,
+            error=error,
+            trouble=trouble,
+        )
+
+
+def _reason(error: BlizzardError) -> str:
+    return "gone: there is no such object" if isinstance(error, NotFound) else str(error)
+
+
+def _failure_kind(error: BlizzardError) -> FailureKind | None:
+    if isinstance(error, StorageUnavailable):
+        return FailureKind.TRANSIENT
+    if isinstance(error, CredentialsRefused | BucketMissing | StorageBroken):
+        return FailureKind.SYSTEMIC
+    return FailureKind.DENIED if isinstance(error, AccessDenied) else None

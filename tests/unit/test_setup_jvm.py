@@ -1,0 +1,312 @@
+"""The set-up's Java, jars, log store and class archive, on machines that lack something or were interrupted."""
+
+import re
+import subprocess
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from infra.setup import jars as setup_jars
+from infra.setup.class_archive import ClassArchive
+from infra.setup.errors import SetupError
+from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, read_lock, sha256_of, shipped_with_spark, write_lock
+from infra.setup.java import Java, find_jdk, write_spark_env
+from infra.setup.logstore import LogStoreJar
+from infra.setup.venv import Venv
+from tests.unit.shell_scripts import script
+
+ROOT = Path(__file__).parents[2]
+
+
+# --- Java -------------------------------------------------------------------------------------------------------------
+
+
+def java(home: Path, major: int, *, javac: bool = True) -> Path:
+    properties = f"    java.home = {home}\n    java.specification.version = {major}"
+    script(home / "bin" / "java", f"cat >&2 <<END\n{properties}\nEND")
+    if javac:
+        script(home / "bin" / "javac")
+    return home
+
+
+@pytest.fixture
+def jvms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a machine's JVMs, empty; nothing else of Java is in sight."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    return tmp_path / "jvm"
+
+
+def test_java_17_is_found_beside_a_newer_default(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = java(jvms / "a-25", 25)
+    monkeypatch.setenv("JAVA_HOME", str(newer))
+    monkeypatch.setattr("shutil.which", lambda _: str(newer / "bin" / "java"))
+    java(jvms / "b-21", 21)
+    java(jvms / "c-17", 17)
+    assert find_jdk(jvms) == Java(jvms / "c-17", 17)
+
+
+def test_java_21_will_do_where_there_is_no_17(jvms: Path) -> None:
+    java(jvms / "a-25", 25)
+    java(jvms / "b-21", 21)
+    assert find_jdk(jvms).major == 21
+
+
+def test_a_fitting_java_home_is_taken_before_all_others(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java(jvms / "a-17", 17)
+    monkeypatch.setenv("JAVA_HOME", str(java(jvms / "b-21", 21)))
+    assert find_jdk(jvms) == Java(jvms / "b-21", 21)
+
+
+def test_a_machine_without_java_is_told_what_to_install(jvms: Path) -> None:
+    with pytest.raises(SetupError, match=r"found no Java at all: sudo apt install openjdk-17-jdk-headless") as error:
+        find_jdk(jvms)
+    assert "\n" not in str(error.value)
+
+
+def test_a_machine_with_the_wrong_java_is_told_what_it_has(jvms: Path) -> None:
+    java(jvms / "a-25", 25)
+    java(jvms / "b-17", 17, javac=False)
+    expected = f"found Java 25 in {jvms}/a-25, Java 17 without javac in {jvms}/b-17: sudo apt install openjdk-17"
+    with pytest.raises(SetupError, match=re.escape(expected)):
+        find_jdk(jvms)
+
+
+def test_every_spark_of_the_environment_runs_on_the_java_that_was_found(tmp_path: Path) -> None:
+    write_spark_env(Java(Path("/opt/jdk 17"), 17), tmp_path)
+    show = f'. "{tmp_path}/conf/spark-env.sh"; echo "$JAVA_HOME"'
+    shown = subprocess.run(["/bin/sh", "-c", show], env={"JAVA_HOME": "/opt/25"}, capture_output=True, check=True)
+    assert shown.stdout == b"/opt/jdk 17\n"
+
+
+# --- Jars -------------------------------------------------------------------------------------------------------------
+
+
+class Ivy:
+    """A checkout whose spark-submit resolves to what is in `resolved`."""
+
+    def __init__(self, root: Path) -> None:
+        self.resolved = root / "resolved"
+        self.resolved.mkdir()
+        self._root = root
+        self._pyspark = root / ".venv" / "lib" / "python3.12" / "site-packages" / "pyspark"
+        self.answers(
+            f'for word; do case "$word" in spark.jars.ivy=*) cp -r {self.resolved} "${{word#*=}}/jars";; esac; done'
+        )
+
+    def answers(self, *lines: str) -> None:
+        script(self._pyspark / "bin" / "spark-submit", *lines)
+
+    def lock(self, **contents: bytes) -> None:
+        """Pins files with these contents, and lets them be found."""
+        jars = []
+        for name, content in contents.items():
+            file = self.resolved / f"org_{name}-1.jar"
+            file.write_bytes(content)
+            jars.append(Jar(file.name, sha256_of(file), f"org:{name}:1"))
+        lock = self._root / "infra" / "setup" / "jars.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.write_text(write_lock(jars))
+
+    def make(self) -> JarFolder:
+        folder = JarFolder(self._root)
+        folder.make(Venv(self._root), Java(Path("/opt/jdk"), 17))
+        return folder
+
+
+@pytest.fixture
+def ivy(tmp_path: Path) -> Ivy:
+    return Ivy(tmp_path)
+
+
+def test_the_folder_holds_what_the_lock_lists_and_nothing_else(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta", s3=b"s3")
+    (ivy.resolved / "org_jackson-1.jar").write_bytes(b"not in the lock")
+    folder = ivy.make()
+    assert sorted(file.name for file in folder.folder.glob("*.jar")) == ["org_delta-1.jar", "org_s3-1.jar"]
+    assert folder.is_complete()
+
+
+def test_the_folder_is_made_anew_when_the_lock_changes_or_a_jar_is_gone(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta")
+    folder = ivy.make()
+    (folder.folder / "org_delta-1.jar").unlink()
+    assert not folder.is_complete()
+    assert ivy.make().is_complete()
+    ivy.lock(delta=b"another")
+    assert not folder.is_complete()
+    assert ivy.make().is_complete()
+
+
+def test_a_jar_with_another_content_is_named_and_none_is_used(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta", s3=b"s3")
+    (ivy.resolved / "org_delta-1.jar").write_bytes(b"tampered")
+    with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\): expected sha256 .*, found") as error:
+        ivy.make()
+    assert "s3" not in str(error.value)
+
+
+def test_a_jar_that_was_not_resolved_is_named(ivy: Ivy) -> None:
+    ivy.lock(delta=b"delta")
+    (ivy.resolved / "org_delta-1.jar").unlink()
+    with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\).*found no such file"):
+        ivy.make()
+
+
+def test_jars_that_were_there_stay_when_new_ones_cannot_be_had(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.lock(delta=b"delta")
+    ivy.make()
+    ivy.answers("echo unresolved dependency >&2", "exit 1")
+    with pytest.raises(SetupError, match=r"is it reachable from here(?s:.)*unresolved dependency"):
+        ivy.make()
+    assert (tmp_path / "jars" / "org_delta-1.jar").exists()
+
+
+def test_what_an_interrupted_set_up_left_is_replaced(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.lock(delta=b"delta")
+    for left_over in ("jars", ".cache/jars.partial", ".cache/jars.old", ".cache/ivy/jars"):
+        (tmp_path / left_over).mkdir(parents=True)
+        (tmp_path / left_over / "org_delta-1.jar").write_bytes(b"half")
+    assert not JarFolder(tmp_path).is_complete()
+    assert (ivy.make().folder / "org_delta-1.jar").read_bytes() == b"delta"
+
+
+def test_the_lock_of_jars_holds_all_that_was_asked_for_and_nothing_that_spark_brings() -> None:
+    locked = read_lock((ROOT / "infra" / "setup" / "jars.lock").read_text())
+    assert set(PACKAGES) <= {jar.coordinate for jar in locked}
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    assert shipped_with_spark(locked, Path(spark.origin).parent) == []
+
+
+def test_a_jar_that_spark_brings_is_recognised_in_any_version(tmp_path: Path) -> None:
+    script(tmp_path / "jars" / "jackson-core-2.20.0.jar")
+    older, other = (Jar("", "", f"com.fasterxml:{name}:2.13.5") for name in ("jackson-core", "jackson-core-extras"))
+    assert shipped_with_spark([older, other], tmp_path) == [older]
+
+
+def test_what_is_excluded_is_said_to_ivy(ivy: Ivy, tmp_path: Path) -> None:
+    ivy.lock()
+    ivy.answers(f'echo "$@" > {tmp_path}/asked; mkdir {tmp_path}/.cache/ivy/jars')
+    ivy.make()
+    asked = (tmp_path / "asked").read_text()
+    assert f"--packages {','.join(PACKAGES)} --exclude-packages {','.join(EXCLUDES)}" in asked
+    assert setup_jars.AWS_SDK in asked
+
+
+# --- Log store --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log_store(tmp_path: Path) -> LogStoreJar:
+    for folder in ("jars", "infra/setup", "infra/logstore"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "infra" / "setup" / "jars.lock").touch()
+    (tmp_path / "infra" / "logstore" / "Store.java").write_text("class Store {}")
+    return LogStoreJar(tmp_path)
+
+
+@pytest.fixture
+def jdk(tmp_path: Path) -> Java:
+    """Its compiler copies the last source to where the classes go."""
+    folder = 'while [ "$1" != -d ]; do shift; done; classes=$2; for source; do :; done'
+    script(tmp_path / "jdk" / "bin" / "javac", folder, 'cp "$source" "$classes/Store.class"')
+    return Java(tmp_path / "jdk", 17)
+
+
+def test_the_log_store_is_compiled_once_until_its_source_changes(
+    log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    assert not log_store.is_current()
+    log_store.make(jdk, tmp_path)
+    assert log_store.is_current()
+    (tmp_path / "infra" / "logstore" / "Store.java").write_text("class Store { int changed; }")
+    assert not log_store.is_current()
+    log_store.make(jdk, tmp_path)
+    with zipfile.ZipFile(log_store.file) as jar:
+        assert b"changed" in jar.read("Store.class")
+
+
+def test_the_same_sources_give_the_same_jar(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> None:
+    log_store.make(jdk, tmp_path)
+    first = log_store.file.read_bytes()
+    log_store.file.unlink()
+    log_store.make(jdk, tmp_path)
+    assert log_store.file.read_bytes() == first
+
+
+def test_a_log_store_jar_that_is_cut_off_is_made_again(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> None:
+    log_store.make(jdk, tmp_path)
+    log_store.file.write_bytes(log_store.file.read_bytes()[:50])
+    assert not log_store.is_current()
+
+
+def test_a_source_that_does_not_compile_is_shown_in_the_compilers_words(log_store: LogStoreJar, tmp_path: Path) -> None:
+    script(tmp_path / "jdk" / "bin" / "javac", "echo 'Store.java:1: error: expected ;' >&2; exit 1")
+    with pytest.raises(SetupError, match=r"Store\.java:1: error"):
+        log_store.make(Java(tmp_path / "jdk", 17), tmp_path)
+    assert not log_store.is_current()
+
+
+# --- Archive of classes -----------------------------------------------------------------------------------------------
+
+LOADS = 'for option in $SPARK_SUBMIT_OPTS; do case $option in *AtExit=*) echo classes > "${option#*=}" ;; esac; done'
+"""Instead of a job in a JVM that writes down what it loads."""
+
+
+@pytest.fixture
+def archive(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> ClassArchive:
+    (tmp_path / "requirements.lock").touch()
+    (tmp_path / "infra" / "local" / "jobs").mkdir(parents=True)
+    (tmp_path / "infra" / "local" / "jobs" / "load_classes.py").touch()
+    log_store.make(jdk, tmp_path)
+    return ClassArchive(tmp_path)
+
+
+def test_the_classes_are_archived_once_until_jars_or_java_change(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    assert not archive.is_current(jdk, log_store.file)
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    assert archive.is_current(jdk, log_store.file)
+    assert archive.file.read_text() == "classes\n"
+    assert not archive.is_current(Java(jdk.home, 21), log_store.file)
+    (tmp_path / "infra" / "setup" / "jars.lock").write_text("another")
+    assert not archive.is_current(jdk, log_store.file)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
+)
+def test_without_an_archive_there_is_none_and_the_reason_is_said(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], said: str
+) -> None:
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    with pytest.raises(SetupError, match=said):
+        archive.make(jdk, log_store.file, script(tmp_path / "other", *lines))
+    assert not archive.is_current(jdk, log_store.file)
+    assert not archive.file.exists()
+
+
+def test_the_archive_is_used_where_nobody_has_settings_of_his_own(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    spark = tmp_path / "pyspark"
+    spark.mkdir()
+    write_spark_env(jdk, spark, archive.settings())
+
+    def options() -> str:
+        show = f'. "{spark}/conf/spark-env.sh"; echo "$SPARK_CONF_DIR|$SPARK_SUBMIT_OPTS"'
+        environ = {"SPARK_CONF_DIR": f"{spark}/conf", "SPARK_SUBMIT_OPTS": "-Dmine=1", "PATH": "/usr/bin:/bin"}
+        shown = subprocess.run(["/bin/bash", "-c", show], env=environ, capture_output=True, check=True, text=True)
+        return shown.stdout.strip()
+
+    without = f"{spark}/conf|-Dmine=1"
+    assert options() == without
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    assert options().startswith(f"{archive.empty_conf}|-Dmine=1 -XX:SharedArchiveFile={archive.file} ")
+    (spark / "conf" / "spark-defaults.conf").touch()
+    assert options() == without
