@@ -15,9 +15,9 @@ class FailureKind(StrEnum):
 
     DENIED = "denied"
     """Permissions. It is systemic when most of a batch has it."""
-    SYSTEMIC = "everybodys"
+    SYSTEMIC = "systemic"
     """Missing or expired credentials, a disabled key, a missing bucket, a failing disk: never the file's fault."""
-    TRANSIENT = "passing"
+    TRANSIENT = "transient"
     """Storage failed until the retries were used up; a later attempt may succeed."""
 
 
@@ -38,7 +38,7 @@ class Outcome:
     finished: bool = True
     stage: Stage | None = None
     error: str | None = None
-    trouble: FailureKind | None = None
+    failure_kind: FailureKind | None = None
     """None: the error is the file's own."""
 
 
@@ -53,7 +53,7 @@ class FileRows(Rows, Protocol):
         """Number of rows that wait for the commit, counted where they were written."""
         ...
 
-    def put_dead_records(self) -> None:
+    def write_dead_records(self) -> None:
         """Write the dead letters of the refused records. Called before the commit, so that a crash loses none."""
         ...
 

@@ -48,9 +48,9 @@ class MemoryReader:
     def _read_file(self, file: PlannedFile, sequence: int, rows: list[Row], letters: list[DeadLetter]) -> Outcome:
         if self.transient_failures:
             self.transient_failures -= 1
-            return _failed(file, "", "503 slow down", trouble=FailureKind.TRANSIENT)
+            return _failed(file, "", "503 slow down", failure_kind=FailureKind.TRANSIENT)
         if file.path in self.denied:
-            return _failed(file, "", "403 forbidden", trouble=FailureKind.DENIED)
+            return _failed(file, "", "403 forbidden", failure_kind=FailureKind.DENIED)
         try:
             with self._source.open(file.path) as reader:
                 info, content = reader.info, reader.read()
@@ -97,8 +97,8 @@ def _end_of_slice(records: Sequence[str], file: PlannedFile) -> int:
 
 
 def _failed(
-    file: PlannedFile, etag: str, error: str, *, stage: Stage = Stage.DOWNLOAD, trouble: FailureKind | None = None
+    file: PlannedFile, etag: str, error: str, *, stage: Stage = Stage.DOWNLOAD, failure_kind: FailureKind | None = None
 ) -> Outcome:
     return Outcome(
-        file.path, etag, file.size, records_read=file.skip_records, stage=stage, error=error, trouble=trouble
+        file.path, etag, file.size, records_read=file.skip_records, stage=stage, error=error, failure_kind=failure_kind
     )

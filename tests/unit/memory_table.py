@@ -179,7 +179,7 @@ class MemoryRows:
     def held(self) -> int:
         return len(self.rows)
 
-    def put_dead_records(self) -> None:
+    def write_dead_records(self) -> None:
         self.dead_letters.put_records(self.letters, self.clock())
 
     def release(self) -> None:

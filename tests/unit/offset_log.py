@@ -116,7 +116,7 @@ class OffsetLogSource:
 
     def record(self, plan: RangePlan, batch: RangeBatch | None) -> Receipt:
         if batch is not None and batch.counts.dead_records:
-            batch.rows.put_dead_records()
+            batch.rows.write_dead_records()
         name = f"{plan.base.sequence + 1}-{self._world.new_id()}"
         self._state.put(f"{self._world.identity.state_prefix}/receipts/{name}", json.dumps(plan.ends).encode())
         return Receipt(name, self._world.clock())

@@ -10,7 +10,7 @@ from spark_job.ports.reader import FailureKind, Outcome
 
 
 def outcomes(*kinds: FailureKind | None) -> list[Outcome]:
-    return [Outcome(f"{number}.txt", "e", 1, error="403", trouble=kind) for number, kind in enumerate(kinds)]
+    return [Outcome(f"{number}.txt", "e", 1, error="403", failure_kind=kind) for number, kind in enumerate(kinds)]
 
 
 def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:

@@ -37,10 +37,10 @@ def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_
     transient failure, PermanentError after a systemic one.
     """
     for outcome in outcomes:
-        if outcome.trouble is FailureKind.TRANSIENT:
+        if outcome.failure_kind is FailureKind.TRANSIENT:
             raise StorageUnavailable(f"{outcome.path} could not be read: {outcome.error}. Nothing was committed.")
-    denied = [outcome for outcome in outcomes if outcome.trouble in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
-    certain = any(outcome.trouble is FailureKind.SYSTEMIC for outcome in denied)
+    denied = [outcome for outcome in outcomes if outcome.failure_kind in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
+    certain = any(outcome.failure_kind is FailureKind.SYSTEMIC for outcome in denied)
     if certain or (2 * len(denied) > len(outcomes) and len(denied) >= systemic_from):
         raise PermanentError(
             f"{len(denied)} of {len(outcomes)} files of {source_id} were refused, the first "

@@ -55,7 +55,7 @@ class SideOutputs:
         with self._watch.part("letters"):
             self._write_file_letters(outcomes)
             if rows is not None and any(outcome.dead_records for outcome in outcomes):
-                rows.put_dead_records()
+                rows.write_dead_records()
 
     def _write_file_letters(self, outcomes: Sequence[Outcome]) -> None:
         letters = [
