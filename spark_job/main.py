@@ -29,26 +29,26 @@ from spark_job.table.warm_up import WarmUp, in_a_thread
 from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
-    "The job cannot go on without it. What was committed stays, and the next run goes on after it: start it again. "
-    "If it comes again, what ended the JVM is in the kernel's log (`dmesg`) or in hs_err_pid*.log; often memory was "
+    "The job needs it and ends. What was committed stays, and the next run continues after it: start it again. "
+    "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often memory was "
     "short: lower spark.driver.memory, or give the machine more."
 )
-EXIT_WELL, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job. 0: all went well; 1: a source failed, and said so in the log (without --once: and has not got on
-    since), or Spark's JVM has ended; 2: the configuration or an option is wrong; 130: a signal ended it before the
-    backlog was gone."""
+    """Run the job and return its exit code. 0: success; 1: a source failed, as the log says (without --once: and no
+    step of it has succeeded since), or Spark's JVM has ended; 2: the configuration or an option is wrong; 130: a signal
+    ended the run before the backlog was gone."""
     options = _options(arguments)
     log = stdout_log(time.time)
     stop = threading.Event()
-    _listen(stop)
+    _stop_on_signals(stop)
     environ = variables()
     try:
         s3 = S3Settings.from_environment(environ)
         config = _config(options.config, environ, s3)
-        jobs = _jobs(config, options, s3, log, partial(_listen, stop))
+        jobs = _jobs(config, options, s3, log, partial(_stop_on_signals, stop))
     except ConfigError as error:
         for problem in error.problems:
             log("configuration_wrong", problem=problem)
@@ -59,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.once:
             return run_once(jobs, options.sweep, log, stop, max_secs=options.max_secs or math.inf)
-        return run_on(jobs, options.sweep, log, stop)
-    except ConnectionRefusedError as error:  # py4j's own; what storage refuses has other names
+        return run_until_stopped(jobs, options.sweep, log, stop)
+    except ConnectionRefusedError as error:  # of py4j; errors of storage have other types
         log("spark_lost", error=f"Spark's JVM does not answer any more: {error}. {SPARK_LOST}")
         return EXIT_FAILED
     except Exception as error:
@@ -68,8 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
 
 
-def _listen(stop: threading.Event) -> None:
-    """End after the step in hand. Said again once Spark is up, which installs a handler of its own."""
+def _stop_on_signals(stop: threading.Event) -> None:
+    """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
+    installs a handler of its own."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 
@@ -99,7 +100,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     options = parser.parse_args(arguments)
     if options.max_secs and not options.once:
-        parser.error("--max-secs: expected --once beside it; without it the job runs until a signal")
+        parser.error("--max-secs: expected --once as well; without it the job runs until a signal")
     return options
 
 
@@ -138,30 +139,31 @@ def _jobs(
 def run_once(
     jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event, *, max_secs: float = math.inf
 ) -> int:
-    """Drain the sources, and linger where the pipeline says so; for at most `max_secs` and the step in hand."""
+    """Drain the sources, and linger where the pipeline says so. After `max_secs` only a step in progress is finished.
+    Returns the exit code."""
     failed, stopped = drain_all(
         jobs,
         sweep=sweep,
         log=log,
         stopping=stop.is_set,
         clock=time.monotonic,
-        wait=_wait(jobs, log, stop),
+        wait=_wait_with_warm_up(jobs, log, stop),
         max_secs=max_secs,
     )
     if failed:
         return EXIT_FAILED
-    return EXIT_STOPPED if stopped else EXIT_WELL
+    return EXIT_STOPPED if stopped else EXIT_OK
 
 
-def run_on(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
-    """Go on until a signal asks to stop; the step in hand is finished first."""
-    wait = _wait(jobs, log, stop)
+def run_until_stopped(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
+    """Ingest until a signal; a step in progress is finished first. Returns the exit code."""
+    wait = _wait_with_warm_up(jobs, log, stop)
     failed = run_continuously(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
-    return EXIT_FAILED if failed else EXIT_WELL
+    return EXIT_FAILED if failed else EXIT_OK
 
 
-def _wait(jobs: Sequence[SourceJob], log: Log, stop: threading.Event) -> WarmUp:
-    """For so many seconds, or until the signal."""
+def _wait_with_warm_up(jobs: Sequence[SourceJob], log: Log, stop: threading.Event) -> WarmUp:
+    """Waits for a number of seconds, or until the signal."""
     return WarmUp(stop.wait, jobs, log, stopping=stop.is_set, start=in_a_thread, clock=time.monotonic)
 
 

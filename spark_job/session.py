@@ -1,4 +1,4 @@
-"""The Spark session, started when something first needs it."""
+"""The Spark session, started at its first use."""
 
 import sys
 import time
@@ -17,7 +17,8 @@ from blizzard.log import Log
 def lazy_session(
     conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
 ) -> Callable[[], SparkSession]:
-    """A function that gives the session, started at the first call. `conf` is empty where spark-submit brought all."""
+    """A function that returns the session and starts it at the first call. `conf` is empty where spark-submit sets
+    everything. `on_start` is called once the session is up."""
 
     @lru_cache(maxsize=1)
     def session() -> SparkSession:
@@ -29,7 +30,7 @@ def lazy_session(
         for key, value in conf.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
-        leave_out_what_does_not_load(spark, CHECKSUM_FILES, log)
+        unset_missing_classes(spark, CHECKSUM_FILES, log)
         on_start()
         log("spark_started", secs=round(time.monotonic() - started, 2), version=spark.version)
         return spark
@@ -37,9 +38,11 @@ def lazy_session(
     return session
 
 
-def leave_out_what_does_not_load(spark: SparkSession, classes: Mapping[str, str], log: Log) -> None:
-    """`classes`: by setting, that rest on parts of Spark which another version has elsewhere. Delta would find out in
-    the midst of a commit. In this session alone: one that is made of it has the setting again."""
+def unset_missing_classes(spark: SparkSession, classes: Mapping[str, str], log: Log) -> None:
+    """Unset the settings whose class does not load. `classes` maps settings to classes that use internals of Spark,
+    which another version of Spark has elsewhere. Delta would notice only in the middle of a commit.
+
+    This session alone: a session derived from it has the setting again."""
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for setting, name in classes.items():

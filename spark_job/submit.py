@@ -1,4 +1,4 @@
-"""What spark-submit runs where the job's own code comes in an archive (`spark.archives`), which is on PYTHONPATH."""
+"""Entry point for spark-submit where the job's code comes in an archive (`spark.archives`), which is on PYTHONPATH."""
 
 import sys
 

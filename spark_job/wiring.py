@@ -1,10 +1,10 @@
-"""From a configuration to running sources: the composition root of the ingest job."""
+"""The composition root of the ingest job: from a configuration to sources that can run."""
 
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
@@ -18,19 +18,26 @@ from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import Kind, SweepReport
 from spark_job.formats.protocol import Limits
-from spark_job.loop.ingest import Ingest, Settings
+from spark_job.loop.files.ingest_files import ingest_files
+from spark_job.loop.files.settings import FileSettings
+from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.ports.table import FileTable
 from spark_job.tasks.task_reader import ReadSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_job.table.delta_table import DeltaSourceTable
+    from spark_job.tasks.reader import SparkReader
+
 LOCAL_OVERLAP_SECS = 5.0
-"""A local file's change time cannot be older than its appearance, so a late sweep need not look back a day."""
+"""A local file's change time is never older than its appearance, so a late sweep need not look back a day."""
 
 SEGMENTS_AHEAD = 4
-LETTERS_AT_ONCE = 4
-"""Objects of dead letters: there is one for each file with refused records, and each is a request to S3."""
+PARALLEL_DEAD_LETTERS = 4
+"""Dead-letter objects that are written in parallel: there is one for each file with refused records, each a request to
+S3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +46,49 @@ class SourceJob:
 
     source: Source
     ingest: Ingest
-    sweeping: SourceSweep
+    source_sweep: SourceSweep
     linger_secs: float
     warm_up: Callable[[], bool]
-    """What a run does once while it waits: Delta's work, beforehand."""
+    """Lets Delta do, ahead of time and while the run waits, what its first checkpoint takes. False: it did not."""
 
     @property
     def source_id(self) -> str:
-        return self.sweeping.identity.source_id
+        return self.source_sweep.identity.source_id
 
     @property
     def pipeline(self) -> str:
-        return self.sweeping.identity.pipeline
+        return self.source_sweep.identity.pipeline
 
     def late_sweep_is_due(self) -> bool:
-        """Whether the last late sweep that the checkpoint knows of is older than the source's interval."""
-        last_ts = self.sweeping.checkpoint().late_swept_ts
+        """Whether the last late sweep in the copy of the checkpoint is older than the source's interval."""
+        last_ts = self.source_sweep.checkpoint().late_swept_ts
         return last_ts is None or time.time() - last_ts >= self.source.sweep.late_interval_secs
 
     def sweep(self, *, late: bool, announce: bool) -> SweepReport:
-        """One sweep from the checkpoint's copy; what it finds is in the manifest afterwards."""
-        return self.sweeping.sweep(Kind.LATE if late else Kind.WATERMARK, announce=announce)
+        """One sweep, which starts from the copy of the checkpoint. Afterwards the manifest has what it found."""
+        return self.source_sweep.sweep(Kind.LATE if late else Kind.WATERMARK, announce=announce)
 
     def sweep_all(self) -> None:
-        """Both sweeps, the late one without a trace if it is not due and finds nothing."""
+        """Both sweeps. A late sweep that is not due and finds nothing leaves no trace."""
         late_due = self.late_sweep_is_due()
         self.sweep(late=False, announce=True)
         self.sweep(late=True, announce=late_due)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the table, the reader and the loop of one source share."""
+
+    pipeline: Pipeline
+    source: Source
+    identity: Identity
+    settings: FileSettings
+    state: ObjectStore
+    files: ObjectStore
+    spark: "Callable[[], SparkSession]"
+    s3: S3Settings
+    watch: Stopwatch
+    log: Log
 
 
 def new_id() -> str:
@@ -80,50 +103,39 @@ def source_job(
     s3: S3Settings,
     log: Log,
 ) -> SourceJob:
-    """Put one source's parts together. Nothing is opened or started yet."""
+    """Nothing is opened or started yet; `spark` is called when the source first needs the session."""
     identity = Identity(pipeline.name, source.name, source.state_prefix)
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
     settings = _settings(source, files, state)
-    watch = Stopwatch(time.monotonic)
-    table, reader = _engine(pipeline, source, identity, state, _has_file(files, settings), spark, s3, watch, log)
-    ingest = Ingest(
+    parts = _Parts(pipeline, source, identity, settings, state, files, spark, s3, Stopwatch(time.monotonic), log)
+    table = _delta_table(parts)
+    ingest = ingest_files(
         identity,
         settings,
-        table=table,
-        reader=reader,
+        table=cast(FileTable, table),  # not quite: it commits only the rows of its own reader
+        reader=_spark_reader(parts, table),
         state=state,
-        source=files,
+        files=files,
         clock=time.time,
-        watch=watch,
+        watch=parts.watch,
         new_id=new_id,
         sleep=time.sleep,
         log=log,
     )
-    sweeping = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
-    return SourceJob(source, ingest, sweeping, pipeline.linger_secs, table.warm_up)
+    source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
+    return SourceJob(source, ingest, source_sweep, pipeline.linger_secs, table.warm_up)
 
 
-def _engine(
-    pipeline: Pipeline,
-    source: Source,
-    identity: Identity,
-    state: ObjectStore,
-    has_file: Callable[[str, str], bool],
-    spark: "Callable[[], SparkSession]",
-    s3: S3Settings,
-    watch: Stopwatch,
-    log: Log,
-) -> tuple[Any, Any]:
-    """The Delta table and the Spark reader, which know nothing of configurations."""
+def _delta_table(parts: _Parts) -> "DeltaSourceTable":
     from spark_job.table.delta_table import DeltaSourceTable
-    from spark_job.tasks.reader import SparkReader
 
-    table = DeltaSourceTable(
-        spark,
+    pipeline, source, identity = parts.pipeline, parts.source, parts.identity
+    return DeltaSourceTable(
+        parts.spark,
         uri=pipeline.table_uri,
-        store=state,
+        store=parts.state,
         state_prefix=identity.state_prefix,
         app_id=identity.app_id,
         source_id=identity.source_id,
@@ -131,32 +143,39 @@ def _engine(
         partition_columns=source.partition_columns,
         partition_by=pipeline.partition_by,
         target_file_bytes=pipeline.target_file_bytes,
-        watch=watch,
+        watch=parts.watch,
         siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
-        has_file=has_file,
+        has_file=_has_file(parts.files, parts.settings),
     )
+
+
+def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
+    from spark_job.tasks.reader import SparkReader
+
+    source, identity = parts.source, parts.identity
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
-    memory_bytes = source.limits.task_memory_bytes
-    reader = SparkReader(
-        spark,
+    letters = DeadLetters(parts.state, identity.state_prefix, identity.source_id, at_once=PARALLEL_DEAD_LETTERS)
+    return SparkReader(
+        parts.spark,
         uri=source.uri,
-        s3=s3,
-        table_uri=pipeline.table_uri,
-        settings=ReadSettings(source.format, source.compression, limits, memory_bytes),
+        s3=parts.s3,
+        table_uri=parts.pipeline.table_uri,
+        settings=ReadSettings(source.format, source.compression, limits, source.limits.task_memory_bytes),
         schema=source.row_ddl,
         partition_columns=source.partition_columns,
         source_id=identity.source_id,
         layout=table.layout,
         layout_reason=lambda: table.layout_reason,
         staging=table.staging,
-        dead_letters=DeadLetters(state, identity.state_prefix, identity.source_id, at_once=LETTERS_AT_ONCE),
+        dead_letters=letters,
         clock=time.time,
-        log=log,
+        log=parts.log,
     )
-    return table, reader
 
 
-def _has_file(files: ObjectStore, settings: Settings) -> Callable[[str, str], bool]:
+def _has_file(files: ObjectStore, settings: FileSettings) -> Callable[[str, str], bool]:
+    """Whether the source has this path with this etag."""
+
     def found(path: str, etag: str) -> bool:
         info = files.head(path) if settings.sweep_rules.matches(path) else None
         return info is not None and info.etag == etag
@@ -164,7 +183,7 @@ def _has_file(files: ObjectStore, settings: Settings) -> Callable[[str, str], bo
     return found
 
 
-def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> Settings:
+def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSettings:
     dated = source.partition_filter
     overlap_secs = LOCAL_OVERLAP_SECS if isinstance(files, LocalStore) else source.sweep.late_overlap_secs
     rules = sweep_rules(
@@ -174,7 +193,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> Setting
         settle_delay_secs=source.settle_delay_secs,
         late_overlap_secs=overlap_secs,
     )
-    return Settings(
+    return FileSettings(
         rules=Rules(
             folder_of=rules.folder_of,
             interval_files=source.checkpoint.interval_files,

@@ -1,5 +1,5 @@
-"""How long each part of a turn of the ingest loop takes, or of a task: for the log and its metrics, never for a
-decision."""
+"""How long each part of a turn of the ingest loop takes, or each part of a task. For the log and its metrics, never for
+a decision."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,31 +25,31 @@ Part = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TurnSecs:
-    """Seconds of each part of one turn, in whole milliseconds; 0 for what it did not do."""
+    """Seconds of each part of one turn, rounded to milliseconds; 0 for parts that it did not have."""
 
     recover: float = 0.0
-    """Finding the state to go on from."""
+    """Finding the checkpoint to continue from."""
     plan: float = 0.0
-    """Reading segments, deciding what the batch takes; settling by a listing."""
+    """Reading segments and deciding what the batch takes; settling by a listing."""
     prepare: float = 0.0
-    """Starting the engine and fitting the table, before the first batch."""
+    """Starting Spark and preparing the table, before the first batch."""
     suspects: float = 0.0
     """Asking the table about files."""
     read: float = 0.0
-    """The tasks, but for `write`: fetch, decompress, parse."""
+    """The tasks without `write`: fetch, decompress, parse."""
     write: float = 0.0
-    """Of the tasks' time what they say that writing data files took of it."""
+    """The share of the tasks' time that went into writing data files, by the tasks' own clocks."""
     letters: float = 0.0
     receipt: float = 0.0
     lookup: float = 0.0
-    """Asking the table for the Txn of its newest version, wherever that happens."""
+    """Asking the table for the Txn of its newest version, in whichever part that happens."""
     commit: float = 0.0
     landed: float = 0.0
-    """Looking whether the commit in the log is this one."""
+    """Checking whether the commit in the log is this one."""
     copy: float = 0.0
     trim: float = 0.0
     total: float = 0.0
-    """From the turn's begin, with what is in between the parts."""
+    """Since the start of the turn, including the time between parts."""
 
 
 class Stopwatch:
@@ -60,14 +60,14 @@ class Stopwatch:
         self.restart()
 
     def restart(self) -> None:
-        """A turn begins."""
+        """Start a turn."""
         self._began = self._clock()
         self._parts: dict[str, float] = {}
         self._inner_secs = 0.0
 
     @contextmanager
     def part(self, name: Part) -> Iterator[None]:
-        """Add the block's time to a part, also if it raises; but for that of parts within it, which is theirs alone."""
+        """Add the time of the block to a part, even if the block raises; without the time of parts within the block."""
         before_secs, self._inner_secs = self._inner_secs, 0.0
         began = self._clock()
         try:
@@ -77,11 +77,11 @@ class Stopwatch:
             self._parts[name] = self._parts.get(name, 0.0) + secs - self._inner_secs
             self._inner_secs = before_secs + secs
 
-    def set_apart(self, name: Part, share: float, *, of: Part) -> None:
-        """Give a share (0 to 1) of what one part has so far to another."""
-        secs = share * self._parts.get(of, 0.0)
-        self._parts[of] = self._parts.get(of, 0.0) - secs
-        self._parts[name] = self._parts.get(name, 0.0) + secs
+    def move_share(self, share: float, *, source: Part, target: Part) -> None:
+        """Move a share (0 to 1) of the seconds that `source` has so far to `target`."""
+        secs = share * self._parts.get(source, 0.0)
+        self._parts[source] = self._parts.get(source, 0.0) - secs
+        self._parts[target] = self._parts.get(target, 0.0) + secs
 
     def secs(self) -> TurnSecs:
         """The turn so far."""

@@ -14,8 +14,8 @@ from blizzard.errors import BucketMissing, LostRace, PermanentError, RetryableEr
 from blizzard.paths.partition import partition_values
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.storage.base import ObjectStore
-from spark_job.ports.reader import Txn
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.ports.table import Txn
 from spark_job.table.columns import (
     SOURCE_COLUMN,
     columns_of,

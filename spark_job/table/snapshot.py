@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_job.ports.reader import Txn
+from spark_job.ports.table import Txn
 from spark_job.table.file_layout import leaves
 
 PARTITIONS_SETTING = "spark.databricks.delta.snapshotPartitions"

@@ -176,7 +176,7 @@ class SparkRows:
         self._clock = clock
         self._remove_left = remove_left
 
-    def put_dead_records(self) -> None:
+    def write_dead_records(self) -> None:
         """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
         if not self._decided:
             return

@@ -49,9 +49,9 @@ class Report:
 
 
 def _outcome_of(document: dict[str, Any]) -> Outcome:
-    stage, trouble = document.pop("stage"), document.pop("trouble")
+    stage, failure_kind = document.pop("stage"), document.pop("failure_kind")
     return Outcome(
         **document,
         stage=None if stage is None else Stage(stage),
-        trouble=None if trouble is None else FailureKind(trouble),
+        failure_kind=None if failure_kind is None else FailureKind(failure_kind),
     )

@@ -241,7 +241,7 @@ class FileProgress:
         return slice_bytes is not None and bytes_read - self.slice_started_at >= slice_bytes
 
     def outcome(
-        self, stage: Stage | None = None, error: str | None = None, trouble: FailureKind | None = None
+        self, stage: Stage | None = None, error: str | None = None, failure_kind: FailureKind | None = None
     ) -> Outcome:
         return Outcome(
             path=self.task_file.path,
@@ -252,7 +252,7 @@ class FileProgress:
             finished=self.finished or error is not None,
             stage=stage,
             error=error,
-            trouble=trouble,
+            failure_kind=failure_kind,
         )
 
 

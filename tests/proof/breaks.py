@@ -5,10 +5,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import spark_job.loop.ingest
+import spark_job.loop.files.source
+from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import Identity, read_copy
 from blizzard.storage.base import ObjectInfo, ObjectStore
-from spark_job.loop.recovery import Recovered
+from spark_job.ports.source import Recovered
 
 UNCONDITIONAL_PUT = "a segment is written by an unconditional PUT"
 TXN_NOT_COMPARED = "the Txn's version is not compared"
@@ -70,11 +71,11 @@ class Believed(_Around):
 def older_state_as_current() -> None:
     """From now on a job of this process goes on from the copy beside the table as if it were the state of the newest
     commit."""
-    whole = spark_job.loop.ingest.recover
+    whole = spark_job.loop.files.source.recover
 
-    def recover(table: Any, store: Any, identity: Identity, **more: Any) -> Recovered:
+    def recover(table: Any, store: Any, identity: Identity, **more: Any) -> Recovered[Checkpoint]:
         found = whole(table, store, identity, **more)
         copy = read_copy(store, identity)
         return found if copy is None else replace(found, checkpoint=replace(copy, sequence=found.checkpoint.sequence))
 
-    spark_job.loop.ingest.recover = recover
+    spark_job.loop.files.source.recover = recover

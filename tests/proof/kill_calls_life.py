@@ -26,7 +26,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Settings, S3Store
 from blizzard.sweep.source_sweep import SourceSweep
 from blizzard.sweep.sweeper import Kind
-from spark_job.loop.ingest import Ingest
+from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
 from tests.proof.breaks import (
     MARKS_ALONE,
@@ -154,13 +154,13 @@ def _ingest(landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant:
     letters = DeadLetters(state, IDENTITY.state_prefix, IDENTITY.source_id)
     if variant == OLDER_STATE:
         older_state_as_current()
-    totals = Ingest(
+    totals = ingest_files(
         IDENTITY,
         SETTINGS,
         table=MemoryTable(delta, IDENTITY, calls),
         reader=MemoryReader(landing, letters, IDENTITY.source_id, time.time, calls),  # type: ignore[arg-type]
         state=state,
-        source=landing,
+        files=landing,
         clock=time.time,
         watch=Stopwatch(time.monotonic),
         new_id=_new_id,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import spark_job.loop.ingest
+import spark_job.loop.files.source
 from blizzard.errors import CommitOutcomeUnknown
 from blizzard.manifest.segments import Manifest
 from blizzard.storage.local import LocalStore
@@ -166,7 +166,7 @@ def after_the_trim(fate: Fate) -> None:
 def in_recovery(fate: Fate) -> None:
     """After the table's log was read, after the snapshot was asked, or with a state that nobody uses any more."""
     if fate.rng.random() < 0.5:
-        fate.after(spark_job.loop.ingest, "recover")
+        fate.after(spark_job.loop.files.source, "recover")
         return
     fate.after(DeltaSourceTable, fate.rng.choice(["commits", "newest_version"]))
 

@@ -53,7 +53,7 @@ def txn_without_rows() -> None:
 
 def letters_after_the_commit() -> None:
     """The letters of bad records wait until their batch is committed: who dies in between never writes them."""
-    commit_whole, put_whole = Transaction.commit, SparkRows.put_dead_records
+    commit_whole, put_whole = Transaction.commit, SparkRows.write_dead_records
     waiting: list[SparkRows] = []
 
     def commit(self: Transaction, files: Any, **more: Any) -> int:
@@ -62,7 +62,7 @@ def letters_after_the_commit() -> None:
             put_whole(waiting.pop())
         return version
 
-    SparkRows.put_dead_records = lambda self: waiting.append(self)  # type: ignore[method-assign,assignment]
+    SparkRows.write_dead_records = lambda self: waiting.append(self)  # type: ignore[method-assign,assignment]
     Transaction.commit = commit  # type: ignore[method-assign]
 
 

@@ -22,8 +22,9 @@ from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
 from infra.local.demo.verdict import Verdict
-from spark_job.loop import ingest, recovery
-from spark_job.ports.reader import Table
+from spark_job.loop.files import recovery, source
+from spark_job.ports.source import Recovered
+from spark_job.ports.table import FileTable
 from spark_job.table.delta_table import DeltaSourceTable
 from tests.proof import log_life_checkpoints as checkpoints
 from tests.proof import log_life_events as events
@@ -51,7 +52,7 @@ def missing_txn_as_fresh_start() -> AbstractContextManager[object]:
 
 
 def commit_before_refusal() -> AbstractContextManager[object]:
-    def committing(table: Table, store: ObjectStore, identity: Identity, **named: Any) -> recovery.Recovered:
+    def committing(table: FileTable, store: ObjectStore, identity: Identity, **named: Any) -> Recovered[Checkpoint]:
         try:
             return recovery.recover(table, store, identity, **named)
         except RecoveryError:
@@ -59,7 +60,7 @@ def commit_before_refusal() -> AbstractContextManager[object]:
             table.append(None, sequence=0, user_metadata=encode(begun))
             raise
 
-    return patch.object(ingest, "recover", committing)
+    return patch.object(source, "recover", committing)
 
 
 def part_as_whole() -> AbstractContextManager[object]:
@@ -73,7 +74,7 @@ def part_as_whole() -> AbstractContextManager[object]:
 
 
 def future_believed() -> AbstractContextManager[object]:
-    return patch.object(recovery, "_forget_the_future", lambda *_: None)
+    return patch.object(recovery, "_discard_newer_copy", lambda *_: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ class _Round:
 
     def _repaired(self) -> set[str]:
         """From what the jobs since the last time made their state again."""
-        lines = self._life.said("state_repaired")
+        lines = self._life.logged("state_repaired")
         repaired = [FROM_ROWS if line["from_sequence"] is None else FROM_COPY for line in lines]
         self._run.counts.update(repaired)
         self._life.events.clear()

@@ -18,7 +18,7 @@ from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import Settling
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.sweeper import Sweeper
-from spark_job.loop.ingest import Ingest
+from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
 from tests.proof.processes import Process, Worker
 from tests.proof.small_calls import ALL, COPY, LETTERS, PENDING, RECEIPTS, TABLE, Remote
@@ -161,7 +161,7 @@ class SmallWorld:
         ids = (f"{process.name.replace(' ', '')}-{number}" for number in range(1000))
         state, identity = Remote(process, "state"), self.identity
         table, letters = self.around_job(Remote(process, "table"), state)
-        Ingest(
+        ingest_files(
             identity,
             self._before.settings,
             table=table,
@@ -173,7 +173,7 @@ class SmallWorld:
                 Calls(),
             ),
             state=state,  # type: ignore[arg-type]
-            source=self._before.source,
+            files=self._before.source,
             clock=self._before.clock,
             watch=Stopwatch(lambda: 0.0),
             new_id=lambda: next(ids),

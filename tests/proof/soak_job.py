@@ -63,13 +63,13 @@ def _let_days_pass(epoch_ts: float, day_secs: float) -> None:
 
 
 def _after_each_step(do: Callable[[], object]) -> None:
-    whole = Ingest._say_committed
+    whole = Ingest._log_committed
 
     def said(self: Ingest, *given: Any) -> None:
         whole(self, *given)
         do()
 
-    Ingest._say_committed = said  # type: ignore[method-assign]
+    Ingest._log_committed = said  # type: ignore[method-assign]
 
 
 def _tell_heap() -> Callable[[], None]:

@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.identity import read_copy
-from spark_job.loop import ingest, recovery, takeover
-from spark_job.ports.reader import Txn
+from spark_job.loop.files import recovery, source, takeover
+from spark_job.ports.source import Recovered
+from spark_job.ports.table import Txn
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.engine import session
 from tests.proof.takeover_past import Age, Form, Past
@@ -189,7 +190,7 @@ class _Round:
         self._job("the next run", late=True)
         past.announce(*past.files)
         self._job("each event once more", late=True)
-        if not lake.said("state_taken_over"):
+        if not lake.logged("state_taken_over"):
             self._fail("no job said that it took a state over")
 
     def _arrive(self, *names: str) -> None:
@@ -289,11 +290,11 @@ def _timed() -> Iterator[None]:
 def _taken_over(change: Callable[[Checkpoint], Checkpoint]) -> Iterator[None]:
     """The first Blizzard's state is another one."""
 
-    def recover(*args: Any, **named: Any) -> recovery.Recovered:
+    def recover(*args: Any, **named: Any) -> Recovered[Checkpoint]:
         found = recovery.recover(*args, **named)
         return found if found.checkpoint.sequence >= 0 else replace(found, checkpoint=change(found.checkpoint))
 
-    with patch.object(ingest, "recover", recover):
+    with patch.object(source, "recover", recover):
         yield
 
 
@@ -313,15 +314,15 @@ def _whole() -> AbstractContextManager[None]:
 
 @contextmanager
 def _fresh_start() -> Iterator[None]:
-    with patch.object(ingest, "recover", _never_refused):
+    with patch.object(source, "recover", _never_refused):
         yield
 
 
-def _never_refused(table: Any, store: Any, identity: Any, **named: Any) -> recovery.Recovered:
+def _never_refused(table: Any, store: Any, identity: Any, **named: Any) -> Recovered[Checkpoint]:
     try:
         return recovery.recover(table, store, identity, **named)
     except RecoveryError:
-        return recovery.Recovered(Checkpoint(identity.pipeline, identity.source))
+        return Recovered(Checkpoint(identity.pipeline, identity.source))
 
 
 _VARIANTS = {

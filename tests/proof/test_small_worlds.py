@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import spark_job.loop.ingest
+import spark_job.loop.files.source
 from tests.proof.breaks import (
     LATE_LETTERS,
     MARKS_ALONE,
@@ -96,10 +96,10 @@ def test_the_world_of_all_at_once_comes_early_and_has_to_be_whole() -> None:
 
 
 def test_the_program_is_whole_again_after_one_that_takes_an_older_state(tmp_path: Path) -> None:
-    before = spark_job.loop.ingest.recover
+    before = spark_job.loop.files.source.recover
     with pytest.raises(Failed, match=r"^doubled: "):
         campaign_of(tmp_path, Explorable(Bounds(1, 0, 1), 1, 0), variant=OLDER_STATE)
-    assert spark_job.loop.ingest.recover is before
+    assert spark_job.loop.files.source.recover is before
 
 
 def test_a_world_that_time_ended_is_said_to_be_explored_in_part(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import spark_job.loop.ingest
+import spark_job.loop.files.source
 from blizzard.errors import CommitOutcomeUnknown
 from blizzard.state.delta_log import Commit
 from tests.proof.breaks import (
@@ -149,7 +149,7 @@ def letters_after_the_commit(world: SmallWorld) -> None:
 @contextmanager
 def older_state() -> Iterator[None]:
     """All jobs of this process, until the end of the block."""
-    with patch.object(spark_job.loop.ingest, "recover", spark_job.loop.ingest.recover):
+    with patch.object(spark_job.loop.files.source, "recover", spark_job.loop.files.source.recover):
         older_state_as_current()
         yield
 

@@ -1,4 +1,4 @@
-"""A table and the folders that feed it, on this machine's disk, ingested by the real job."""
+"""A table and its landing folders on the local disk, ingested by the real job."""
 
 import gzip
 import json
@@ -30,14 +30,14 @@ from spark_job.wiring import SourceJob, source_job
 JARS = Path(__file__).resolve().parents[2] / "jars"
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that warms up in half the time."""
+"""Options with which a JVM warms up in half the time."""
 PATIENCE_SECS = 300.0
-"""For a job in a process of its own, on a machine that does much else; what comes sooner is not waited for."""
+"""The longest wait for a job in a process of its own, on a busy machine."""
 
 
 @dataclass
 class Lake:
-    """`settings` are the source's, as in pipelines.yaml; they may be changed between two runs, as people do."""
+    """`settings` are those of the source, as in pipelines.yaml; a test may change them between two runs."""
 
     folder: Path
     spark: Callable[[], SparkSession]
@@ -45,7 +45,7 @@ class Lake:
     table_settings: dict[str, Any] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     meanwhile: dict[str, Callable[[], object]] = field(default_factory=dict)
-    """What happens, once, when a job says this: another job, a crash, somebody's hand in the files."""
+    """By log event: what happens, once, when a job logs it, such as another job, a crash, or a change of files."""
 
     @property
     def table(self) -> Path:
@@ -62,7 +62,7 @@ class Lake:
         return self.put_bytes(path, gzip.compress(body) if path.endswith(".gz") else body, source=source)
 
     def put_bytes(self, path: str, body: bytes, *, source: str = "landing") -> Path:
-        """Complete from the moment it is there, as an object is."""
+        """The file appears at once with all its content, as an object does."""
         file = self.landing(source) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.folder / "unfinished"
@@ -70,7 +70,7 @@ class Lake:
         return unfinished.rename(file)
 
     def announce(self, *paths: str, source: str = "landing") -> None:
-        """What the collector does with the events of these files."""
+        """Append the events of these files to the manifest, as the collector does."""
         infos = [LocalStore(self.landing(source)).head(path) for path in paths]
         entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos if info is not None]
         manifest = Manifest(
@@ -101,7 +101,7 @@ class Lake:
         return parse_config(json.dumps(self.document(sources)), {}, folder=str(self.folder))
 
     def jobs(self, sources: Mapping[str, Mapping[str, Any]] | None = None) -> list[SourceJob]:
-        """As a new process makes them: they know nothing of any run before."""
+        """As in a new process: without any memory of earlier runs."""
         found = self.config(sources).sources()
         return [source_job(p, s, spark=self.spark, s3=S3Settings(), log=self._note) for p, s in found]
 
@@ -114,7 +114,7 @@ class Lake:
 
     @contextmanager
     def process(self, *words: str) -> Iterator[ChildProcess]:
-        """The job in a process of its own, as people start it; gone at the end of the block."""
+        """The job in a process of its own, which is gone at the end of the block."""
         conf = f"spark.driver.extraJavaOptions=-Duser.timezone=UTC {SHORT_LIFE}"
         options = ["--config", str(self.folder / "pipelines.yaml"), "--jars", str(JARS), "--sweep", "--once"]
         more = ["--spark-conf", conf, "--spark-conf", "spark.sql.shuffle.partitions=2", *words]
@@ -125,21 +125,21 @@ class Lake:
         self.events.append({"event": event, **fields})
         self.meanwhile.pop(event, lambda: None)()
 
-    def said(self, event: str) -> list[dict[str, Any]]:
-        """The log's lines of this event."""
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """The lines of the log with this event."""
         return [line for line in self.events if line["event"] == event]
 
     # -- what is there
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of the table, read by another engine, in the order of files and records."""
+        """The rows of the table, read by another engine, in the order of files and records."""
         return sorted(
             self.rows_unsorted(),
             key=lambda row: (row["_source"]["source"], row["_source"]["file"], row["_source"]["row"]),
         )
 
     def rows_unsorted(self) -> list[dict[str, Any]]:
-        """Rows of others too, which have no `_source`."""
+        """Includes rows of other writers, which have no `_source`."""
         rows: list[dict[str, Any]] = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
         return rows
 
@@ -158,7 +158,7 @@ class Lake:
         return list(DeadLetters(store, f"_blizzard/events_{source}", f"events:{source}").letters())
 
     def verdict(self) -> Verdict:
-        """On everything that lies in `landing` now, all of it gzipped NDJSON."""
+        """About all files that are in `landing` now, which must be gzipped NDJSON."""
         objects = ((f.relative_to(self.landing()).as_posix(), f.read_bytes()) for f in self.landing().rglob("*.gz"))
         return judge(read_source(objects, "id"), str(self.table), {}, self.letters(), ["id", "n"])
 
@@ -180,13 +180,13 @@ class Lake:
         return str(next(a["commitInfo"]["userMetadata"] for a in self.actions(version) if "commitInfo" in a))
 
     def state(self, version: int = -1) -> Checkpoint:
-        """The checkpoint that the commit carries; of the newest one by default."""
+        """The checkpoint in a commit, by default in the newest."""
         text = self.user_metadata(self.versions()[version])
         return decode(text, pipeline="events", source="landing")
 
 
 def session_settings(warehouse: Path, *, s3_endpoint: str | None = None) -> dict[str, str]:
-    """Those of the real job, for a session that lives for some tests."""
+    """The settings of the real job, with less memory and parallelism for tests."""
     conf = settings(jars_dir=str(JARS), s3_endpoint=s3_endpoint)
     own = {
         "spark.master": "local[2]",
@@ -215,7 +215,7 @@ def run(job: SourceJob, *, late: bool = False) -> Totals:
 
 
 def ids(start: int, stop: int) -> list[dict[str, Any]]:
-    """Records whose id says which they are."""
+    """Records with the ids `start` (inclusive) to `stop` (exclusive)."""
     return [{"id": f"{n}", "n": n} for n in range(start, stop)]
 
 
@@ -226,9 +226,9 @@ def event_of(part: ChildProcess, name: str, secs: float = PATIENCE_SECS) -> dict
         try:
             event = part.events.get(timeout=0.5)
         except queue.Empty:
-            assert not ended, f"it ended with {part.ended} before {name}"
+            assert not ended, f"the job ended with {part.ended} before {name}"
             if part.ended is not None:
-                part._reader.join(secs)  # what it said last may still be on its way
+                part._reader.join(secs)  # its last lines may still be in the pipe
                 ended = True
             continue
         if event["event"] == name:
@@ -241,14 +241,14 @@ def exit_of(part: ChildProcess) -> int | None:
     return part.ended
 
 
-def until(true: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:
-    """Wait for it; a condition that does not come about is a failure."""
+def until(condition: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:
+    """Wait until the condition holds; fails after `secs`."""
     deadline = time.monotonic() + secs
-    while not true():
-        assert time.monotonic() < deadline, f"it did not come about within {secs:g} s"
+    while not condition():
+        assert time.monotonic() < deadline, f"the condition did not hold within {secs:g} s"
         time.sleep(0.002)
 
 
 def jobs_so_far(spark: SparkSession) -> int:
-    """Of Spark: it forgets the older ones, and numbers all."""
+    """The number of Spark jobs that were started, less one. Spark forgets older jobs, but numbers all of them."""
     return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1) + 1

@@ -97,7 +97,7 @@ def test_nothing_else_is_dead_lettered(bad_day: Lake) -> None:
 
 
 def test_every_file_is_counted_and_settled_the_empty_ones_too(bad_day: Lake) -> None:
-    (committed,) = bad_day.said("batch_committed")
+    (committed,) = bad_day.logged("batch_committed")
     assert (committed["files"], committed["rows"], committed["dead_files"], committed["dead_records"]) == (
         14,
         307,
@@ -169,4 +169,4 @@ def test_a_name_that_is_no_utf8_is_skipped_and_said(lake: Lake) -> None:
         file.write(b'{"id": "x"}\n')
     lake.run()
     assert lake.ids() == ["0"]
-    assert [line["key"] for line in lake.said("object_skipped")] == ["bad-\\udcff.ndjson"]
+    assert [line["key"] for line in lake.logged("object_skipped")] == ["bad-\\udcff.ndjson"]

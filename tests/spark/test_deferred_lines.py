@@ -68,7 +68,7 @@ def read(
     )
     planned = [PlannedFile(name + ".gz", 100, 0.0, FoundBy.EVENT) for name in files]
     rows = reader.read(planned, sequence=3)
-    rows.put_dead_records()
+    rows.write_dead_records()
     left = [info.key for info in table.list("_blizzard/x/staging/")]
     assert left
     written = spark().read.parquet(*(str(folder / "table" / file.path) for file in rows.data_files)).collect()

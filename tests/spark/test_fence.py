@@ -1,4 +1,4 @@
-"""One winner: whoever commits second finds out, throws its batch away and plans anew."""
+"""One winner: a job that commits second notices it, discards its batch and plans again."""
 
 import os
 import signal
@@ -12,50 +12,49 @@ from tests.spark.lake import Lake, event_of, exit_of, ids, run
 pytestmark = pytest.mark.spark
 
 
-def planned_by(job: ChildProcess) -> int:
-    """Let it go on until it has planned a batch, whose number this is, and then no further."""
-    told(job, signal.SIGCONT)
+def run_to_next_plan(job: ChildProcess) -> int:
+    """Let the job run until it has planned a batch, then stop it. Returns the sequence of the batch."""
+    send(job, signal.SIGCONT)
     sequence: int = event_of(job, "batch_planned")["sequence"]
-    told(job, signal.SIGSTOP)
+    send(job, signal.SIGSTOP)
     return sequence
 
 
-def told(job: ChildProcess, number: signal.Signals) -> None:
-    """The driver alone, without which nobody plans or commits. A whole group that is stopped and told to go on while
-    the driver makes a process, such as its JVM, may leave that one stopped for good."""
+def send(job: ChildProcess, number: signal.Signals) -> None:
+    """To the driver alone, which plans and commits. If the whole group were stopped and continued while the driver
+    starts a process, such as its JVM, that process might stay stopped."""
     os.kill(job._process.pid, number)
 
 
-def meet(one: ChildProcess, other: ChildProcess) -> None:
-    """However far apart they start and however late they are stopped: both have planned the same batch then, and at
-    most one can commit it."""
+def let_them_race(one: ChildProcess, other: ChildProcess) -> None:
+    """Let both jobs plan the same batch, however far apart they start; at most one of them can commit it."""
     jobs = (one, other)
     with ThreadPoolExecutor(2) as pool:
-        planned = [{sequence} for sequence in pool.map(planned_by, jobs)]
+        planned = [{sequence} for sequence in pool.map(run_to_next_plan, jobs)]
     while planned[0].isdisjoint(planned[1]):
         behind = 0 if max(planned[0]) < max(planned[1]) else 1
-        planned[behind].add(planned_by(jobs[behind]))
+        planned[behind].add(run_to_next_plan(jobs[behind]))
     for job in jobs:
-        told(job, signal.SIGCONT)
+        send(job, signal.SIGCONT)
 
 
-def test_two_jobs_at_once_put_every_row_in_once_and_both_end_well(lake: Lake) -> None:
+def test_two_concurrent_jobs_ingest_every_row_once_and_both_succeed(lake: Lake) -> None:
     lake.settings |= {"checkpoint": {"interval_files": 4}}
     for n in range(24):
         lake.put(f"{n:02d}.ndjson.gz", *ids(10 * n, 10 * n + 10))
     lake.write_config()
     with lake.process() as one, lake.process() as other:
-        meet(one, other)
+        let_them_race(one, other)
         totals = [event_of(job, "drained") for job in (one, other)]
         exits = [exit_of(job) for job in (one, other)]
     assert exits == [0, 0]
     verdict = lake.verdict()
     assert verdict.good, list(verdict.lines())
     assert verdict.rows_out == 240
-    assert sum(job["lost_races"] for job in totals) > 0, "they never met, so this has shown nothing"
+    assert sum(job["lost_races"] for job in totals) > 0, "the jobs did not race, so this run proves nothing"
 
 
-def test_a_job_that_is_overtaken_throws_its_batch_away(lake: Lake) -> None:
+def test_a_job_that_loses_a_race_discards_its_batch(lake: Lake) -> None:
     lake.put("a.ndjson.gz", *ids(0, 3))
     lake.run()
     lake.put("b.ndjson.gz", *ids(3, 6))
@@ -66,7 +65,7 @@ def test_a_job_that_is_overtaken_throws_its_batch_away(lake: Lake) -> None:
     assert lake.verdict().good
 
 
-def test_of_two_first_commits_one_makes_the_table(lake: Lake) -> None:
+def test_of_two_first_commits_one_creates_the_table(lake: Lake) -> None:
     lake.put("a.ndjson.gz", *ids(0, 3))
     slow, fast = lake.job(), lake.job()
     lake.meanwhile["batch_read"] = lambda: run(fast)
@@ -75,7 +74,7 @@ def test_of_two_first_commits_one_makes_the_table(lake: Lake) -> None:
     assert lake.verdict().good
 
 
-def test_the_loser_goes_on_with_what_the_winner_has_left(lake: Lake) -> None:
+def test_the_loser_continues_with_the_files_that_the_winner_left(lake: Lake) -> None:
     lake.settings |= {"checkpoint": {"interval_files": 1}}
     for n in range(3):
         lake.put(f"{n}.ndjson.gz", *ids(n, n + 1))
@@ -93,7 +92,7 @@ TWO = {
 }
 
 
-def test_two_sources_with_the_same_paths_do_not_get_in_each_others_way(lake: Lake) -> None:
+def test_two_sources_with_the_same_paths_do_not_interfere(lake: Lake) -> None:
     for start, (name, more) in enumerate([("landing", {"n": 7}), ("partner", {"region": "north"})]):
         lake.put("day/a.ndjson", {"id": f"{start}-a", **more}, source=name)
         lake.put("day/b.ndjson", {"id": f"{start}-b", **more}, source=name)
@@ -110,7 +109,7 @@ def test_two_sources_with_the_same_paths_do_not_get_in_each_others_way(lake: Lak
     assert [(row["n"], row["region"]) for row in lake.rows()][1:3] == [(7, None), (None, "north")]
 
 
-def test_a_file_overwritten_in_one_source_leaves_the_same_path_of_the_other_alone(lake: Lake) -> None:
+def test_an_overwrite_in_one_source_leaves_the_same_path_of_another_alone(lake: Lake) -> None:
     wanted = {name: settings | {"on_overwrite": "replace"} for name, settings in TWO.items()}
     for name in wanted:
         lake.put("a.ndjson", {"id": f"old {name}"}, source=name)
@@ -122,7 +121,7 @@ def test_a_file_overwritten_in_one_source_leaves_the_same_path_of_the_other_alon
     assert lake.ids() == ["new landing", "old partner"]
 
 
-def test_two_sources_that_make_the_table_at_once_both_get_their_columns(lake: Lake) -> None:
+def test_two_sources_that_create_the_table_concurrently_both_get_their_columns(lake: Lake) -> None:
     for name in TWO:
         lake.put("a.ndjson", {"id": name, "n": 1, "region": "north"}, source=name)
     landing, partner = lake.jobs(TWO)
@@ -134,7 +133,7 @@ def test_two_sources_that_make_the_table_at_once_both_get_their_columns(lake: La
     ]
 
 
-def test_a_commit_between_planning_and_reading_of_another_source_is_no_race(lake: Lake) -> None:
+def test_a_commit_of_another_source_in_between_is_not_a_race(lake: Lake) -> None:
     for name in TWO:
         lake.put("a.ndjson", {"id": name}, source=name)
     landing, partner = lake.jobs(TWO)

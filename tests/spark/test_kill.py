@@ -1,5 +1,5 @@
-"""Exactly once, though Python and JVM die at once between two parts of a file. The campaign `kill` of the proof has the
-other moments, in jobs that share a JVM; this one is the job as people start it."""
+"""Exactly once, even if Python and JVM are killed together between two slices of a file. The campaign `kill` of the
+proof has the other moments, in jobs that share a JVM; here the job runs as users start it."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.spark
 LARGE, RECORDS = "m-large.ndjson.gz", 15_000
 
 
-def test_a_job_that_is_killed_in_the_midst_of_a_large_file_leaves_nothing_missing_and_nothing_doubled(
+def test_a_job_killed_in_the_middle_of_a_large_file_loses_and_doubles_nothing(
     lake: Lake,
 ) -> None:
     lake.settings |= {"checkpoint": {"interval_files": 9, "interval_bytes": "50KB"}}

@@ -1,4 +1,4 @@
-"""Files that change after they were ingested, and files that come late: the table itself decides."""
+"""Files that change after they were ingested, and late files: the table itself decides."""
 
 import gzip
 from pathlib import Path
@@ -18,7 +18,7 @@ HOSTILE = [
 
 
 def overwritten(lake: Lake, on_overwrite: str) -> Lake:
-    """Two files, one of which is put again with other records."""
+    """Two ingested files, one of which is then put again with other records."""
     lake.settings |= {"on_overwrite": on_overwrite}
     lake.put("a.ndjson.gz", {"id": "old 0"}, {"id": "old 1"})
     lake.put("b.ndjson.gz", {"id": "other"})
@@ -54,7 +54,7 @@ def test_a_change_replaces_the_rows_in_one_commit(lake: Lake) -> None:
     assert lake.run(late=True).commits == 0
 
 
-def test_a_change_to_what_cannot_be_read_keeps_the_old_rows_and_is_dead_lettered(lake: Lake) -> None:
+def test_a_change_to_an_unreadable_file_keeps_the_old_rows_and_is_dead_lettered(lake: Lake) -> None:
     overwritten(lake, "replace")
     lake.put_bytes("a.ndjson.gz", gzip.compress(b'{"id": "new"}')[:-4])
     lake.run(late=True)
@@ -62,14 +62,14 @@ def test_a_change_to_what_cannot_be_read_keeps_the_old_rows_and_is_dead_lettered
     assert [(letter["path"], letter["stage"]) for letter in lake.letters()] == [("a.ndjson.gz", "decompress")]
 
 
-def test_a_change_to_nothing_takes_the_old_rows_out(lake: Lake) -> None:
+def test_a_change_to_an_empty_file_removes_the_old_rows(lake: Lake) -> None:
     overwritten(lake, "replace")
     lake.put_bytes("a.ndjson.gz", b"")
     lake.run(late=True)
     assert lake.ids() == ["other"]
 
 
-def test_no_path_is_too_hostile_to_be_replaced_and_none_takes_others_with_it(lake: Lake) -> None:
+def test_files_with_hostile_paths_are_replaced_and_no_others(lake: Lake) -> None:
     lake.settings |= {"on_overwrite": "replace"}
     for n, path in enumerate(HOSTILE):
         lake.put(path, {"id": f"old {n}"})
@@ -85,12 +85,12 @@ def test_a_file_below_the_watermark_is_found_by_the_late_sweep_alone(lake: Lake)
     lake.put("m.ndjson.gz", *ids(0, 2))
     lake.run()
     lake.put("a.ndjson.gz", *ids(2, 4))
-    assert lake.run(late=False).files == 1, "the run that drains makes a late sweep, too"
+    assert lake.run(late=False).files == 1, "a draining run makes a late sweep, too"
     assert lake.verdict().good
 
 
 @pytest.fixture
-def closed(lake: Lake) -> Lake:
+def closed_day(lake: Lake) -> Lake:
     """An old day, ingested and closed."""
     lake.settings |= {
         "partition_columns": {"date": "date"},
@@ -105,18 +105,18 @@ def closed(lake: Lake) -> Lake:
     return lake
 
 
-def test_a_late_file_in_a_closed_partition_is_ingested_when_its_event_comes_and_once(closed: Lake) -> None:
-    closed.put("date=2024-01-28/b.ndjson.gz", *ids(2, 4))
-    assert closed.run().files == 0
+def test_a_late_file_in_a_closed_partition_is_ingested_once_when_its_event_comes(closed_day: Lake) -> None:
+    closed_day.put("date=2024-01-28/b.ndjson.gz", *ids(2, 4))
+    assert closed_day.run().files == 0
     for _ in range(2):
-        closed.announce("date=2024-01-28/a.ndjson.gz", "date=2024-01-28/b.ndjson.gz")
-        closed.run()
-    assert closed.verdict().good
-    assert closed.ids() == ["0", "1", "2", "3"]
+        closed_day.announce("date=2024-01-28/a.ndjson.gz", "date=2024-01-28/b.ndjson.gz")
+        closed_day.run()
+    assert closed_day.verdict().good
+    assert closed_day.ids() == ["0", "1", "2", "3"]
 
 
-def test_the_table_is_asked_about_suspects_without_reading_what_cannot_hold_them(lake: Lake) -> None:
-    """The rows of all other files are taken away: whoever wants to read them fails."""
+def test_the_query_about_suspects_reads_no_data_files_of_others(lake: Lake) -> None:
+    """The data files with rows of other files are deleted, so a query that reads them fails."""
     name = "a-name-so-long-that-thirty-two-characters-do-not-tell-it-from-another-{}.ndjson.gz"
     for n in range(3):
         lake.put(name.format(n), *ids(n, n + 1))
@@ -130,7 +130,7 @@ def test_the_table_is_asked_about_suspects_without_reading_what_cannot_hold_them
 
 
 def data_files(lake: Lake) -> dict[str, str]:
-    """Of the table, with the source file whose rows each holds."""
+    """Data file of the table to the source file whose rows it holds."""
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     found = {}

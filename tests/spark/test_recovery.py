@@ -1,4 +1,4 @@
-"""Recovery from whatever is left: what the table holds is not ingested again, what it lacks is not forgotten."""
+"""Recovery from whatever is left: files in the table are not ingested again, and no others are forgotten."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ LARGE_ROWS = 15_000
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
-    """Three commits, the last of which has taken a part of a large file."""
+    """Three commits, the last of which has a part of a large file."""
     lake = Lake(tmp_path_factory.mktemp("past"), spark, {"checkpoint": {"interval_files": 2, "interval_bytes": "50KB"}})
     lake.put("a.ndjson.gz", *ids(0, 10), "broken")
     lake.put("b.ndjson.gz", *ids(10, 20))
@@ -39,13 +39,13 @@ def past(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSess
 
 @pytest.fixture
 def lake(past: Lake, tmp_path: Path, spark: Callable[[], SparkSession]) -> Lake:
-    """A copy of that past, with the very same files in `landing`."""
+    """A copy of that past, with the same files (hard links) in `landing`."""
     shutil.copytree(past.table, tmp_path / "table")
     shutil.copytree(past.landing(), tmp_path / "landing", copy_function=os.link)
     return Lake(tmp_path, spark, past.settings)
 
 
-def spoil(lake: Lake, *versions: int) -> None:
+def corrupt_checkpoints(lake: Lake, *versions: int) -> None:
     """Overwrite the checkpoint that these commits carry."""
     for version in versions:
         file = lake.log_folder / f"{version:020d}.json"
@@ -65,8 +65,8 @@ def insert_foreign_row(lake: Lake) -> None:
     lake.spark().sql(f"INSERT INTO delta.`{lake.table}` (id, n, _source) SELECT 'foreign', -1, {source}")
 
 
-def clean_log_up(lake: Lake) -> None:
-    """What Delta does after 30 days: a checkpoint of its own, and only the newest JSON file, which is of others."""
+def clean_up_log(lake: Lake) -> None:
+    """As Delta does after 30 days: it keeps a checkpoint of its own and the newest JSON file, of another writer."""
     insert_foreign_row(lake)
     jvm, session = lake.spark()._jvm, lake.spark()._jsparkSession
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, str(lake.table))
@@ -77,8 +77,8 @@ def clean_log_up(lake: Lake) -> None:
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-def goes_on(lake: Lake) -> None:
-    """What is in the table stays as it is, and the rest of the large file and new files come in, once."""
+def assert_ingestion_continues(lake: Lake) -> None:
+    """The rows in the table stay, and the rest of the large file and new files are ingested once."""
     lake.put("d.ndjson.gz", *ids(30, 40))
     lake.put("0-sorts-first.ndjson.gz", *ids(40, 50))
     lake.run(late=True)
@@ -89,38 +89,38 @@ def goes_on(lake: Lake) -> None:
 
 
 def the_newest_state_is_torn(lake: Lake) -> None:
-    spoil(lake, 2)
+    corrupt_checkpoints(lake, 2)
     lake.copy.unlink()
 
 
 def the_newest_states_are_torn(lake: Lake) -> None:
-    spoil(lake, 1, 2)
+    corrupt_checkpoints(lake, 1, 2)
     lake.copy.unlink()
 
 
 def the_newest_state_is_torn_and_the_copy_is_old(lake: Lake) -> None:
     lake.copy.write_text(lake.user_metadata(0))
-    spoil(lake, 1, 2)
+    corrupt_checkpoints(lake, 1, 2)
 
 
 def every_state_is_torn(lake: Lake) -> None:
-    spoil(lake, 0, 1, 2)
+    corrupt_checkpoints(lake, 0, 1, 2)
     lake.copy.unlink()
 
 
-def every_state_is_torn_and_blizzards_own_files_are_gone(lake: Lake) -> None:
-    spoil(lake, 0, 1, 2)
+def every_state_is_torn_and_manifest_and_receipts_are_gone(lake: Lake) -> None:
+    corrupt_checkpoints(lake, 0, 1, 2)
     lake.copy.unlink()
     for name in ("pending", "receipts"):
         shutil.rmtree(lake.copy.parent / "events_landing" / name)
 
 
 def the_log_was_cleaned_up(lake: Lake) -> None:
-    clean_log_up(lake)
+    clean_up_log(lake)
 
 
 def the_log_was_cleaned_up_and_the_copy_is_lost(lake: Lake) -> None:
-    clean_log_up(lake)
+    clean_up_log(lake)
     lake.copy.unlink()
 
 
@@ -138,19 +138,19 @@ def others_committed_since(lake: Lake) -> None:
         (the_newest_states_are_torn, [0]),
         (the_newest_state_is_torn_and_the_copy_is_old, [0]),
         (every_state_is_torn, [None]),
-        (every_state_is_torn_and_blizzards_own_files_are_gone, [None]),
+        (every_state_is_torn_and_manifest_and_receipts_are_gone, [None]),
         (the_log_was_cleaned_up_and_the_copy_is_lost, [None]),
     ],
 )
-def test_a_run_goes_on_exactly_though(
+def test_a_run_continues_exactly_although(
     lake: Lake, damage: Callable[[Lake], None], repaired_from: list[int | None]
 ) -> None:
     damage(lake)
-    goes_on(lake)
-    assert [line["from_sequence"] for line in lake.said("state_repaired")] == repaired_from
+    assert_ingestion_continues(lake)
+    assert [line["from_sequence"] for line in lake.logged("state_repaired")] == repaired_from
 
 
-def test_a_table_that_was_copied_without_its_log_is_refused_and_left_alone(lake: Lake) -> None:
+def test_a_table_copied_without_its_log_is_refused_and_left_alone(lake: Lake) -> None:
     copied = Lake(lake.folder / "copied", lake.spark)
     copied.put("d.ndjson.gz", *ids(30, 40))
     lake.spark().read.format("delta").load(str(lake.table)).write.format("delta").save(str(copied.table))
@@ -171,7 +171,7 @@ def test_a_table_of_others_without_rows_of_this_source_is_a_fresh_start(lake: La
 
 
 def test_a_table_of_the_first_blizzard_is_taken_over_where_it_stood(lake: Lake) -> None:
-    """Its state was in the app id, and its rows say nothing of their files."""
+    """Its state is in the app id, and its rows do not name their files."""
     old = Lake(lake.folder / "old", lake.spark)
     old.put("day/a.ndjson.gz", *ids(0, 2))
     old.put("day/c.ndjson.gz", *ids(20, 22))
@@ -184,7 +184,7 @@ def test_a_table_of_the_first_blizzard_is_taken_over_where_it_stood(lake: Lake) 
     app_id = "blizzard:" + base64.b64encode(json.dumps({"schema_version": 1, **state}).encode()).decode()
     frame = lake.spark().createDataFrame([("old", 1)], "id STRING, n BIGINT")
     frame.write.format("delta").option("txnAppId", app_id).option("txnVersion", "1").save(str(old.table))
-    until(lambda: time.time() > state["last_update_ts"])  # what comes later is late for it
+    until(lambda: time.time() > state["last_update_ts"])  # what comes later is late
     old.put("day/b.ndjson.gz", *ids(10, 12))
     for _ in range(2):
         old.run(late=True)

@@ -19,7 +19,7 @@ from benchmarks.s3_stand_in.objects import Bucket
 from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.errors import LostRace
 from blizzard.storage.s3 import S3Settings, S3Store
-from spark_job.session import leave_out_what_does_not_load
+from spark_job.session import unset_missing_classes
 from spark_job.table.delta_table import DeltaSourceTable
 
 pytestmark = pytest.mark.spark
@@ -165,10 +165,10 @@ def test_what_another_version_of_spark_has_elsewhere_is_left_out(spark: Callable
 
     session, elsewhere = spark().newSession(), "io.github.blizzard.logstore.OfAnotherVersion"
     session.conf.set(setting, elsewhere)
-    leave_out_what_does_not_load(session, CHECKSUM_FILES, log)
+    unset_missing_classes(session, CHECKSUM_FILES, log)
     assert session.conf.get(setting) == elsewhere  # somebody's own
-    leave_out_what_does_not_load(session, {setting: elsewhere}, log)
+    unset_missing_classes(session, {setting: elsewhere}, log)
     assert session.conf.get(setting, "none") == "none"
-    leave_out_what_does_not_load(spark(), CHECKSUM_FILES, log)
+    unset_missing_classes(spark(), CHECKSUM_FILES, log)
     assert spark().conf.get(setting) == ours
     assert events == [("setting_left_out", setting)]

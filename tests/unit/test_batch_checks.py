@@ -5,12 +5,12 @@ import pytest
 from blizzard.errors import PermanentError, StorageUnavailable
 from blizzard.manifest.segments import FoundBy
 from blizzard.state.batch import PlannedFile
-from spark_job.loop.batch_checks import check_complete, refuse_if_systemic
+from spark_job.loop.files.batch_checks import check_complete, refuse_if_systemic
 from spark_job.ports.reader import FailureKind, Outcome
 
 
-def outcomes(*troubles: FailureKind | None) -> list[Outcome]:
-    return [Outcome(f"{number}.txt", "e", 1, error="403", trouble=t) for number, t in enumerate(troubles)]
+def outcomes(*kinds: FailureKind | None) -> list[Outcome]:
+    return [Outcome(f"{number}.txt", "e", 1, error="403", failure_kind=kind) for number, kind in enumerate(kinds)]
 
 
 def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:
@@ -18,7 +18,7 @@ def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:
         refuse_if_systemic(outcomes(None, None, None, FailureKind.SYSTEMIC), "events:landing", systemic_from=2)
 
 
-def test_one_file_that_passing_trouble_kept_back_is_enough_to_try_again() -> None:
+def test_one_file_with_a_transient_failure_is_enough_to_retry() -> None:
     with pytest.raises(StorageUnavailable, match=r"1\.txt could not be read"):
         refuse_if_systemic(outcomes(FailureKind.DENIED, FailureKind.TRANSIENT), "events:landing", systemic_from=1)
 
@@ -61,6 +61,6 @@ def test_rows_that_are_held_are_those_of_the_files_that_could_be_read() -> None:
         "a file lost",
     ],
 )
-def test_a_reader_that_loses_or_doubles_is_not_believed(outcomes: list[Outcome], held: int) -> None:
+def test_a_reader_that_loses_or_doubles_rows_stops_the_run(outcomes: list[Outcome], held: int) -> None:
     with pytest.raises(PermanentError, match="fault of the reader"):
         check_complete(PLANNED, outcomes, held)

@@ -1,4 +1,4 @@
-"""A run that goes on until a signal: what it does next, after what it waits, and how it ends."""
+"""A continuous run: what it does next, when it waits, and how it ends."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ SLOW, DENIED = StorageUnavailable("slow"), PermanentError("denied")
 
 @dataclass
 class ScriptedIngest:
-    """Does what the script says, a step a turn, then waits for a full batch."""
+    """Takes one step of the script each turn, then waits for a full batch."""
 
     clock: Clock
     script: list[Step | BlizzardError]
@@ -32,7 +32,7 @@ class ScriptedIngest:
     max_attempts: int = 3
 
     def step(self, *, draining: bool) -> Step:
-        assert not draining, "a run that goes on waits for a full batch"
+        assert not draining, "a continuous run waits for a full batch"
         step = self.script.pop(0) if self.script else Step.WAITING
         self.steps.append((self.clock.now_ts, type(step) if isinstance(step, BlizzardError) else step))
         if isinstance(step, BlizzardError):
@@ -73,14 +73,14 @@ class Source:
         if self.sweep_errors:
             raise self.sweep_errors.pop(0)
 
-    def of(self, kind: Step | type[BlizzardError]) -> list[float]:
-        """When its steps were of this kind."""
+    def times_of(self, kind: Step | type[BlizzardError]) -> list[float]:
+        """When it took steps of this kind."""
         return [at for at, step in self.ingest.steps if step == kind]
 
 
 @dataclass
 class Run:
-    """`began`: what the clock says then, a monotonic one may well be near nought."""
+    """`began`: the clock at the start; a monotonic one may be near zero."""
 
     began: float = 0.0
     log: list[tuple[str, dict[str, object]]] = field(default_factory=list)
@@ -118,57 +118,57 @@ def run() -> Run:
     return Run()
 
 
-def test_it_goes_on_at_once_while_there_may_be_more_and_looks_once_a_second_otherwise(run: Run) -> None:
+def test_a_run_steps_at_once_while_there_may_be_more_and_once_a_second_otherwise(run: Run) -> None:
     source = run.source([Step.COMMITTED, Step.MOVED, Step.COMMITTED])
     assert run.go(source, secs=10.0) is False
     assert [at for at, _ in source.ingest.steps] == [0.0, 0.0, 0.0, *(at * POLL_SECS for at in range(10))]
     assert run.log == [("stopped", {})]
 
 
-def test_trouble_that_passes_is_waited_out_and_is_no_failure(run: Run) -> None:
+def test_a_transient_failure_is_retried_and_does_not_fail_the_source(run: Run) -> None:
     source = run.source([SLOW, SLOW, Step.COMMITTED, SLOW, SLOW, Step.COMMITTED])
     assert run.go(source) is False
-    assert source.of(Step.COMMITTED) == [8.0, 16.0]
+    assert source.times_of(Step.COMMITTED) == [8.0, 16.0]
     assert run.failures() == []
 
 
-def test_jobs_that_race_do_not_race_on_without_a_pause(run: Run) -> None:
+def test_a_lost_race_is_followed_by_a_pause(run: Run) -> None:
     source = run.source([Step.LOST, Step.LOST, Step.COMMITTED])
     assert run.go(source) is False
-    assert (source.of(Step.LOST), source.of(Step.COMMITTED)) == ([0.0, 3.0], [8.0])
+    assert (source.times_of(Step.LOST), source.times_of(Step.COMMITTED)) == ([0.0, 3.0], [8.0])
 
 
-def test_others_go_on_while_one_is_left_alone(run: Run) -> None:
+def test_other_sources_continue_while_one_is_paused(run: Run) -> None:
     shaky, good = run.source([SLOW, Step.COMMITTED]), run.source([Step.COMMITTED] * 5, name="b")
     run.go(shaky, good)
-    assert (shaky.of(Step.COMMITTED), good.of(Step.COMMITTED)) == ([3.0], [0.0] * 5)
+    assert (shaky.times_of(Step.COMMITTED), good.times_of(Step.COMMITTED)) == ([3.0], [0.0] * 5)
 
 
-@pytest.mark.parametrize("trouble", [SLOW, Step.LOST])
-def test_trouble_that_does_not_pass_is_a_failure_and_tried_again_a_sweep_later(
-    run: Run, trouble: Step | BlizzardError
+@pytest.mark.parametrize("failure", [SLOW, Step.LOST])
+def test_a_failure_that_persists_fails_the_source_which_is_retried_a_sweep_later(
+    run: Run, failure: Step | BlizzardError
 ) -> None:
-    source = run.source([trouble] * 6)
+    source = run.source([failure] * 6)
     assert run.go(source, secs=100.0) is True
     assert [at for at, _ in source.ingest.steps[:6]] == [0.0, 3.0, 8.0, 68.0, 71.0, 76.0]
     assert (run.failures(), source.ingest.forgotten) == (["p:a"] * 2, 2)
 
 
-def test_a_source_that_failed_makes_the_run_end_badly_though_another_is_well(run: Run) -> None:
+def test_a_failed_source_fails_the_run_even_if_another_is_fine(run: Run) -> None:
     bad, good = run.source([DENIED]), run.source([Step.COMMITTED], name="b")
     assert run.go(bad, good) is True
     assert run.failures() == ["p:a"]
     assert run.log[-1] == ("stopped", {})
 
 
-def test_one_that_got_on_since_does_not(run: Run) -> None:
+def test_a_failed_source_that_has_succeeded_since_does_not_fail_the_run(run: Run) -> None:
     source = run.source([DENIED])
     assert run.go(source, secs=SWEEP_SECS + 2) is False
     assert run.failures() == ["p:a"]
 
 
 @pytest.mark.parametrize("began", [0.0, 1e9])
-def test_sweeps_come_when_they_are_due(began: float) -> None:
+def test_sweeps_run_when_they_are_due(began: float) -> None:
     run = Run(began)
     source = run.source()
     run.go(source, secs=LATE_SECS + 1, sweep=True)
@@ -176,20 +176,20 @@ def test_sweeps_come_when_they_are_due(began: float) -> None:
     assert swept == {"watermark": [n * SWEEP_SECS for n in range(11)], "late": [0.0, LATE_SECS]}
 
 
-def test_nothing_is_swept_where_something_else_does(run: Run) -> None:
+def test_nothing_is_swept_without_the_option(run: Run) -> None:
     source = run.source()
     run.go(source)
     assert source.sweeps == []
 
 
-def test_a_sweep_that_fails_is_a_failure_of_the_source_and_due_still(run: Run) -> None:
+def test_a_sweep_that_fails_fails_the_source_and_stays_due(run: Run) -> None:
     source = run.source()
     source.sweep_errors = [SLOW, DENIED]
     assert run.go(source, secs=30.0, sweep=True) is True
     assert (source.sweeps, source.ingest.steps) == ([(0.0, "watermark"), (3.0, "watermark")], [])
 
 
-def test_a_source_is_not_begun_once_the_run_is_to_stop(run: Run) -> None:
+def test_no_source_takes_a_step_once_the_run_is_to_stop(run: Run) -> None:
     one, other = run.source([Step.COMMITTED]), run.source([Step.COMMITTED], name="b")
     one.ingest.step = lambda *, draining: run.clock.advance(100.0) or Step.COMMITTED  # type: ignore[method-assign]
     run.go(one, other)
@@ -204,8 +204,8 @@ class TestTheJob:
         file.write_text("pipelines: {p: {table_uri: /tmp/t, sources: {a: {uri: /tmp/s, schema: id STRING}}}}")
         return str(file)
 
-    @pytest.mark.parametrize(("step", "code"), [(Step.WAITING, job.EXIT_WELL), (DENIED, job.EXIT_FAILED)])
-    def test_it_ends_by_a_signal_and_says_by_its_code_whether_a_source_failed(
+    @pytest.mark.parametrize(("step", "code"), [(Step.WAITING, job.EXIT_OK), (DENIED, job.EXIT_FAILED)])
+    def test_a_signal_ends_the_job_and_the_exit_code_says_whether_a_source_failed(
         self,
         step: Step | BlizzardError,
         code: int,
@@ -239,8 +239,8 @@ class TestTheJob:
         given: list[dict[str, str]] = []
         monkeypatch.setattr(job, "lazy_session", lambda conf, *_, **__: given.append(dict(conf)))
         monkeypatch.setattr(job, "source_job", lambda *_, **__: Source(ScriptedIngest(Clock(0.0), [DENIED]), "p:a"))
-        monkeypatch.setattr(job, "run_once", lambda *_, **__: job.EXIT_WELL)
+        monkeypatch.setattr(job, "run_once", lambda *_, **__: job.EXIT_OK)
         java = "spark.driver.extraJavaOptions"
         words = ["--spark-conf", f"{java}=-Da=b", "--spark-conf", "spark.master="]
-        assert job.main(["--config", config, "--once", *words]) == job.EXIT_WELL
+        assert job.main(["--config", config, "--once", *words]) == job.EXIT_OK
         assert (given[0][java], given[0]["spark.master"]) == ("-Da=b", "")

@@ -1,72 +1,17 @@
-"""A run that drains: turn by turn until nothing is left, and for a while longer where the pipeline lingers."""
+"""A draining run: turn by turn until nothing is left, and a while longer where the pipeline lingers."""
 
-import json
 import math
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
-from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
-from spark_job import main as job
+from blizzard.errors import BlizzardError, PermanentError, RetryableError, StorageUnavailable
 from spark_job.loop.drain import POLL_SECS, drain_all
 from spark_job.loop.ingest import Step, Totals
 from tests.unit.fakes import Clock, World
-
-
-@dataclass
-class ScriptedIngest:
-    """Does what the script says, a step a turn, then has nothing to do. `arrivals`: when a file comes later."""
-
-    clock: Clock
-    script: list[Step | BlizzardError]
-    arrivals: list[float] = field(default_factory=list)
-    totals: Totals = field(default_factory=Totals)
-    steps: list[tuple[float, Step]] = field(default_factory=list)
-    max_attempts: int = 3
-    step_secs: float = 0.0
-
-    def step(self, *, draining: bool) -> Step:
-        assert draining, "a lingering job must not wait for a full batch"
-        now_ts = self.clock.now_ts
-        self.clock.advance(self.step_secs)
-        if self.script:
-            step = self.script.pop(0)
-        else:
-            due = [at for at in self.arrivals if at <= now_ts]
-            self.arrivals = self.arrivals[len(due) :]
-            step = Step.COMMITTED if due else Step.IDLE
-        if isinstance(step, BlizzardError):
-            raise step
-        self.totals.commits += step is Step.COMMITTED
-        self.steps.append((now_ts - 100_000.0, step))
-        return step
-
-    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
-        if failures >= self.max_attempts:
-            raise error or LostRace("lost too often")
-        return 2.0 * failures
-
-
-@dataclass
-class Source:
-    ingest: ScriptedIngest
-    source_id: str = "p:a"
-    pipeline: str = "p"
-    linger_secs: float = 0.0
-    sweeps: int = 0
-    sweep_error: BlizzardError | None = None
-
-    def sweep_all(self) -> None:
-        self.sweeps += 1
-        if self.sweep_error:
-            raise self.sweep_error
-
-    def commits(self) -> list[float]:
-        return [at for at, step in self.ingest.steps if step is Step.COMMITTED]
+from tests.unit.scripted_source import ScriptedIngest, Source
 
 
 @dataclass
@@ -119,36 +64,36 @@ def run() -> Run:
 
 
 class TestDraining:
-    def test_without_linger_it_ends_as_soon_as_nothing_is_left(self, run: Run) -> None:
+    def test_without_linger_the_run_ends_as_soon_as_nothing_is_left(self, run: Run) -> None:
         source = run.source([Step.COMMITTED, Step.MOVED, Step.COMMITTED])
         assert run.drain(source) == (False, False)
         assert (source.ingest.totals.commits, run.waits) == (2, 0)
         assert run.log == [("drained", {"source": "p:a", **dict.fromkeys(vars_of(Totals()), 0), "commits": 2})]
 
-    def test_no_source_waits_for_anothers_steady_traffic(self, run: Run) -> None:
+    def test_no_source_waits_for_the_steady_traffic_of_another(self, run: Run) -> None:
         busy, small = run.source([Step.COMMITTED] * 50), run.source([Step.COMMITTED], name="b")
         run.drain(busy, small)
         assert run.events() == [("drained", "p:b"), ("drained", "p:a")]
 
-    def test_a_source_that_fails_does_not_keep_the_others_from_being_drained(self, run: Run) -> None:
+    def test_a_source_that_fails_does_not_stop_the_others(self, run: Run) -> None:
         bad, good = run.source([PermanentError("gone")]), run.source([Step.COMMITTED], name="b")
         assert run.drain(bad, good) == (True, False)
         assert run.events() == [("source_failed", "p:a"), ("drained", "p:b")]
 
-    def test_passing_trouble_is_waited_out_while_others_go_on(self, run: Run) -> None:
+    def test_a_transient_failure_is_retried_while_other_sources_continue(self, run: Run) -> None:
         shaky = run.source([StorageUnavailable("slow"), Step.LOST, Step.COMMITTED])
         good = run.source([Step.COMMITTED] * 3, name="b")
         assert run.drain(shaky, good) == (False, False)
         assert (good.commits(), shaky.commits()) == ([0.0] * 3, [6.0])
 
-    @pytest.mark.parametrize("trouble", [StorageUnavailable("slow"), Step.LOST])
-    def test_trouble_that_does_not_pass_ends_the_source(self, run: Run, trouble: Step | BlizzardError) -> None:
-        assert run.drain(run.source([trouble] * 3)) == (True, False)
+    @pytest.mark.parametrize("failure", [StorageUnavailable("slow"), Step.LOST])
+    def test_a_failure_that_persists_ends_the_source(self, run: Run, failure: Step | BlizzardError) -> None:
+        assert run.drain(run.source([failure] * 3)) == (True, False)
         assert run.events() == [("source_failed", "p:a")]
 
-    def test_only_failures_in_a_row_count(self, run: Run) -> None:
-        trouble = [StorageUnavailable("slow"), Step.LOST]
-        source = run.source([*trouble, Step.COMMITTED, *trouble, Step.COMMITTED])
+    def test_only_consecutive_failures_count(self, run: Run) -> None:
+        failure = [StorageUnavailable("slow"), Step.LOST]
+        source = run.source([*failure, Step.COMMITTED, *failure, Step.COMMITTED])
         assert run.drain(source) == (False, False)
         assert len(source.commits()) == 2
 
@@ -157,7 +102,7 @@ class TestDraining:
         run.drain(source, sweep=True)
         assert source.sweeps == 1
 
-    def test_a_source_that_cannot_be_swept_is_drained_all_the_same_and_failed(self, run: Run) -> None:
+    def test_a_source_that_cannot_be_swept_is_drained_and_counts_as_failed(self, run: Run) -> None:
         source = run.source([Step.COMMITTED])
         source.sweep_error = PermanentError("denied")
         assert run.drain(source, sweep=True) == (True, False)
@@ -165,7 +110,9 @@ class TestDraining:
         assert "could not be swept" in str(run.log[-1][1]["error"])
 
     @pytest.mark.parametrize("error", [PermanentError("denied"), StorageUnavailable("slow"), RetryableError("later")])
-    def test_what_is_said_at_its_end_is_of_the_kind_of_the_sweeps_error(self, run: Run, error: BlizzardError) -> None:
+    def test_the_failure_logged_at_the_end_is_retryable_if_the_sweep_error_was(
+        self, run: Run, error: BlizzardError
+    ) -> None:
         source = run.source([Step.COMMITTED])
         source.sweep_error = error
         run.drain(source, sweep=True)
@@ -173,83 +120,83 @@ class TestDraining:
         assert kinds[0] == type(error).__name__
         assert kinds[1] == ("RetryableError" if isinstance(error, RetryableError) else "PermanentError")
 
-    def test_a_signal_ends_it_before_the_backlog_is_gone(self, run: Run) -> None:
+    def test_a_signal_stops_the_run_before_the_backlog_is_gone(self, run: Run) -> None:
         run.stop_at = 0.0
         assert run.drain(run.source([Step.COMMITTED])) == (False, True)
         assert run.events() == [("stopped", "p:a")]
 
 
 class TestLingering:
-    def test_it_lingers_until_nothing_came_for_so_long(self, run: Run) -> None:
+    def test_the_run_lingers_until_nothing_has_come_for_linger_secs(self, run: Run) -> None:
         source = run.source([Step.COMMITTED], linger_secs=30.0)
         assert run.drain(source) == (False, False)
         assert 30.0 <= run.secs() <= 30.0 + POLL_SECS
 
-    def test_what_comes_meanwhile_is_committed_within_a_second_and_prolongs_it(self, run: Run) -> None:
+    def test_a_file_that_arrives_meanwhile_is_committed_within_a_second_and_prolongs_the_linger(self, run: Run) -> None:
         arrivals = [3.3, 20.7, 45.0, 45.2]
         source = run.source(arrivals=arrivals, linger_secs=30.0)
         run.drain(source)
         assert all(any(0 <= at - came <= POLL_SECS for at in source.commits()) for came in arrivals)
         assert 75.0 <= run.secs() <= 75.2 + 2 * POLL_SECS
 
-    def test_it_looks_once_a_second(self, run: Run) -> None:
+    def test_a_lingering_source_looks_once_a_second(self, run: Run) -> None:
         source = run.source(linger_secs=30.0)
         run.drain(source)
         assert len(source.ingest.steps) <= 30 / POLL_SECS + 2
 
-    def test_it_looks_no_more_often_while_another_source_is_busy(self, run: Run) -> None:
+    def test_an_idle_source_looks_no_more_often_while_another_is_busy(self, run: Run) -> None:
         idle, busy = run.source(linger_secs=30.0), run.source([Step.COMMITTED] * 50, name="b", linger_secs=30.0)
         run.drain(idle, busy)
         assert sum(at < POLL_SECS for at, _ in idle.ingest.steps) == 1
 
-    def test_all_sources_of_the_pipeline_are_served_until_it_ends(self, run: Run) -> None:
+    def test_all_sources_of_a_pipeline_are_served_until_it_ends(self, run: Run) -> None:
         one = run.source(arrivals=[5.0, 25.0], linger_secs=30.0)
         other = run.source(arrivals=[50.0], name="b", linger_secs=30.0)
         run.drain(one, other)
         assert (len(one.commits()), len(other.commits())) == (2, 1)
         assert 80.0 <= run.secs() <= 80.0 + 2 * POLL_SECS
 
-    def test_another_pipeline_does_not_wait_for_it(self, run: Run) -> None:
+    def test_another_pipeline_does_not_wait_for_a_lingering_one(self, run: Run) -> None:
         lingering = run.source(linger_secs=30.0)
         done = run.source([Step.COMMITTED], name="b", pipeline="q")
         run.drain(lingering, done)
         assert run.events()[0] == ("drained", "p:b")
         assert len(done.ingest.steps) == 2
 
-    def test_pipelines_linger_each_for_itself(self, run: Run) -> None:
+    def test_each_pipeline_lingers_on_its_own(self, run: Run) -> None:
         quiet = run.source(linger_secs=10.0)
         busy = run.source(arrivals=[5.0, 10.0, 15.0, 20.0], name="b", pipeline="q", linger_secs=10.0)
         run.drain(quiet, busy)
         assert max(at for at, _ in quiet.ingest.steps) <= 10.0 + POLL_SECS
         assert len(busy.commits()) == 4
 
-    def test_a_source_in_trouble_keeps_its_pipeline_lingering(self, run: Run) -> None:
+    def test_a_source_that_is_retrying_keeps_its_pipeline_lingering(self, run: Run) -> None:
         shaky = run.source([StorageUnavailable("slow"), Step.LOST, Step.COMMITTED], linger_secs=3.0)
         other = run.source(arrivals=[5.5], name="b", linger_secs=3.0)
         run.drain(shaky, other)
         assert (shaky.commits(), len(other.commits())) == ([6.0], 1)
 
-    def test_a_signal_ends_it_at_once_and_well(self, run: Run) -> None:
+    def test_a_signal_ends_the_linger_at_once_and_is_not_a_failure(self, run: Run) -> None:
         run.stop_at = 7.0
         assert run.drain(run.source([Step.COMMITTED], linger_secs=30.0)) == (False, False)
         assert run.secs() < 7.0 + POLL_SECS
         assert run.events() == [("drained", "p:a")]
 
-    def test_marks_and_duplicates_do_not_prolong_it(self, run: Run) -> None:
+    def test_marks_and_duplicates_do_not_prolong_the_linger(self, run: Run) -> None:
         source = run.source([Step.COMMITTED, *[Step.MOVED, Step.IDLE] * 40], linger_secs=10.0)
         run.drain(source)
         assert run.secs() <= 10.0 + 2 * POLL_SECS
 
 
 class TestTimeIsUp:
-    def test_steady_traffic_does_not_keep_it_from_ending(self, run: Run) -> None:
+    def test_steady_traffic_does_not_keep_the_run_from_ending(self, run: Run) -> None:
         source = run.source(arrivals=range(10_000), linger_secs=30.0)
         assert run.drain(source, max_secs=600.0) == (False, False)
         assert 600.0 <= run.secs() <= 600.0 + POLL_SECS
         totals = {**dict.fromkeys(vars_of(Totals()), 0), "commits": len(source.commits())}
         assert run.log == [("time_is_up", {"source": "p:a", **totals})]
 
-    def test_a_backlog_without_an_end_does_not_either(self, run: Run) -> None:
+    def test_an_endless_backlog_does_not_keep_the_run_from_ending(self, run: Run) -> None:
         source = run.source([Step.COMMITTED] * 500)
         source.ingest.step_secs = 10.0
         assert run.drain(source, max_secs=95.0) == (False, False)
@@ -265,91 +212,37 @@ class TestTimeIsUp:
         assert run.secs() >= 7200.0
         assert run.events() == [("drained", "p:a")]
 
-    def test_what_is_drained_in_time_says_so(self, run: Run) -> None:
+    def test_a_source_drained_in_time_is_logged_as_drained(self, run: Run) -> None:
         run.drain(run.source([Step.COMMITTED]), max_secs=600.0)
         assert run.events() == [("drained", "p:a")]
 
-    def test_a_step_longer_than_that_does_not_keep_another_source_from_getting_on(self, run: Run) -> None:
+    def test_a_step_longer_than_the_limit_does_not_keep_another_source_from_being_served(self, run: Run) -> None:
         long, other = run.source([Step.COMMITTED] * 3), run.source([Step.MOVED] * 3 + [Step.COMMITTED] * 3, name="b")
         long.ingest.step_secs = 4000.0
         assert run.drain(long, other, max_secs=3600.0) == (False, False)
         assert (len(long.commits()), len(other.commits())) == (1, 1)
         assert run.events() == [("time_is_up", "p:a"), ("time_is_up", "p:b")]
 
-    def test_a_source_in_trouble_from_its_first_step_on_is_not_said_to_be_served(self, run: Run) -> None:
+    def test_a_source_that_fails_from_its_first_step_does_not_count_as_served(self, run: Run) -> None:
         shaky = run.source([StorageUnavailable("slow"), Step.LOST, Step.COMMITTED, Step.COMMITTED])
         assert run.drain(shaky, max_secs=1.0) == (False, False)
         assert shaky.commits() == [6.0]
         bad = run.source([StorageUnavailable("slow")] * 3)
         assert run.drain(bad, max_secs=1.0) == (True, False)
 
-    def test_a_source_that_failed_is_a_failure_all_the_same(self, run: Run) -> None:
+    def test_a_source_that_failed_still_counts_as_failed(self, run: Run) -> None:
         bad, busy = run.source([PermanentError("gone")]), run.source(arrivals=range(10_000), name="b", linger_secs=9.0)
         assert run.drain(bad, busy, max_secs=60.0) == (True, False)
 
-    def test_a_signal_still_ends_it_before(self, run: Run) -> None:
+    def test_a_signal_still_stops_the_run_before_its_limit(self, run: Run) -> None:
         run.stop_at = 0.0
         assert run.drain(run.source([Step.COMMITTED]), max_secs=60.0) == (False, True)
         assert run.events() == [("stopped", "p:a")]
 
 
-class EndlessIngest(ScriptedIngest):
-    def step(self, *, draining: bool) -> Step:
-        self.totals.commits += 1
-        assert self.totals.commits < 1_000_000, "no end in sight"
-        return Step.COMMITTED
-
-
-class IngestWithoutSpark(ScriptedIngest):
-    def step(self, *, draining: bool) -> Step:
-        """As py4j does it."""
-        with socket.socket() as nobody_listens:
-            nobody_listens.bind(("127.0.0.1", 0))
-            socket.create_connection(nobody_listens.getsockname()).close()
-        return Step.IDLE
-
-
-@pytest.mark.usefixtures("signals_as_before")
-class TestTheJobsOption:
-    CONFIG = "pipelines: {p: {table_uri: /tmp/t, sources: {a: {uri: /tmp/s, schema: id STRING}}}}"
-
-    def config(self, folder: Path) -> str:
-        (folder / "pipelines.yaml").write_text(self.CONFIG)
-        return str(folder / "pipelines.yaml")
-
-    def test_the_run_ends_well_though_more_and_more_comes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        source = Source(EndlessIngest(Clock(), []))
-        monkeypatch.setattr(job, "_jobs", lambda *_: [source])
-        assert job.main(["--config", self.config(tmp_path), "--once", "--max-secs", "0.05"]) == job.EXIT_WELL
-        assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["time_is_up"]
-
-    def test_a_run_whose_jvm_has_ended_says_so_and_what_to_do(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setattr(job, "_jobs", lambda *_: [Source(IngestWithoutSpark(Clock(), []))])
-        assert job.main(["--config", self.config(tmp_path), "--once"]) == job.EXIT_FAILED
-        (lost,) = map(json.loads, capsys.readouterr().out.splitlines())
-        assert lost["event"] == "spark_lost"
-        assert "Connection refused" in lost["error"]
-        assert "start it again" in lost["error"]
-
-    @pytest.mark.parametrize(
-        "wrong", [["--max-secs", "60"], ["--once", "--max-secs", "-1"], ["--once", "--max-secs", "x"]]
-    )
-    def test_a_limit_that_means_nothing_is_refused(
-        self, wrong: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit) as ended:
-            job.main(["--config", self.config(tmp_path), *wrong])
-        assert ended.value.code == job.EXIT_CONFIG
-        assert "--max-secs" in capsys.readouterr().err
-
-
 @dataclass
 class RealSource:
-    """The real ingest loop, on fakes of storage and table."""
+    """The real ingest loop, over storage and a table in memory."""
 
     world: World
     linger_secs: float
@@ -385,7 +278,7 @@ def drain_world(world: World, linger_secs: float, at: dict[int, Callable[[], obj
     assert not failed
 
 
-def test_files_that_arrive_while_it_lingers_are_in_the_table_when_it_ends() -> None:
+def test_files_that_arrive_during_the_linger_are_in_the_table_when_the_run_ends() -> None:
     world = World()
     world.arrive("a.txt")
     drain_world(world, 10.0, {3: lambda: world.arrive("b.txt"), 9: lambda: world.arrive("c.txt")})

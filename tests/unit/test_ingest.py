@@ -1,4 +1,4 @@
-"""The turns of the loop: what it asks, in which order it writes, what it retries and what it refuses."""
+"""The turns of the loop: what they ask for, in which order they write, what they retry and what they refuse."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ from blizzard.state.checkpoint import WatermarkState
 from blizzard.state.delta_log import Commit
 from blizzard.state.receipts import Receipts
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.loop.ingest import MAX_LAG_SEGMENTS, Step
+from spark_job.loop.ingest import Step
 from spark_job.ports.reader import Outcome
 from spark_job.wiring import source_job
-from tests.unit.fakes import POISON, Calls, Clock, MemoryReader, MemoryRows, World, settings
+from tests.unit.fakes import POISON, MemoryReader, MemoryRows, World, settings
 
 
 def fail(error: Exception) -> Callable[[], None]:
@@ -29,7 +29,7 @@ def fail(error: Exception) -> Callable[[], None]:
 
 
 def order_of(world: World, *wanted: str) -> list[str]:
-    """Those of the calls whose name begins so, in the order in which they came."""
+    """The calls whose name starts with one of `wanted`, in their order."""
     return [name for name in world.calls.names if name.startswith(wanted)]
 
 
@@ -38,10 +38,7 @@ LETTER = "put _blizzard/events_landing/dead_letters/"
 RECEIPT = "put _blizzard/events_landing/receipts/"
 
 
-# -- What a turn does
-
-
-def test_a_run_that_finds_nothing_new_asks_nothing_of_the_engine() -> None:
+def test_a_run_that_finds_nothing_new_does_not_query_the_table() -> None:
     world = World()
     world.arrive("a.txt")
     world.drain()
@@ -50,7 +47,7 @@ def test_a_run_that_finds_nothing_new_asks_nothing_of_the_engine() -> None:
     assert order_of(world, "prepare", "txn", "holds", "files_after", "etags", "read", "append", "put") == []
 
 
-def test_letters_and_receipt_are_written_before_the_commit_and_the_copy_after_it() -> None:
+def test_dead_letters_and_receipt_are_written_before_the_commit_and_the_copy_after_it() -> None:
     world = World()
     world.deliver(world.put("a.txt", raw=POISON), world.put("b.txt", "!", "good"), world.put("c.txt", "x"))
     world.drain()
@@ -59,7 +56,7 @@ def test_letters_and_receipt_are_written_before_the_commit_and_the_copy_after_it
     assert order == ["letter", "letter", "receipt", "append", "copy"]
 
 
-def test_consumed_segments_are_deleted_only_once_the_commit_is_in() -> None:
+def test_consumed_segments_are_deleted_only_after_the_commit() -> None:
     world = World()
     world.arrive("a.txt")
     world.arrive("b.txt")
@@ -104,7 +101,7 @@ def test_receipts_name_every_file_and_the_receipt_before() -> None:
     assert [(line.path, line.error) for line in last.lines] == [("b.txt", "not a gzip file"), ("empty.txt", None)]
 
 
-def test_totals_and_the_log_tell_the_same_story() -> None:
+def test_totals_and_log_agree() -> None:
     world = World()
     world.deliver(world.put("a.txt", "1", "!", "3"), world.put("b.txt", raw=POISON), world.source_event("a.txt"))
     totals = world.drain()
@@ -114,7 +111,7 @@ def test_totals_and_the_log_tell_the_same_story() -> None:
     assert (committed["files"], committed["rows"], committed["dead_files"]) == (2, 2, 1)
 
 
-def test_a_turn_without_news_is_idle_and_one_with_old_news_moves_on() -> None:
+def test_a_turn_without_entries_is_idle_and_one_with_duplicates_moves_on() -> None:
     world = World()
     event = world.arrive("a.txt")
     job = world.job()
@@ -134,7 +131,7 @@ def test_a_run_can_be_stopped_between_two_batches() -> None:
     assert sorted(world.files()) == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_a_job_that_forgets_begins_with_recovery() -> None:
+def test_a_job_that_forgets_starts_with_recovery() -> None:
     world = World()
     job = world.job()
     job.step(draining=True)
@@ -145,7 +142,7 @@ def test_a_job_that_forgets_begins_with_recovery() -> None:
     assert len(world.events_logged("recovered")) == 2
 
 
-def test_a_job_that_forgets_looks_anew_which_version_the_table_has() -> None:
+def test_a_job_that_forgets_asks_for_the_version_of_the_table_again() -> None:
     world = World()
     world.arrive("a.txt")
     job = world.job()
@@ -163,7 +160,7 @@ def test_a_job_that_forgets_looks_anew_which_version_the_table_has() -> None:
     assert world.state_now().delta_version == 6
 
 
-def test_an_unreadable_segment_is_passed_over_and_logged_once_a_process() -> None:
+def test_an_unreadable_segment_is_skipped_and_logged_once_per_process() -> None:
     world = World()
     world.arrive("a.txt")
     world.corrupt_segment(0)
@@ -177,170 +174,7 @@ def test_an_unreadable_segment_is_passed_over_and_logged_once_a_process() -> Non
     assert sorted(world.files()) == ["a.txt", "b.txt"]
 
 
-# -- What took how long
-
-
-TAKES = {
-    "commits": ("recover", 1.0),
-    "get _blizzard/events_landing/pending/": ("plan", 2.0),
-    "prepare": ("prepare", 4.0),
-    "etags": ("suspects", 8.0),
-    "read": ("read", 16.0),
-    LETTER: ("letters", 32.0),
-    RECEIPT: ("receipt", 64.0),
-    "append": ("commit", 128.0),
-    "commit_at": ("landed", 256.0),
-    PUT_COPY: ("copy", 512.0),
-    "delete _blizzard/events_landing/pending/": ("trim", 1024.0),
-}
-"""A call of each part, and how long it takes: no two sums are the same."""
-
-
-class SlowCalls(Calls):
-    """Calls that take their time."""
-
-    def __init__(self, stopwatch: Clock) -> None:
-        super().__init__()
-        self._stopwatch = stopwatch
-
-    def __call__(self, name: str) -> None:
-        super().__call__(name)
-        self._stopwatch.advance(sum(secs for start, (_, secs) in TAKES.items() if name.startswith(start)))
-
-
-def slow_world() -> World:
-    """Its first batch has a letter, a suspect, and a segment to trim."""
-    world = World()
-    event = world.arrive("a.txt")
-    world.settle()
-    world.deliver(event, world.put("b.txt", raw=POISON))
-    world.arrive("c.txt")
-    world.log.clear()
-    world.calls = SlowCalls(world.stopwatch)
-    world.reader = MemoryReader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)
-    return world
-
-
-def test_a_batch_says_how_long_each_of_its_parts_took() -> None:
-    world = slow_world()
-    world.job().step(draining=True)
-    (committed,) = world.events_logged("batch_committed")
-    segments = {"plan": 4 * 2.0, "trim": 3 * 1024.0}  # of two sweeps and two events; the newest stays
-    secs = {"lookup": 0.0, "write": 0.0} | dict(TAKES.values()) | segments
-    assert committed["secs"] == {**secs, "total": sum(secs.values())}
-
-
-def test_what_tasks_spent_on_writing_is_told_apart_from_reading() -> None:
-    world = slow_world()
-    world.reader.write_share = 0.25
-    world.job().step(draining=True)
-    (committed,) = world.events_logged("batch_committed")
-    assert (committed["secs"]["read"], committed["secs"]["write"]) == (12.0, 4.0)
-
-
-def test_a_commit_says_whether_delta_made_a_checkpoint_of_its_own() -> None:
-    world = World()
-    for number in range(12):
-        world.arrive(f"{number:02d}.txt")
-        world.drain()
-    told = [committed["delta_checkpoint"] for committed in world.events_logged("batch_committed")]
-    versions = [commit.version for commit in world.delta.commits if commit.txns]
-    assert [version for version, made in zip(versions, told, strict=True) if made] == [10]
-
-
-def test_a_recovery_says_how_long_it_took() -> None:
-    world = slow_world()
-    world.job().step(draining=True)
-    (recovered,) = world.events_logged("recovered")
-    assert recovered["secs"] == {
-        **dict.fromkeys((*(part for part, _ in TAKES.values()), "lookup", "write"), 0.0),
-        "recover": 1.0,
-        "total": 1.0,
-    }
-
-
-def test_the_time_of_a_turn_is_its_own() -> None:
-    world = slow_world()
-    job = world.job()
-    job.step(draining=True)
-    world.arrive("d.txt")
-    job.step(draining=True)
-    first, second = (committed["secs"] for committed in world.events_logged("batch_committed"))
-    assert (first["recover"], first["prepare"]) == (1.0, 4.0)
-    assert (second["recover"], second["prepare"], second["suspects"], second["letters"]) == (0.0, 0.0, 0.0, 0.0)
-    assert second["total"] == 2.0 + 16.0 + 64.0 + 128.0 + 256.0 + 512.0 + 1024.0
-
-
-def test_a_turn_in_which_the_table_knows_all_suspects_says_what_that_cost() -> None:
-    world = World()
-    event = world.arrive("a.txt")
-    world.settle()
-    world.deliver(event)
-    world.log.clear()
-    world.calls = SlowCalls(world.stopwatch)
-    job = world.job()
-    assert [job.step(draining=True), job.step(draining=True)] == [Step.MOVED, Step.IDLE]
-    (moved,) = world.events_logged("moved_on")
-    secs = moved["secs"]
-    assert (secs["suspects"], secs["prepare"], secs["read"], secs["commit"]) == (8.0, 4.0, 0.0, 0.0)
-    assert secs["total"] == sum(value for part, value in secs.items() if part != "total")
-    assert moved["source"] == "events:landing"
-
-
-def test_one_in_which_no_overwritten_file_can_be_read_does_so_too() -> None:
-    world = World(settings(on_overwrite=OnOverwrite.REPLACE))
-    world.arrive("a.txt")
-    world.settle()
-    world.deliver(world.put("a.txt", raw=POISON))
-    world.calls = SlowCalls(world.stopwatch)
-    world.reader = MemoryReader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)
-    world.log.clear()
-    job = world.job()
-    assert job.step(draining=True) is Step.MOVED
-    (moved,) = world.events_logged("moved_on")
-    assert (moved["secs"]["suspects"], moved["secs"]["read"], moved["secs"]["letters"]) == (8.0, 16.0, 32.0)
-
-
-def test_the_seconds_of_a_turn_are_told_once() -> None:
-    world = slow_world()
-    world.job().step(draining=True)
-    assert world.events_logged("moved_on") == []
-    world = World()
-    event = world.arrive("a.txt")
-    world.settle()
-    for _ in range(MAX_LAG_SEGMENTS + 1):
-        world.deliver(event)
-    world.log.clear()
-    assert world.job().step(draining=True) is Step.COMMITTED
-    assert (len(world.events_logged("batch_committed")), world.events_logged("moved_on")) == (1, [])
-
-
-def test_a_turn_that_asks_nothing_of_the_table_and_commits_nothing_says_nothing() -> None:
-    world = World()
-    event = world.arrive("a.txt")
-    job = world.job()
-    job.step(draining=True)
-    world.deliver(event)
-    world.log.clear()
-    assert [job.step(draining=True), job.step(draining=True)] == [Step.MOVED, Step.IDLE]
-    assert world.log == []
-
-
-def test_a_lost_race_says_what_it_cost_and_asks_no_snapshot() -> None:
-    world = World()
-    world.arrive("old.txt")
-    world.drain()
-    world.arrive("a.txt")
-    world.calls.names.clear()
-    world.delta.before_commit = lambda: (world.stopwatch.advance(7.0), world.drain())
-    job = world.job()
-    assert job.step(draining=True) is Step.LOST
-    (lost,) = world.events_logged("race_lost")
-    assert (lost["secs"]["commit"], lost["secs"]["copy"], lost["secs"]["total"]) == (7.0, 0.0, 7.0)
-    assert order_of(world, "txn_version") == []
-
-
-def test_a_reader_is_told_when_its_rows_take_the_place_of_others() -> None:
+def test_the_reader_knows_when_its_rows_replace_others() -> None:
     world = World(settings(on_overwrite=OnOverwrite.REPLACE))
     world.arrive("a.txt", "old")
     world.settle()
@@ -350,19 +184,16 @@ def test_a_reader_is_told_when_its_rows_take_the_place_of_others() -> None:
     assert world.reader.replacing == [False, True]
 
 
-# -- Errors
-
-
-def test_rows_are_let_go_whatever_happens() -> None:
+def test_rows_are_released_whatever_happens() -> None:
     world = World()
     world.arrive("a.txt")
-    world.reader.passing = 1
+    world.reader.transient_failures = 1
     world.delta.faults = ["lost", "answer lost"]
     world.drain()
-    assert [rows.released for rows in world.reader.given] == [True, True, True]
+    assert [rows.released for rows in world.reader.batches] == [True, True, True]
 
 
-def test_after_an_error_right_behind_the_commit_the_table_is_asked_before_anything_is_tried_again() -> None:
+def test_after_an_error_right_after_the_commit_the_table_is_checked_before_a_retry() -> None:
     world = World()
     world.arrive("a.txt")
     world.calls.before_named("append", lambda: world.calls.before_named("commit_at", fail(StorageUnavailable("503"))))
@@ -372,7 +203,7 @@ def test_after_an_error_right_behind_the_commit_the_table_is_asked_before_anythi
     assert sorted(world.files()) == ["a.txt"]
 
 
-def test_a_turn_that_is_repeated_after_such_an_error_without_recovery_finds_that_it_lost() -> None:
+def test_a_turn_repeated_after_such_an_error_without_recovery_loses_its_race() -> None:
     world = World()
     world.arrive("a.txt")
     world.calls.before_named("append", lambda: world.calls.before_named("commit_at", fail(StorageUnavailable("503"))))
@@ -383,7 +214,7 @@ def test_a_turn_that_is_repeated_after_such_an_error_without_recovery_finds_that
     assert world.doubled() == []
 
 
-def test_a_commit_that_did_not_arrive_is_an_error_that_may_be_tried_again() -> None:
+def test_a_commit_that_did_not_arrive_is_a_retryable_error() -> None:
     world = World()
     world.arrive("a.txt")
     world.delta.faults = ["lost"]
@@ -392,7 +223,7 @@ def test_a_commit_that_did_not_arrive_is_an_error_that_may_be_tried_again() -> N
 
 
 @pytest.mark.parametrize("error", [StorageUnavailable("503"), AccessDenied("403")])
-def test_a_copy_that_cannot_be_written_harms_nobody_and_is_written_by_the_next_job(error: Exception) -> None:
+def test_a_copy_that_cannot_be_written_does_no_harm_and_is_written_by_the_next_job(error: Exception) -> None:
     world = World()
     world.arrive("a.txt")
     world.calls.before_named(PUT_COPY, fail(error))
@@ -411,7 +242,7 @@ def test_a_permanent_error_ends_the_run_at_once() -> None:
     assert world.slept_secs == []
 
 
-def test_a_denied_file_that_is_alone_in_its_batch_stops_the_run() -> None:
+def test_a_denied_file_alone_in_its_batch_stops_the_run() -> None:
     world = World()
     world.arrive("a.txt")
     world.reader.denied = {"a.txt"}
@@ -419,10 +250,10 @@ def test_a_denied_file_that_is_alone_in_its_batch_stops_the_run() -> None:
         world.drain()
 
 
-def test_waits_grow_up_to_the_sources_limit_and_are_jittered() -> None:
+def test_pauses_grow_up_to_the_limit_of_the_source_and_are_jittered() -> None:
     world = World(settings(max_attempts=40, max_backoff_secs=5.0))
     world.arrive("a.txt")
-    world.reader.passing = 39
+    world.reader.transient_failures = 39
     world.drain()
     ceilings = [1.0, 2.0, 4.0, *[5.0] * 36]
     assert all(most / 2 <= wait <= most for wait, most in zip(world.slept_secs, ceilings, strict=True))
@@ -431,7 +262,7 @@ def test_waits_grow_up_to_the_sources_limit_and_are_jittered() -> None:
     assert [fields["wait_secs"] for fields in world.events_logged("retrying")] == world.slept_secs
 
 
-def test_how_often_and_how_long_is_what_the_configuration_says() -> None:
+def test_the_configuration_sets_the_number_of_attempts_and_the_longest_pause() -> None:
     source = {"uri": "/landing", "schema": "id STRING", "retries": {"max_attempts": 30, "max_backoff_secs": 0.25}}
     document = {"pipelines": {"p": {"table_uri": "/lake", "sources": {"a": source}}}}
     [(pipeline, found)] = parse_config(json.dumps(document), {}).sources()
@@ -445,11 +276,8 @@ def no_engine() -> SparkSession:
     raise AssertionError("nothing here needs the engine")
 
 
-# -- A reader that is at fault
-
-
 class Forgetful(MemoryReader):
-    """Gives an outcome for all files but one."""
+    """Reports an outcome for all files but one."""
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         rows = super().read(files, sequence=sequence, replacing=replacing)
@@ -457,7 +285,7 @@ class Forgetful(MemoryReader):
 
 
 class Stuck(MemoryReader):
-    """Says of a slice that it is not the last, and that it read nothing."""
+    """Reports a slice that is not the last and has read nothing."""
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> MemoryRows:
         rows = super().read(files, sequence=sequence, replacing=replacing)
@@ -465,7 +293,7 @@ class Stuck(MemoryReader):
 
 
 @pytest.mark.parametrize("reader", [Forgetful, Stuck])
-def test_a_reader_that_leaves_a_file_out_or_does_not_get_on_stops_the_run(reader: type[MemoryReader]) -> None:
+def test_a_reader_that_omits_a_file_or_makes_no_progress_stops_the_run(reader: type[MemoryReader]) -> None:
     world = World()
     world.arrive("a.txt")
     world.reader = reader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)

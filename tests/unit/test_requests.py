@@ -8,7 +8,7 @@ from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.ingest import Ingest
-from spark_job.ports.reader import Rows
+from spark_job.ports.rows import Rows
 from tests.unit.fakes import Calls, MemoryDelta, MemoryTable, World, settings
 
 LOG = "_delta_log/"

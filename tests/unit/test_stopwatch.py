@@ -17,7 +17,7 @@ def test_a_turn_without_parts_has_only_its_total() -> None:
     assert watch.secs() == TurnSecs(total=2.0)
 
 
-def test_a_part_that_comes_again_adds_up_and_what_lies_between_counts_in_the_total_alone() -> None:
+def test_a_repeated_part_adds_up_and_the_time_between_counts_in_the_total_alone() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
     for secs in (1.0, 2.0):
@@ -40,7 +40,7 @@ def test_a_part_that_raises_is_timed_too() -> None:
     assert watch.secs().commit == 5.0
 
 
-def test_a_part_within_a_part_is_counted_once_and_for_itself() -> None:
+def test_a_part_within_a_part_is_counted_once() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
     with watch.part("commit"):
@@ -57,7 +57,7 @@ def test_a_part_within_a_part_is_counted_once_and_for_itself() -> None:
     assert watch.secs() == TurnSecs(commit=49.0, lookup=10.0, plan=4.0, total=63.0)
 
 
-def test_a_part_that_raises_within_another_is_counted_for_itself() -> None:
+def test_a_part_that_raises_within_another_is_counted_once() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
 
@@ -72,17 +72,17 @@ def test_a_part_that_raises_within_another_is_counted_for_itself() -> None:
     assert watch.secs() == TurnSecs(commit=1.0, lookup=2.0, total=3.0)
 
 
-def test_a_share_of_one_part_can_be_given_to_another() -> None:
+def test_a_share_of_one_part_can_be_moved_to_another() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
-    watch.set_apart("write", 0.5, of="read")
+    watch.move_share(0.5, source="read", target="write")
     with watch.part("read"):
         clock.advance(4.0)
-    watch.set_apart("write", 0.25, of="read")
+    watch.move_share(0.25, source="read", target="write")
     assert watch.secs() == TurnSecs(read=3.0, write=1.0, total=4.0)
 
 
-def test_a_new_turn_begins_with_nothing() -> None:
+def test_a_new_turn_starts_at_zero() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
     with watch.part("read"):

@@ -1,4 +1,4 @@
-"""A table that was restored from a backup, or made again, while what lies beside it stayed as it was."""
+"""A table that was restored from a backup or made again, while the files beside it stayed as they were."""
 
 import random
 

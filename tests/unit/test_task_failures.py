@@ -53,7 +53,7 @@ class Refusing(MemoryStore):
 
 
 @pytest.mark.parametrize(
-    ("error", "trouble"),
+    ("error", "failure_kind"),
     [
         (NotFound("get b: there is no such object"), None),
         (StorageError("get b: the object is archived"), None),
@@ -66,7 +66,7 @@ class Refusing(MemoryStore):
 )
 @pytest.mark.parametrize("size", [9, WHOLE_BYTES + 1])
 def test_a_storage_error_has_its_failure_kind_and_the_other_files_are_read(
-    error: BlizzardError, trouble: FailureKind | None, size: int
+    error: BlizzardError, failure_kind: FailureKind | None, size: int
 ) -> None:
     store = Refusing({"b": error})
     store.put("a", b'{"n": 0}\n')
@@ -74,7 +74,7 @@ def test_a_storage_error_has_its_failure_kind_and_the_other_files_are_read(
     found = read(store, [TaskFile(key, size) for key in "abc"])
     assert found.lines == ['{"n": 0}', '{"n": 1}']
     failed = next(outcome for outcome in found.outcomes if outcome.path == "b")
-    assert (failed.stage, failed.trouble, failed.rows) == (Stage.DOWNLOAD, trouble, 0)
+    assert (failed.stage, failed.failure_kind, failed.rows) == (Stage.DOWNLOAD, failure_kind, 0)
 
 
 def test_after_an_outage_no_further_file_is_retried() -> None:
@@ -82,7 +82,7 @@ def test_after_an_outage_no_further_file_is_retried() -> None:
     store = Refusing({"b": outage, "c": AssertionError("asked again")})  # type: ignore[dict-item]
     store.put("a", b'{"n": 0}\n')
     found = read(store, [TaskFile(key, WHOLE_BYTES + 1) for key in "abc"])
-    assert [outcome.trouble for outcome in found.outcomes] == [None, FailureKind.TRANSIENT, FailureKind.TRANSIENT]
+    assert [outcome.failure_kind for outcome in found.outcomes] == [None, FailureKind.TRANSIENT, FailureKind.TRANSIENT]
     assert str(outage) in str(found.outcomes[2].error)
 
 

@@ -98,7 +98,7 @@ def test_a_broken_file_has_a_stage_and_a_reason(path: str, body: bytes, stage: S
     outcome = read_one(body, path).outcome
     assert outcome.stage is stage
     assert reason in str(outcome.error)
-    assert (outcome.finished, outcome.trouble) == (True, None)
+    assert (outcome.finished, outcome.failure_kind) == (True, None)
 
 
 def test_a_line_of_text_that_is_not_utf8_is_refused_alone_and_keeps_its_bytes() -> None:

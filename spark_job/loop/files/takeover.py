@@ -1,4 +1,4 @@
-"""Going on with a table of the first Blizzard: what its state says, and when that is not enough."""
+"""Taking over a table of the first Blizzard: what its state says, and when that is not enough."""
 
 import math
 import re
@@ -9,52 +9,52 @@ from blizzard.errors import RecoveryError
 from blizzard.log import Log
 from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint, decode_app_id
 from blizzard.state.identity import Identity
-from spark_job.ports.reader import Table, Txn
+from spark_job.ports.table import FileTable, Txn
 
-_ITS_PARQUET = re.compile(r"(^|/)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.parquet$")
-"""How it named the table's files; ours, and Spark's, begin with `part-`."""
+_LEGACY_PARQUET = re.compile(r"(^|/)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.parquet$")
+"""How the first Blizzard named the table's files. Ours and Spark's begin with `part-`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Legacy:
-    """What a Txn of the first Blizzard says, its number, and when it was committed."""
+    """The state in a Txn of the first Blizzard, the Txn's version, and when it was committed (None: unknown)."""
 
     state: Checkpoint
-    number: int
+    txn_version: int
     committed_ts: float | None
 
     @property
-    def has_order(self) -> bool:
-        """Whether it says on which version of the table it was committed."""
+    def names_table_version(self) -> bool:
+        """Whether it names the version of the table that it was committed on."""
         return self.state.delta_version >= 0
 
     @property
     def latest_ts(self) -> float:
-        """When it was committed at the latest: at any time, if that is not known."""
+        """The latest time at which it can have been committed; infinity if that is unknown."""
         return math.inf if self.committed_ts is None else self.committed_ts
 
 
 def newest_legacy(txns: Iterable[Txn], identity: Identity) -> Legacy | None:
-    """The newest of those of the first Blizzard and of Penguin. Raises UnreadableState.
+    """The newest state of the first Blizzard or of Penguin. Raises UnreadableState.
 
-    Each state has an app id of its own and names the version of the table before its commit, which is their order:
-    times come from clocks, and two commits may have the same; the Txn's number began anew where it lost its state.
-    Penguin's app ids as documented name no version, so only the times tell.
+    Each state has an app id of its own. It names the version of the table before its commit, and that version gives the
+    order: times come from clocks, two commits may have the same one, and the Txn's version started over where the first
+    Blizzard lost its state. Penguin's app ids as documented name no version, so for those only times are left.
     """
     found = [legacy for txn in txns if (legacy := _legacy(txn, identity)) is not None]
     ordered = max(
-        (legacy for legacy in found if legacy.has_order),
-        key=lambda legacy: (legacy.state.delta_version, legacy.committed_ts or 0.0, legacy.number),
+        (legacy for legacy in found if legacy.names_table_version),
+        key=lambda legacy: (legacy.state.delta_version, legacy.committed_ts or 0.0, legacy.txn_version),
         default=None,
     )
     timed = max(
-        (legacy for legacy in found if not legacy.has_order),
-        key=lambda legacy: (legacy.latest_ts, legacy.number),
+        (legacy for legacy in found if not legacy.names_table_version),
+        key=lambda legacy: (legacy.latest_ts, legacy.txn_version),
         default=None,
     )
     if ordered is None or timed is None:
         return ordered or timed
-    # In doubt the one that knows no files: with it a file beside the table has to say them.
+    # In doubt, the one that knows no files: with it, the file beside the table has to name them.
     return ordered if (ordered.committed_ts or 0.0) > timed.latest_ts else timed
 
 
@@ -63,32 +63,33 @@ def _legacy(txn: Txn, identity: Identity) -> Legacy | None:
     return None if state is None else Legacy(state, txn.version, txn.updated_ts)
 
 
-def is_siblings(app_id: str, identity: Identity) -> bool:
-    """Whether it is of another source that this program ingests; base64 has no colon."""
+def is_of_other_source(app_id: str, identity: Identity) -> bool:
+    """Whether the Txn is of another source that this program ingests. (The first Blizzard's is base64, which has no
+    colon.)"""
     return app_id.startswith(LEGACY_APP_ID_PREFIX) and app_id.count(":") > 1 and app_id != identity.app_id
 
 
 def take_over(
-    table: Table,
+    table: FileTable,
     legacy: Legacy | None,
     copy: Checkpoint | None,
     identity: Identity,
     *,
-    siblings: bool,
+    other_sources: bool,
     late_overlap_secs: float,
     log: Log,
 ) -> Checkpoint | None:
-    """The state to go on from; None when the table owes this source nothing. `siblings`: whether other sources
-    have committed. Raises RecoveryError when nothing tells which files are in the table.
+    """The state to continue from; None when the table has nothing of this source. `other_sources`: whether others have
+    committed. Raises RecoveryError when nothing says which files are in the table.
 
-    The state is that of the log, if it knows files, else that of the file which the first Blizzard kept beside the
-    table. The old rows do not say which file they are of, so the table cannot be asked about files below the
-    watermarks: what is not newer than the state counts as seen.
+    The state is that of the log if it knows files, else the one in the file that the first Blizzard kept beside the
+    table. The old rows do not name their files, so the table cannot be asked about files below the watermarks: what is
+    not newer than the state counts as ingested.
     """
     own_file = copy if copy is not None and copy.sequence < 0 else None
     if legacy is not None and legacy.state.knows_files:
-        # It had one source; if another one of ours has gone on with it, this one is new.
-        return None if siblings else _dated(legacy.state, legacy.committed_ts, identity, late_overlap_secs, log)
+        # It had one source. If another source of ours has taken that over, this one is new.
+        return None if other_sources else _dated(legacy.state, legacy.committed_ts, identity, late_overlap_secs, log)
     if own_file is not None and own_file.watermark is None and not own_file.knows_files:
         return None
     if legacy is None:
@@ -97,12 +98,12 @@ def take_over(
         return None
     if own_file is None or not own_file.knows_files:
         raise _unknown(own_file, identity)
-    loose = [name for name in table.loose_files() if _ITS_PARQUET.search(name)]
+    loose = [name for name in table.loose_files() if _LEGACY_PARQUET.search(name)]
     if loose:
         raise RecoveryError(
             f"{len(loose)} Parquet files in the table's folder are in no commit, the first is {loose[0]!r:.300}. "
             "Expected none: the first Blizzard wrote them and counts what is in them as ingested. Let Penguin commit "
-            "them; or move them out of the folder if nobody wants their rows."
+            "them; or move them out of the folder if their rows are not needed."
         )
     return _dated(own_file, None, identity, late_overlap_secs, log)
 
@@ -113,8 +114,8 @@ def _dated(
     as_of_ts = state.last_update_ts or committed_ts
     if not as_of_ts:
         raise RecoveryError(
-            f"the first Blizzard's state of source {identity.source_id} does not say of when it is, and neither does "
-            "the log. Expected a time, to tell files that came later from those it had seen. Ingest into a new table."
+            f"the first Blizzard's state of source {identity.source_id} has no time, and the log has none for its "
+            "commit. Expected one, to tell files that came later from those it had seen. Ingest into a new table."
         )
     log("state_taken_over", source=identity.source_id, watermark=state.watermark, tracked_files=len(state.files))
     # Its clock counted whole seconds.
@@ -125,7 +126,7 @@ def _without_txn(identity: Identity) -> RecoveryError:
     return RecoveryError(
         f"{identity.copy_key} is a state of the first Blizzard, but the table has no Txn of it or of Penguin. Expected "
         "both or neither. The likely cause is a table that was dropped, or to which Penguin has not yet committed. Let "
-        "Penguin commit what is there; or, if the table shall begin anew, remove that file."
+        "Penguin commit what is there; or, to start over with an empty table, remove that file."
     )
 
 
@@ -134,6 +135,6 @@ def _unknown(own_file: Checkpoint | None, identity: Identity) -> RecoveryError:
     return RecoveryError(
         f"the table was written by the first Blizzard, and nothing says which files of source {identity.source_id} it "
         "has ingested: its newest Txn in the log does not. Expected a watermark for each partition in "
-        f"{identity.copy_key}, found {found}. To begin without would double its rows. Give pipeline and source the "
+        f"{identity.copy_key}, found {found}. Starting without one would double its rows. Give pipeline and source the "
         'names that they had; or, if it has ingested nothing of this source, put {"watermark": null} into that file.'
     )

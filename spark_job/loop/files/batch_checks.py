@@ -1,4 +1,4 @@
-"""What the outcomes of reading say of the whole batch: is it complete, is it everybody's trouble, what was read."""
+"""What the outcomes of reading say about the batch as a whole: is it complete, is a failure systemic, what was read."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,11 @@ from spark_job.ports.reader import FailureKind, Outcome
 
 
 def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], rows_held: int) -> None:
-    """A file without an outcome would count as ingested, and a slice without progress would be read for ever. What the
-    outcomes say of rows is what the receipt will say: `rows_held` of them wait for the commit."""
+    """A file without an outcome would count as ingested, and a slice without progress would be read forever. The rows
+    in the outcomes, which the receipt repeats, must be the `rows_held` rows that wait for the commit.
+
+    Raises PermanentError.
+    """
     by_path = {outcome.path: outcome for outcome in outcomes}
     for file in files:
         outcome = by_path.get(file.path)
@@ -28,15 +31,16 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
 
 
 def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_from: int) -> None:
-    """Stop, and dead-letter nothing, when storage fails or refuses most of a batch: no file is at fault.
+    """Stop, and dead-letter nothing, when storage fails or denies most of a batch: no file is at fault.
 
-    `systemic_from`: so many files must be denied before it can be everybody's trouble.
+    `systemic_from`: this many files must be denied before that can be systemic. Raises StorageUnavailable after a
+    transient failure, PermanentError after a systemic one.
     """
     for outcome in outcomes:
-        if outcome.trouble is FailureKind.TRANSIENT:
+        if outcome.failure_kind is FailureKind.TRANSIENT:
             raise StorageUnavailable(f"{outcome.path} could not be read: {outcome.error}. Nothing was committed.")
-    denied = [outcome for outcome in outcomes if outcome.trouble in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
-    certain = any(outcome.trouble is FailureKind.SYSTEMIC for outcome in denied)
+    denied = [outcome for outcome in outcomes if outcome.failure_kind in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
+    certain = any(outcome.failure_kind is FailureKind.SYSTEMIC for outcome in denied)
     if certain or (2 * len(denied) > len(outcomes) and len(denied) >= systemic_from):
         raise PermanentError(
             f"{len(denied)} of {len(outcomes)} files of {source_id} were refused, the first "
@@ -46,5 +50,5 @@ def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_
 
 
 def records_read(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """Path to what the state keeps of the file: FINISHED, or the records read so far."""
+    """Path to what the checkpoint keeps of the file: FINISHED, or the number of records read so far."""
     return {o.path: FINISHED if o.finished or o.error is not None else o.records_read for o in outcomes}

@@ -1,4 +1,5 @@
-"""What only the table knows of a file: was it ingested, with which content. For suspects and for files in progress."""
+"""What only the table knows of a file: whether it was ingested, and with which content. Needed for suspects and for
+files in progress."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +10,16 @@ from blizzard.state.batch import BatchPlan, PlannedFile, judge
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.receipts import Receipts
 from blizzard.storage.base import ObjectStore
-from spark_job.ports.reader import Table
+from spark_job.ports.table import FileTable
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """`late`: to be ingested; `changed`: overwritten since they were ingested, one entry a file; `known`: how many the
-    table has as they are."""
+class Resolution:
+    """`late`: to be ingested; `overwritten`: since they were ingested, one entry for each file; `known`: number of
+    entries that the table has as they are."""
 
     late: Sequence[Entry]
-    changed: Sequence[Entry]
+    overwritten: Sequence[Entry]
     known: int
 
 
@@ -28,53 +29,53 @@ class Suspects:
     def __init__(
         self,
         *,
-        table: Table,
-        source: ObjectStore,
+        table: FileTable,
+        files: ObjectStore,
         receipts: Receipts,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
     ) -> None:
         self._table = table
-        self._source = source
+        self._files = files
         self._receipts = receipts
         self._dead_letters = dead_letters
         self._clock = clock
         self._refused: set[tuple[str, str]] = set()
 
-    def decide(self, suspects: Sequence[Entry]) -> Decided:
+    def resolve(self, suspects: Sequence[Entry]) -> Resolution:
         """One query for all of them."""
         etags = self._table.etags([entry.path for entry in suspects])
         verdict = judge(suspects, etags)
-        changed = {entry.path: entry for entry in verdict.overwritten if self._is_news(entry, etags)}
-        return Decided(verdict.late, list(changed.values()), verdict.known)
+        overwritten = {entry.path: entry for entry in verdict.overwritten if self._has_new_content(entry, etags)}
+        return Resolution(verdict.late, list(overwritten.values()), verdict.known)
 
-    def _is_news(self, entry: Entry, etags: Mapping[str, frozenset[str]]) -> bool:
-        """Whether the object really has content that the table has not: an old event speaks of content that is gone."""
+    def _has_new_content(self, entry: Entry, etags: Mapping[str, frozenset[str]]) -> bool:
+        """Whether the object has content now that the table lacks: an old event announces content that is gone."""
         if (entry.path, entry.etag) in self._refused:
             return False
-        info = self._source.head(entry.path)
+        info = self._files.head(entry.path)
         return info is not None and info.etag not in etags[entry.path]
 
-    def put_letters(self, changed: Sequence[Entry]) -> None:
-        """For files that were overwritten and keep their first rows."""
-        for entry in changed:
+    def write_dead_letters(self, overwritten: Sequence[Entry]) -> None:
+        """For overwritten files that keep their first rows."""
+        for entry in overwritten:
             error = "the file was overwritten after it was ingested; its first rows stay (on_overwrite: dead_letter)"
             self._dead_letters.put_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
 
     def refuse(self, entries: Sequence[Entry]) -> None:
-        """They could not be read: this content is not tried again by this process."""
+        """They could not be read. This process does not try this content again."""
         self._refused.update((entry.path, entry.etag) for entry in entries)
 
     def with_expected_etags(self, plan: BatchPlan) -> Sequence[PlannedFile]:
-        """A file in progress must still be the one whose first records are committed."""
-        begun = [file.path for file in plan.files if file.skip_records]
-        if not begun:
+        """The files of the plan. One in progress must still have the content whose first records are committed."""
+        in_progress = [file.path for file in plan.files if file.skip_records]
+        if not in_progress:
             return plan.files
-        etags = {**self._receipt_etags(plan.base.receipt, begun), **self._table.etags(begun)}
+        etags = {**self._receipt_etags(plan.base.receipt, in_progress), **self._table.etags(in_progress)}
         return [replace(f, expected_etag=next(iter(etags.get(f.path, ())), None)) for f in plan.files]
 
     def _receipt_etags(self, receipt: str | None, paths: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """For a file of which so far no record was good: the table has no row of it."""
+        """For a file without a good record so far: the table has no row of it."""
         try:
             lines = self._receipts.get(receipt).lines if receipt else ()
         except (NotFound, UnreadableState):

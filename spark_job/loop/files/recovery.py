@@ -1,0 +1,182 @@
+"""Recovery: from what the table holds to the checkpoint of its newest commit of this source."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from blizzard.errors import LostRace, RecoveryError, UnreadableState
+from blizzard.log import Log
+from blizzard.state.checkpoint import FINISHED, Checkpoint, decode
+from blizzard.state.delta_log import Commit
+from blizzard.state.identity import Identity, read_copy
+from blizzard.state.watermark import FolderOf, Settling
+from blizzard.storage.base import ObjectStore
+from spark_job.loop.files.takeover import Legacy, is_of_other_source, newest_legacy, take_over
+from spark_job.ports.source import Recovered
+from spark_job.ports.table import FileTable, Txn
+
+SCAN_COMMITS = 100
+
+Sizes = Callable[[Collection[str]], Mapping[str, int]]
+"""From paths to sizes in bytes; files that are gone are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    """What the newest commits say: the Txn version, and every readable checkpoint, newest first."""
+
+    txn_version: int | None
+    states: tuple[Checkpoint, ...]
+    legacy: Legacy | None
+    """The newest state of the first Blizzard."""
+    other_sources: bool
+    """Whether other sources have committed."""
+
+
+def recover(
+    table: FileTable,
+    store: ObjectStore,
+    identity: Identity,
+    *,
+    folder_of: FolderOf,
+    slice_threshold_bytes: int,
+    sizes: Sizes,
+    log: Log,
+    late_overlap_secs: float = 86_400.0,
+    scan_commits: int = SCAN_COMMITS,
+) -> Recovered[Checkpoint]:
+    """`store` holds the checkpoint's copy. Files larger than `slice_threshold_bytes` may have been read in part.
+
+    Raises RecoveryError when continuing could lose or double rows, LostRace when the table changed meanwhile.
+    """
+    scanned = _scan(table.commits(scan_commits), identity)
+    version = scanned.txn_version if scanned.txn_version is not None else table.txn_version(identity.app_id)
+    copy = read_copy(store, identity)
+    if version is None:
+        fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
+        # Only now: a run that is refused deletes nothing, and the copy helps to set a lost Txn again.
+        if copy is not None and copy.sequence >= 0:
+            _discard_newer_copy(table, store, identity, copy, None, log)
+        return Recovered(fresh)
+    if copy is not None and copy.sequence > version:
+        _discard_newer_copy(table, store, identity, copy, version, log)
+    states = [*scanned.states, *([copy] if copy else [])]
+    for state in states:
+        if state.sequence == version:
+            return Recovered(state, unpublished=copy is None or copy.sequence != version)
+    older = max((s for s in states if s.sequence < version), key=lambda s: s.sequence, default=None)
+    repaired = _repair(table, identity, older, version, folder_of, slice_threshold_bytes, sizes, log)
+    return Recovered(repaired, repaired=True, unpublished=True)
+
+
+def _scan(commits: Iterable[Commit], identity: Identity) -> _Scanned:
+    version: int | None = None
+    states: list[Checkpoint] = []
+    legacy: Legacy | None = None
+    other_sources = False
+    for commit in commits:
+        ours = commit.txns.get(identity.app_id)
+        if ours is not None:
+            version = ours if version is None else version
+            states.extend(_states_of(commit, ours, identity))
+            if states and states[0].sequence == version:
+                break
+        txns = (Txn(app_id, number, commit.committed_ts) for app_id, number in commit.txns.items())
+        legacy = legacy or newest_legacy(txns, identity)
+        other_sources = other_sources or any(is_of_other_source(app_id, identity) for app_id in commit.txns)
+    return _Scanned(version, tuple(states), legacy, other_sources)
+
+
+def _states_of(commit: Commit, sequence: int, identity: Identity) -> list[Checkpoint]:
+    try:
+        state = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
+    except UnreadableState:
+        return []
+    return [state] if state.sequence == sequence else []
+
+
+def _fresh(
+    table: FileTable,
+    identity: Identity,
+    scanned: _Scanned,
+    copy: Checkpoint | None,
+    late_overlap_secs: float,
+    log: Log,
+) -> Checkpoint:
+    """The state to start with where the table has no Txn of this source: the first Blizzard's, or an empty one."""
+    legacy, other_sources = scanned.legacy, scanned.other_sources
+    if legacy is None:
+        txns = table.txns()
+        legacy = newest_legacy(txns, identity)
+        other_sources = other_sources or any(is_of_other_source(txn.app_id, identity) for txn in txns)
+    taken_over = take_over(
+        table, legacy, copy, identity, other_sources=other_sources, late_overlap_secs=late_overlap_secs, log=log
+    )
+    if taken_over is not None:
+        return taken_over
+    if table.holds_rows():
+        if table.txn_version(identity.app_id) is not None:
+            raise LostRace(f"the first commit of source {identity.source_id} came from another job just now")
+        raise RecoveryError(
+            f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both or "
+            "neither. The likely cause is a table that was copied or rebuilt without its log, or that let Delta forget "
+            "Txns for a time, or a foreign writer that used this source's name. Restore the table with its log, or set "
+            "the Txn again as docs/runbook.md says, or give the source another name and remove its rows from the table "
+            "first."
+        )
+    return Checkpoint(pipeline=identity.pipeline, source=identity.source)
+
+
+def _discard_newer_copy(
+    table: FileTable, store: ObjectStore, identity: Identity, copy: Checkpoint, version: int | None, log: Log
+) -> None:
+    """The copy names commits that the table does not have: the table was restored from a backup, or made again. Sweeps
+    that started from that copy are in the manifest, and prove nothing about this table. Delete both, so that the next
+    sweep lists everything again. The copy goes last: after a crash in between, the next run repeats this."""
+    if table.txn_version(identity.app_id) != version:
+        raise LostRace(f"another job of source {identity.source_id} committed just now")
+    log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy.sequence)
+    store.delete([info.key for info in store.list(f"{identity.state_prefix}/pending/")])
+    store.delete([identity.copy_key])
+
+
+def _repair(
+    table: FileTable,
+    identity: Identity,
+    older: Checkpoint | None,
+    version: int,
+    folder_of: FolderOf,
+    slice_threshold_bytes: int,
+    sizes: Sizes,
+    log: Log,
+) -> Checkpoint:
+    """Add the files of later commits to an older checkpoint. Without one, take all files from the table's rows."""
+    base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+    committed = table.files_after(base.sequence)
+    log(
+        "repair_began",
+        source=identity.source_id,
+        from_sequence=base.sequence if older else None,
+        to_sequence=version,
+        files=len(committed),
+    )
+    settling = Settling.of(_with_files(base, committed, slice_threshold_bytes, sizes), folder_of)
+    settling.prune()
+    log(
+        "state_repaired",
+        source=identity.source_id,
+        from_sequence=base.sequence if older else None,
+        to_sequence=version,
+        files_added=len(committed),
+    )
+    return replace(settling.onto(base, active=True), sequence=version)
+
+
+def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:
+    """No commit says how much of a file it took. A file that is larger than a batch may have been taken in part."""
+    in_progress = base.in_progress
+    large = {path for path, size in sizes(committed.keys() - in_progress).items() if size > slice_threshold_bytes}
+    files = dict(base.files)
+    for path, last_row in committed.items():
+        files[path] = last_row + 1 if path in large or path in in_progress else FINISHED
+    return replace(base, files=MappingProxyType(files))

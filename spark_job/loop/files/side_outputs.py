@@ -1,0 +1,108 @@
+"""What a batch of files writes in addition to its rows. Before the commit: dead letters and the receipt. After it: the
+copy of the checkpoint; then the manifest is trimmed."""
+
+from collections.abc import Callable, Sequence
+
+from blizzard.errors import BlizzardError
+from blizzard.log import Log
+from blizzard.manifest.segments import Manifest
+from blizzard.state.batch import PlannedFile
+from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.identity import Identity
+from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.storage.base import ObjectStore
+from spark_job.ports.reader import FileRows, Outcome
+from spark_job.ports.source import Receipt
+from spark_job.ports.stopwatch import Stopwatch
+
+
+class SideOutputs:
+    """`clock` gives Unix seconds, `new_id` a short unique text; `watch` times the turn."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        state: ObjectStore,
+        manifest: Manifest,
+        receipts: Receipts,
+        dead_letters: DeadLetters,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+        log: Log,
+        watch: Stopwatch,
+    ) -> None:
+        self._identity = identity
+        self._store = state
+        self._manifest = manifest
+        self._receipts = receipts
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._new_id = new_id
+        self._log = log
+        self._watch = watch
+        self._trimmed_to: int | None = None
+
+    def forget(self) -> None:
+        """Trim the manifest at the next opportunity, wherever the position is."""
+        self._trimmed_to = None
+
+    # -- before the commit
+
+    def write_dead_letters(self, rows: FileRows | None, outcomes: Sequence[Outcome]) -> None:
+        """Those of the files that are not ingested and, unless `rows` is None, those of the refused records."""
+        with self._watch.part("letters"):
+            self._write_file_letters(outcomes)
+            if rows is not None and any(outcome.dead_records for outcome in outcomes):
+                rows.write_dead_records()
+
+    def _write_file_letters(self, outcomes: Sequence[Outcome]) -> None:
+        letters = [
+            DeadLetter(outcome.path, outcome.etag, outcome.stage or Stage.PARSE, outcome.error)
+            for outcome in outcomes
+            if outcome.error is not None
+        ]
+        self._dead_letters.put_files(letters, self._clock())
+        for letter in letters:
+            self._log(
+                "file_dead_lettered",
+                source=self._identity.source_id,
+                path=letter.path,
+                stage=letter.stage,
+                error=letter.error,
+            )
+
+    def write_receipt(self, base: Checkpoint, files: Sequence[PlannedFile], outcomes: Sequence[Outcome]) -> Receipt:
+        """`base`: the checkpoint before the commit."""
+        now_ts = self._clock()
+        event_ts = {file.path: file.event_ts for file in files}
+        lines = [
+            ReceiptLine(o.path, o.etag, o.size, o.rows, o.dead_records, event_ts.get(o.path, 0.0), o.error)
+            for o in outcomes
+        ]
+        with self._watch.part("receipt"):
+            name = self._receipts.put(
+                sequence=base.sequence + 1,
+                attempt=self._new_id(),
+                previous=base.receipt,
+                now_ts=now_ts,
+                lines=lines,
+            )
+        return Receipt(name, now_ts)
+
+    # -- after the commit
+
+    def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
+        """Write the copy, then trim the manifest, unless no further segment was consumed to its end. Neither is needed
+        to continue: if storage refuses them, the log says so, and the next run does it."""
+        try:
+            if copy:
+                with self._watch.part("copy"):
+                    self._store.put(self._identity.copy_key, encode(checkpoint).encode())
+            if self._trimmed_to != checkpoint.position.segment:
+                with self._watch.part("trim"):
+                    self._manifest.trim(checkpoint.position)
+                self._trimmed_to = checkpoint.position.segment
+        except BlizzardError as error:
+            self._log("publish_failed", source=self._identity.source_id, error=str(error))

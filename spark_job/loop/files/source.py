@@ -1,0 +1,317 @@
+"""Files as a source: the pending manifest says which may be new, the checkpoint which are settled."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from blizzard.errors import UnreadableState
+from blizzard.log import Log
+from blizzard.manifest.segments import Entry, Manifest
+from blizzard.state.batch import BatchPlan, OnOverwrite, PlannedFile, admit, conclude, plan_batch, plan_listed, planned
+from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.identity import Identity
+from blizzard.state.receipts import Receipts
+from blizzard.state.watermark import Settling
+from blizzard.storage.base import ObjectStore
+from blizzard.sweep.settle_by_listing import Room, settle_by_listing
+from blizzard.sweep.sweeper import cold_closing
+from spark_job.loop.files.batch_checks import check_complete, records_read, refuse_if_systemic
+from spark_job.loop.files.file_sizes import FileSizes
+from spark_job.loop.files.recovery import recover
+from spark_job.loop.files.settings import FileSettings
+from spark_job.loop.files.side_outputs import SideOutputs
+from spark_job.loop.files.suspects import Suspects
+from spark_job.ports.reader import FileRows, Outcome, Reader
+from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
+from spark_job.ports.stopwatch import Stopwatch, TurnSecs
+from spark_job.ports.table import FileTable
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """`files` are read: those of the batch, or, if there are any, those that were `overwritten`. Their new rows replace
+    the old ones by a commit of its own, which consumes nothing of the manifest."""
+
+    batch: BatchPlan
+    files: Sequence[PlannedFile]
+    overwritten: Sequence[Entry] = ()
+
+    @property
+    def base(self) -> Checkpoint:
+        return self.batch.base
+
+    @property
+    def empty(self) -> bool:
+        return not self.files and not self.batch.suspects
+
+    @property
+    def full(self) -> bool:
+        return self.batch.full
+
+    @property
+    def moved(self) -> bool:
+        return self.batch.position != self.base.position
+
+    @property
+    def unresolved(self) -> bool:
+        return bool(self.batch.suspects)
+
+    @property
+    def segments(self) -> int:
+        return self.batch.segments
+
+    @property
+    def duplicates(self) -> int:
+        return self.batch.duplicates + self.batch.settled
+
+
+def _as_plan(batch: BatchPlan) -> FilePlan:
+    return FilePlan(batch, batch.files)
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatch:
+    """The rows of files, and the paths of those that they replace in the table."""
+
+    rows: FileRows
+    replaced: Sequence[str] = ()
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        return self.rows.outcomes
+
+    @property
+    def counts(self) -> BatchCounts:
+        return BatchCounts(
+            files=len(self.outcomes),
+            rows=sum(outcome.rows for outcome in self.outcomes if outcome.error is None),
+            dead_files=sum(outcome.error is not None for outcome in self.outcomes),
+            dead_records=sum(outcome.dead_records for outcome in self.outcomes),
+        )
+
+
+class FileSource:
+    """One source of files, as the loop drives it (`SourceKind`). `clock` gives Unix seconds, `new_id` a short unique
+    text; `files` holds the source's files, `state` the manifest and all else beside the table."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: FileSettings,
+        *,
+        table: FileTable,
+        reader: Reader,
+        state: ObjectStore,
+        files: ObjectStore,
+        clock: Callable[[], float],
+        watch: Stopwatch,
+        new_id: Callable[[], str],
+        log: Log,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._table = table
+        self._reader = reader
+        self._state = state
+        self._files = files
+        self._clock = clock
+        self._watch = watch
+        self._log = log
+        self._unreadable_segments: set[str] = set()
+        self._manifest = Manifest(state, identity.state_prefix, identity.source_id, ahead=settings.segments_ahead)
+        receipts = Receipts(state, identity.state_prefix)
+        letters = DeadLetters(state, identity.state_prefix, identity.source_id)
+        self._suspects = Suspects(table=table, files=files, receipts=receipts, dead_letters=letters, clock=clock)
+        self._outputs = SideOutputs(
+            identity,
+            state=state,
+            manifest=self._manifest,
+            receipts=receipts,
+            dead_letters=letters,
+            clock=clock,
+            new_id=new_id,
+            log=log,
+            watch=watch,
+        )
+
+    # -- the position
+
+    def recover(self) -> Recovered[Checkpoint]:
+        self._outputs.forget()
+        rules = self._settings.rules
+        return recover(
+            self._table,
+            self._state,
+            self._identity,
+            folder_of=rules.folder_of,
+            slice_threshold_bytes=rules.interval_bytes,
+            late_overlap_secs=rules.late_overlap_secs,
+            sizes=FileSizes(self._files),
+            log=self._log,
+        )
+
+    def stamp(self, checkpoint: Checkpoint, *, delta_version: int, receipt: Receipt) -> Checkpoint:
+        return replace(
+            checkpoint,
+            sequence=checkpoint.sequence + 1,
+            delta_version=delta_version,
+            receipt=receipt.name,
+            last_update_ts=receipt.written_ts,
+        )
+
+    def encode(self, checkpoint: Checkpoint) -> str:
+        return encode(checkpoint)
+
+    # -- planning
+
+    def plan(self, checkpoint: Checkpoint) -> FilePlan:
+        if len(checkpoint.files) > self._settings.max_tracked_files and not checkpoint.in_progress:
+            listed = self._plan_listed(checkpoint)
+            if not listed.empty:
+                return _as_plan(listed)
+            checkpoint = conclude(listed, {})
+        unreadable: list[UnreadableState] = []
+        batch = plan_batch(checkpoint, self._manifest.unconsumed(checkpoint.position, unreadable), self._settings.rules)
+        for error in unreadable:
+            if str(error) not in self._unreadable_segments:
+                self._unreadable_segments.add(str(error))
+                self._log("segment_unreadable", source=self._identity.source_id, error=str(error))
+        return _as_plan(batch)
+
+    def _plan_listed(self, checkpoint: Checkpoint) -> BatchPlan:
+        """Too many files are tracked, so settle before more is taken: list, and ingest the files that are missing. Then
+        the watermarks can move."""
+        rules, sweep_rules = self._settings.rules, self._settings.sweep_rules
+        settling = Settling.of(checkpoint, rules.folder_of)
+        closing = cold_closing(settling, sweep_rules, self._clock())
+        if closing is not None:
+            settling.close(closing)
+        room = Room(rules.interval_files, rules.interval_bytes)
+        limit = self._settings.max_tracked_files
+        listed = settle_by_listing(settling, self._files, sweep_rules, limit, room=room)
+        self._log(
+            "settled_by_listing",
+            source=self._identity.source_id,
+            tracked_files=len(checkpoint.files),
+            missing=len(listed),
+            closed_through=closing.through if closing else None,
+        )
+        return plan_listed(checkpoint, listed, settling, rules)
+
+    def resolve(self, plan: FilePlan) -> Resolved[FilePlan]:
+        """Let the table decide which suspects are new. Overwritten files that are to be replaced go first, alone."""
+        with self._watch.part("suspects"):
+            found = self._suspects.resolve(plan.batch.suspects)
+        self._log(
+            "suspects_judged",
+            source=self._identity.source_id,
+            late=len(found.late),
+            known=found.known,
+            overwritten=len(found.overwritten),
+        )
+        rules, overwritten = self._settings.rules, found.overwritten
+        if overwritten and rules.on_overwrite is OnOverwrite.REPLACE:
+            files = [replace(planned(entry, rules), slice_bytes=None) for entry in overwritten]
+            resolved = FilePlan(plan_batch(plan.base, (), rules), files, overwritten)
+        else:
+            if overwritten and rules.on_overwrite is OnOverwrite.DEAD_LETTER:
+                with self._watch.part("letters"):
+                    self._suspects.write_dead_letters(overwritten)
+            resolved = _as_plan(admit(plan.batch, found.late, rules))
+        return Resolved(resolved, duplicates=found.known, overwritten=len(overwritten))
+
+    # -- reading
+
+    def start(self, plan: FilePlan) -> FilePlan:
+        """With the etags that files in progress have to have."""
+        if plan.overwritten:
+            return plan
+        with self._watch.part("suspects"):
+            files = self._suspects.with_expected_etags(plan.batch)
+        self._log(
+            "batch_planned",
+            source=self._identity.source_id,
+            sequence=plan.base.sequence + 1,
+            files=len(files),
+            bytes=plan.batch.bytes,
+            duplicates=plan.batch.duplicates,
+        )
+        return replace(plan, files=files)
+
+    def read(self, plan: FilePlan) -> FileBatch | None:
+        sequence, replacing = plan.base.sequence + 1, bool(plan.overwritten)
+        with self._watch.part("read"):
+            rows = self._reader.read(plan.files, sequence=sequence, replacing=replacing)
+        self._watch.move_share(rows.write_share, source="read", target="write")
+        batch = None
+        try:
+            check_complete(plan.files, rows.outcomes, rows.held)
+            systemic_from = self._settings.systemic_from
+            refuse_if_systemic(rows.outcomes, self._identity.source_id, systemic_from=systemic_from)
+            batch = self._replacing(plan, rows) if replacing else FileBatch(rows)
+        finally:
+            if batch is None:
+                rows.release()
+        return batch
+
+    def _replacing(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+        """A file that cannot be read keeps its old rows and is dead-lettered; None if that is true of all of them."""
+        readable = [outcome.path for outcome in rows.outcomes if outcome.error is None]
+        self._suspects.refuse([entry for entry in plan.overwritten if entry.path not in readable])
+        if readable:
+            return FileBatch(rows, replaced=readable)
+        self._outputs.write_dead_letters(None, rows.outcomes)
+        return None
+
+    # -- what is settled
+
+    def skip(self, plan: FilePlan) -> Checkpoint:
+        return conclude(plan.batch, {})
+
+    def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
+        """If more files than the limit would be tracked, settle by a listing, so that the checkpoint stays small."""
+        outcomes = batch.outcomes if batch else ()
+        settling, limit = plan.batch.settling, self._settings.max_tracked_files
+        if len(settling.files) + len(outcomes) > limit:
+            arriving = frozenset(outcome.path for outcome in outcomes if outcome.finished)
+            settle_by_listing(settling, self._files, self._settings.sweep_rules, limit, arriving=arriving)
+        return conclude(plan.batch, records_read(outcomes))
+
+    def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
+        outcomes = batch.outcomes if batch else ()
+        self._outputs.write_dead_letters(batch.rows if batch else None, outcomes)
+        files = plan.files if batch else ()
+        return self._outputs.write_receipt(plan.base, files, outcomes)
+
+    def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
+        self._outputs.publish(checkpoint, copy=copy)
+
+    # -- the log
+
+    def log_recovered(self, checkpoint: Checkpoint, secs: TurnSecs) -> None:
+        self._log(
+            "recovered",
+            source=self._identity.source_id,
+            sequence=checkpoint.sequence,
+            segment=checkpoint.position.segment,
+            watermark=checkpoint.watermark,
+            tracked_files=len(checkpoint.files),
+            secs=asdict(secs),
+        )
+
+    def log_committed(
+        self, checkpoint: Checkpoint, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs
+    ) -> None:
+        self._log(
+            "batch_committed",
+            source=self._identity.source_id,
+            sequence=checkpoint.sequence,
+            files=counts.files,
+            rows=counts.rows,
+            dead_files=counts.dead_files,
+            dead_records=counts.dead_records,
+            tracked_files=len(checkpoint.files),
+            watermark=checkpoint.watermark,
+            delta_checkpoint=delta_checkpoint,
+            secs=asdict(secs),
+        )

@@ -1,0 +1,203 @@
+"""What the loop needs of a source: recover a position, plan a batch, read it, say what is settled.
+
+A kind of source is one implementation of `SourceKind`. Today there is one, files (`spark_job/loop/files`). The loop
+(`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it knows nothing of files.
+
+A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps partitions to next offsets:
+
+| method | for files | for a topic |
+|---|---|---|
+| `recover` | newest readable checkpoint of the log, repaired from the rows if there is none | the same, with offsets |
+| `plan` | entries of the pending manifest, up to a batch | ranges of offsets, up to a batch |
+| `resolve` | asks the table about suspects | not needed: `unresolved` is always False |
+| `start` | expected etags of files in progress; logs the plan | logs the plan |
+| `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
+| `skip` | the position moves over duplicates | the position moves over control records |
+| `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
+| `record` | dead letters and receipt | dead letters and receipt |
+| `publish` | copy of the checkpoint; trims the manifest | copy of the checkpoint |
+
+`C` is the source's checkpoint, `P` its plan, `B` its batch. Only the source looks into them; the loop sees what the
+Protocols here name. A source times its own requests with the loop's stopwatch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from spark_job.ports.rows import Rows
+from spark_job.ports.stopwatch import TurnSecs
+
+
+class SourceCheckpoint(Protocol):
+    """The state of a source as of one commit. Everything else in it is the source's own."""
+
+    @property
+    def sequence(self) -> int:
+        """Number of the source's commit, which is the version of its Txn; -1 before the first."""
+        ...
+
+    @property
+    def delta_version(self) -> int:
+        """A version that the table had before the commit; -1: there was no table."""
+        ...
+
+
+class Plan(Protocol):
+    """What the next commit takes. Plans may start over at any time: making one changes nothing."""
+
+    @property
+    def base(self) -> SourceCheckpoint:
+        """The checkpoint that the plan continues from."""
+        ...
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read. The position may have moved all the same."""
+        ...
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch is as large as a batch may be. If not, it waits for its interval."""
+        ...
+
+    @property
+    def moved(self) -> bool:
+        """Whether the position is past that of `base`."""
+        ...
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether only the table can say what is to be read, see `SourceKind.resolve`."""
+        ...
+
+    @property
+    def segments(self) -> int:
+        """How far the position moves, in units of which the committed position may lag `MAX_LAG_SEGMENTS` behind."""
+        ...
+
+    @property
+    def duplicates(self) -> int:
+        """How much of the input is known to be ingested already and is dropped; for the log."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """What one batch brought; for the log. `files` counts the units of input, those that failed included."""
+
+    files: int = 0
+    rows: int = 0
+    dead_files: int = 0
+    dead_records: int = 0
+
+
+class Batch(Protocol):
+    """A batch that was read and waits for its commit. The loop releases its rows in any case."""
+
+    @property
+    def rows(self) -> Rows: ...
+
+    @property
+    def counts(self) -> BatchCounts: ...
+
+    @property
+    def replaced(self) -> Sequence[str]:
+        """Paths whose rows in the table these rows replace. Empty: the rows are appended."""
+        ...
+
+
+C = TypeVar("C", bound=SourceCheckpoint)
+P = TypeVar("P", bound=Plan)
+B = TypeVar("B", bound=Batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered(Generic[C]):
+    """The checkpoint to continue from."""
+
+    checkpoint: C
+    repaired: bool = False
+    """Neither a commit nor the copy has it: the next commit is due even if it brings no rows."""
+    unpublished: bool = False
+    """The copy is older than the checkpoint, or missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved(Generic[P]):
+    """A plan of which the table has said what is new. The counts are for the log."""
+
+    plan: P
+    duplicates: int = 0
+    overwritten: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The name of a stored receipt, and when it was written (Unix seconds)."""
+
+    name: str
+    written_ts: float
+
+
+class SourceKind(Protocol[C, P, B]):
+    """One source. Called by one thread, in the order of a turn: `recover` (first turn, and after every error), `plan`;
+    then `skip` if the plan is empty, else `resolve` (if `unresolved`), `start`, `read`; for a commit `settle`,
+    `record`, `stamp`, and after it `publish`. The table is prepared before `resolve` and before `read`.
+
+    Every method but `skip`, `stamp` and `encode` may raise BlizzardError; RetryableError is retried after recovery.
+    """
+
+    def recover(self) -> Recovered[C]:
+        """From the table, the truth, and with whatever is remembered of earlier turns forgotten.
+
+        Raises RecoveryError when to continue could lose or double rows, LostRace when the table changed meanwhile.
+        """
+        ...
+
+    def plan(self, checkpoint: C) -> P: ...
+
+    def resolve(self, plan: P) -> Resolved[P]:
+        """Ask the table. The plan that comes back is resolved; it may be empty."""
+        ...
+
+    def start(self, plan: P) -> P:
+        """The plan to read, completed with what storage says of its input; the log says that the batch is planned."""
+        ...
+
+    def read(self, plan: P) -> B | None:
+        """None: nothing is to be committed, and the dead letters that say why are written.
+
+        Raises PermanentError, with nothing dead-lettered, when a failure is systemic.
+        """
+        ...
+
+    def skip(self, plan: P) -> C:
+        """The checkpoint after a plan of which nothing is read, to continue from without a commit. Makes no request."""
+        ...
+
+    def settle(self, plan: P, batch: B | None) -> C:
+        """The checkpoint after the commit of `batch` (None: of a plan of which nothing is read), without its stamp."""
+        ...
+
+    def record(self, plan: P, batch: B | None) -> Receipt:
+        """Write what has to be on storage before the commit: the dead letters, then the receipt."""
+        ...
+
+    def stamp(self, checkpoint: C, *, delta_version: int, receipt: Receipt) -> C:
+        """The settled checkpoint as the commit stores it: with the next sequence, and the values given."""
+        ...
+
+    def encode(self, checkpoint: C) -> str:
+        """The text for the commit's `userMetadata`. Two commits never have the same."""
+        ...
+
+    def publish(self, checkpoint: C, *, copy: bool) -> None:
+        """What only publishes a commit, such as the copy of the checkpoint. The commit stands if this fails."""
+        ...
+
+    def log_recovered(self, checkpoint: C, secs: TurnSecs) -> None: ...
+
+    def log_committed(self, checkpoint: C, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs) -> None:
+        """`delta_checkpoint`: whether Delta wrote a checkpoint of its own after the commit."""
+        ...

@@ -1,0 +1,83 @@
+"""What the loop needs of the table. Delta implements it, and so does the tests' in-memory table."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from blizzard.state.delta_log import Commit
+from spark_job.ports.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """A Txn action of the table: its app id and version, and when it was committed (Unix seconds; None: unknown)."""
+
+    app_id: str
+    version: int
+    updated_ts: float | None
+
+
+class Table(Protocol):
+    """One Delta table, as one source sees it: what a source of any kind needs."""
+
+    def prepare(self) -> None:
+        """Add the columns that an existing table lacks. Raises PermanentError when its columns do not fit the source's.
+        Called once, before the table is queried or written to; reading its log needs no preparation."""
+        ...
+
+    def newest_version(self) -> int:
+        """-1 when there is no table yet."""
+        ...
+
+    def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
+        """The newest commits, newest first; only versions greater than `above`."""
+        ...
+
+    def commit_at(self, version: int) -> Commit | None:
+        """One commit, by one request. None when the log does not have it (yet, or any more)."""
+        ...
+
+    def checkpoints_at(self, version: int) -> bool:
+        """Whether Delta writes a checkpoint of its own for this version: by its rule, without a request."""
+        ...
+
+    def txn_version(self, app_id: str) -> int | None:
+        """From the snapshot: exact even after log clean-up, and slow."""
+        ...
+
+    def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
+        """One commit of rows (None: of the checkpoint alone), with `sequence` as the source's Txn version.
+
+        Raises LostRace when another job committed this source first, CommitOutcomeUnknown when no answer came. A
+        version that the table has already seen is skipped without an error, so the caller checks which commit landed.
+        """
+        ...
+
+    def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
+        """One commit that removes all rows of `paths` of this source and adds `rows`; errors as for `append`."""
+        ...
+
+
+class FileTable(Table, Protocol):
+    """What a source of files needs in addition: questions about the files behind the rows (`_source`)."""
+
+    def txns(self) -> Sequence[Txn]:
+        """The newest Txn of every app id of the snapshot, in no order; slow."""
+        ...
+
+    def loose_files(self) -> Sequence[str]:
+        """Parquet files in the table's folder that no commit has added. Lists the whole folder."""
+        ...
+
+    def holds_rows(self) -> bool:
+        """Whether the table holds any row of this source. Raises RecoveryError when it holds none, but rows of the same
+        files under a source name that the pipeline no longer has."""
+        ...
+
+    def files_after(self, sequence: int) -> Mapping[str, int]:
+        """The files of this source that commits after `sequence` (exclusive) hold: path to highest `_source.row`."""
+        ...
+
+    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """The etags under which the table holds rows of these files of this source. Files without rows are left out."""
+        ...

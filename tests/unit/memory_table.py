@@ -1,0 +1,186 @@
+"""A Delta table in memory, with the semantics that the ingest loop depends on."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from blizzard.errors import CommitOutcomeUnknown, LostRace
+from blizzard.state.dead_letters import DeadLetter, DeadLetters
+from blizzard.state.delta_log import Commit
+from blizzard.state.identity import Identity
+from spark_job.ports.reader import Outcome
+from spark_job.ports.rows import Rows
+from spark_job.ports.table import Txn
+from tests.unit.watched_calls import Calls, Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table with its `_source`."""
+
+    source: str
+    path: str
+    row: int
+    etag: str
+    value: str
+    sequence: int
+
+
+@dataclass(slots=True)
+class MemoryDelta:
+    """A Delta table: its commits and the rows that they left.
+
+    Each of the next commits takes one of `faults`: "lost" raises before anything is written, "answer lost" after the
+    commit. `before_commit` runs once, after a commit has read the table and before it writes.
+    """
+
+    commits: list[Commit] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    ever_committed: list[str | None] = field(default_factory=list)
+    before_commit: Callable[[], object] | None = None
+    loose_files: list[str] = field(default_factory=list)
+
+    def last_txn(self, app_id: str) -> int | None:
+        versions = [commit.txns[app_id] for commit in self.commits if app_id in commit.txns]
+        return max(versions, default=None)
+
+    def create(self) -> None:
+        if not self.commits:
+            self.commits.append(Commit(0, {}, None, None))
+
+    def commit(
+        self,
+        added: Iterable[Row],
+        app_id: str,
+        sequence: int,
+        user_metadata: str | None,
+        *,
+        without: Iterable[str] = (),
+    ) -> None:
+        """As Delta does: skip a sequence that is not above the last Txn, refuse a commit that another one overtook."""
+        read_version = len(self.commits)
+        if self._has_txn(app_id, sequence):
+            return
+        self._overtake()
+        if any(app_id in commit.txns for commit in self.commits[read_version:]):
+            raise LostRace(f"{app_id}: another commit of the same source came first")
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "lost":
+            raise CommitOutcomeUnknown("the connection broke before anything was written")
+        gone = set(without)
+        self.rows = [row for row in self.rows if row.path not in gone] + list(added)
+        self.commits.append(Commit(len(self.commits), {app_id: sequence}, user_metadata, None))
+        self.ever_committed.append(user_metadata)
+        if fault == "answer lost":
+            raise CommitOutcomeUnknown("the connection broke before the answer came")
+
+    def _has_txn(self, app_id: str, sequence: int) -> bool:
+        last = self.last_txn(app_id)
+        return last is not None and last >= sequence
+
+    def _overtake(self) -> None:
+        action, self.before_commit = self.before_commit, None
+        if action is not None:
+            action()
+
+    def spoil(self, version: int, user_metadata: str | None = "{torn") -> None:
+        """Make the `userMetadata` of a commit unreadable."""
+        self.commits[version] = replace(self.commits[version], user_metadata=user_metadata)
+
+
+class MemoryTable:
+    """The table as one source sees it."""
+
+    def __init__(self, delta: MemoryDelta, identity: Identity, calls: Calls) -> None:
+        self._delta = delta
+        self._identity = identity
+        self._calls = calls
+
+    def prepare(self) -> None:
+        self._calls("prepare")
+        self._delta.create()
+
+    def newest_version(self) -> int:
+        self._calls("newest_version")
+        return len(self._delta.commits) - 1
+
+    def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
+        self._calls("commits")
+        newest_first = [commit for commit in reversed(self._delta.commits) if commit.version > above]
+        return iter(newest_first[:limit])
+
+    def commit_at(self, version: int) -> Commit | None:
+        self._calls("commit_at")
+        return next((commit for commit in self._delta.commits if commit.version == version), None)
+
+    def checkpoints_at(self, version: int) -> bool:
+        return version > 0 and version % 10 == 0
+
+    def txn_version(self, app_id: str) -> int | None:
+        self._calls("txn_version")
+        return self._delta.last_txn(app_id)
+
+    def txns(self) -> list[Txn]:
+        self._calls("txns")
+        commits = self._delta.commits
+        return [Txn(app_id, n, commit.committed_ts) for commit in commits for app_id, n in commit.txns.items()]
+
+    def loose_files(self) -> list[str]:
+        self._calls("loose_files")
+        return [*self._delta.loose_files]
+
+    def holds_rows(self) -> bool:
+        self._calls("holds_rows")
+        return any(True for _ in self._rows())
+
+    def files_after(self, sequence: int) -> Mapping[str, int]:
+        self._calls("files_after")
+        found: dict[str, int] = {}
+        for row in self._rows():
+            if row.sequence > sequence:
+                found[row.path] = max(found.get(row.path, -1), row.row)
+        return found
+
+    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        self._calls("etags")
+        found: dict[str, set[str]] = {path: set() for path in paths}
+        for row in self._rows():
+            if row.path in found:
+                found[row.path].add(row.etag)
+        return {path: frozenset(etags) for path, etags in found.items() if etags}
+
+    def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
+        self._calls("append")
+        added = rows.rows if isinstance(rows, MemoryRows) else ()
+        self._delta.commit(added, self._identity.app_id, sequence, user_metadata)
+
+    def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
+        self._calls("replace")
+        assert isinstance(rows, MemoryRows)
+        self._delta.commit(rows.rows, self._identity.app_id, sequence, user_metadata, without=paths)
+
+    def _rows(self) -> Iterator[Row]:
+        return (row for row in self._delta.rows if row.source == self._identity.source_id)
+
+
+@dataclass(slots=True)
+class MemoryRows:
+    """The rows of a batch. `released`: whether `release` was called."""
+
+    outcomes: Sequence[Outcome]
+    rows: Sequence[Row]
+    letters: Sequence[DeadLetter]
+    dead_letters: DeadLetters
+    clock: Clock
+    write_share: float = 0.0
+    released: bool = False
+
+    @property
+    def held(self) -> int:
+        return len(self.rows)
+
+    def write_dead_records(self) -> None:
+        self.dead_letters.put_records(self.letters, self.clock())
+
+    def release(self) -> None:
+        self.released = True
