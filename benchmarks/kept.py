@@ -1,7 +1,7 @@
 """The results that the documents show: kept as JSON beside them, and the documents written anew from there.
 
-`docs/performance.json` is what `--json` wrote, without lists of single commits, files or events; `docs/performance.md`,
-the README and the picture say what it says, between marks.
+`docs/performance.json` is what `--json` wrote, without lists of single commits, files or events. `docs/performance.md`,
+`docs/sizing.md`, the README and the picture are written from it, between marks.
 """
 
 import json
@@ -21,11 +21,8 @@ LONGEST = 30
 """Items of a list that is kept: rounds, not single events."""
 Machine = Mapping[str, Any]
 Shown = Callable[[Machine, Sequence[Result]], str]
-PAGE: Mapping[str, Shown] = {
-    "what came out": as_markdown,
-    "how large a job has to be": as_sizing,
-    "the driver's share": as_driver,
-}
+PAGE: Mapping[str, Shown] = {"what came out": as_markdown}
+SIZING: Mapping[str, Shown] = {"how large a job has to be": as_sizing, "the driver's share": as_driver}
 README: Mapping[str, Shown] = {"figures of the benchmarks": as_summary}
 END = "<!-- end of what was measured -->\n"
 
@@ -43,6 +40,10 @@ class Documents:
     @property
     def page(self) -> Path:
         return self.json.with_suffix(".md")
+
+    @property
+    def sizing(self) -> Path:
+        return self.json.with_name("sizing.md")
 
     @property
     def picture(self) -> Path:
@@ -88,7 +89,7 @@ def slim(value: Any) -> Any:
 
 
 def keep(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
-    """Write all four. Raises CannotKeep, and then none has changed."""
+    """Write all of them. Raises CannotKeep, and then none has changed."""
     if small := [result.name for result in results if result.scale != 1]:
         raise CannotKeep(f"expected results of the full size, found smaller ones of {', '.join(small)}")
     kept = document(machine, [replace(result, raw=slim(result.raw)) for result in results])
@@ -98,9 +99,9 @@ def keep(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
 
 
 def anew(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Page, README and picture as these results have them. Raises CannotKeep."""
+    """Pages, README and picture as these results have them. Raises CannotKeep."""
     machine, results = kept["machine"], [Result.from_json(one) for one in kept["benchmarks"]]
-    for file, blocks in ((place.page, PAGE), (place.readme, README)):
+    for file, blocks in ((place.page, PAGE), (place.sizing, SIZING), (place.readme, README)):
         text = file.read_text()
         for name, shown in blocks.items():
             text = replaced(text, name, shown(machine, results), file.name)

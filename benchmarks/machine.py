@@ -46,7 +46,8 @@ def around_note(found: Mapping[str, Sequence[Around]]) -> str:
         f"{what}, {Spread.of([one.load_before for one in some])} and {Spread.of([one.others_share for one in some])}"
         for what, some in found.items()
     )
-    return f"Load before it, and others' share of the cores meanwhile: {'; '.join(told)}."
+    measured = "Load of the machine before, and other processes' share of the cores during the measurement"
+    return f"{measured}: {'; '.join(told)}."
 
 
 def busy_secs() -> float:

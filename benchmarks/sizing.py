@@ -57,7 +57,7 @@ def as_sizing(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 
 
 def _example(price: Price) -> Iterator[str]:
-    yield f"For example {MB_AN_HOUR:,} MB an hour, gzipped, from {price.where}, in files of one size or another:"
+    yield f"Example: {MB_AN_HOUR:,} MB an hour, gzipped, from {price.where}, for different file sizes:"
     yield ""
     columns = (
         "files of",
@@ -100,8 +100,9 @@ def as_driver(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
     wanted_secs = cores * driver_secs * (1 / 0.1 - 1)
     records = big.raw["data"]["records"] * wanted_secs / core_secs
     return (
-        f"Of the {number(parts['total'])} seconds of the run of `big` whose parts are shown, {number(driver_secs)} are"
-        f" the driver's, beside {number(core_secs)} core-seconds of reading and writing. On 8 executors of "
-        f"{EXECUTOR.vcpus} vCPUs such a batch would spend {share:.0%} of its time on the driver; for a tenth it needs "
-        f"{number(wanted_secs)} core-seconds, {records:,.0f} records of that kind.\n"
+        f"The parts of one run of `big` are shown on the page Performance. Of its {number(parts['total'])} seconds, "
+        f"{number(driver_secs)} are the driver's; reading and writing are {number(core_secs)} core-seconds. On 8 "
+        f"executors of {EXECUTOR.vcpus} vCPUs such a batch would spend {share:.0%} of its time on the driver. To "
+        f"reduce that to a tenth, a batch needs {number(wanted_secs)} core-seconds, {records:,.0f} records of that "
+        "kind.\n"
     )

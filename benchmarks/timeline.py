@@ -26,9 +26,9 @@ MOMENTS = {
 EVENTS = {"batch_planned": "planned", "batch_read": "read", "batch_committed": "committed"}
 """Of Blizzard's log; the first of each is that of the first batch."""
 NOTE = (
-    "A step is what passed since the moment before it, whichever that was: Blizzard plans its first batch before it "
-    "starts a session, Spark's own reader needs one to plan. Its commit is when the commit's file was there; what "
-    "Delta does after that, is in its last step, and in Blizzard's within the commit."
+    "A step is the time since the moment before it. The order of the moments differs: Blizzard plans its first batch"
+    " before it starts a session, Spark's own reader needs a session to plan. Its commit is the moment when the "
+    "commit's file exists; what Delta does after that is in its last step. For Blizzard it is part of the commit."
 )
 
 Moments = Mapping[str, float]

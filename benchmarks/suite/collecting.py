@@ -34,7 +34,7 @@ def run(setting: Setting) -> Result:
         (Table(("", "s", "MB of the process"), (("collector", str(secs), str(mib)),)),),
         tuple(judge(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
         notes=(
-            "Latency of S3 comes on top: two LISTs and one PUT. Lambda's smaller processors take longer.",
+            "Add the latency of S3: two LISTs and one PUT. Lambda's smaller processors take longer.",
             around_note({"collector": around(found)}),
         ),
         raw={"runs": found},

@@ -45,10 +45,10 @@ def run(setting: Setting) -> Result:
         (Table(COLUMNS, tuple(_rows(series, dirty, undecided))),),
         tuple(judge(goals_of("dirty"), measured(series), {})),
         notes=(
-            "Spark's own reader and Structured Streaming drop such lines; nobody learns which, or how many.",
+            "Spark's own reader and Structured Streaming drop such lines without reporting which, or how many.",
             (
                 f"Lines that Spark has to decide: {DOUBTFUL_SHARE:.0%} of the broken ones have a text for a DOUBLE, "
-                "and Spark takes some texts for one. The goal is on the first row."
+                "and Spark accepts some texts as a DOUBLE. The goal is for the first row."
             ),
             loads_note({f"{one.title}, {name.rpartition(' ')[2]}": one for name, one in series.items()}),
         ),

@@ -33,17 +33,17 @@ COLUMNS = (
 )
 NOTES = (
     (
-        "The sizes take turns batch by batch in one process, each with a table of its own, so what else the machine "
-        "does weighs on all. A job's first batch finds a warm JVM, and reads the log and the state anew."
+        "The sizes take turns batch by batch in one process, each with its own table, so other load on the machine "
+        "affects all of them. A job's first batch runs in a warm JVM, and reads the log and the state again."
     ),
     (
-        "Structured Streaming has a process for each size, one after the other. Each of its batches is a query that "
-        "starts anew and reads its list of seen files; its equal is Blizzard's first batch and a sweep, not one of a "
-        "job that runs."
+        "Structured Streaming has a process for each size, one after the other. Each of its batches is a new query "
+        "that reads its list of seen files. It is comparable with Blizzard's first batch and a sweep, not with a "
+        "batch of a running job."
     ),
     (
-        "Of each history the first commit was made for real and the others were written beside it, as was the list of "
-        "files that Structured Streaming has seen; the rows of all tables are counted afterwards."
+        "Only the first commit of each history is real. The others were generated, and so was the list of files that"
+        " Structured Streaming has seen. The rows of all tables are counted afterwards."
     ),
 )
 
@@ -87,11 +87,11 @@ def swept_note(flat: Spread, sweeps: Sequence[Sequence[float]]) -> str:
     *smaller, largest = (number(Spread.of(secs).median) for secs in sweeps)
     times, alone = f"{number(flat.median)}{TIMES}", f"{', '.join(smaller)} and {largest} s"
     return (
-        f"Found by a sweep, {NEW} files take the slowest size {times} as long as the fastest; no goal is about that. "
-        f"The sweep itself is {alone} of these seconds: no folder of this source ever closes, and in each open one a "
-        "sweep reads all names twice, for folders below it and for files behind its watermark, since a local disk "
-        "cannot begin behind a name. A `partition_filter` bounds what is open. Structured Streaming, which nobody "
-        "tells of files, looks for them as well: its times are to be compared with these."
+        f"If a sweep has to find the {NEW} files, the slowest size takes {times} as long as the fastest; there is no "
+        f"goal for that. The sweep itself is {alone} of these seconds. No folder of this source ever closes, and a "
+        "sweep reads all names of each open folder twice, for its subfolders and for the files above its watermark, "
+        "because a local disk cannot start a listing after a name. A `partition_filter` limits the number of open "
+        "folders. Structured Streaming gets no events and also searches for files, so compare its times with these."
     )
 
 

@@ -52,7 +52,7 @@ def run(setting: Setting) -> Result:
         tuple(judge(goals_of("history"), measured(answers), {})),
         notes=(
             log_note(answers),
-            f"Memory at its most: {number(taken.peak_bytes / 2**20)} MiB in all processes.",
+            f"Peak memory: {number(taken.peak_bytes / 2**20)} MiB in all processes.",
             around_note({"the process": [Around(before, taken.others_share)]}),
         ),
         raw={"commits": answers},
@@ -95,9 +95,9 @@ def measured(answers: Sequence[dict[str, Any]]) -> dict[str, Spread]:
 def log_note(answers: Sequence[dict[str, Any]]) -> str:
     each = (answers[-1]["log_files"] - answers[0]["log_files"]) / max(1, len(answers) - 1)
     return (
-        f"The log's folder grows by {number(each)} files a commit, checksums and Delta checkpoints included. How many "
-        "there are at most is a matter of time alone: Delta removes those that are older than "
-        "`delta.logRetentionDuration`, 30 days unless the table says otherwise."
+        f"The log's folder grows by {number(each)} files a commit, including checksums and Delta checkpoints. Their "
+        "maximum number depends only on time: Delta removes files older than `delta.logRetentionDuration`, 30 days "
+        "unless the table says otherwise."
     )
 
 

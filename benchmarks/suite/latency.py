@@ -41,8 +41,9 @@ POLL_SECS = 0.005
 LOST_AFTER_SECS = 120.0
 RECORDS = 10
 NOTE = (
-    "From the entry in the manifest on, which on AWS the event reaches through SQS and the collector: its window and "
-    "Lambda's start come on top. Files are dropped whether or not the job is done with the one before."
+    "The time starts with the entry in the manifest. On AWS the event passes through SQS and the collector first, so"
+    " add the collector's window and Lambda's start. Files are dropped whether or not the job is done with the one "
+    "before."
 )
 
 
@@ -131,11 +132,11 @@ def measured(ways: Sequence[Way]) -> dict[str, Spread]:
 def begin_note(seen: Seen, sequence_of: Mapping[str, int]) -> str:
     """What of the job's begin is not in the percentiles."""
     secs = [way.secs for way in seen.left_out(sequence_of)]
-    counted = f"The first {WARM_UP} files do not count; the first one waits for Spark, the others took up to"
+    counted = f"The first {WARM_UP} files do not count. The first one waits for Spark; the others took up to"
     if seen.warmed_secs is None:
-        beside = "Delta did nothing beforehand"
+        beside = "Delta did no work in advance"
     else:
-        beside = f"beside them, {number(seen.warmed_secs)} s long, Delta worked beforehand for its first checkpoint"
+        beside = f"during them Delta worked {number(seen.warmed_secs)} s in advance for its first checkpoint"
     return f"{counted} {number(max(secs))} s, and {beside}."
 
 

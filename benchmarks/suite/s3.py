@@ -28,12 +28,13 @@ LATENCY_SECS = 0.03
 NAMES = ("big", "small")
 NOTES = (
     (
-        "Who had the cores: of two runs, from the start of the process. Others are whatever else the machine did; what "
-        "is left of the cores' time was idle, while requests or the disk were waited for, or one core alone had work."
+        "Core-seconds are those of two runs, from the start of the process. Others are all other processes of the "
+        "machine. The rest of the cores' time was idle: the job waited for requests or the disk, or had work for only "
+        "one core."
     ),
     (
-        "A phase ends with an event of the job's log: planned, read and its receipt written, committed. What a batch "
-        "does after its commit is in the plan of the next."
+        "A phase ends with an event of the job's log: planned, read (with the receipt written), committed. What a "
+        "batch does after its commit is part of the next batch's plan."
     ),
 )
 
@@ -65,7 +66,7 @@ def run(setting: Setting) -> Result:
             *phases.more_notes(series, server_secs, setting.cores),
             *NOTES,
             loads_note({f"{name}, {kind}": one for name, both in series.items() for kind, one in both.items()})
-            + " Over S3 the stand-in is among these others.",
+            + " Over S3 the other processes include the stand-in.",
         ),
         raw={name: raw(datasets[name], series[name]) for name in NAMES}
         | {"gets_per_sec": limit, "server_secs": server_secs}
@@ -91,9 +92,9 @@ def measured(series: Mapping[str, Mapping[str, Series]]) -> dict[str, Spread]:
 def _note(limit: float, server_secs: Mapping[str, Sequence[float]]) -> str:
     each = " and ".join(f"{Spread.of(secs)} s ({name})" for name, secs in server_secs.items())
     return (
-        "The S3 is a stand-in on the same cores, not a proxy before moto, which is too slow. Without latency obstore "
-        f"got {number(limit)} small objects a second from it; of the processors it took {each} for both runs of a "
-        "process."
+        "The S3 is a stand-in on the same cores, not a proxy in front of moto, which is too slow. Without latency "
+        f"obstore fetched {number(limit)} small objects a second from it. Its processor time was {each} for both runs"
+        " of a process."
     )
 
 

@@ -97,18 +97,20 @@ def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
     mib, own = (Spread.of([bytes_ / unit for bytes_ in added]) for unit in (2**20, TASK_MEMORY_BYTES))
     return (
         (
-            "Idle cores: one less what all processes of the job worked during the batch, by the time it took and the "
-            "number of cores. Waiting for a disk is idle; the JVM's compiler and garbage collector are not."
+            "Idle cores: one minus the processor time of all processes of the job during the batch, divided by its "
+            "time and the number of cores. Waiting for a disk is idle; the JVM's compiler and garbage collector are "
+            "not."
         ),
         (
-            "A slot is what runs one of Spark's tasks, one for each core; it is idle while no task runs on it, and so "
-            "while the driver plans and commits. A task parses a large file with several threads, so an idle slot is "
-            "no idle core. The share of the cores is the mean of all: one of them may have been idle for longer."
+            "A slot runs one of Spark's tasks at a time; there is one for each core. It is idle while no task runs "
+            "on it, which includes the time when the driver plans and commits. A task parses a large file with "
+            "several threads, so an idle slot is not an idle core. The share of the cores is the mean of all: one of"
+            " them may have been idle for longer."
         ),
         (
-            f"The large file adds {mib} MiB to the peak of the same job without it; held as a whole it would be some "
-            f"GB, and `limits.task_memory_bytes` of all cores is {number(limit_bytes / 2**20)} MiB together. It is one "
-            f"task: {own} of the limit of that one alone."
+            f"The large file adds {mib} MiB to the peak of the same job without it. Held completely it would be some "
+            f"GB; `limits.task_memory_bytes` of all cores together is {number(limit_bytes / 2**20)} MiB. The file is "
+            f"one task: it adds {own} of the limit of that single task."
         ),
     )
 

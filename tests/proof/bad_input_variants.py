@@ -170,12 +170,12 @@ class Broken:
 
 VARIANTS: Mapping[str, Broken] = {
     "bad records are dropped": Broken(
-        Fault("a record is in no row and in no letter", r"is in 0 rows, 0 letters, 0 lines"),
+        Fault("a record is in no row and in no dead letter", r"is in 0 rows, 0 letters, 0 lines"),
         KEYS,
         Surroundings(replace(_SOUND, letters=_SilentLetters)),
     ),
     "a dead file is dropped": Broken(
-        Fault("nothing says why none of its records is a row", r"^'.*': 0 dead letters; expected one"),
+        Fault("none of its records is a row, and no dead letter says why", r"^'.*': 0 dead letters; expected one"),
         KEYS,
         Surroundings(replace(_SOUND, letters=_SilentAboutFiles)),
     ),
@@ -226,7 +226,10 @@ VARIANTS: Mapping[str, Broken] = {
         Surroundings(decoders=replace(_DECODERS, message=_trusting_message)),
     ),
     "a segment of another source is believed": Broken(
-        Fault("it is taken for one of this source", r"^a segment \(of another pipeline\) was believed|^a segment of '"),
+        Fault(
+            "its entries are treated as this source's",
+            r"^a segment \(of another pipeline\) was believed|^a segment of '",
+        ),
         DOCUMENTS,
         Surroundings(decoders=replace(_DECODERS, segment=_any_segment)),
     ),

@@ -152,7 +152,7 @@ class SmallWorlds:
         WIPED_BELIEVED: Fault(
             "the watermark is above a file whose entry was deleted", r"^lost: the watermark of commit"
         ),
-        LATE_LETTERS: Fault("a job dies between the commit and the letter of a record that it left out", r"^silent: "),
+        LATE_LETTERS: Fault("a job dies between the commit and the dead letter of a bad record", r"^silent: "),
     }
 
     def run(self, run: Run) -> None:

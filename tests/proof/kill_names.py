@@ -49,8 +49,8 @@ VARIANTS = {
     NO_TXN: Fault("a kill between rows and Txn leaves rows that the next job adds again", DOUBLED),
     NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
     OLDER_STATE: Fault("a kill between commit and copy doubles the batch", DOUBLED),
-    TXN_ALONE: Fault("a kill between Txn and rows loses the rows: the next job goes on after them", MISSING),
-    LATE_LETTERS: Fault("a kill between commit and letters loses what was wrong with a record", SILENT),
+    TXN_ALONE: Fault("a kill between Txn and rows loses the rows: the next job continues after them", MISSING),
+    LATE_LETTERS: Fault("a kill between commit and dead letters loses bad records", SILENT),
 }
 SHORTEST = {
     NO_TXN: (("", 1), ("before the commit", 2)),

@@ -88,7 +88,7 @@ class Broken:
 
 VARIANTS: Mapping[str, Broken] = {
     "an older state is taken for the current one": Broken(
-        Fault("what the log's clean-up took with it is ingested again", r"\bdoubled +[1-9]"),
+        Fault("files of commits that the log's clean-up removed are ingested again", r"\bdoubled +[1-9]"),
         older_state_as_current,
         checkpoints.the_log_is_cleaned_up_and_the_copy_is_old,
     ),

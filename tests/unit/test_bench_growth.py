@@ -99,17 +99,14 @@ def test_the_example_follows_from_the_rates_over_s3() -> None:
 
 def test_without_both_kinds_of_files_no_job_is_sized() -> None:
     assert prices(MACHINE, [BIG]) == []
-    assert "For example" not in as_sizing(MACHINE, [BIG])
+    assert "Example: " not in as_sizing(MACHINE, [BIG])
 
 
 def test_the_drivers_share_grows_with_the_executors() -> None:
     parts = {"blizzard": {"read": 8.0, "write": 1.0, "commit": 0.9, "total": 10.0}}
     told = as_driver(MACHINE, [replace(BIG, raw={**BIG.raw, "parts": parts})])
     # 18 core-seconds on 32 cores are 0.5625 seconds beside 1; nine seconds on each of 32 are 288.
-    assert (
-        "Of the 10 seconds of the run of `big` whose parts are shown, 1 are the driver's, beside 18 core-seconds"
-        in told
-    )
+    assert "Of its 10 seconds, 1 are the driver's; reading and writing are 18 core-seconds" in told
     assert "64% of its time" in told
     assert "288 core-seconds, 16,000 records" in told
     assert as_driver(MACHINE, [BIG]) == ""

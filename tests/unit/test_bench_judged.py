@@ -199,8 +199,8 @@ def test_a_file_is_followed_by_the_commit_that_it_was_in() -> None:
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        ({"event": "drained"}, "Delta did nothing beforehand"),
-        ({"event": "warmed_up", "secs": 4.5}, "beside them, 4.50 s long, Delta worked beforehand"),
+        ({"event": "drained"}, "Delta did no work in advance"),
+        ({"event": "warmed_up", "secs": 4.5}, "during them Delta worked 4.50 s in advance"),
     ],
 )
 def test_what_the_first_files_took_is_said_though_they_do_not_count(event: dict[str, Any], said: str) -> None:

@@ -58,7 +58,7 @@ def test_the_kept_goals_are_the_ones_that_were_set() -> None:
 def place(tmp_path: Path) -> Documents:
     """Copies of the documents, and of what is kept."""
     (tmp_path / "docs").mkdir()
-    for file in (KEPT.json, KEPT.page, KEPT.picture):
+    for file in (KEPT.json, KEPT.page, KEPT.sizing, KEPT.picture):
         shutil.copy(file, tmp_path / "docs")
     shutil.copy(KEPT.readme, tmp_path)
     return Documents(tmp_path / "docs" / "performance.json")
@@ -76,7 +76,7 @@ def bench(tmp_path: Path) -> Callable[..., str]:
 
 
 def texts_of(place: Documents) -> list[str]:
-    return [file.read_text() for file in (place.json, place.page, place.picture, place.readme)]
+    return [file.read_text() for file in (place.json, place.page, place.sizing, place.picture, place.readme)]
 
 
 def test_one_command_writes_all_documents_anew(
@@ -86,12 +86,12 @@ def test_one_command_writes_all_documents_anew(
     assert command.main(["--read", bench("a.json", BIG), bench("b.json", SMALL), "--keep", str(place.json)]) == 0
     assert all(new != old for new, old in zip(texts_of(place), before, strict=True))
     assert "what big is" in capsys.readouterr().out
-    for text in texts_of(place):
-        assert "what big is" in text
-        assert "what small is" in text
+    for file in (place.json, place.page, place.picture, place.readme):
+        assert "what big is" in file.read_text()
+        assert "what small is" in file.read_text()
     assert [result.name for result in written(place.json)[1]] == ["big", "small"]
     assert "## How it compares" in place.readme.read_text()
-    assert "## What a million files cost" in place.page.read_text()
+    assert "## What a million files cost" in place.sizing.read_text()
 
 
 def test_keeping_once_more_changes_nothing(place: Documents) -> None:

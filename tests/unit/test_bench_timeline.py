@@ -211,7 +211,7 @@ def test_processors_are_noted_where_they_are_asked_for() -> None:
 
 def test_what_else_there_was_is_told_with_its_spread() -> None:
     note = around_note({"a": [Around(1.0, 0.1), Around(2.0, 0.3)], "b": [Around(0.5, 0.0)]})
-    assert note.endswith("meanwhile: a, 1.50 (1..2) and 0.20 (0.10..0.30); b, 0.50 and 0.")
+    assert note.endswith("during the measurement: a, 1.50 (1..2) and 0.20 (0.10..0.30); b, 0.50 and 0.")
 
 
 def test_a_piece_of_python_is_told_with_what_else_there_was(monkeypatch: pytest.MonkeyPatch) -> None:

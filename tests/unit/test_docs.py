@@ -359,7 +359,7 @@ def fields_of(call: ast.Call) -> Iterator[str]:
 
 
 def test_every_event_that_is_logged_is_documented_with_its_fields() -> None:
-    rows = first_cells(section("docs/how-it-works.md", "## Log events"))
+    rows = first_cells(text("docs/log-events.md"))
     events = logged(*DEPLOYED)
     assert {"batch_committed", "object_skipped", "segment_appended", "config_reload_failed"} <= set(events)
     assert set(rows) == set(events)
@@ -368,7 +368,7 @@ def test_every_event_that_is_logged_is_documented_with_its_fields() -> None:
 
 
 def test_events_that_are_shown_have_the_fields_that_are_logged() -> None:
-    rows = first_cells(section("docs/how-it-works.md", "## Log events"))
+    rows = first_cells(text("docs/log-events.md"))
     lines = [line for fence in fences("console", "json") for line in fence.body.splitlines() if '"event": ' in line]
     shown = [json.loads(line) for line in lines]
     assert {"swept", "recovered", "drained"} <= {event["event"] for event in shown}
@@ -379,7 +379,7 @@ def test_events_that_are_shown_have_the_fields_that_are_logged() -> None:
 
 
 def test_each_part_of_a_turn_that_is_timed_is_documented() -> None:
-    explained = re.findall(r"^- (`.+`): ", section("docs/how-it-works.md", "## Log events"), re.MULTILINE)
+    explained = re.findall(r"^- (`.+`): ", text("docs/log-events.md"), re.MULTILINE)
     assert words("\n".join(explained)) == set(PARTS)
 
 
@@ -478,15 +478,15 @@ def test_what_is_shown_of_storage_is_what_the_code_reads_and_writes(fence: Fence
 
 
 def test_every_field_of_a_segment_and_of_the_checkpoint_is_explained() -> None:
-    on_manifest = words(section("docs/how-it-works.md", "## The pending manifest"))
+    on_manifest = words(section("docs/storage-formats.md", "## The pending manifest"))
     assert {"previous", "event_ts", "version_id", "sweep.closing", "sweep.chain", "sweep.late_swept_ts"} <= on_manifest
     (checkpoint,) = [json.loads(fence.body) for fence in fences("json", kind="checkpoint")]
-    explained = words(section("docs/how-it-works.md", "## The checkpoint"))
+    explained = words(section("docs/storage-formats.md", "## The checkpoint"))
     assert set(checkpoint) - {"schema_version", "pipeline", "source", "last_update_ts", "source_state"} <= explained
 
 
 def test_every_stage_of_a_dead_letter_is_explained() -> None:
-    heading, *explained = first_cells(section("docs/how-it-works.md", "## Dead letters"))
+    heading, *explained = first_cells(section("docs/storage-formats.md", "## Dead letters"))
     assert heading == "stage"
     assert set(explained) == {str(stage) for stage in Stage}
 
@@ -494,7 +494,7 @@ def test_every_stage_of_a_dead_letter_is_explained() -> None:
 def test_the_columns_of_provenance_are_explained() -> None:
     shown = re.findall(r'^            StructField\("(\w+)"', text("spark_job/table/columns.py"), re.MULTILINE)
     assert shown[0] == "source"
-    assert list(first_cells(section("docs/how-it-works.md", "## Provenance"))) == shown
+    assert list(first_cells(section("docs/storage-formats.md", "## Provenance"))) == shown
 
 
 # --- Examples and links ---

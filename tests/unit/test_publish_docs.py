@@ -1,4 +1,4 @@
-"""docs/deploy.md against the template and against arithmetic."""
+"""docs/deploy.md and docs/operate.md against the template and against arithmetic."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from infra.publish.stack_config import Buckets
 from infra.template.stack import as_list, as_text, references
 from infra.template.translate import parse
 
-PAGE = (ROOT / "docs" / "deploy.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "operate.md"))
 TEMPLATE = (ROOT / "template.yaml").read_text()
 
 
