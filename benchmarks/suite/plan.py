@@ -16,7 +16,7 @@ from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.suite.fresh import around, fresh, peak_bytes
 from benchmarks.verify import WrongResult
-from blizzard.manifest.segments import Entry, Segment, Unconsumed
+from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import Rules, plan_batch
 from blizzard.state.checkpoint import Checkpoint
@@ -58,14 +58,14 @@ def _of(runs: Sequence[Mapping[str, float]], key: str) -> Spread:
     return Spread.of([run[key] for run in runs])
 
 
-def entries(total: int) -> Iterator[Unconsumed]:
+def entries(total: int) -> Iterator[UnconsumedSegment]:
     """As a collector would have appended them."""
     for start in range(0, total, SEGMENT_ENTRIES):
         numbers = range(start, min(start + SEGMENT_ENTRIES, total))
         made = tuple(Entry(path(n), 2_000, f"{n:032x}", 1_706_400_000.0 + n) for n in numbers)
         number = start // SEGMENT_ENTRIES
         segment = Segment(number, made, None, f"etag-{number - 1}", "collector", 0.0, f"etag-{number}")
-        yield Unconsumed(segment, 0, 0, "chain")
+        yield UnconsumedSegment(segment, 0, 0, "chain")
 
 
 def path(n: int) -> str:
@@ -84,7 +84,7 @@ def measure(total: int, wanted: int, known: int) -> dict[str, float]:
     """Seconds in the planner alone, and MB (10^6 bytes) of this process at its worst."""
     making_secs = 0.0
 
-    def made() -> Iterator[Unconsumed]:
+    def made() -> Iterator[UnconsumedSegment]:
         nonlocal making_secs
         stream, began = entries(total), time.perf_counter()
         for item in stream:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from blizzard.dispatch.backlog_size import Waiting
 from blizzard.dispatch.run_records import RunLog
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import Rules
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters

@@ -7,7 +7,8 @@ from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.backlog_size import Waiting
 from blizzard.dispatch.run_records import SourceMark
 from blizzard.errors import BucketMissing
-from blizzard.manifest.segments import Manifest, Segment, Unconsumed
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import OnOverwrite, Rules
 from blizzard.state.checkpoint import Checkpoint
@@ -155,7 +156,7 @@ class _Look:
     def paths(self) -> Collection[str]:
         return self.waiting.sizes.keys()
 
-    def take(self, item: Unconsumed) -> bool:
+    def take(self, item: UnconsumedSegment) -> bool:
         """Whether to go on with the next segment."""
         if self._enough():
             self.more = True

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from blizzard.manifest.segments import Unconsumed
+from blizzard.manifest.segments import UnconsumedSegment
 from blizzard.state.batch import Fate, Rules, classify
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import Settling
@@ -23,7 +23,7 @@ class Waiting:
         self.sizes = dict.fromkeys(self.checkpoint.in_progress, 0)
         self._settling = Settling.of(self.checkpoint, self.rules.folder_of)
 
-    def take(self, item: Unconsumed, *, suspects: bool = True) -> bool:
+    def take(self, item: UnconsumedSegment, *, suspects: bool = True) -> bool:
         """Whether some of the segment waits. Without `suspects`, what only the table knows does not count."""
         some = False
         for entry in item.segment.entries[item.first_entry :]:
@@ -31,6 +31,6 @@ class Waiting:
             if fate is Fate.INGEST or (suspects and fate is Fate.SUSPECT):
                 self.sizes[entry.path] = entry.size
                 some = True
-        if item.segment.sweep is not None and item.marks_hold:
+        if item.segment.sweep is not None and item.marks_are_valid:
             self._settling.apply(item.segment.sweep)
         return some

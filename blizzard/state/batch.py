@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from blizzard.manifest.segments import Entry, FoundBy, Position, Unconsumed
+from blizzard.manifest.segments import Entry, FoundBy, Position, UnconsumedSegment
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.watermark import FolderOf, Settling, split
 
@@ -132,7 +132,7 @@ class _Draft:
         self.files[path] = PlannedFile(path, budget, self.base.last_update_ts, FoundBy.EVENT, skip_records, budget)
         self.full = True
 
-    def take(self, item: Unconsumed) -> None:
+    def take(self, item: UnconsumedSegment) -> None:
         """Consume the segment, or as much of it as the batch has room for."""
         entries, seen_ts = item.segment.entries, seen_before_ts(self.settling, self.rules)
         marks: dict[str, str | None] = {}
@@ -146,7 +146,7 @@ class _Draft:
                 return
         self.position = item.position_at(len(entries))
         self.segments += 1
-        if item.segment.sweep is not None and item.marks_hold:
+        if item.segment.sweep is not None and item.marks_are_valid:
             self.settling.apply(item.segment.sweep)
 
     def _is_settled(self, entry: Entry, marks: dict[str, str | None]) -> bool:
@@ -214,7 +214,7 @@ def planned(entry: Entry, rules: Rules) -> PlannedFile:
     return PlannedFile(entry.path, entry.size, entry.event_ts, entry.found_by, slice_bytes=budget)
 
 
-def plan_batch(checkpoint: Checkpoint, unconsumed: Iterable[Unconsumed], rules: Rules) -> BatchPlan:
+def plan_batch(checkpoint: Checkpoint, unconsumed: Iterable[UnconsumedSegment], rules: Rules) -> BatchPlan:
     """Fill one batch from the manifest, files in progress first."""
     draft = _Draft(checkpoint, rules, Settling.of(checkpoint, rules.folder_of), checkpoint.position)
     for path, read in sorted(checkpoint.in_progress.items())[:1]:

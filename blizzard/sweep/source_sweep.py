@@ -8,7 +8,7 @@ from typing import Any
 
 from blizzard.errors import BlizzardError, NotFound
 from blizzard.log import Log
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from blizzard.errors import RetryableError
-from blizzard.manifest.segments import Closing, Entry, FoundBy, Manifest, SettleMark, Sweep
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.known_files import KnownFiles
 from blizzard.state.watermark import Settling, join, prefix_of, split
@@ -159,7 +160,7 @@ class Sweeper:
             self._rest_on(first, item.segment.number, item.chain)
             self._run = (item.unbroken_since, item.chain)
             self._pending_files.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
-            if item.segment.sweep is not None and item.marks_hold:
+            if item.segment.sweep is not None and item.marks_are_valid:
                 self._settling.apply(item.segment.sweep)
 
     def _rest_on(self, first: int, last: int, chain: str | None) -> None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, RetryableError, UnreadableState
 from blizzard.log import Log
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import BatchPlan, PlannedFile
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage

@@ -7,7 +7,8 @@ from zlib import crc32
 
 from blizzard.errors import BlizzardError, LostRace, RetryableError, UnreadableState
 from blizzard.log import Log
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.batch import (
     BatchPlan,
     OnOverwrite,
@@ -121,7 +122,7 @@ class Ingest:
         self._new_id = new_id
         self._sleep = sleep
         self._log = log
-        self._manifest = Manifest(state, identity.state_prefix, identity.source_id, ahead=settings.segments_ahead)
+        self._manifest = Manifest(state, identity.state_prefix, identity.source_id, prefetch=settings.segments_ahead)
         receipts = Receipts(state, identity.state_prefix)
         dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._checkpoint: Checkpoint | None = None

@@ -17,7 +17,8 @@ from ruamel.yaml import YAML
 from blizzard.collect import messages as events
 from blizzard.config.load import Reading, read_config
 from blizzard.errors import StorageError
-from blizzard.manifest.segments import Segment, SegmentRef, decode_segment
+from blizzard.manifest.segment_codec import decode_segment
+from blizzard.manifest.segments import Segment, SegmentRef
 from blizzard.state import checkpoint
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.storage.local import LocalStore

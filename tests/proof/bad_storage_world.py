@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.dispatch.service import Life
 from blizzard.errors import BlizzardError, RetryableError
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Settings, S3Store
 from tests.proof.bad_storage_dispatch import Runs

@@ -17,7 +17,7 @@ from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.environment import variables
 from blizzard.log import silent
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity

@@ -10,7 +10,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from blizzard.errors import BlizzardError, StorageUnavailable
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity, read_copy

@@ -11,7 +11,8 @@ from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
 from blizzard.dispatch.run_records import RunLog, RunRecord
 from blizzard.dispatch.service import Life, RunState, ServiceBusy, StartConflict, StartRefused
 from blizzard.errors import BlizzardError, NotFound
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.batch import Fate, Rules, classify
 from blizzard.state.checkpoint import Checkpoint, decode, encode
 from blizzard.state.watermark import Settling, no_folder

@@ -8,7 +8,9 @@ from functools import cache
 from typing import Any
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace, NotFound, UnreadableState
-from blizzard.manifest.segments import Entry, Manifest, Segment, SegmentRef, Sweep, decode_segment
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segment_codec import decode_segment
+from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
 from blizzard.state.batch import OnOverwrite, PlannedFile, Rules
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage

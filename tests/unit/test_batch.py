@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blizzard.manifest.segments import Entry, FoundBy, Manifest, Position, Segment, SettleMark, Sweep, encode_segment
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segment_codec import encode_segment
+from blizzard.manifest.segments import Entry, FoundBy, Position, Segment, SettleMark, Sweep
 from blizzard.state.batch import (
     BatchPlan,
     Fate,

@@ -22,7 +22,8 @@ from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
 from blizzard.errors import BlizzardError, ConfigError, StorageUnavailable
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.memory import MemoryStore
 from functions.collector import handler as function
 from functions.collector.composition import Collector, Setup

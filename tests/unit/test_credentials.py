@@ -15,7 +15,8 @@ from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.errors import BlizzardError
 from blizzard.log import JsonLog
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store

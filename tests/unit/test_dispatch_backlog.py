@@ -11,7 +11,8 @@ from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.backlog import read_backlog
 from blizzard.errors import BucketMissing
-from blizzard.manifest.segments import Closing, Entry, FoundBy, Manifest, Position, SettleMark, Sweep
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, SettleMark, Sweep
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import OnOverwrite, Rules, plan_batch
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode

@@ -55,7 +55,7 @@ def said_ts(world: World) -> float | None:
     checkpoint = world.source_sweep().checkpoint()
     settling = Settling.of(checkpoint, no_folder)
     for item in world.manifest().unconsumed(checkpoint.position):
-        if item.segment.sweep is not None and item.marks_hold:
+        if item.segment.sweep is not None and item.marks_are_valid:
             settling.apply(item.segment.sweep)
     return settling.late_swept_ts
 

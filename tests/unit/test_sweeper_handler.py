@@ -18,7 +18,7 @@ from blizzard.config.publish import to_published
 from blizzard.config.published import PublishedSource
 from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
 from blizzard.errors import AccessDenied, ConfigError
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.identity import Identity
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
