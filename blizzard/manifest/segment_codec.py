@@ -64,8 +64,8 @@ def decode_segment(data: bytes, source_id: str, ref: SegmentRef) -> Segment:
         if found != (FORMAT, source_id, ref.number):
             raise UnreadableState(
                 f"segment {ref.number} of {source_id}: expected format, source and number "
-                f"{(FORMAT, source_id, ref.number)}, found {found!r:.200}. The segment is skipped; the next sweep lists its "
-                "files again."
+                f"{(FORMAT, source_id, ref.number)}, found {found!r:.200}. The segment is skipped; the "
+                "next sweep lists its files again."
             )
         return Segment(
             number=ref.number,
@@ -96,20 +96,24 @@ def _decode_entry(document: dict[str, Any]) -> Entry:
 
 
 def _decode_sweep(document: dict[str, Any]) -> Sweep:
-    closing, late = document.get("closing"), document.get("late_swept_ts")
+    closing, late_swept_ts = document.get("closing"), document.get("late_swept_ts")
     return Sweep(
-        marks=tuple(
-            SettleMark(
-                json_fields.text(m["partition"]), json_fields.optional_text(m["after"]), json_fields.text(m["through"])
-            )
-            for m in json_fields.array(document["settled"])
-        ),
-        closing=None
-        if closing is None
-        else Closing(
-            json_fields.optional_text(closing["after"]), json_fields.text(closing["through"]), closing["cold"] is True
-        ),
-        late_swept_ts=None if late is None else json_fields.number(late),
+        marks=tuple(_decode_mark(mark) for mark in json_fields.array(document["settled"])),
+        closing=None if closing is None else _decode_closing(closing),
+        late_swept_ts=json_fields.optional_number(late_swept_ts),
         relies_on=json_fields.natural(document["relies_on"]),
         chain=json_fields.optional_text(document.get("chain")),
     )
+
+
+def _decode_mark(document: dict[str, Any]) -> SettleMark:
+    return SettleMark(
+        json_fields.text(document["partition"]),
+        json_fields.optional_text(document["after"]),
+        json_fields.text(document["through"]),
+    )
+
+
+def _decode_closing(document: dict[str, Any]) -> Closing:
+    after, through = json_fields.optional_text(document["after"]), json_fields.text(document["through"])
+    return Closing(after, through, document["cold"] is True)

@@ -59,10 +59,10 @@ class Sweep:
     closing: Closing | None = None
     late_swept_ts: float | None = None
     relies_on: int = 0
-    """Lowest number of the segments that the sweep took for granted. If one of them was lost before it was consumed, the
-    marks are invalid."""
+    """Lowest number of the segments that the sweep took for granted. If one of them was lost before it was consumed,
+    the marks are invalid."""
     chain: str | None = None
-    """The chain of those segments (see Position), since a deleted manifest starts again at 0; None if there were none."""
+    """The chain of those segments (see Position), since a deleted manifest restarts at 0; None if there were none."""
 
 
 @dataclass(frozen=True, slots=True)
