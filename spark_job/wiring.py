@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
-from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
@@ -175,7 +175,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> Setting
         late_overlap_secs=overlap_secs,
     )
     return Settings(
-        rules=Rules(
+        rules=BatchRules(
             folder_of=rules.folder_of,
             interval_files=source.checkpoint.interval_files,
             interval_bytes=source.checkpoint.interval_bytes,

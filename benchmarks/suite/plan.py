@@ -18,9 +18,9 @@ from benchmarks.suite.fresh import around, fresh, peak_bytes
 from benchmarks.verify import WrongResult
 from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import Rules, plan_batch
+from blizzard.state.batch import BatchRules, plan_batch
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.watermark import split
+from blizzard.state.watermark import split_path
 
 SEGMENT_ENTRIES = 1_000
 FILES_PER_DAY = 10_000
@@ -75,7 +75,7 @@ def path(n: int) -> str:
 
 def state(known: int) -> Checkpoint:
     """A checkpoint that has all entries below `known` settled: a watermark for each day, and a late sweep since."""
-    marks = dict(split(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
+    marks = dict(split_path(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
     late_ts = 2_000_000_000.0 if known else None
     return Checkpoint("events", "landing", sequence=0, partition_watermarks=marks, late_swept_ts=late_ts)
 
@@ -93,7 +93,7 @@ def measure(total: int, wanted: int, known: int) -> dict[str, float]:
             began = time.perf_counter()
         making_secs += time.perf_counter() - began
 
-    base, rules = state(known), Rules(TimeTemplate("date=%Y-%m-%d").folder_of, interval_files=wanted)
+    base, rules = state(known), BatchRules(TimeTemplate("date=%Y-%m-%d").folder_of, interval_files=wanted)
     began = time.perf_counter()
     plan = plan_batch(base, made(), rules)
     secs = time.perf_counter() - began - making_secs

@@ -7,7 +7,7 @@ from blizzard.dispatch.backlog_size import Waiting
 from blizzard.dispatch.run_records import RunLog
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.manifest.pending_manifest import Manifest
-from blizzard.state.batch import Rules
+from blizzard.state.batch import BatchRules
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
@@ -61,14 +61,14 @@ def source_status(
     state_prefix: str,
     table_uri: str,
     now_ts: float,
-    rules: Rules | None = None,
+    rules: BatchRules | None = None,
 ) -> SourceStatus:
     """Read-only. `store` is the table's; `rules` are the source's (None: the defaults, and no dated folders)."""
     source_id = f"{pipeline}:{source}"
     version, commit = _newest_commit(store, f"blizzard:{source_id}")
     checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
     unknown = Checkpoint(pipeline=pipeline, source=source)
-    waiting = Waiting(checkpoint or unknown, rules or Rules(no_folder))
+    waiting = Waiting(checkpoint or unknown, rules or BatchRules(no_folder))
     segments_problem = _take_all(waiting, Manifest(store, state_prefix, source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)

@@ -10,7 +10,7 @@ from blizzard.errors import BucketMissing
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import Identity, read_copy
 from blizzard.state.watermark import no_folder
@@ -106,9 +106,9 @@ def _checkpoint(store: ObjectStore, source: PublishedSource) -> Checkpoint:
     return copy or Checkpoint(pipeline=source.pipeline, source=source.name)
 
 
-def _rules(source: PublishedSource) -> Rules:
+def _rules(source: PublishedSource) -> BatchRules:
     template = source.prefix_template
-    return Rules(
+    return BatchRules(
         folder_of=TimeTemplate(template).folder_of if template is not None else no_folder,
         late_overlap_secs=source.late_overlap_secs,
         on_overwrite=OnOverwrite(source.on_overwrite),

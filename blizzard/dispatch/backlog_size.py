@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from blizzard.manifest.segments import UnconsumedSegment
-from blizzard.state.batch import Fate, Rules, classify
+from blizzard.state.batch import BatchRules, EntryClass, classify
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.watermark import Settling
+from blizzard.state.watermark import SourceProgress
 
 
 @dataclass(slots=True)
@@ -14,23 +14,23 @@ class Waiting:
     path. The segments are taken in order; their marks count as they do for the job."""
 
     checkpoint: Checkpoint
-    rules: Rules
+    rules: BatchRules
     sizes: dict[str, int] = field(init=False)
     """Bytes of each, as its last entry says; 0 of a file in progress, since the state does not say."""
-    _settling: Settling = field(init=False)
+    _progress: SourceProgress = field(init=False)
 
     def __post_init__(self) -> None:
         self.sizes = dict.fromkeys(self.checkpoint.in_progress, 0)
-        self._settling = Settling.of(self.checkpoint, self.rules.folder_of)
+        self._progress = SourceProgress.from_checkpoint(self.checkpoint, self.rules.folder_of)
 
     def take(self, item: UnconsumedSegment, *, suspects: bool = True) -> bool:
         """Whether some of the segment waits. Without `suspects`, what only the table knows does not count."""
         some = False
         for entry in item.segment.entries[item.first_entry :]:
-            fate = classify(entry, self._settling, self.rules, in_batch=False)
-            if fate is Fate.INGEST or (suspects and fate is Fate.SUSPECT):
+            fate = classify(entry, self._progress, self.rules, in_batch=False)
+            if fate is EntryClass.INGEST or (suspects and fate is EntryClass.SUSPECT):
                 self.sizes[entry.path] = entry.size
                 some = True
         if item.segment.sweep is not None and item.marks_are_valid:
-            self._settling.apply(item.segment.sweep)
+            self._progress.apply_sweep(item.segment.sweep)
         return some

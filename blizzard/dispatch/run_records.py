@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import BucketMissing, NotFound, StorageUnavailable, UnreadableState
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 SCHEMA_VERSION = 1
@@ -121,40 +121,40 @@ def _encode_mark(mark: SourceMark) -> dict[str, Any]:
 def decode(data: bytes, *, pipeline: str, number: int) -> RunRecord:
     """Raises UnreadableState for anything that is not record `number` of this very pipeline."""
     try:
-        document = fields.mapping(json.loads(data))
+        document = json_fields.mapping(json.loads(data))
         found = (document["schema_version"], document["pipeline"], document["number"])
         if found != (SCHEMA_VERSION, pipeline, number):
             raise _unreadable(pipeline, number, f"it says schema version, pipeline, number {found}")
         return RunRecord(
             number=number,
             pipeline=pipeline,
-            epoch=fields.text(document["epoch"]),
-            attempt=fields.natural(document["attempt"]),
+            epoch=json_fields.text(document["epoch"]),
+            attempt=json_fields.natural(document["attempt"]),
             phase=Phase(document["phase"]),
-            fingerprint=fields.text(document["fingerprint"]),
+            fingerprint=json_fields.text(document["fingerprint"]),
             spent=_flag(document["spent"]),
-            run_id=fields.optional_text(document["run_id"]),
-            failures=fields.natural(document["failures"]),
-            not_before_ts=fields.number(document["not_before_ts"]),
-            started_ts=fields.optional_number(document["started_ts"]),
-            ended_ts=fields.optional_number(document["ended_ts"]),
-            reason=fields.optional_text(document["reason"]),
+            run_id=json_fields.optional_text(document["run_id"]),
+            failures=json_fields.natural(document["failures"]),
+            not_before_ts=json_fields.number(document["not_before_ts"]),
+            started_ts=json_fields.optional_number(document["started_ts"]),
+            ended_ts=json_fields.optional_number(document["ended_ts"]),
+            reason=json_fields.optional_text(document["reason"]),
             marks=MappingProxyType(
-                {name: _decode_mark(mark) for name, mark in fields.mapping(document["progress"]).items()}
+                {name: _decode_mark(mark) for name, mark in json_fields.mapping(document["progress"]).items()}
             ),
-            written_ts=fields.number(document["written_ts"]),
+            written_ts=json_fields.number(document["written_ts"]),
         )
-    except fields.MALFORMED as error:
+    except json_fields.MALFORMED as error:
         raise _unreadable(pipeline, number, f"{type(error).__name__}: {error}") from error
 
 
 def _decode_mark(mark: dict[str, Any]) -> SourceMark:
     head = mark["head"]
     return SourceMark(
-        sequence=fields.integer(mark["sequence"]),
-        segment=fields.natural(mark["segment"]),
-        entry=fields.natural(mark["entry"]),
-        head=None if head is None else (fields.natural(head[0]), fields.text(head[1])),
+        sequence=json_fields.integer(mark["sequence"]),
+        segment=json_fields.natural(mark["segment"]),
+        entry=json_fields.natural(mark["entry"]),
+        head=None if head is None else (json_fields.natural(head[0]), json_fields.text(head[1])),
         waiting=_flag(mark["waiting"]),
     )
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from blizzard.errors import BlizzardError, RetryableError
 from blizzard.log import Log
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def wake_of(pipeline: str, *, now_ts: float, window_secs: float) -> Wake:
 def read_wake(body: str) -> str:
     """The pipeline's name. Raises NotAWake."""
     try:
-        return fields.text(fields.mapping(json.loads(body))["pipeline"])
-    except fields.MALFORMED as error:
+        return json_fields.text(json_fields.mapping(json.loads(body))["pipeline"])
+    except json_fields.MALFORMED as error:
         raise NotAWake(f'expected {{"pipeline": "name"}}, found {body!r:.200}') from error
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.manifest.segments import Position
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 
 SCHEMA_VERSION = 3
 LEGACY_APP_ID_PREFIX = "blizzard:"
@@ -105,7 +105,7 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
     """Read any schema version up to ours. Raises UnreadableState, also for a checkpoint of another source."""
     document = _load(text)
     try:
-        version = fields.natural(document.get("schema_version", 1))
+        version = json_fields.natural(document.get("schema_version", 1))
         if version > SCHEMA_VERSION:
             raise UnreadableState(
                 f"the checkpoint has schema version {version}; this program reads up to {SCHEMA_VERSION}. "
@@ -114,7 +114,7 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
         if version == SCHEMA_VERSION:
             return _decode_current(document, pipeline, source)
         return _decode_legacy(document, pipeline, source)
-    except fields.MALFORMED as error:
+    except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
 
 
@@ -142,8 +142,8 @@ def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | No
         state = decode(text, pipeline=pipeline, source=source)
     version = document.get("delta_version", -1)
     try:
-        return replace(state, delta_version=fields.integer(version))
-    except fields.MALFORMED as error:
+        return replace(state, delta_version=json_fields.integer(version))
+    except json_fields.MALFORMED as error:
         raise UnreadableState(f"the table's version in the checkpoint cannot be read ({error!s:.200})") from error
 
 
@@ -164,18 +164,18 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
     manifest = document["manifest"]
     return replace(
         _decode_shared(document, pipeline, source),
-        sequence=fields.integer(document["sequence"]),
-        delta_version=fields.integer(document["delta_version"]),
+        sequence=json_fields.integer(document["sequence"]),
+        delta_version=json_fields.integer(document["delta_version"]),
         position=Position(
-            fields.natural(manifest["segment"]),
-            fields.natural(manifest["entry"]),
-            fields.optional_text(manifest.get("etag")),
-            fields.natural(manifest.get("unbroken_since", manifest["segment"])),
-            fields.optional_text(manifest.get("chain")),
+            json_fields.natural(manifest["segment"]),
+            json_fields.natural(manifest["entry"]),
+            json_fields.optional_text(manifest.get("etag")),
+            json_fields.natural(manifest.get("unbroken_since", manifest["segment"])),
+            json_fields.optional_text(manifest.get("chain")),
         ),
-        closed_through=fields.optional_text(document.get("closed_through")),
-        late_swept_ts=fields.optional_number(document.get("late_swept_ts")),
-        receipt=fields.optional_text(document.get("receipt")),
+        closed_through=json_fields.optional_text(document.get("closed_through")),
+        late_swept_ts=json_fields.optional_number(document.get("late_swept_ts")),
+        receipt=json_fields.optional_text(document.get("receipt")),
         files=_files(document["source_state"]),
     )
 
@@ -213,19 +213,21 @@ def _decode_shared(document: dict[str, Any], pipeline: str, source: str) -> Chec
         pipeline=pipeline,
         source=source,
         state=WatermarkState(watermark["state"]),
-        watermark=fields.optional_text(watermark.get("value")),
-        partition_watermarks=MappingProxyType({fields.text(k): fields.text(v) for k, v in marks.items()}),
-        last_update_ts=fields.optional_number(document.get("last_update_ts")) or 0.0,
+        watermark=json_fields.optional_text(watermark.get("value")),
+        partition_watermarks=MappingProxyType({json_fields.text(k): json_fields.text(v) for k, v in marks.items()}),
+        last_update_ts=json_fields.optional_number(document.get("last_update_ts")) or 0.0,
     )
 
 
 def _files(source_state: dict[str, Any]) -> Mapping[str, int]:
-    return MappingProxyType({fields.text(path): _read_state(value) for path, value in source_state["files"].items()})
+    return MappingProxyType(
+        {json_fields.text(path): _read_state(value) for path, value in source_state["files"].items()}
+    )
 
 
 def _read_state(value: object) -> int:
     if value is None or value == "Finished":  # the first Blizzard wrote a set, that is null for each
         return FINISHED
     if isinstance(value, dict) and set(value) == {"RecordsRead"}:
-        return fields.natural(value["RecordsRead"])
+        return json_fields.natural(value["RecordsRead"])
     raise ValueError(f"a file's state is {value!r:.80}; expected Finished or RecordsRead")

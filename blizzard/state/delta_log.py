@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from blizzard.errors import NotFound, UnreadableState
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 LOG_FOLDER = "_delta_log/"
@@ -42,17 +42,17 @@ def parse_commit(version: int, data: bytes) -> Commit:
         for line in filter(None, data.split(b"\n")):
             if line.startswith((b'{"add"', b'{"remove"')):
                 continue
-            action = fields.mapping(json.loads(line))
+            action = json_fields.mapping(json.loads(line))
             if "txn" in action:
-                txns[fields.text(action["txn"]["appId"])] = fields.integer(action["txn"]["version"])
+                txns[json_fields.text(action["txn"]["appId"])] = json_fields.integer(action["txn"]["version"])
             if "configuration" in action.get("metaData", ()):
-                configuration = fields.mapping(action["metaData"]["configuration"])
-                properties = {fields.text(name): fields.text(value) for name, value in configuration.items()}
+                configuration = json_fields.mapping(action["metaData"]["configuration"])
+                properties = {json_fields.text(name): json_fields.text(value) for name, value in configuration.items()}
             if "commitInfo" in action:
-                user_metadata = fields.optional_text(action["commitInfo"].get("userMetadata"))
-                millis = fields.optional_number(action["commitInfo"].get("timestamp"))
+                user_metadata = json_fields.optional_text(action["commitInfo"].get("userMetadata"))
+                millis = json_fields.optional_number(action["commitInfo"].get("timestamp"))
                 committed_ts = None if millis is None else millis / 1000
-    except fields.MALFORMED as error:
+    except json_fields.MALFORMED as error:
         raise UnreadableState(
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
             "to a version before it."
@@ -115,8 +115,8 @@ class DeltaLogTail:
         """Version of the last Delta checkpoint, -1 when there is none or the pointer is torn: then all is listed."""
         try:
             pointer = json.loads(self._store.get(LOG_FOLDER + "_last_checkpoint"))
-            return fields.integer(pointer["version"])
-        except (NotFound, *fields.MALFORMED):
+            return json_fields.integer(pointer["version"])
+        except (NotFound, *json_fields.MALFORMED):
             return -1
 
     @staticmethod

@@ -9,7 +9,7 @@ from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.state.known_files import MOST_FILES, KnownFiles
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 
@@ -68,12 +68,12 @@ class Receipts:
             document = json.loads(gzip.decompress(self._store.get(self._folder + name)))
             return Receipt(
                 name=name,
-                previous=fields.optional_text(document["previous"]),
-                sequence=fields.integer(document["sequence"]),
-                written_ts=fields.number(document["written_ts"]),
-                lines=tuple(_line(line) for line in fields.array(document["files"])),
+                previous=json_fields.optional_text(document["previous"]),
+                sequence=json_fields.integer(document["sequence"]),
+                written_ts=json_fields.number(document["written_ts"]),
+                lines=tuple(_line(line) for line in json_fields.array(document["files"])),
             )
-        except (OSError, EOFError, zlib.error, *fields.MALFORMED) as error:
+        except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(f"receipt {name} cannot be read ({type(error).__name__}: {error})") from error
 
     def back_from(self, name: str | None) -> Iterator[Receipt]:
@@ -102,11 +102,11 @@ class Receipts:
 
 def _line(line: dict[str, Any]) -> ReceiptLine:
     return ReceiptLine(
-        path=fields.text(line["path"]),
-        etag=fields.text(line["etag"]),
-        size=fields.natural(line["size"]),
-        rows=fields.natural(line["rows"]),
-        dead_records=fields.natural(line["dead_records"]),
-        event_ts=fields.number(line["event_ts"]),
-        error=fields.optional_text(line["error"]),
+        path=json_fields.text(line["path"]),
+        etag=json_fields.text(line["etag"]),
+        size=json_fields.natural(line["size"]),
+        rows=json_fields.natural(line["rows"]),
+        dead_records=json_fields.natural(line["dead_records"]),
+        event_ts=json_fields.number(line["event_ts"]),
+        error=json_fields.optional_text(line["error"]),
     )

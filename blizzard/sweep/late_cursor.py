@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.state.watermark import Settling, partition_of, prefix_of
-from blizzard.storage import json_fields as fields
+from blizzard.state.watermark import SourceProgress, partition_of, prefix_of
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 
@@ -49,13 +49,13 @@ class Epoch:
     listing: str
     closed_through: str | None
 
-    def goes_on(self, now: "Epoch", settling: Settling) -> bool:
+    def goes_on(self, now: "Epoch", progress: SourceProgress) -> bool:
         """Whether a part may follow that would be of the epoch `now`, if it were the first.
 
         Not if a later late sweep is complete already; nor if the state went back, so that this one does not look back
         far enough or left out what is open again.
         """
-        overtaken = settling.late_swept_ts is not None and settling.late_swept_ts >= self.started_ts
+        overtaken = progress.late_swept_ts is not None and progress.late_swept_ts >= self.started_ts
         deep_enough = self.since_ts is None or (now.since_ts is not None and now.since_ts >= self.since_ts)
         reopened = (now.closed_through or "") < (self.closed_through or "")
         in_order = self.started_ts <= now.started_ts
@@ -85,41 +85,41 @@ def listing_of(source: ObjectStore, rules: str) -> str:
 
 
 def decode_cursor(document: dict[str, Any]) -> LateCursor:
-    """Raises one of `fields.MALFORMED`."""
-    place, epoch, ground = (fields.mapping(document[name]) for name in ("place", "epoch", "ground"))
+    """Raises one of `json_fields.MALFORMED`."""
+    place, epoch, ground = (json_fields.mapping(document[name]) for name in ("place", "epoch", "ground"))
     return LateCursor(
-        Place(fields.text(place["partition"]), fields.optional_text(place["after"])),
+        Place(json_fields.text(place["partition"]), json_fields.optional_text(place["after"])),
         Epoch(
-            fields.number(epoch["started_ts"]),
-            fields.optional_number(epoch["since_ts"]),
-            fields.text(epoch["listing"]),
-            fields.optional_text(epoch["closed_through"]),
+            json_fields.number(epoch["started_ts"]),
+            json_fields.optional_number(epoch["since_ts"]),
+            json_fields.text(epoch["listing"]),
+            json_fields.optional_text(epoch["closed_through"]),
         ),
         Ground(
-            fields.natural(ground["relies_on"]),
-            fields.integer(ground["through"]),
-            fields.optional_text(ground["chain"]),
+            json_fields.natural(ground["relies_on"]),
+            json_fields.integer(ground["through"]),
+            json_fields.optional_text(ground["chain"]),
         ),
     )
 
 
-def open_partitions(source: ObjectStore, settling: Settling, start: str = "") -> Iterator[str]:
+def open_partitions(source: ObjectStore, progress: SourceProgress, start: str = "") -> Iterator[str]:
     """Every folder that is not closed, from partition `start` on: each before those below it, which come in key order.
 
     They are found by listing folders, not files. `start` comes first, whether it is still there or not.
     """
-    return _walk(source, settling, "", prefix_of(start))
+    return _walk(source, progress, "", prefix_of(start))
 
 
-def _walk(source: ObjectStore, settling: Settling, prefix: str, start: str) -> Iterator[str]:
+def _walk(source: ObjectStore, progress: SourceProgress, prefix: str, start: str) -> Iterator[str]:
     partition = partition_of(prefix)
-    if settling.closed(partition):
+    if progress.is_closed(partition):
         return
     behind = ""
     if len(prefix) < len(start):
         behind = start[: start.index("/", len(prefix)) + 1]
-        yield from _walk(source, settling, behind, start)
+        yield from _walk(source, progress, behind, start)
     else:
         yield partition
     for child in source.list_folders(prefix, start_after=behind):
-        yield from _walk(source, settling, child, "")
+        yield from _walk(source, progress, child, "")

@@ -5,7 +5,7 @@ from itertools import chain
 
 from blizzard.manifest.segments import Entry, FoundBy, SettleMark
 from blizzard.state.checkpoint import FINISHED
-from blizzard.state.watermark import Settling, join, prefix_of, split
+from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.sweeper import SweepRules, entry_of
 
@@ -32,7 +32,7 @@ class Room:
 
 
 def settle_by_listing(
-    settling: Settling,
+    progress: SourceProgress,
     source: ObjectStore,
     rules: SweepRules,
     limit: int,
@@ -47,10 +47,10 @@ def settle_by_listing(
     other. There is no settle delay: what turns up below it later is a suspect.
     """
     by_partition: dict[str, set[str]] = {}
-    for path in chain(arriving, (path for path, read in settling.files.items() if read == FINISHED)):
-        partition, name = split(path)
+    for path in chain(arriving, (path for path, read in progress.files.items() if read == FINISHED)):
+        partition, name = split_path(path)
         by_partition.setdefault(partition, set()).add(name)
-    left = ((partition, set(settling.not_covered(partition, names))) for partition, names in by_partition.items())
+    left = ((partition, set(progress.unsettled_names(partition, names))) for partition, names in by_partition.items())
     tracked = {partition: names for partition, names in left if names}
     remaining = sum(map(len, tracked.values()))
     room = room or Room()
@@ -58,19 +58,19 @@ def settle_by_listing(
     for partition, names in sorted(tracked.items(), key=lambda item: (-len(item[1]), item[0])):
         if remaining <= limit:
             break
-        found += _settle_partition(settling, partition, names, source, rules, room)
-        remaining -= len(names) - len(settling.not_covered(partition, names))
+        found += _settle_partition(progress, partition, names, source, rules, room)
+        remaining -= len(names) - len(progress.unsettled_names(partition, names))
     return found
 
 
 def _settle_partition(
-    settling: Settling, partition: str, known: set[str], source: ObjectStore, rules: SweepRules, room: Room
+    progress: SourceProgress, partition: str, known: set[str], source: ObjectStore, rules: SweepRules, room: Room
 ) -> list[Entry]:
     """`known`: names of files in the partition."""
-    base = through = settling.watermarks.get(partition)
+    base = through = progress.watermarks.get(partition)
     prefix = prefix_of(partition)
     found: list[Entry] = []
-    for info in source.list(prefix, start_after=join(partition, base or ""), recursive=False):
+    for info in source.list(prefix, start_after=join_path(partition, base or ""), recursive=False):
         name = info.key[len(prefix) :]
         if name not in known and rules.matches(info.key):
             if not room.take(info.size):
@@ -82,5 +82,5 @@ def _settle_partition(
         # All of it was listed, so nothing is left of what is tracked behind its last file: it was deleted since.
         through = max(through or "", *known)
     if through is not None and through != base:
-        settling.settle(SettleMark(partition, base, through))
+        progress.advance_watermark(SettleMark(partition, base, through))
     return found

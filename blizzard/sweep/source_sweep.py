@@ -14,7 +14,7 @@ from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import Identity, read_copy
 from blizzard.state.receipts import Receipts
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.late_cursor import LateCursor, decode_cursor
 from blizzard.sweep.sweeper import Kind, Sweeper, SweepReport, SweepRules
@@ -76,20 +76,22 @@ class Claim:
 def read_reports(store: ObjectStore, identity: Identity) -> SweepReports:
     """Without a readable file nothing is known: the source is swept at once, and no event counts as lost."""
     try:
-        return _reports(fields.mapping(json.loads(store.get(identity.report_key))))
-    except (NotFound, *fields.MALFORMED):
+        return _reports(json_fields.mapping(json.loads(store.get(identity.report_key))))
+    except (NotFound, *json_fields.MALFORMED):
         return SweepReports()
 
 
 def _reports(document: dict[str, Any]) -> SweepReports:
     if "kind" in document:  # the file of an earlier version: only the last sweep, whatever its kind
         return SweepReports().including(_report(document))
-    watermark, late = (None if document[kind] is None else _report(fields.mapping(document[kind])) for kind in Kind)
+    watermark, late = (
+        None if document[kind] is None else _report(json_fields.mapping(document[kind])) for kind in Kind
+    )
     return SweepReports(
-        fields.optional_number(document["watched_since_ts"]),
+        json_fields.optional_number(document["watched_since_ts"]),
         watermark,
         late,
-        fields.optional_number(document.get("sweeping_until_ts")),
+        json_fields.optional_number(document.get("sweeping_until_ts")),
     )
 
 
@@ -97,15 +99,15 @@ def _report(document: dict[str, Any]) -> SweepReport:
     cursor = document.get("cursor")
     return SweepReport(
         kind=Kind(document["kind"]),
-        started_ts=fields.number(document["started_ts"]),
-        listed=fields.natural(document["listed"]),
-        missed=fields.natural(document["missed"]),
-        missed_bytes=fields.natural(document["missed_bytes"]),
-        partitions=fields.natural(document["partitions"]),
-        segments=tuple(fields.natural(number) for number in fields.array(document["segments"])),
+        started_ts=json_fields.number(document["started_ts"]),
+        listed=json_fields.natural(document["listed"]),
+        missed=json_fields.natural(document["missed"]),
+        missed_bytes=json_fields.natural(document["missed_bytes"]),
+        partitions=json_fields.natural(document["partitions"]),
+        segments=tuple(json_fields.natural(number) for number in json_fields.array(document["segments"])),
         complete=document["complete"] is True,
-        unannounced=fields.natural(document.get("unannounced", 0)),
-        cursor=None if cursor is None else decode_cursor(fields.mapping(cursor)),
+        unannounced=json_fields.natural(document.get("unannounced", 0)),
+        cursor=None if cursor is None else decode_cursor(json_fields.mapping(cursor)),
     )
 
 

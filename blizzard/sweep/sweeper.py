@@ -10,7 +10,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.known_files import KnownFiles
-from blizzard.state.watermark import Settling, join, prefix_of, split
+from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.sweep.late_cursor import Epoch, Ground, LateCursor, Place, Run, listing_of, open_partitions
 
@@ -138,7 +138,7 @@ class Sweeper:
         self._started_ts = clock()
         overdue_ts = self._started_ts - rules.settle_delay_secs - EVENT_GRACE_SECS
         self._overdue = (float("inf") if watched_since_ts is None else watched_since_ts, overdue_ts)
-        self._settling = Settling.of(checkpoint, rules.folder_of)
+        self._progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
         self._pending_files: set[tuple[str, str]] = set()
         self._relies_on = self._floor = checkpoint.position.segment
         self._chain: str | None = None
@@ -161,7 +161,7 @@ class Sweeper:
             self._run = (item.unbroken_since, item.chain)
             self._pending_files.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
             if item.segment.sweep is not None and item.marks_are_valid:
-                self._settling.apply(item.segment.sweep)
+                self._progress.apply_sweep(item.segment.sweep)
 
     def _rest_on(self, first: int, last: int, chain: str | None) -> None:
         """What is appended from now on has a number behind `last`: should the manifest be wiped before that, the gap
@@ -170,13 +170,13 @@ class Sweeper:
 
     def watermark_sweep(self) -> SweepReport:
         """List each open partition above its watermark; what is older than the settle delay is settled through."""
-        first = not self._checkpoint.files and not self._settling.watermarks and self._settling.closed_through is None
-        closing = cold_closing(self._settling, self._rules, self._started_ts)
+        first = not self._checkpoint.files and not self._progress.watermarks and self._progress.closed_through is None
+        closing = cold_closing(self._progress, self._rules, self._started_ts)
         if closing is not None:
             # Said first: a sweep that is cut short must not leave what lies before the window to the next one.
             self._pending.closing = closing
-            self._settling.close(closing)
-        base = self._settling.closed_through
+            self._progress.close_partitions(closing)
+        base = self._progress.closed_through
         known = {*self._checkpoint.files, *(path for path, _ in self._pending_files)}
         quiet: dict[str, bool] = {}
         complete = True
@@ -187,7 +187,7 @@ class Sweeper:
         if complete and closing is None:
             closing = self._closing(quiet, base)
         # Where nothing is ingested yet, a late sweep would have found no more than this one.
-        first = first and complete and self._settling.late_swept_ts is None
+        first = first and complete and self._progress.late_swept_ts is None
         self._flush(closing=closing if complete else None, late_swept_ts=self._started_ts if first else None)
         return self._report(Kind.WATERMARK, complete=complete)
 
@@ -229,12 +229,12 @@ class Sweeper:
 
     def _begin_late(self, cursor: LateCursor | None) -> tuple[Place, Epoch]:
         """Where to begin, and the sweep that this one is a part of."""
-        previous, closed_through = self._settling.late_swept_ts, self._settling.closed_through
+        previous, closed_through = self._progress.late_swept_ts, self._progress.closed_through
         since_ts = None if previous is None else previous - self._rules.late_overlap_secs
         listing = listing_of(self._source, self._rules.written)
         epoch = Epoch(self._started_ts, since_ts, listing, closed_through)
         run = Run(self._run[0], self._floor - 1, self._run[1])
-        if cursor is None or not (cursor.epoch.goes_on(epoch, self._settling) and run.holds(cursor.ground)):
+        if cursor is None or not (cursor.epoch.goes_on(epoch, self._progress) and run.holds(cursor.ground)):
             return Place(), epoch
         return cursor.place, replace(cursor.epoch, closed_through=closed_through)
 
@@ -248,20 +248,20 @@ class Sweeper:
         return now_ts >= self._deadline_ts
 
     def _open_partitions(self, start: str = "") -> Iterator[str]:
-        for partition in open_partitions(self._source, self._settling, start):
+        for partition in open_partitions(self._source, self._progress, start):
             self._partitions += 1
             yield partition
 
     def _sweep_partition(self, partition: str, quiet: dict[str, bool], known: Collection[str]) -> bool:
         """List one partition above its watermark. False when time ran out."""
-        base = through = self._settling.watermarks.get(partition)
+        base = through = self._progress.watermarks.get(partition)
         calm, found = True, False
         for info in self._list(partition, after=base):
             if self._out_of_time():
                 self._mark(partition, base, through)
                 return False
             calm = calm and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
-            name = split(info.key)[1]
+            name = split_path(info.key)[1]
             through = name if calm else through
             found = self._offer(info, known) or found
             if len(self._pending.entries) >= self._segment_entries:
@@ -286,11 +286,11 @@ class Sweeper:
                 self._take(info, FoundBy.LATE)
             if len(self._pending.entries) >= self._segment_entries:
                 self._flush()
-            place = Place(place.partition, split(info.key)[1])
+            place = Place(place.partition, split_path(info.key)[1])
         return None
 
     def _list(self, partition: str, *, after: str | None) -> Iterator[ObjectInfo]:
-        start_after = join(partition, after) if after is not None else ""
+        start_after = join_path(partition, after) if after is not None else ""
         for info in self._source.list(prefix_of(partition), start_after=start_after, recursive=False):
             self._listed += 1
             yield info
@@ -329,7 +329,7 @@ class Sweeper:
     def _closing(self, quiet: dict[str, bool], base: str | None) -> Closing | None:
         """Close the dated partitions that were before the window when the last late sweep began, up to the first that
         is not quiet: a late sweep has then seen whatever came while they were in the window."""
-        late_ts = self._settling.late_swept_ts
+        late_ts = self._progress.late_swept_ts
         through = None if late_ts is None else self._rules.before_window(late_ts)
         if through is None:
             return None
@@ -354,11 +354,11 @@ class Sweeper:
         )
 
 
-def cold_closing(settling: Settling, rules: SweepRules, now_ts: float) -> Closing | None:
+def cold_closing(progress: SourceProgress, rules: SweepRules, now_ts: float) -> Closing | None:
     """What a source begins with that has a window: the last `lookback` folders; what is older counts as closed."""
     through = rules.before_window(now_ts)
     closing = None if through is None else Closing(None, through, cold=True)
-    return closing if closing is not None and settling.joins(closing) else None
+    return closing if closing is not None and progress.connects(closing) else None
 
 
 def entry_of(info: ObjectInfo, found_by: FoundBy) -> Entry:

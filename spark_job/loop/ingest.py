@@ -11,20 +11,20 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
 from blizzard.state.batch import (
     BatchPlan,
+    BatchRules,
     OnOverwrite,
     PlannedFile,
-    Rules,
-    admit,
-    conclude,
+    add_late_files,
+    next_checkpoint,
     plan_batch,
-    plan_listed,
-    planned,
+    plan_listed_files,
+    planned_file,
 )
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity
 from blizzard.state.receipts import Receipts
-from blizzard.state.watermark import Settling
+from blizzard.state.watermark import SourceProgress
 from blizzard.storage.backoff import backoff_secs
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.settle_by_listing import Room, settle_by_listing
@@ -61,7 +61,7 @@ class Step(StrEnum):
 class Settings:
     """How a source is ingested."""
 
-    rules: Rules
+    rules: BatchRules
     sweep_rules: SweepRules
     interval_secs: float = 60.0
     max_tracked_files: int = 1000
@@ -255,7 +255,7 @@ class Ingest:
             listed = self._plan_listed(checkpoint)
             if not listed.empty:
                 return listed
-            self._checkpoint = checkpoint = conclude(listed, {})
+            self._checkpoint = checkpoint = next_checkpoint(listed, {})
         unreadable: list[UnreadableState] = []
         plan = plan_batch(checkpoint, self._manifest.unconsumed(checkpoint.position, unreadable), self._settings.rules)
         for error in unreadable:
@@ -267,13 +267,13 @@ class Ingest:
     def _plan_listed(self, checkpoint: Checkpoint) -> BatchPlan:
         """Settle before more is taken: the batch is what is missing, by a listing, for watermarks to go forward."""
         rules, sweep_rules = self._settings.rules, self._settings.sweep_rules
-        settling = Settling.of(checkpoint, rules.folder_of)
-        closing = cold_closing(settling, sweep_rules, self._clock())
+        progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
+        closing = cold_closing(progress, sweep_rules, self._clock())
         if closing is not None:
-            settling.close(closing)
+            progress.close_partitions(closing)
         room = Room(rules.interval_files, rules.interval_bytes)
         limit = self._settings.max_tracked_files
-        listed = settle_by_listing(settling, self._source, sweep_rules, limit, room=room)
+        listed = settle_by_listing(progress, self._source, sweep_rules, limit, room=room)
         self._log(
             "settled_by_listing",
             source=self._identity.source_id,
@@ -281,12 +281,12 @@ class Ingest:
             missing=len(listed),
             closed_through=closing.through if closing else None,
         )
-        return plan_listed(checkpoint, listed, settling, rules)
+        return plan_listed_files(checkpoint, listed, progress, rules)
 
     def _consume(self, plan: BatchPlan) -> Step:
         """Take over what needs no reading; commit only a repaired state, or when the position would lag too far."""
         before = plan.base.position
-        self._checkpoint = conclude(plan, {})
+        self._checkpoint = next_checkpoint(plan, {})
         self.totals.duplicates += plan.duplicates + plan.settled
         self._lag_segments += plan.segments
         if self._repaired or self._lag_segments > MAX_LAG_SEGMENTS:
@@ -313,12 +313,12 @@ class Ingest:
         if decided.changed and self._settings.rules.on_overwrite is OnOverwrite.DEAD_LETTER:
             with self._watch.part("letters"):
                 self._suspects.put_letters(decided.changed)
-        return admit(plan, decided.late, self._settings.rules)
+        return add_late_files(plan, decided.late, self._settings.rules)
 
     def _replace(self, plan: BatchPlan, entries: Sequence[Entry]) -> Step:
         """Old rows out, new rows in, by one commit of its own that consumes nothing. What cannot be read keeps its old
         rows and is dead-lettered."""
-        files = [replace(planned(entry, self._settings.rules), slice_bytes=None) for entry in entries]
+        files = [replace(planned_file(entry, self._settings.rules), slice_bytes=None) for entry in entries]
         rows = self._read(files, plan.base.sequence + 1, replacing=True)
         try:
             good = [outcome.path for outcome in rows.outcomes if outcome.error is None]
@@ -379,7 +379,7 @@ class Ingest:
         now_ts, sequence = self._clock(), plan.base.sequence + 1
         receipt = self._commits.put_receipt(plan, files, outcomes, now_ts)
         checkpoint = replace(
-            conclude(plan, records_read(outcomes)),
+            next_checkpoint(plan, records_read(outcomes)),
             sequence=sequence,
             delta_version=self._commits.planned_on(),
             receipt=receipt,
@@ -402,10 +402,10 @@ class Ingest:
     def _bound_tracked(self, plan: BatchPlan, outcomes: Sequence[Outcome]) -> None:
         """Settle by listing before more than the limit would be tracked, so that the state stays small."""
         limit = self._settings.max_tracked_files
-        if len(plan.settling.files) + len(outcomes) <= limit:
+        if len(plan.progress.files) + len(outcomes) <= limit:
             return
         arriving = frozenset(outcome.path for outcome in outcomes if outcome.finished)
-        settle_by_listing(plan.settling, self._source, self._settings.sweep_rules, limit, arriving=arriving)
+        settle_by_listing(plan.progress, self._source, self._settings.sweep_rules, limit, arriving=arriving)
 
     def _count(self, outcomes: Sequence[Outcome]) -> Totals:
         """Add this batch to the totals; returns the batch by itself."""

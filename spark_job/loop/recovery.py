@@ -10,7 +10,7 @@ from blizzard.log import Log
 from blizzard.state.checkpoint import FINISHED, Checkpoint, decode
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import Identity, read_copy
-from blizzard.state.watermark import FolderOf, Settling, prefix_of, split
+from blizzard.state.watermark import FolderOf, SourceProgress, prefix_of, split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 from spark_job.loop.takeover import Legacy, is_siblings, newest_legacy, take_over
@@ -102,7 +102,7 @@ class SizeOf:
     def __call__(self, paths: Iterable[str]) -> Mapping[str, int]:
         folders: dict[str, set[str]] = {}
         for path in paths:
-            folders.setdefault(split(path)[0], set()).add(path)
+            folders.setdefault(split_path(path)[0], set()).add(path)
         sizes: dict[str, int] = {}
         with ParallelCalls(_HEADS_AT_ONCE, name="sizes") as heads:
             for folder, wanted in folders.items():
@@ -210,8 +210,8 @@ def _repair(
     files = dict(base.files)
     for path, last_row in committed.items():
         files[path] = last_row + 1 if path in large or path in in_progress else FINISHED
-    settling = Settling.of(replace(base, files=MappingProxyType(files)), folder_of)
-    settling.prune()
+    progress = SourceProgress.from_checkpoint(replace(base, files=MappingProxyType(files)), folder_of)
+    progress.forget_settled_files()
     log(
         "state_repaired",
         source=identity.source_id,
@@ -219,4 +219,4 @@ def _repair(
         to_sequence=version,
         files_added=len(committed),
     )
-    return replace(settling.onto(base, active=True), sequence=version)
+    return replace(progress.to_checkpoint(base, active=True), sequence=version)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.manifest.segments import Entry
-from blizzard.state.batch import BatchPlan, PlannedFile, judge
+from blizzard.state.batch import BatchPlan, PlannedFile, resolve_suspects
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.receipts import Receipts
 from blizzard.storage.base import ObjectStore
@@ -44,7 +44,7 @@ class Suspects:
     def decide(self, suspects: Sequence[Entry]) -> Decided:
         """One query for all of them."""
         etags = self._table.etags([entry.path for entry in suspects])
-        verdict = judge(suspects, etags)
+        verdict = resolve_suspects(suspects, etags)
         changed = {entry.path: entry for entry in verdict.overwritten if self._is_news(entry, etags)}
         return Decided(verdict.late, list(changed.values()), verdict.known)
 

@@ -13,9 +13,9 @@ from blizzard.dispatch.service import Life, RunState, ServiceBusy, StartConflict
 from blizzard.errors import BlizzardError, NotFound
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
-from blizzard.state.batch import Fate, Rules, classify
+from blizzard.state.batch import BatchRules, EntryClass, classify
 from blizzard.state.checkpoint import Checkpoint, decode, encode
-from blizzard.state.watermark import Settling, no_folder
+from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
 from tests.unit.fakes import Clock, Crash
@@ -264,19 +264,19 @@ class World:
     def consume(self, source: PublishedSource | None = None, *, segments: int | None = None) -> None:
         """Commit what waits. A job that finds only suspects which the table knows commits nothing."""
         checkpoint = self.checkpoint(source)
-        settling = Settling.of(checkpoint, no_folder)
+        progress = SourceProgress.from_checkpoint(checkpoint, no_folder)
         position, brought = checkpoint.position, False
         for count, item in enumerate(self.manifest(source).unconsumed(checkpoint.position)):
             if segments is not None and count >= segments:
                 break
             for entry in item.segment.entries[item.first_entry :]:
-                fate = classify(entry, settling, Rules(no_folder), in_batch=False)
-                brought = brought or fate is Fate.INGEST
-                if fate is Fate.INGEST:
-                    settling.files[entry.path] = -1
+                entry_class = classify(entry, progress, BatchRules(no_folder), in_batch=False)
+                brought = brought or entry_class is EntryClass.INGEST
+                if entry_class is EntryClass.INGEST:
+                    progress.files[entry.path] = -1
             position = item.position_at(len(item.segment.entries))
         if brought:
-            committed = settling.onto(checkpoint, active=True)
+            committed = progress.to_checkpoint(checkpoint, active=True)
             self.save(replace(committed, sequence=checkpoint.sequence + 1, position=position), source)
 
     def finish(self, life: Life = Life.SUCCEEDED, detail: str = "", *, consume: bool | None = None) -> None:

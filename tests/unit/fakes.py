@@ -11,7 +11,7 @@ from blizzard.errors import CommitOutcomeUnknown, LostRace, NotFound, Unreadable
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segment_codec import decode_segment
 from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
-from blizzard.state.batch import OnOverwrite, PlannedFile, Rules
+from blizzard.state.batch import BatchRules, OnOverwrite, PlannedFile
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.delta_log import Commit
@@ -429,7 +429,7 @@ def settings(
 ) -> Settings:
     """A source of `*.txt` files."""
     return Settings(
-        rules=Rules(
+        rules=BatchRules(
             window.folder_of if window else no_folder, interval_files, interval_bytes, late_overlap_secs, on_overwrite
         ),
         sweep_rules=SweepRules(

@@ -14,7 +14,7 @@ from blizzard.errors import BucketMissing
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, SettleMark, Sweep
 from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import OnOverwrite, Rules, plan_batch
+from blizzard.state.batch import BatchRules, OnOverwrite, plan_batch
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectInfo
@@ -75,7 +75,7 @@ def position_after(manifest: Manifest, count: int) -> Position:
     return position
 
 
-def status_of(store: MemoryStore, rules: Rules) -> SourceStatus:
+def status_of(store: MemoryStore, rules: BatchRules) -> SourceStatus:
     return source_status(
         store,
         pipeline=PIPELINE,
@@ -98,7 +98,7 @@ def test_what_waits_is_what_the_next_batch_would_take(
     checkpoint = replace(checkpoint, position=position_after(manifest, consumed))
     source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
     store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
-    rules = Rules(
+    rules = BatchRules(
         TimeTemplate(TEMPLATE).folder_of,
         interval_files=10**6,
         late_overlap_secs=source.late_overlap_secs,
@@ -130,7 +130,7 @@ def test_a_file_in_progress_waits_for_the_dispatcher_and_for_people(
     checkpoint = replace(checkpoint, files=MappingProxyType({**checkpoint.files, **in_progress}))
     source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
     store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
-    rules = Rules(
+    rules = BatchRules(
         TimeTemplate(TEMPLATE).folder_of, late_overlap_secs=source.late_overlap_secs, on_overwrite=on_overwrite
     )
     found = read_backlog(store, PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,)), {})
@@ -143,13 +143,13 @@ def test_a_segment_that_cannot_be_read_is_a_problem_that_status_names_and_the_ot
     store, _ = stored([([Entry(name, 10, "e1", NOW_TS)], None) for name in "abcd"])
     keys = [info.key for info in store.list(f"_blizzard/{PIPELINE}_landing/pending/")]
     store.put(keys[1], b"{torn")
-    shown = status_of(store, Rules(no_folder))
+    shown = status_of(store, BatchRules(no_folder))
     assert shown.backlog_files == 3
     assert shown.problem is not None
     assert shown.problem.startswith(f"segment 1 of {PIPELINE}:landing cannot be read")
-    assert shown.problem.endswith("It is skipped and the next sweep lists its files anew.")
+    assert shown.problem.endswith("The segment is skipped; the next sweep lists its files again.")
     store.put(keys[2], b"{torn")
-    assert str(status_of(store, Rules(no_folder)).problem).endswith("The same holds for 1 more.")
+    assert str(status_of(store, BatchRules(no_folder)).problem).endswith("The same holds for 1 more.")
 
 
 class NoBucket(MemoryStore):

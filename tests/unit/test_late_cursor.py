@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from blizzard.manifest.segments import Closing, Sweep
-from blizzard.state.watermark import Settling, no_folder
+from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
@@ -53,11 +53,11 @@ def appended(world: World, *reports: SweepReport) -> list[str]:
 def said_ts(world: World) -> float | None:
     """What the unconsumed segments and the checkpoint say of the last late sweep."""
     checkpoint = world.source_sweep().checkpoint()
-    settling = Settling.of(checkpoint, no_folder)
+    progress = SourceProgress.from_checkpoint(checkpoint, no_folder)
     for item in world.manifest().unconsumed(checkpoint.position):
         if item.segment.sweep is not None and item.marks_are_valid:
-            settling.apply(item.segment.sweep)
-    return settling.late_swept_ts
+            progress.apply_sweep(item.segment.sweep)
+    return progress.late_swept_ts
 
 
 def swept_world(*paths: str, **more: object) -> World:
@@ -300,9 +300,9 @@ EPOCH = Epoch(100.0, 50.0, "listing", "day=0005")
     ],
 )
 def test_an_epoch_goes_on_while_nothing_can_hide_a_file(now: Epoch, late_swept_ts: float | None, goes_on: bool) -> None:
-    settling = Settling({}, {}, now.closed_through, late_swept_ts, no_folder)
-    assert EPOCH.goes_on(now, settling) is goes_on
-    assert replace(EPOCH, since_ts=None).goes_on(replace(EPOCH, since_ts=None), settling) is (late_swept_ts != 100.0)
+    progress = SourceProgress({}, {}, now.closed_through, late_swept_ts, no_folder)
+    assert EPOCH.goes_on(now, progress) is goes_on
+    assert replace(EPOCH, since_ts=None).goes_on(replace(EPOCH, since_ts=None), progress) is (late_swept_ts != 100.0)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_ground_holds_while_all_of_it_is_in_the_run(run: Run, holds: bool) -> No
 
 
 def all_of(store: ObjectStore, start: str = "") -> list[str]:
-    return list(open_partitions(store, Settling({}, {}, None, None, no_folder), start))
+    return list(open_partitions(store, SourceProgress({}, {}, None, None, no_folder), start))
 
 
 @given(TREES, FOLDERS)

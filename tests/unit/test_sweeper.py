@@ -7,7 +7,7 @@ from dataclasses import replace
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Segment, SettleMark
 from blizzard.state.checkpoint import FINISHED
 from blizzard.state.known_files import KnownFiles
-from blizzard.state.watermark import Settling, no_folder
+from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.settle_by_listing import Room, settle_by_listing
@@ -258,7 +258,7 @@ def test_no_partition_closes_over_an_older_one_that_is_not_quiet() -> None:
 
 
 def test_a_window_that_comes_later_closes_nothing_that_was_settled_without_it() -> None:
-    state = Settling.of(World().unknown(), Days().folder_of)
+    state = SourceProgress.from_checkpoint(World().unknown(), Days().folder_of)
     rules = settings(window=Days()).sweep_rules
     now_ts = 100 * DAY_SECS
     assert cold_closing(state, rules, now_ts) == Closing(None, "day=0098", cold=True)
@@ -335,13 +335,13 @@ def test_a_late_sweep_that_runs_out_of_time_does_not_count_as_one() -> None:
     assert 0 < report.missed < 9
 
 
-# -- Settling by listing
+# -- SourceProgress by listing
 
 
 def settled(
     world: World, tracked: list[str], limit: int, room: Room | None = None, **more: object
-) -> tuple[Settling, list[Entry]]:
-    state = Settling({}, dict.fromkeys(tracked, FINISHED), None, None, no_folder)
+) -> tuple[SourceProgress, list[Entry]]:
+    state = SourceProgress({}, dict.fromkeys(tracked, FINISHED), None, None, no_folder)
     found = settle_by_listing(state, world.source, world.settings.sweep_rules, limit, room=room, **more)  # type: ignore[arg-type]
     return state, found
 
