@@ -16,7 +16,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import Kind, SweepReport
+from blizzard.sweep.sweeper import SweepKind, SweepReport
 from spark_job.formats.decode import Limits
 from spark_job.loop.ingest import Ingest, Settings
 from spark_job.ports.stopwatch import Stopwatch
@@ -59,7 +59,7 @@ class SourceJob:
 
     def sweep(self, *, late: bool, announce: bool) -> SweepReport:
         """One sweep from the checkpoint's copy; what it finds is in the manifest afterwards."""
-        return self.sweeping.sweep(Kind.LATE if late else Kind.WATERMARK, announce=announce)
+        return self.sweeping.sweep(SweepKind.LATE if late else SweepKind.WATERMARK, announce=announce)
 
     def sweep_all(self) -> None:
         """Both sweeps, the late one without a trace if it is not due and finds nothing."""

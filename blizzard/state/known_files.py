@@ -35,7 +35,7 @@ class KnownFiles:
             records += rest + _etag_digest(etag)
             self._count += 1
 
-    def holds(self, path: str, etag: str) -> bool:
+    def contains(self, path: str, etag: str) -> bool:
         """Whether this is the path's etag."""
         folded, rest = _digest_of(path)
         return _found(self._records.get(folded, b""), rest) == _etag_digest(etag)

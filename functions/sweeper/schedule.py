@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from blizzard.config.published import PublishedSource
 from blizzard.sweep.source_sweep import SweepReports
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 
 EARLY = 0.1
 """Part of an interval by which a sweep may come early. A schedule is never exact: one that comes every minute would
@@ -21,7 +21,7 @@ class DueSweep:
     """`overdue`: intervals since the last sweep of this kind began; infinite if there was none."""
 
     source_id: str
-    kind: Kind
+    kind: SweepKind
     overdue: float
 
 
@@ -44,18 +44,18 @@ def is_claimed(reports: SweepReports, now_ts: float) -> bool:
 def _due(source: PublishedSource, reports: SweepReports, now_ts: float) -> Iterable[DueSweep]:
     if is_claimed(reports, now_ts):
         return
-    intervals = {Kind.WATERMARK: source.sweep_interval_secs, Kind.LATE: source.late_interval_secs}
+    intervals = {SweepKind.WATERMARK: source.sweep_interval_secs, SweepKind.LATE: source.late_interval_secs}
     for kind, interval_secs in intervals.items():
-        last = reports.of(kind)
+        last = reports.report_of(kind)
         last_ts = last.started_ts if last else _counted_from(kind, reports)
         overdue = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
         if overdue >= 1 - EARLY or (last is not None and not last.complete):
             yield DueSweep(source.id, kind, overdue)
 
 
-def _counted_from(kind: Kind, reports: SweepReports) -> float | None:
+def _counted_from(kind: SweepKind, reports: SweepReports) -> float | None:
     """When nothing is ingested yet, a late sweep finds no more than a watermark sweep: its first one has time until an
     interval after that."""
-    if kind is Kind.WATERMARK:
+    if kind is SweepKind.WATERMARK:
         return None
     return float("inf") if reports.watched_since_ts is None else reports.watched_since_ts

@@ -27,7 +27,7 @@ from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.backoff import backoff_secs
 from blizzard.storage.base import ObjectStore
-from blizzard.sweep.settle_by_listing import Room, settle_by_listing
+from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
 from blizzard.sweep.sweeper import SweepRules, cold_closing
 from spark_job.loop.batch_checks import check_complete, records_read, refuse_if_systemic
 from spark_job.loop.commit import CommitPath
@@ -271,9 +271,9 @@ class Ingest:
         closing = cold_closing(progress, sweep_rules, self._clock())
         if closing is not None:
             progress.close_partitions(closing)
-        room = Room(rules.interval_files, rules.interval_bytes)
+        capacity = BatchCapacity(rules.interval_files, rules.interval_bytes)
         limit = self._settings.max_tracked_files
-        listed = settle_by_listing(progress, self._source, sweep_rules, limit, room=room)
+        listed = settle_by_listing(progress, self._source, sweep_rules, limit, capacity=capacity)
         self._log(
             "settled_by_listing",
             source=self._identity.source_id,

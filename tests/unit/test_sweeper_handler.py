@@ -22,7 +22,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.identity import Identity
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 from functions.runtime import Configured, FunctionLog
 from functions.sweeper import handler as function
 from functions.sweeper.composition import CLAIM_MARGIN_SECS, Round, Setup, SweepRound
@@ -249,7 +249,7 @@ class TestRound:
     def test_what_another_round_has_done_meanwhile_is_not_done_again(self, world: World) -> None:
         world.add("a", "x")
         world.add("b", "y")
-        world.file_calls.before_named("listed x", lambda: world.sweeps["p:b"].sweep(Kind.WATERMARK))
+        world.file_calls.before_named("listed x", lambda: world.sweeps["p:b"].sweep(SweepKind.WATERMARK))
         assert (world.run().sweeps, world.found("b")) == (1, ["y"])
         assert world.log.named("sweep_put_off") == []
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from blizzard.config.published import PublishedSource
 from blizzard.sweep.source_sweep import SweepReports
-from blizzard.sweep.sweeper import Kind, SweepReport
+from blizzard.sweep.sweeper import SweepKind, SweepReport
 from functions.sweeper.schedule import MAX_CLAIM_SECS, DueSweep, due_sweeps
 
 NOW_TS = 1_000_000.0
@@ -38,39 +38,39 @@ def source(name: str, *, interval_secs: float = INTERVAL_SECS, late_secs: float 
 
 def reports(watermark_ago: float, late_ago: float = 0.0, *, complete: bool = True) -> SweepReports:
     """Of sweeps that began so many seconds ago."""
-    one = SweepReport(Kind.WATERMARK, NOW_TS - watermark_ago, 0, 0, 0, 1, (), complete)
-    late = replace(one, kind=Kind.LATE, started_ts=NOW_TS - late_ago, complete=True)
+    one = SweepReport(SweepKind.WATERMARK, NOW_TS - watermark_ago, 0, 0, 0, 1, (), complete)
+    late = replace(one, kind=SweepKind.LATE, started_ts=NOW_TS - late_ago, complete=True)
     return SweepReports(NOW_TS - 1e6, one, late)
 
 
-def due(**of: SweepReports) -> list[tuple[str, Kind]]:
+def due(**of: SweepReports) -> list[tuple[str, SweepKind]]:
     found = due_sweeps([source(name) for name in of], {f"p:{name}": known for name, known in of.items()}, NOW_TS)
     return [(sweep.source_id.removeprefix("p:"), sweep.kind) for sweep in found]
 
 
 def test_a_source_that_was_never_swept_is_due_and_its_late_sweep_is_not() -> None:
-    assert due(a=SweepReports()) == [("a", Kind.WATERMARK)]
+    assert due(a=SweepReports()) == [("a", SweepKind.WATERMARK)]
 
 
 def test_the_first_late_sweep_comes_an_interval_after_the_first_sweep() -> None:
     fresh = reports(0.0).watermark
     assert due(a=SweepReports(NOW_TS - 0.5 * LATE_SECS, fresh)) == []
-    assert due(a=SweepReports(NOW_TS - LATE_SECS, fresh)) == [("a", Kind.LATE)]
+    assert due(a=SweepReports(NOW_TS - LATE_SECS, fresh)) == [("a", SweepKind.LATE)]
 
 
 def test_each_kind_has_its_own_interval() -> None:
     assert due(a=reports(INTERVAL_SECS / 2, LATE_SECS / 2)) == []
-    assert due(a=reports(INTERVAL_SECS, LATE_SECS / 2)) == [("a", Kind.WATERMARK)]
-    assert due(a=reports(INTERVAL_SECS / 2, LATE_SECS)) == [("a", Kind.LATE)]
+    assert due(a=reports(INTERVAL_SECS, LATE_SECS / 2)) == [("a", SweepKind.WATERMARK)]
+    assert due(a=reports(INTERVAL_SECS / 2, LATE_SECS)) == [("a", SweepKind.LATE)]
 
 
 def test_a_schedule_that_is_a_little_early_finds_its_sources_due() -> None:
-    assert due(a=reports(INTERVAL_SECS - 2)) == [("a", Kind.WATERMARK)]
+    assert due(a=reports(INTERVAL_SECS - 2)) == [("a", SweepKind.WATERMARK)]
     assert due(a=reports(INTERVAL_SECS - 20)) == []
 
 
 def test_one_that_ran_out_of_time_is_due_at_once() -> None:
-    assert due(a=reports(1.0, complete=False)) == [("a", Kind.WATERMARK)]
+    assert due(a=reports(1.0, complete=False)) == [("a", SweepKind.WATERMARK)]
 
 
 @pytest.mark.parametrize("left_secs", [0.001, 900.0, MAX_CLAIM_SECS])
@@ -82,7 +82,7 @@ def test_nothing_is_due_of_a_source_that_somebody_sweeps(left_secs: float) -> No
 @pytest.mark.parametrize("left_secs", [0.0, -1.0, MAX_CLAIM_SECS + 1, 1e9])
 def test_a_claim_that_ended_or_that_no_function_could_have_made_counts_for_nothing(left_secs: float) -> None:
     claimed = replace(reports(INTERVAL_SECS), sweeping_until_ts=NOW_TS + left_secs)
-    assert due(a=claimed) == [("a", Kind.WATERMARK)]
+    assert due(a=claimed) == [("a", SweepKind.WATERMARK)]
 
 
 def test_the_most_overdue_comes_first_measured_in_its_own_intervals() -> None:
@@ -100,7 +100,7 @@ def test_the_most_overdue_comes_first_measured_in_its_own_intervals() -> None:
 
 def test_a_source_whose_report_could_not_be_read_is_left_out() -> None:
     assert due_sweeps([source("a"), source("b")], {"p:b": SweepReports()}, NOW_TS) == (
-        DueSweep("p:b", Kind.WATERMARK, float("inf")),
+        DueSweep("p:b", SweepKind.WATERMARK, float("inf")),
     )
 
 
@@ -115,5 +115,5 @@ def test_with_time_for_a_few_sweeps_a_round_every_source_has_its_turn(ages: list
         for sweep in due_sweeps(sources, known, now_ts)[:per_round]:
             seen.add(sweep.source_id)
             report = SweepReport(sweep.kind, now_ts, 0, 0, 0, 1, (), complete=False)
-            known[sweep.source_id] = known[sweep.source_id].including(report)
+            known[sweep.source_id] = known[sweep.source_id].with_report(report)
     assert seen == known.keys()
