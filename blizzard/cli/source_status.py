@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
-from blizzard.dispatch.backlog_size import Waiting
+from blizzard.dispatch.backlog_size import BacklogCounter
 from blizzard.dispatch.run_records import RunLog
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.manifest.pending_manifest import Manifest
@@ -68,7 +68,7 @@ def source_status(
     version, commit = _newest_commit(store, f"blizzard:{source_id}")
     checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
     unknown = Checkpoint(pipeline=pipeline, source=source)
-    waiting = Waiting(checkpoint or unknown, rules or BatchRules(no_folder))
+    waiting = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder))
     segments_problem = _take_all(waiting, Manifest(store, state_prefix, source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
@@ -126,13 +126,13 @@ def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> 
         return None, f"the checkpoint's copy: {error}; the next commit writes it anew"
 
 
-def _take_all(waiting: Waiting, manifest: Manifest) -> str | None:
+def _take_all(waiting: BacklogCounter, manifest: Manifest) -> str | None:
     """Every segment that can be read; what is the matter with the others. What only the table knows, such as a late
     file, waits until a run has asked it."""
     unreadable: list[UnreadableState] = []
     with suppress(BucketMissing):  # before the table's first write
         for item in manifest.unconsumed(waiting.checkpoint.position, unreadable):
-            waiting.take(item)
+            waiting.add_segment(item)
     if not unreadable:
         return None
     others = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""

@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 
 from blizzard.config.published import Published
-from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
+from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.runtime import Configured, FunctionLog, Runtime
@@ -41,9 +41,9 @@ class Dispatch:
 
     def that_started(self, run_id: str) -> tuple[str, ...]:
         """The pipelines whose newest record is about this run: one, or none."""
-        return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.started(run_id))
+        return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.is_newest_run(run_id))
 
-    def one(self, pipeline: str) -> Dispatched:
+    def one(self, pipeline: str) -> DispatchResult:
         """One dispatch of a pipeline, which the configuration has. Any error is in the answer: it keeps no other."""
         dispatcher = self._dispatchers()[pipeline]
         try:
@@ -51,7 +51,7 @@ class Dispatch:
         except Exception as error:  # noqa: BLE001 - the boundary: logged, and an error of the invocation in the end
             kind, where = type(error).__name__, "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
             self._log.error("dispatch_failed", pipeline=pipeline, error=str(error), error_kind=kind, traceback=where)
-            return Dispatched(pipeline, error=error)
+            return DispatchResult(pipeline, error=error)
 
     def _dispatchers(self) -> Mapping[str, Dispatcher]:
         return self._configured.current(self._clock())

@@ -9,7 +9,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from blizzard.dispatch.decide import Hold
-from blizzard.dispatch.dispatcher import Dispatched
+from blizzard.dispatch.dispatcher import DispatchResult
 from blizzard.environment import variables
 from blizzard.errors import RetryableError
 from functions.dispatcher.composition import Dispatch, make_dispatch
@@ -84,10 +84,10 @@ def _all_or_error(pipelines: Iterable[str], remaining_secs: Callable[[], float])
 
 def _dispatched(
     pipelines: Iterable[str], remaining_secs: Callable[[], float]
-) -> tuple[list[Dispatched], tuple[str, ...]]:
+) -> tuple[list[DispatchResult], tuple[str, ...]]:
     """Those that failed, and those for which no time was left. The first one has its turn in any case. Each is reported
     as soon as it is done: should the function's time end with the next one, that much is known."""
-    failed: list[Dispatched] = []
+    failed: list[DispatchResult] = []
     waiting = [*pipelines]
     while waiting:
         found = dispatch().one(waiting.pop(0))
@@ -100,7 +100,7 @@ def _dispatched(
     return failed, tuple(waiting)
 
 
-def _report(found: Dispatched) -> None:
+def _report(found: DispatchResult) -> None:
     values = _values(found, time.time())
     log.info("dispatched", pipeline=found.pipeline, phase=found.phase, run_id=found.run_id, hold=found.hold, **values)
     # By pipeline to look at, and over all of them for alarms: a template does not know the names of the pipelines.
@@ -112,7 +112,7 @@ def _report(found: Dispatched) -> None:
     metrics.flush_metrics()
 
 
-def _values(found: Dispatched, now_ts: float) -> dict[str, float]:
+def _values(found: DispatchResult, now_ts: float) -> dict[str, float]:
     """By the names of the metrics; those of a backlog that could not be read are missing."""
     values: dict[str, float] = {
         "CircuitOpen": int(found.hold is Hold.CIRCUIT_OPEN),

@@ -109,14 +109,14 @@ def test_what_waits_is_what_the_next_batch_would_take(
 
     pipeline = PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,))
     found = read_backlog(store, pipeline, {})
-    assert (found.files, found.worth_a_run) == (len(taken), bool(taken))
+    assert (found.files, found.needs_run) == (len(taken), bool(taken))
     shown = status_of(store, rules)
     assert (shown.backlog_files, shown.backlog_bytes, shown.problem) == (len(taken), 10 * len(taken), None)
 
     seen = read_backlog(store, pipeline, found.marks)
     certain = {file.path for file in plan.files}
-    assert seen.worth_a_run == bool(certain)
-    assert seen.left_behind == (("landing",) if certain else ())
+    assert seen.needs_run == bool(certain)
+    assert seen.stuck == (("landing",) if certain else ())
 
 
 @given(segments, checkpoints, begun, st.sampled_from(OnOverwrite))
@@ -166,4 +166,4 @@ def test_before_the_tables_first_write_nothing_waits() -> None:
     backlog = read_backlog(
         NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}
     )
-    assert (backlog.worth_a_run, backlog.files, backlog.marks["landing"].sequence) == (False, 0, -1)
+    assert (backlog.needs_run, backlog.files, backlog.marks["landing"].sequence) == (False, 0, -1)

@@ -49,7 +49,7 @@ def test_a_window_that_the_queue_cannot_have_is_refused(window: str) -> None:
 COUNTING = {
     "collector": "_publish({'A': 1})",
     "sweeper": "_publish({'A': 1})",
-    "dispatcher": "_report(Dispatched('p'))",
+    "dispatcher": "_report(DispatchResult('p'))",
 }
 
 
