@@ -132,7 +132,7 @@ class Runtime:
             connect_timeout=min(timeout_secs, 2.0),
             read_timeout=timeout_secs,
         )
-        return connection(self.settings).client_of(service, config)
+        return connection(self.settings).create_client(service, config)
 
     def waker(self) -> Waker:
         """Of BLIZZARD_WAKE_QUEUE_URL; without it nobody is woken, and the dispatcher's schedule has to do.

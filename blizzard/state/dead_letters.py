@@ -79,17 +79,17 @@ class DeadLetters:
     def put_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
         """Raises what storage has against one of them, once none is on its way any more."""
         at_once = self._at_once if self._at_once == 1 else _SMALL_FOR_ONE * self._at_once
-        with ParallelCalls(at_once, name="dead-letters") as puts:
+        with ParallelCalls(at_once, name="dead-letters") as writes:
             for letter in letters:
-                puts.run(partial(self.put_file, letter, now_ts))
+                writes.submit(partial(self.put_file, letter, now_ts))
 
     def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
         """Write letters that are sorted by file, then row; return how many. Bounded memory, whatever their number.
         Raises what storage has against one of them, once none is on its way any more."""
         written, timestamp = 0, _timestamp(now_ts)
-        with ParallelCalls(self._at_once, name="dead-letters") as puts:
+        with ParallelCalls(self._at_once, name="dead-letters") as writes:
             for first, lines in _chunks((letter, self._line(letter, timestamp)) for letter in letters):
-                puts.run(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
+                writes.submit(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
                 written += len(lines)
         return written
 

@@ -107,7 +107,7 @@ class SizeOf:
         with ParallelCalls(_HEADS_AT_ONCE, name="sizes") as heads:
             for folder, wanted in folders.items():
                 for path in self._not_listed(folder, wanted, sizes):
-                    heads.run(partial(self._ask, path, sizes))
+                    heads.submit(partial(self._ask, path, sizes))
         return sizes
 
     def _not_listed(self, folder: str, wanted: Collection[str], sizes: dict[str, int]) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from blizzard.errors import AccessDenied, BucketMissing, NotFound, StorageError
-from blizzard.storage.local import TEMPORARY, LocalStore
+from blizzard.storage.local import LocalStore
+from blizzard.storage.local_files import TEMPORARY
 
 
 def _keys(store: LocalStore, **arguments: Any) -> list[str]:

@@ -273,7 +273,7 @@ def test_an_upload_that_somebody_aborted_is_an_error(
     if there is not None:
         calm.put("big", there)
     bad_day.inject("POST", *_completing(refusing(404, "NoSuchUpload")))
-    with pytest.raises(StorageError, match=rf"put {store.uri}big: the upload was aborted from elsewhere"):
+    with pytest.raises(StorageError, match=rf"put {store.uri}big: the upload was aborted from outside"):
         _write(store, "big", LARGE)
     assert [calm.get(info.key) for info in calm.list()] == ([there] if there else [])
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import ConfigError, NotFound, StorageError
-from blizzard.storage.keys import check_key, folder_of, is_plain, is_relative_path, may_hold
+from blizzard.storage.keys import check_key, folder_of, is_plain, is_relative_path, may_contain
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store, read_text
 from blizzard.storage.s3 import S3Settings
@@ -60,14 +60,14 @@ _TEXT = st.text("a-/0é", max_size=5)
 def test_no_folder_that_holds_a_wanted_key_is_pruned(folder: str, rest: str, prefix: str, start_after: str) -> None:
     key = folder + rest
     if key.startswith(prefix) and key.encode() > start_after.encode():
-        assert may_hold(folder, prefix, start_after)
+        assert may_contain(folder, prefix, start_after)
 
 
 @pytest.mark.parametrize(
     ("folder", "prefix", "start_after"), [("a/", "b", ""), ("a/", "a/b/", "a0"), ("a/", "", "b"), ("a/b/", "a/c", "")]
 )
 def test_a_folder_out_of_reach_is_pruned(folder: str, prefix: str, start_after: str) -> None:
-    assert not may_hold(folder, prefix, start_after)
+    assert not may_contain(folder, prefix, start_after)
 
 
 @pytest.mark.parametrize(
