@@ -81,7 +81,7 @@ class CommitPath:
             for outcome in outcomes
             if outcome.error is not None
         ]
-        self._dead_letters.put_files(letters, self._clock())
+        self._dead_letters.write_files(letters, self._clock())
         for letter in letters:
             self._log(
                 "file_dead_lettered",

@@ -59,7 +59,7 @@ class Suspects:
         """For files that were overwritten and keep their first rows."""
         for entry in changed:
             error = "the file was overwritten after it was ingested; its first rows stay (on_overwrite: dead_letter)"
-            self._dead_letters.put_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
+            self._dead_letters.write_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
 
     def refuse(self, entries: Sequence[Entry]) -> None:
         """They could not be read: this content is not tried again by this process."""

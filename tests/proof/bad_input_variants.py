@@ -41,14 +41,14 @@ class Surroundings:
 class _SilentLetters(DeadLetters):
     """Drops bad records."""
 
-    def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
+    def write_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
         return sum(1 for _ in letters)
 
 
 class _SilentAboutFiles(DeadLetters):
     """Drops bad files."""
 
-    def put_file(self, letter: DeadLetter, now_ts: float) -> None:
+    def write_file(self, letter: DeadLetter, now_ts: float) -> None:
         """As if it were put."""
 
 

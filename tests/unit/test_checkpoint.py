@@ -279,7 +279,7 @@ def test_a_checkpoint_with_one_replaced_part_is_unreadable_or_decodes(part: str,
     "text", [b"", b"\xff\xfe\x00", b"[" * 100_000, b"1" * 10_000, "nul\0", '{"a":' * 50_000], ids=len
 )
 def test_bytes_other_than_json_are_refused(text: str | bytes) -> None:
-    with pytest.raises(UnreadableState, match="no JSON"):
+    with pytest.raises(UnreadableState, match="not JSON"):
         decode(text, pipeline="events", source="landing")
 
 
