@@ -23,8 +23,8 @@ def new_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         return lambda: LocalStore(tmp_path_factory.mktemp("store"))
     # With retries: moto answers 500 when an object is overwritten while it sends it.
     s3_settings = S3Settings(request.getfixturevalue("s3_endpoint"), "us-east-1", first_backoff_secs=0.01, page_size=3)
-    numbers = itertools.count()
-    return lambda: S3Store(BUCKET, f"raw events/{next(numbers)}/", s3_settings)
+    numbers = itertools.count()  # below a prefix for each module, since all modules use the same bucket
+    return lambda: S3Store(BUCKET, f"raw events/{request.path.stem}/{next(numbers)}/", s3_settings)
 
 
 @pytest.fixture
