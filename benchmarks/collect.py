@@ -21,7 +21,7 @@ from blizzard.collect.routing import Route, Router
 from blizzard.dispatch.wake import Wake, Waker
 from blizzard.errors import StorageUnavailable
 from blizzard.log import silent
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore

@@ -24,7 +24,7 @@ from benchmarks.contenders import date_of
 from benchmarks.data import path_of
 from benchmarks.records import event_lines
 from blizzard.state.checkpoint import Checkpoint, decode, encode
-from blizzard.state.watermark import split
+from blizzard.state.watermark import split_path
 
 NEW = 100
 APP_ID = "blizzard:events:landing"
@@ -85,7 +85,7 @@ def lengthen(known: Known, table: str) -> None:
         numbers = range(first, min(first + known.batch, known.count))
         version += 1
         paths = [known.path(number) for number in numbers]
-        marks.update(split(path) for path in paths)
+        marks.update(split_path(path) for path in paths)
         state = replace(
             state,
             sequence=state.sequence + 1,

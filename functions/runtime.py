@@ -141,7 +141,7 @@ class Runtime:
             connect_timeout=min(timeout_secs, 2.0),
             read_timeout=timeout_secs,
         )
-        return connection(self.settings).client_of(service, config)
+        return connection(self.settings).create_client(service, config)
 
     def waker(self) -> Waker:
         """Sends to BLIZZARD_WAKE_QUEUE_URL. When that is not set no wake is sent, and runs start by the schedule alone.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
-from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
@@ -16,7 +16,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import Kind, SweepReport
+from blizzard.sweep.sweeper import SweepKind, SweepReport
 from spark_job.formats.protocol import Limits
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
@@ -66,7 +66,7 @@ class SourceJob:
 
     def sweep(self, *, late: bool, announce: bool) -> SweepReport:
         """One sweep, which starts from the copy of the checkpoint. Afterwards the manifest has what it found."""
-        return self.source_sweep.sweep(Kind.LATE if late else Kind.WATERMARK, announce=announce)
+        return self.source_sweep.sweep(SweepKind.LATE if late else SweepKind.WATERMARK, announce=announce)
 
     def sweep_all(self) -> None:
         """Both sweeps. A late sweep that is not due and finds nothing leaves no trace."""
@@ -194,7 +194,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         late_overlap_secs=overlap_secs,
     )
     return FileSettings(
-        rules=Rules(
+        rules=BatchRules(
             folder_of=rules.folder_of,
             interval_files=source.checkpoint.interval_files,
             interval_bytes=source.checkpoint.interval_bytes,

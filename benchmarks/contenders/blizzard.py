@@ -11,7 +11,8 @@ from benchmarks.contenders import Run, Work
 from benchmarks.contenders.moments import Moments, worked
 from blizzard.config.load import parse_config
 from blizzard.environment import variables
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 

@@ -45,7 +45,7 @@ def measure(events: int) -> dict[str, float]:
     import functions.collector.handler  # noqa: F401 - for its memory
     from benchmarks.collect import START_TS, CountingStore, body, collector_of, path
     from blizzard.collect.collector import Message
-    from blizzard.manifest.segments import Manifest
+    from blizzard.manifest.pending_manifest import Manifest
     from blizzard.storage.s3_connection import S3Settings, connection
 
     _ = connection(S3Settings(region="eu-west-1")).client

@@ -16,11 +16,11 @@ from benchmarks.result import Result, Table
 from benchmarks.setting import Setting
 from benchmarks.suite.fresh import around, fresh, peak_bytes
 from benchmarks.verify import WrongResult
-from blizzard.manifest.segments import Entry, Segment, Unconsumed
+from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import Rules, plan_batch
+from blizzard.state.batch import BatchRules, plan_batch
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.watermark import split
+from blizzard.state.watermark import split_path
 
 SEGMENT_ENTRIES = 1_000
 FILES_PER_DAY = 10_000
@@ -58,14 +58,14 @@ def _of(runs: Sequence[Mapping[str, float]], key: str) -> Spread:
     return Spread.of([run[key] for run in runs])
 
 
-def entries(total: int) -> Iterator[Unconsumed]:
+def entries(total: int) -> Iterator[UnconsumedSegment]:
     """As a collector would have appended them."""
     for start in range(0, total, SEGMENT_ENTRIES):
         numbers = range(start, min(start + SEGMENT_ENTRIES, total))
         made = tuple(Entry(path(n), 2_000, f"{n:032x}", 1_706_400_000.0 + n) for n in numbers)
         number = start // SEGMENT_ENTRIES
         segment = Segment(number, made, None, f"etag-{number - 1}", "collector", 0.0, f"etag-{number}")
-        yield Unconsumed(segment, 0, 0, "chain")
+        yield UnconsumedSegment(segment, 0, 0, "chain")
 
 
 def path(n: int) -> str:
@@ -75,7 +75,7 @@ def path(n: int) -> str:
 
 def state(known: int) -> Checkpoint:
     """A checkpoint that has all entries below `known` settled: a watermark for each day, and a late sweep since."""
-    marks = dict(split(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
+    marks = dict(split_path(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
     late_ts = 2_000_000_000.0 if known else None
     return Checkpoint("events", "landing", sequence=0, partition_watermarks=marks, late_swept_ts=late_ts)
 
@@ -84,7 +84,7 @@ def measure(total: int, wanted: int, known: int) -> dict[str, float]:
     """Seconds in the planner alone, and MB (10^6 bytes) of this process at its worst."""
     making_secs = 0.0
 
-    def made() -> Iterator[Unconsumed]:
+    def made() -> Iterator[UnconsumedSegment]:
         nonlocal making_secs
         stream, began = entries(total), time.perf_counter()
         for item in stream:
@@ -93,7 +93,7 @@ def measure(total: int, wanted: int, known: int) -> dict[str, float]:
             began = time.perf_counter()
         making_secs += time.perf_counter() - began
 
-    base, rules = state(known), Rules(TimeTemplate("date=%Y-%m-%d").folder_of, interval_files=wanted)
+    base, rules = state(known), BatchRules(TimeTemplate("date=%Y-%m-%d").folder_of, interval_files=wanted)
     began = time.perf_counter()
     plan = plan_batch(base, made(), rules)
     secs = time.perf_counter() - began - making_secs

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from blizzard.config.load import load_config
-from blizzard.dispatch.decide import RESUMED, resumed
+from blizzard.dispatch.decide import RESUMED, resumed_record
 from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.environment import variables
 from blizzard.errors import AlreadyExists, ConfigError, StorageUnavailable
@@ -46,7 +46,7 @@ def _named(known: list[str], wanted: list[str] | None) -> list[str]:
 def _resume(runs: RunLog) -> str:
     for _ in range(MAX_RACES):
         latest = runs.latest()
-        following = resumed(latest) if latest else None
+        following = resumed_record(latest) if latest else None
         if latest is None or following is None:
             return _nothing_to_do(latest)
         try:

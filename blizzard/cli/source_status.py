@@ -3,11 +3,11 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
-from blizzard.dispatch.backlog_size import Waiting
+from blizzard.dispatch.backlog_size import BacklogCounter
 from blizzard.dispatch.run_records import RunLog
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
-from blizzard.manifest.segments import Manifest
-from blizzard.state.batch import Rules
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.state.batch import BatchRules
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
@@ -61,14 +61,14 @@ def source_status(
     state_prefix: str,
     table_uri: str,
     now_ts: float,
-    rules: Rules | None = None,
+    rules: BatchRules | None = None,
 ) -> SourceStatus:
     """Read-only. `store`: the table's; `rules`: the source's (None: defaults, without dated folders)."""
     source_id = f"{pipeline}:{source}"
     version, commit = _newest_commit(store, f"blizzard:{source_id}")
     checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
     unknown = Checkpoint(pipeline=pipeline, source=source)
-    waiting = Waiting(checkpoint or unknown, rules or Rules(no_folder))
+    waiting = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder))
     segments_problem = _take_segments(waiting, Manifest(store, state_prefix, source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
@@ -126,13 +126,13 @@ def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> 
         return None, f"the checkpoint's copy: {error}; the next commit rewrites it"
 
 
-def _take_segments(waiting: Waiting, manifest: Manifest) -> str | None:
+def _take_segments(waiting: BacklogCounter, manifest: Manifest) -> str | None:
     """Counts every readable segment as backlog; returns the problem of the others. Whether a late file is already
     ingested, only a run can find out from the table."""
     unreadable: list[UnreadableState] = []
     with suppress(BucketMissing):  # before the table's first write
         for item in manifest.unconsumed(waiting.checkpoint.position, unreadable):
-            waiting.take(item)
+            waiting.add_segment(item)
     if not unreadable:
         return None
     rest = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""

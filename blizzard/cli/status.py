@@ -15,7 +15,7 @@ from blizzard.config.model import Source
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
 from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.watermark import no_folder
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
@@ -52,9 +52,9 @@ def command(
     raise typer.Exit(1 if any(status.problem for status in statuses) else 0)
 
 
-def _rules(source: Source) -> Rules:
+def _rules(source: Source) -> BatchRules:
     partition_filter = source.partition_filter
-    return Rules(
+    return BatchRules(
         folder_of=TimeTemplate(partition_filter.prefix_template).folder_of if partition_filter else no_folder,
         late_overlap_secs=source.sweep.late_overlap_secs,
         on_overwrite=OnOverwrite(source.on_overwrite),

@@ -1,36 +1,36 @@
-"""What waits to be ingested: the one reckoning of a backlog, for the dispatcher and for people."""
+"""The size of a backlog: one way of counting it, for the dispatcher and for `blizzard status`."""
 
 from dataclasses import dataclass, field
 
-from blizzard.manifest.segments import Unconsumed
-from blizzard.state.batch import Fate, Rules, classify
+from blizzard.manifest.segments import UnconsumedSegment
+from blizzard.state.batch import BatchRules, EntryClass, classify
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.watermark import Settling
+from blizzard.state.watermark import SourceProgress
 
 
 @dataclass(slots=True)
-class Waiting:
-    """A source's files in progress, and those of its unconsumed segments that its state does not know to be done, by
-    path. The segments are taken in order; their marks count as they do for the job."""
+class BacklogCounter:
+    """Counts a source's pending files: those in progress, and those of its unconsumed segments that its state does not
+    know to be settled. Segments have to be added in order, since their marks apply as they do in the job."""
 
     checkpoint: Checkpoint
-    rules: Rules
+    rules: BatchRules
     sizes: dict[str, int] = field(init=False)
-    """Bytes of each, as its last entry says; 0 of a file in progress, since the state does not say."""
-    _settling: Settling = field(init=False)
+    """Bytes of each pending file, by path, as its last entry says. 0 for a file in progress: the state has no size."""
+    _progress: SourceProgress = field(init=False)
 
     def __post_init__(self) -> None:
         self.sizes = dict.fromkeys(self.checkpoint.in_progress, 0)
-        self._settling = Settling.of(self.checkpoint, self.rules.folder_of)
+        self._progress = SourceProgress.from_checkpoint(self.checkpoint, self.rules.folder_of)
 
-    def take(self, item: Unconsumed, *, suspects: bool = True) -> bool:
-        """Whether some of the segment waits. Without `suspects`, what only the table knows does not count."""
-        some = False
+    def add_segment(self, item: UnconsumedSegment, *, suspects: bool = True) -> bool:
+        """Whether the segment has pending files. `suspects`: whether suspects count as pending."""
+        pending = False
         for entry in item.segment.entries[item.first_entry :]:
-            fate = classify(entry, self._settling, self.rules, in_batch=False)
-            if fate is Fate.INGEST or (suspects and fate is Fate.SUSPECT):
+            entry_class = classify(entry, self._progress, self.rules, in_batch=False)
+            if entry_class is EntryClass.INGEST or (suspects and entry_class is EntryClass.SUSPECT):
                 self.sizes[entry.path] = entry.size
-                some = True
-        if item.segment.sweep is not None and item.marks_hold:
-            self._settling.apply(item.segment.sweep)
-        return some
+                pending = True
+        if item.segment.sweep is not None and item.marks_are_valid:
+            self._progress.apply_sweep(item.segment.sweep)
+        return pending

@@ -1,4 +1,4 @@
-"""What follows from a record and from what was found out: the next record. No I/O, no clock."""
+"""The dispatcher's decisions: whether to start a run, and the next run record. No I/O, no clock."""
 
 import math
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from types import MappingProxyType
 
 from blizzard.dispatch.backlog import Backlog
 from blizzard.dispatch.run_records import Phase, RunRecord, SourceMark
-from blizzard.dispatch.service import Life, RunState
+from blizzard.dispatch.service import RunState, RunStatus
 
 UNKNOWN_GRACE_SECS = 300.0
-"""A run that was just started may not be known everywhere in the service yet."""
+"""For so long after its start the service may not know a run yet."""
 TOKEN_GRACE_SECS = 900.0
-"""The longest life of a Lambda: after that nobody holds this attempt's token any more."""
+"""The longest possible run time of a Lambda. After that no other dispatcher can still use this attempt's token."""
 MAX_REASON = 500
 RESUMED = "resumed by hand"
 _NOTHING: Mapping[str, SourceMark] = MappingProxyType({})
@@ -22,9 +22,10 @@ _NOTHING: Mapping[str, SourceMark] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How failures are answered. The n-th in a row waits `backoff_secs` * 2^(n-1), at most `max_backoff_secs`.
+    """What follows a failure. After the n-th in a row the next start waits `backoff_secs` * 2^(n-1), at most
+    `max_backoff_secs`; after `max_failures` the circuit opens.
 
-    A run that lasted `run_secs` may have ended by itself before its backlog was gone.
+    A run that took `run_secs` or longer may have reached its time limit before its backlog was gone.
     """
 
     max_failures: int = 5
@@ -34,19 +35,19 @@ class Policy:
 
 
 class Hold(StrEnum):
-    """Why a backlog that is worth a run has none."""
+    """Why no run is started although the backlog needs one."""
 
     BACKOFF = "backoff"
     CIRCUIT_OPEN = "circuit_open"
 
 
-def seen(record: RunRecord | None) -> Mapping[str, SourceMark]:
-    """What the pipeline's last run is known to have looked at."""
+def examined_marks(record: RunRecord | None) -> Mapping[str, SourceMark]:
+    """What the last run has examined, by source name; empty unless it succeeded."""
     return record.marks if record is not None and record.phase is Phase.SUCCEEDED else _NOTHING
 
 
-def hold(record: RunRecord | None, fingerprint: str, now_ts: float) -> Hold | None:
-    """Whether failures keep a run from being started; not those of another release or configuration."""
+def hold_reason(record: RunRecord | None, fingerprint: str, now_ts: float) -> Hold | None:
+    """Whether failures prevent a start. Failures of another release or configuration do not count."""
     if record is None or record.fingerprint != fingerprint:
         return None
     if record.phase is Phase.OPEN:
@@ -54,15 +55,20 @@ def hold(record: RunRecord | None, fingerprint: str, now_ts: float) -> Hold | No
     return Hold.BACKOFF if record.phase is Phase.FAILED and now_ts < record.not_before_ts else None
 
 
-def starting(
+def should_start_run(backlog: Backlog, hold: Hold | None) -> bool:
+    """Whether to start a run: the backlog needs one, and no failures prevent it. The caller has made sure by the newest
+    record that no run is starting or running."""
+    return backlog.needs_run and hold is None
+
+
+def starting_record(
     latest: RunRecord | None, *, pipeline: str, epoch: str, fingerprint: str, backlog: Backlog, now_ts: float
 ) -> RunRecord:
-    """About to ask for a run. `epoch` is for the very first record.
+    """The record before the start of a run. `epoch` is used for the very first record only.
 
-    An attempt whose token has started nothing is repeated with the same token: should somebody still be about to use
-    it, there is one run all the same.
+    A token that has not started a run yet is used again. If another dispatcher uses it too, both get the same run.
     """
-    base = latest or _first(pipeline, epoch, fingerprint)
+    base = latest or _before_first(pipeline, epoch, fingerprint)
     return replace(
         base,
         number=base.number + 1,
@@ -80,24 +86,24 @@ def starting(
     )
 
 
-def running(record: RunRecord, run_id: str, fingerprint: str) -> RunRecord:
-    """The service answered the start that `record` announced."""
+def running_record(record: RunRecord, run_id: str, fingerprint: str) -> RunRecord:
+    """The record after the service has started the run that `record` announced."""
     return replace(
         record, number=record.number + 1, phase=Phase.RUNNING, run_id=run_id, spent=True, fingerprint=fingerprint
     )
 
 
-def adopted(
+def adopted_record(
     latest: RunRecord | None, run_id: str, *, pipeline: str, epoch: str, fingerprint: str, now_ts: float
 ) -> RunRecord:
-    """An active run was found that no record speaks of: started by hand, or the records were wiped."""
-    base = latest or _first(pipeline, epoch, fingerprint)
+    """The record of an active run that has no record: it was started by hand, or the records were deleted."""
+    base = latest or _before_first(pipeline, epoch, fingerprint)
     return replace(
         base,
         number=base.number + 1,
         phase=Phase.RUNNING,
         run_id=run_id,
-        # If a start was announced, this may well be what came of it.
+        # If a start was announced, it may have started this run.
         spent=base.spent or base.phase is Phase.STARTING,
         fingerprint=fingerprint,
         failures=base.failures if base.fingerprint == fingerprint else 0,
@@ -109,26 +115,28 @@ def adopted(
     )
 
 
-def refused(record: RunRecord, reason: str, now_ts: float, policy: Policy, *, spent: bool) -> RunRecord:
-    """The start that `record` announced came to nothing. `spent`: its token is of no more use."""
+def refused_record(record: RunRecord, reason: str, now_ts: float, policy: Policy, *, spent: bool) -> RunRecord:
+    """The record after the start that `record` announced was refused. `spent`: the token cannot be used again."""
     return _failed(replace(record, spent=spent), f"not started: {reason}", record.failures + 1, now_ts, policy)
 
 
-def after(record: RunRecord, state: RunState | None, backlog: Backlog, now_ts: float, policy: Policy) -> RunRecord:
-    """The run of `record` is over: `state` says how, None that the service does not know it any more.
+def ended_record(
+    record: RunRecord, state: RunState | None, backlog: Backlog, now_ts: float, policy: Policy
+) -> RunRecord:
+    """The record after the run of `record` ended. `state` None: the service does not know the run any more.
 
-    `backlog` was read after the run's end, with `record.marks` as seen if it succeeded.
+    `backlog` was read after the end of the run; if the run succeeded, with `record.marks` as examined.
     """
     if state is None:
         gone = "the application does not know this run any more, as after its replacement; it counts as ended"
         ended = replace(record, phase=Phase.FAILED, reason=gone, not_before_ts=0.0, marks=_NOTHING)
         return replace(ended, number=record.number + 1, ended_ts=now_ts)
-    if state.life is Life.FAILED:
+    if state.status is RunStatus.FAILED:
         failures = 1 if backlog.advanced_since(record.marks) else record.failures + 1
         return _failed(record, state.detail, failures, now_ts, policy)
-    if backlog.left_behind:
-        stuck = f"the run succeeded and consumed nothing of {', '.join(backlog.left_behind)}, though files wait there"
-        return _failed(record, stuck, record.failures + 1, now_ts, policy)
+    if backlog.stuck:
+        reason = f"the run succeeded and consumed nothing of {', '.join(backlog.stuck)}, though files wait there"
+        return _failed(record, reason, record.failures + 1, now_ts, policy)
     return replace(
         record,
         number=record.number + 1,
@@ -136,30 +144,30 @@ def after(record: RunRecord, state: RunState | None, backlog: Backlog, now_ts: f
         failures=0,
         reason=None,
         ended_ts=now_ts,
-        marks=_looked_at(record, backlog, now_ts, policy),
+        marks=_examined_by_run(record, backlog, now_ts, policy),
     )
 
 
-def _looked_at(record: RunRecord, backlog: Backlog, now_ts: float, policy: Policy) -> Mapping[str, SourceMark]:
-    """The marks of those sources of which the run is known to have looked at everything: all, unless its time was up.
-    Then those where it could not get on any further."""
+def _examined_by_run(record: RunRecord, backlog: Backlog, now_ts: float, policy: Policy) -> Mapping[str, SourceMark]:
+    """The marks of the sources that the run has examined completely: all of them, unless it reached its time limit.
+    Then only the sources in which it consumed nothing."""
     if record.started_ts is not None and now_ts - record.started_ts < policy.run_secs:
         return record.marks
     now = backlog.marks
-    stayed = {name: mark for name, mark in record.marks.items() if name in now and mark.same_place(now[name])}
-    return MappingProxyType(stayed)
+    unchanged = {name: mark for name, mark in record.marks.items() if name in now and mark.same_position(now[name])}
+    return MappingProxyType(unchanged)
 
 
-def resumed(latest: RunRecord) -> RunRecord | None:
-    """The record that forgets the failures; None when there is nothing to forget."""
-    waiting = latest.phase is Phase.OPEN or (latest.phase is Phase.FAILED and latest.failures > 0)
-    if not waiting:
+def resumed_record(latest: RunRecord) -> RunRecord | None:
+    """The record that resets the failures; None if there are none to reset."""
+    on_hold = latest.phase is Phase.OPEN or (latest.phase is Phase.FAILED and latest.failures > 0)
+    if not on_hold:
         return None
     return replace(latest, number=latest.number + 1, phase=Phase.FAILED, failures=0, not_before_ts=0.0, reason=RESUMED)
 
 
-def _first(pipeline: str, epoch: str, fingerprint: str) -> RunRecord:
-    """What comes before record 0."""
+def _before_first(pipeline: str, epoch: str, fingerprint: str) -> RunRecord:
+    """The state before record 0."""
     return RunRecord(-1, pipeline, epoch, attempt=1, phase=Phase.SUCCEEDED, fingerprint=fingerprint)
 
 
@@ -173,12 +181,12 @@ def _failed(record: RunRecord, reason: str, failures: int, now_ts: float, policy
         reason=reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…",
         marks=_NOTHING,
     )
-    return replace(failed, not_before_ts=now_ts + wait_secs(failed, policy))
+    return replace(failed, not_before_ts=now_ts + backoff_secs_after(failed, policy))
 
 
-def wait_secs(record: RunRecord, policy: Policy) -> float:
-    """Exponential in the failures, and up to a quarter more, by the record: pipelines that failed together do not
-    come back together, and everybody who asks gets the same answer."""
+def backoff_secs_after(record: RunRecord, policy: Policy) -> float:
+    """Exponential in the failures, plus up to a quarter as jitter, so that pipelines that failed together do not start
+    together. The jitter depends on the record alone, so that all dispatchers compute the same time."""
     doubled = policy.backoff_secs * 2.0 ** min(record.failures - 1, 30)
     seed = sha256(f"{record.pipeline}/{record.epoch}/{record.number}".encode()).digest()
     return min(doubled, policy.max_backoff_secs) * (1 + int.from_bytes(seed[:2], "big") / 65536 / 4)

@@ -1,7 +1,7 @@
 """The dispatcher: one active run for each pipeline that has a backlog, and never a second one.
 
-Before a run is asked for, a record says so; after it, a record says which run came of it. Whoever finds the first
-without the second asks again with the same token, which gives the same run.
+It writes a record before it starts a run, and another one with the id of the run. A dispatcher that finds the first
+record without the second starts the run again with the same token, and the service returns the same run.
 """
 
 from collections.abc import Callable
@@ -12,18 +12,18 @@ from blizzard.dispatch import decide
 from blizzard.dispatch.backlog import Backlog, read_backlog
 from blizzard.dispatch.decide import Hold, Policy
 from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
-from blizzard.dispatch.service import JobService, Life, RunState, StartConflict, StartRefused
+from blizzard.dispatch.service import JobService, RunState, RunStatus, StartConflict, StartRefused
 from blizzard.errors import AlreadyExists, BlizzardError
 from blizzard.log import Log
 from blizzard.storage.base import ObjectStore
 
-MAX_TURNS = 24
-"""Two records for a start and one for its end; more turns than that only when dispatchers race."""
+MAX_TRANSITIONS = 24
+"""Of one dispatch. A start takes two records and its end one; only races between dispatchers take more."""
 
 
 @dataclass(slots=True)
-class Dispatched:
-    """What one dispatch of a pipeline found and did. `backlog` is None where it could not be read."""
+class DispatchResult:
+    """What one dispatch of a pipeline found and did. `backlog` None: it could not be read."""
 
     pipeline: str
     phase: Phase | None = None
@@ -37,7 +37,7 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Where the dispatcher's events go, by how much they ask of somebody."""
+    """Where the dispatcher's log events go, by severity."""
 
     info: Log
     warning: Log
@@ -67,36 +67,36 @@ class Dispatcher:
         self._log = log
         self._runs = RunLog(store, pipeline.name, new_id)
 
-    def dispatch(self) -> Dispatched:
-        """Look after the pipeline's run, and start one if that is due. An error is in the answer: what was found out
-        before it still counts."""
-        found = Dispatched(self._pipeline.name)
+    def dispatch(self) -> DispatchResult:
+        """Check the pipeline's run, and start one if it is due. An error is returned in the result,
+        with everything found before it."""
+        result = DispatchResult(self._pipeline.name)
         try:
-            if self._go(found):
+            if self._run_transitions(result):
                 self._trim()
         except BlizzardError as error:
-            found.error = error
+            result.error = error
             self._log.error(
-                "dispatch_failed", pipeline=found.pipeline, error=str(error), error_kind=type(error).__name__
+                "dispatch_failed", pipeline=result.pipeline, error=str(error), error_kind=type(error).__name__
             )
-            self._read_for_the_record(found)
-        return found
+            self._read_backlog_for_metrics(result)
+        return result
 
-    def started(self, run_id: str) -> bool:
-        """Whether the newest record is about this run; one that cannot be read is about none."""
+    def is_newest_run(self, run_id: str) -> bool:
+        """Whether the newest record has this run. False if the record cannot be read."""
         try:
             latest = self._runs.latest()
         except BlizzardError:
-            return False  # to dispatch the pipeline says what is wrong
+            return False  # the next dispatch of the pipeline reports the error
         return latest is not None and latest.run_id == run_id
 
-    def _go(self, found: Dispatched) -> bool:
+    def _run_transitions(self, result: DispatchResult) -> bool:
         """Whether a record was written."""
         record, own, wrote = self._runs.latest(), False, False
-        for _ in range(MAX_TURNS):
-            _note(found, record)
+        for _ in range(MAX_TRANSITIONS):
+            _note(result, record)
             try:
-                following = self._turn(record, found, own=own)
+                following = self._next_transition(record, result, own=own)
             except AlreadyExists:
                 record, own = self._runs.latest(), False
                 continue
@@ -105,22 +105,22 @@ class Dispatcher:
             record, own, wrote = following, True, True
         return wrote
 
-    def _turn(self, record: RunRecord | None, found: Dispatched, *, own: bool) -> RunRecord | None:
-        """One transition: the record that it wrote, None when there is nothing more to do. Raises AlreadyExists when
-        somebody else was faster. `own`: whether `record` was written by this dispatch."""
+    def _next_transition(self, record: RunRecord | None, result: DispatchResult, *, own: bool) -> RunRecord | None:
+        """Write the next record and return it; None if there is nothing more to do. Raises AlreadyExists if another
+        dispatcher wrote that record first. `own`: whether this dispatch wrote `record`."""
         if record is not None and record.phase is Phase.STARTING:
-            return self._start(record, found, own=own)
+            return self._start_run(record, result, own=own)
         if record is not None and record.phase is Phase.RUNNING:
-            return self._look_after(record, found)
-        found.backlog = backlog = read_backlog(self._store, self._pipeline, decide.seen(record))
-        found.hold = decide.hold(record, self._service.fingerprint, self._clock())
-        if not backlog.worth_a_run or found.hold is not None:
+            return self._check_run(record, result)
+        result.backlog = backlog = read_backlog(self._store, self._pipeline, decide.examined_marks(record))
+        result.hold = decide.hold_reason(record, self._service.fingerprint, self._clock())
+        if not decide.should_start_run(backlog, result.hold):
             return None
-        return self._adopt(record) or self._announce(record, backlog)
+        return self._adopt_active_run(record) or self._announce_start(record, backlog)
 
-    def _announce(self, record: RunRecord | None, backlog: Backlog) -> RunRecord:
+    def _announce_start(self, record: RunRecord | None, backlog: Backlog) -> RunRecord:
         now_ts = self._clock()
-        announced = decide.starting(
+        announced = decide.starting_record(
             record,
             pipeline=self._pipeline.name,
             epoch=self._epoch(record),
@@ -133,35 +133,40 @@ class Dispatcher:
             self._log.info("circuit_closed", pipeline=self._pipeline.name, reason="release or configuration changed")
         return written
 
-    def _start(self, record: RunRecord, found: Dispatched, *, own: bool) -> RunRecord:
-        """Ask for the run that `record` announced. If somebody else announced it and went away, it may be running."""
-        adopted = None if own else self._adopt(record)
+    def _start_run(self, record: RunRecord, result: DispatchResult, *, own: bool) -> RunRecord:
+        """Start the run that `record` announced. If another dispatcher announced it, the run may be active already."""
+        adopted = None if own else self._adopt_active_run(record)
         if adopted is not None:
             return adopted
         try:
             run_id = self._service.start(self._pipeline.name, record.client_token)
         except StartRefused as error:
-            return self._refused(record, error, found, spent=False)
+            return self._record_refusal(record, error, result, spent=False)
         except StartConflict as error:
             if self._clock() - record.written_ts < decide.TOKEN_GRACE_SECS:
                 raise
-            return self._refused(record, error, found, spent=True)
-        written = self._runs.append(decide.running(record, run_id, self._service.fingerprint), now_ts=self._clock())
-        found.started += 1
+            return self._record_refusal(record, error, result, spent=True)
+        written = self._runs.append(
+            decide.running_record(record, run_id, self._service.fingerprint), now_ts=self._clock()
+        )
+        result.started += 1
         self._log.info("run_started", pipeline=self._pipeline.name, run_id=run_id, attempt=record.attempt)
         return written
 
-    def _refused(self, record: RunRecord, error: BlizzardError, found: Dispatched, *, spent: bool) -> RunRecord:
+    def _record_refusal(
+        self, record: RunRecord, error: BlizzardError, result: DispatchResult, *, spent: bool
+    ) -> RunRecord:
         now_ts = self._clock()
-        failed = decide.refused(record, str(error), now_ts, self._policy, spent=spent)
-        return self._failed(self._runs.append(failed, now_ts=now_ts), found)
+        failed = decide.refused_record(record, str(error), now_ts, self._policy, spent=spent)
+        return self._log_failure(self._runs.append(failed, now_ts=now_ts), result)
 
-    def _adopt(self, record: RunRecord | None) -> RunRecord | None:
+    def _adopt_active_run(self, record: RunRecord | None) -> RunRecord | None:
+        """Write a record for an active run that the newest record does not have; None if the service has none."""
         run_id = self._service.active(self._pipeline.name)
         if run_id is None:
             return None
         now_ts = self._clock()
-        adopted = decide.adopted(
+        adopted = decide.adopted_record(
             record,
             run_id,
             pipeline=self._pipeline.name,
@@ -173,33 +178,33 @@ class Dispatcher:
         self._log.info("run_adopted", pipeline=self._pipeline.name, run_id=run_id)
         return written
 
-    def _look_after(self, record: RunRecord, found: Dispatched) -> RunRecord | None:
+    def _check_run(self, record: RunRecord, result: DispatchResult) -> RunRecord | None:
         state = self._service.state(record.run_id or "")
-        ended = self._ended(record, state)
-        succeeded = state is not None and state.life is Life.SUCCEEDED
-        seen = record.marks if ended and succeeded else {}
-        # Only now: what the run consumed before it ended must not look as if it still waited.
-        found.backlog = backlog = read_backlog(self._store, self._pipeline, seen)
+        ended = self._has_ended(record, state)
+        succeeded = state is not None and state.status is RunStatus.SUCCEEDED
+        examined = record.marks if ended and succeeded else {}
+        # Read after the state: files that the run consumed before its end must not count as pending.
+        result.backlog = backlog = read_backlog(self._store, self._pipeline, examined)
         if not ended:
             return None
         now_ts = self._clock()
-        following = decide.after(record, state, backlog, now_ts, self._policy)
+        following = decide.ended_record(record, state, backlog, now_ts, self._policy)
         written = self._runs.append(following, now_ts=now_ts)
         if state is None:
             self._log.warning("run_unknown", pipeline=self._pipeline.name, run_id=record.run_id)
         elif written.phase is Phase.SUCCEEDED:
             self._log.info("run_succeeded", pipeline=self._pipeline.name, run_id=record.run_id)
         else:
-            self._failed(written, found)
+            self._log_failure(written, result)
         return written
 
-    def _ended(self, record: RunRecord, state: RunState | None) -> bool:
+    def _has_ended(self, record: RunRecord, state: RunState | None) -> bool:
         if state is None:
             return self._clock() - record.written_ts >= decide.UNKNOWN_GRACE_SECS
-        return state.life is not Life.ACTIVE
+        return state.status is not RunStatus.ACTIVE
 
-    def _failed(self, record: RunRecord, found: Dispatched) -> RunRecord:
-        found.failed += 1
+    def _log_failure(self, record: RunRecord, result: DispatchResult) -> RunRecord:
+        result.failed += 1
         self._log.warning(
             "run_failed",
             pipeline=self._pipeline.name,
@@ -217,21 +222,21 @@ class Dispatcher:
     def _trim(self) -> None:
         try:
             self._runs.trim()
-        except BlizzardError as error:  # the records are there all the same; the next dispatch tries again
+        except BlizzardError as error:  # old records do no harm; the next dispatch tries again
             self._log.warning("trim_failed", pipeline=self._pipeline.name, error=str(error))
 
-    def _read_for_the_record(self, found: Dispatched) -> None:
-        """How long files have waited is worth knowing most of all when runs cannot be started."""
+    def _read_backlog_for_metrics(self, result: DispatchResult) -> None:
+        """The age of the backlog matters most when runs cannot be started."""
         try:
-            found.backlog = found.backlog or read_backlog(self._store, self._pipeline, {})
+            result.backlog = result.backlog or read_backlog(self._store, self._pipeline, {})
         except BlizzardError:
-            return  # the log has the first error already
+            return  # the first error is logged already
 
     def _epoch(self, record: RunRecord | None) -> str:
         return record.epoch if record else self._new_id()
 
 
-def _note(found: Dispatched, record: RunRecord | None) -> None:
-    found.hold = None
+def _note(result: DispatchResult, record: RunRecord | None) -> None:
+    result.hold = None
     if record is not None:
-        found.phase, found.run_id = record.phase, record.run_id
+        result.phase, result.run_id = record.phase, record.run_id

@@ -1,7 +1,7 @@
-"""Run records: what the dispatcher knows of a pipeline's job runs, one numbered object for each transition.
+"""Run records: what the dispatcher knows about a pipeline's job runs, one numbered object for each transition.
 
-Each record is the full state after its transition and is created once, by a conditional write of the next number. Of
-two dispatchers at the same moment one writes it; the other finds out, reads again and does nothing twice.
+Each record is the full state after its transition. A conditional write creates it under the next number. Of two
+concurrent dispatchers one writes the record; the other gets AlreadyExists and reads again.
 """
 
 import json
@@ -13,42 +13,42 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import BucketMissing, NotFound, StorageUnavailable, UnreadableState
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 SCHEMA_VERSION = 1
 RECORDS_KEPT = 50
 TRIM_SLACK = 10
-"""So many more may lie there before the oldest are deleted, so that not each record costs a deletion."""
+"""So many more are allowed before the oldest are deleted, so that not every record costs a deletion."""
 MAX_READS = 5
 
 
 class Phase(StrEnum):
-    """What a pipeline's newest record says."""
+    """The phase of a pipeline's newest record."""
 
     STARTING = "starting"
-    """A run is about to be asked for; whether the service was asked is not known."""
+    """A start is announced. Whether the service received it is not known."""
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     OPEN = "open"
-    """Too many failures in a row: nothing is started until their cause changes."""
+    """The circuit is open after too many failures in a row. No run starts until release or configuration change."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """Where one source stood when a run was asked for."""
+    """The position of one source when the start of a run was announced."""
 
     sequence: int
     segment: int
     entry: int
     head: tuple[int, str] | None
-    """Number and etag of the last segment seen then: the run looks at least at everything up to it."""
-    waiting: bool
-    """Whether the source had a backlog that was worth a run."""
+    """Number and etag of the last segment at that time. The run examines at least all segments up to it."""
+    has_backlog: bool
+    """Whether the source's backlog needed a run."""
 
-    def same_place(self, other: "SourceMark") -> bool:
-        """Whether nothing was consumed between the two."""
+    def same_position(self, other: "SourceMark") -> bool:
+        """Whether nothing was consumed between the two marks."""
         return (self.sequence, self.segment, self.entry) == (other.sequence, other.segment, other.entry)
 
 
@@ -59,33 +59,33 @@ class RunRecord:
     number: int
     pipeline: str
     epoch: str
-    """Drawn when the first record was made; another one means that the records were wiped and began again."""
+    """A random id from the first record. Another one means that the records were deleted and restarted."""
     attempt: int
     phase: Phase
     fingerprint: str
-    """Of the job's release and its configuration: a failure's cause may be gone when it changes."""
+    """Of the job's release and configuration. If it changes, the cause of earlier failures may be gone."""
     spent: bool = False
-    """Whether this attempt's token has started a run, so that the next start needs another one."""
+    """Whether this attempt's token has started a run. The next start then needs another token."""
     run_id: str | None = None
     failures: int = 0
-    """Runs that failed in a row, without one that succeeded or got on."""
+    """How many runs failed in a row without any progress."""
     not_before_ts: float = 0.0
     started_ts: float | None = None
     ended_ts: float | None = None
     reason: str | None = None
     marks: Mapping[str, SourceMark] = field(default_factory=lambda: MappingProxyType({}))
-    """By source name, for a run of our own; empty for an adopted one, of which nobody knows what it looks at."""
+    """By source name. Empty for an adopted run: what it examines is not known."""
     written_ts: float = 0.0
 
     @property
     def client_token(self) -> str:
-        """The idempotency token of this attempt's start: the same for whoever repeats it."""
+        """The idempotency token of this attempt's start. All dispatchers compute the same one."""
         pipeline = sha256(self.pipeline.encode()).hexdigest()[:12]
         return f"{self.epoch}-{pipeline}-{self.attempt}"
 
 
 def encode(record: RunRecord, writer_id: str) -> bytes:
-    """The JSON that is stored. `writer_id` is the writer's own, so that two of them never write the same bytes."""
+    """The stored JSON. `writer_id` is unique, so that two writers never write the same bytes."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "pipeline": record.pipeline,
@@ -114,48 +114,48 @@ def _encode_mark(mark: SourceMark) -> dict[str, Any]:
         "segment": mark.segment,
         "entry": mark.entry,
         "head": list(mark.head) if mark.head else None,
-        "waiting": mark.waiting,
+        "waiting": mark.has_backlog,
     }
 
 
 def decode(data: bytes, *, pipeline: str, number: int) -> RunRecord:
-    """Raises UnreadableState for anything that is not record `number` of this very pipeline."""
+    """Raises UnreadableState unless `data` is record `number` of `pipeline`."""
     try:
-        document = fields.mapping(json.loads(data))
+        document = json_fields.mapping(json.loads(data))
         found = (document["schema_version"], document["pipeline"], document["number"])
         if found != (SCHEMA_VERSION, pipeline, number):
-            raise _unreadable(pipeline, number, f"it says schema version, pipeline, number {found}")
+            raise _unreadable(pipeline, number, f"found schema version, pipeline, number {found}")
         return RunRecord(
             number=number,
             pipeline=pipeline,
-            epoch=fields.text(document["epoch"]),
-            attempt=fields.natural(document["attempt"]),
+            epoch=json_fields.text(document["epoch"]),
+            attempt=json_fields.natural(document["attempt"]),
             phase=Phase(document["phase"]),
-            fingerprint=fields.text(document["fingerprint"]),
+            fingerprint=json_fields.text(document["fingerprint"]),
             spent=_flag(document["spent"]),
-            run_id=fields.optional_text(document["run_id"]),
-            failures=fields.natural(document["failures"]),
-            not_before_ts=fields.number(document["not_before_ts"]),
-            started_ts=fields.optional_number(document["started_ts"]),
-            ended_ts=fields.optional_number(document["ended_ts"]),
-            reason=fields.optional_text(document["reason"]),
+            run_id=json_fields.optional_text(document["run_id"]),
+            failures=json_fields.natural(document["failures"]),
+            not_before_ts=json_fields.number(document["not_before_ts"]),
+            started_ts=json_fields.optional_number(document["started_ts"]),
+            ended_ts=json_fields.optional_number(document["ended_ts"]),
+            reason=json_fields.optional_text(document["reason"]),
             marks=MappingProxyType(
-                {name: _decode_mark(mark) for name, mark in fields.mapping(document["progress"]).items()}
+                {name: _decode_mark(mark) for name, mark in json_fields.mapping(document["progress"]).items()}
             ),
-            written_ts=fields.number(document["written_ts"]),
+            written_ts=json_fields.number(document["written_ts"]),
         )
-    except fields.MALFORMED as error:
+    except json_fields.MALFORMED as error:
         raise _unreadable(pipeline, number, f"{type(error).__name__}: {error}") from error
 
 
 def _decode_mark(mark: dict[str, Any]) -> SourceMark:
     head = mark["head"]
     return SourceMark(
-        sequence=fields.integer(mark["sequence"]),
-        segment=fields.natural(mark["segment"]),
-        entry=fields.natural(mark["entry"]),
-        head=None if head is None else (fields.natural(head[0]), fields.text(head[1])),
-        waiting=_flag(mark["waiting"]),
+        sequence=json_fields.integer(mark["sequence"]),
+        segment=json_fields.natural(mark["segment"]),
+        entry=json_fields.natural(mark["entry"]),
+        head=None if head is None else (json_fields.natural(head[0]), json_fields.text(head[1])),
+        has_backlog=_flag(mark["waiting"]),
     )
 
 
@@ -168,14 +168,14 @@ def _flag(value: object) -> bool:
 def _unreadable(pipeline: str, number: int, found: str) -> UnreadableState:
     return UnreadableState(
         f"run record {number} of pipeline {pipeline} cannot be read ({found}; expected schema version "
-        f"{SCHEMA_VERSION}). Upgrade whatever is older than what wrote it; or delete the folder of the pipeline's "
-        "run records: the dispatcher begins them anew and adopts a run that is active."
+        f"{SCHEMA_VERSION}). If a newer release wrote it, upgrade the dispatcher. Else delete the folder of the "
+        "pipeline's run records: the dispatcher starts new records and adopts a run that is active."
     )
 
 
 class RunLog:
-    """One pipeline's records below `_blizzard/_runs/{pipeline}/` of the table's store, where no source's state can lie:
-    names do not begin with `_`. `new_id` gives a short unique text."""
+    """One pipeline's records, below `_blizzard/_runs/{pipeline}/` of the table's store. No source's state is there,
+    since names cannot begin with `_`. `new_id` gives a short unique text."""
 
     def __init__(self, store: ObjectStore, pipeline: str, new_id: Callable[[], str]) -> None:
         self._store = store
@@ -184,8 +184,8 @@ class RunLog:
         self._folder = f"_blizzard/_runs/{pipeline}/"
 
     def latest(self) -> RunRecord | None:
-        """None before the first one, and after they were wiped. Raises UnreadableState; and StorageUnavailable when
-        what was listed was gone before it could be read, again and again: that there is none is not known then."""
+        """None before the first record, and after all were deleted. Raises UnreadableState; and StorageUnavailable if
+        the listed record was deleted before it could be read, MAX_READS times: whether one exists is then unknown."""
         for _ in range(MAX_READS):
             numbers = self._numbers()
             if not numbers:
@@ -193,20 +193,20 @@ class RunLog:
             try:
                 return decode(self._store.get(self._key(numbers[-1])), pipeline=self._pipeline, number=numbers[-1])
             except NotFound:
-                continue  # wiped, or trimmed by somebody who has written far beyond it
+                continue  # deleted, or trimmed after many newer records
         raise StorageUnavailable(
-            f"the newest run record of pipeline {self._pipeline} was gone before it could be read, {MAX_READS} times "
-            "in a row: somebody deletes run records. End that, and try again; until then nothing is started."
+            f"the newest run record of pipeline {self._pipeline} was deleted before it could be read, {MAX_READS} "
+            "times in a row. Stop whatever deletes run records, and try again; until then no run is started."
         )
 
     def append(self, record: RunRecord, *, now_ts: float) -> RunRecord:
-        """Create the record under its number. Raises AlreadyExists when somebody else has."""
+        """Create the record under its number. Raises AlreadyExists if another dispatcher has."""
         written = replace(record, written_ts=now_ts)
         self._store.create(self._key(record.number), encode(written, self._new_id()))
         return written
 
     def trim(self) -> int:
-        """Delete the oldest records and say how many; the last RECORDS_KEPT stay."""
+        """Delete all but the last RECORDS_KEPT records. Returns how many were deleted."""
         numbers = self._numbers()
         if len(numbers) <= RECORDS_KEPT + TRIM_SLACK:
             return 0
@@ -223,7 +223,7 @@ class RunLog:
         return [number for number in numbers if number is not None]
 
     def _number(self, key: str) -> int | None:
-        """None for an object that is no record, whoever put it there."""
+        """None for an object whose name is not that of a record."""
         name = key.removeprefix(self._folder).removesuffix(".json")
         number = int(name) if name.isascii() and name.isdigit() else -1
         return number if key == self._key(number) else None

@@ -1,4 +1,4 @@
-"""What the dispatcher needs of the service that runs jobs."""
+"""The job service, as the dispatcher uses it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,58 +7,58 @@ from typing import Protocol
 from blizzard.errors import PermanentError, RetryableError
 
 
-class Life(StrEnum):
-    """Where a run is in its life; the service's own states say it in more words."""
+class RunStatus(StrEnum):
+    """A run's status. The service's own, more detailed states map to these."""
 
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """Also a run that was cancelled or ran out of time."""
+    """Also: cancelled, or out of time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """`detail` is what the service says about it, for people."""
+    """`detail`: the service's own description, for people."""
 
-    life: Life
+    status: RunStatus
     detail: str
 
 
 class StartRefused(PermanentError):
-    """The service will not start this run until somebody changes something; no run came of it."""
+    """The service refused the start and will refuse it again until something is changed. No run was started."""
 
 
 class StartConflict(RetryableError):
-    """The application cannot take a run just now, or the token was used for another request."""
+    """The application cannot start a run at the moment, or the token was used for another request."""
 
 
 class ServiceBusy(RetryableError):
-    """The service throttled, timed out or failed. A start may have happened all the same."""
+    """The service throttled, timed out or failed. A run may have been started all the same."""
 
 
 class ServiceRefused(PermanentError):
-    """The service does not let us look at its runs."""
+    """The service denies reading its runs."""
 
 
 class JobService(Protocol):
-    """Starts and shows job runs. Every call may raise ServiceBusy, those that only look ServiceRefused."""
+    """Starts and shows job runs. Every call may raise ServiceBusy; calls that only read may raise ServiceRefused."""
 
     @property
     def fingerprint(self) -> str:
-        """Of all that a start sends beside pipeline and token."""
+        """Changes with anything that a start sends, except pipeline and token: release and configuration."""
         ...
 
     def start(self, pipeline: str, client_token: str) -> str:
-        """The id of the run. A token that has started one already gives that very run, even when it has ended.
+        """The id of the run. A token that has started a run already returns that run, even if it has ended.
 
         Raises StartRefused, StartConflict.
         """
         ...
 
     def state(self, run_id: str) -> RunState | None:
-        """None for a run that the service does not know."""
+        """None if the service does not know the run."""
         ...
 
     def active(self, pipeline: str) -> str | None:
-        """The id of an active run of this pipeline, whoever started it."""
+        """The id of an active run of this pipeline, also of one started by hand; None if there is none."""
         ...

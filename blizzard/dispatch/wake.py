@@ -1,7 +1,7 @@
-"""The wake-up: whoever appended tells the dispatcher which pipelines have a backlog, once in a window.
+"""Wake-ups: collector and sweeper tell the dispatcher which pipelines have a backlog, once in each window of time.
 
-The queue is FIFO and delays each message by the window's length. All wakes of one pipeline and window have the same
-deduplication id, so the queue keeps the first of them and delivers it when the window is over: no append is missed.
+The queue is FIFO and delays each message by the length of the window. All wake-ups of one pipeline and window have the
+same deduplication id. The queue keeps the first and delivers it after the window, so that no append is missed.
 """
 
 import json
@@ -12,12 +12,12 @@ from typing import Protocol
 
 from blizzard.errors import BlizzardError, RetryableError
 from blizzard.log import Log
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """One message, in the words of SQS."""
+    """One SQS message."""
 
     pipeline: str
     deduplication_id: str
@@ -32,37 +32,38 @@ class Wake:
 
 
 class NotAWake(ValueError):
-    """The text of a message that is no wake-up; a person or another program sent it."""
+    """The message is not a wake-up; a person or another program sent it."""
 
 
 class WakeNotSent(RetryableError):
-    """The queue did not take the message, or its answer was lost."""
+    """The queue refused the message, or its response was lost."""
 
 
 class SendWake(Protocol):
-    """Puts the message into the queue. Raises WakeNotSent."""
+    """Sends the message to the queue. Raises WakeNotSent."""
 
     def __call__(self, wake: Wake, /) -> None: ...
 
 
 def wake_of(pipeline: str, *, now_ts: float, window_secs: float) -> Wake:
-    """`now_ts` must be read after the append that the wake is about."""
+    """`now_ts` must be read after the append that the wake-up announces."""
     return Wake(pipeline, f"{pipeline}-{math.floor(now_ts / window_secs)}")
 
 
 def read_wake(body: str) -> str:
     """The pipeline's name. Raises NotAWake."""
     try:
-        return fields.text(fields.mapping(json.loads(body))["pipeline"])
-    except fields.MALFORMED as error:
+        return json_fields.text(json_fields.mapping(json.loads(body))["pipeline"])
+    except json_fields.MALFORMED as error:
         raise NotAWake(f'expected {{"pipeline": "name"}}, found {body!r:.200}') from error
 
 
 @dataclass(slots=True)
 class Waker:
-    """Wakes pipelines; what it told the queue in this window it does not say again.
+    """Sends wake-ups, each pipeline and window once.
 
-    A wake that cannot be sent is logged and counted, and no error: the dispatcher's schedule is the backstop.
+    A wake-up that cannot be sent is logged and counted. It is not an error, since the dispatcher also runs on a
+    schedule.
     """
 
     send: SendWake
@@ -71,7 +72,7 @@ class Waker:
     _sent: dict[str, Wake] = field(default_factory=dict)
 
     def wake(self, pipelines: Iterable[str], *, now_ts: float) -> int:
-        """How many wakes failed. `now_ts`: as in `wake_of`."""
+        """Returns how many wake-ups failed. `now_ts`: as in `wake_of`."""
         failed = 0
         for pipeline in dict.fromkeys(pipelines):
             wake = wake_of(pipeline, now_ts=now_ts, window_secs=self.window_secs)

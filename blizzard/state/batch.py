@@ -5,21 +5,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from blizzard.manifest.segments import Entry, FoundBy, Position, Unconsumed
+from blizzard.manifest.segments import Entry, FoundBy, Position, UnconsumedSegment
 from blizzard.state.checkpoint import FINISHED, Checkpoint
-from blizzard.state.watermark import FolderOf, Settling, split
+from blizzard.state.watermark import FolderOf, SourceProgress, split_path
 
 
-class Fate(StrEnum):
-    """What becomes of an entry."""
+class EntryClass(StrEnum):
+    """How planning treats an entry."""
 
     INGEST = "ingest"
     DUPLICATE = "duplicate"
-    """In this batch already, committed above its watermark, or in progress."""
+    """Already in this batch, committed above its watermark, or in progress."""
     SETTLED = "settled"
-    """Below the watermark and so old that a late sweep has seen it."""
+    """Below the watermark, and so old that a late sweep has seen the file."""
     SUSPECT = "suspect"
-    """Below the watermark or in a closed partition: only the table knows."""
+    """Below the watermark or in a closed partition: only the table knows whether it is ingested."""
 
 
 class OnOverwrite(StrEnum):
@@ -31,8 +31,8 @@ class OnOverwrite(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """A source's settings as far as planning needs them."""
+class BatchRules:
+    """The settings of a source that batch planning needs."""
 
     folder_of: FolderOf
     interval_files: int = 1000
@@ -43,8 +43,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file to read. `slice_bytes` (None: read it whole) is how much of its stored bytes this batch may read.
-    `event_ts`: of its entry; of a further slice, whose entry is consumed, when the one before it was committed."""
+    """One file to read. `slice_bytes`: how many of its stored bytes this batch may read (None: the whole file).
+    `event_ts` is that of its entry. The entry of a later slice is consumed already; its `event_ts` is the time of the
+    commit before."""
 
     path: str
     size: int
@@ -53,27 +54,27 @@ class PlannedFile:
     skip_records: int = 0
     slice_bytes: int | None = None
     expected_etag: str | None = None
-    """For a file in progress: the etag of what was committed of it; another one means it changed in between."""
+    """Of a file in progress: the etag of the committed part. Another etag means that the file was overwritten since."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """What one commit takes. Suspects are in `files` only once `admit` has put them there."""
+    """What one commit takes. Suspects enter `files` only after they are resolved (`add_late_files`)."""
 
     base: Checkpoint
     files: tuple[PlannedFile, ...]
     suspects: tuple[Entry, ...]
     position: Position
-    settling: Settling
+    progress: SourceProgress
     full: bool
     duplicates: int = 0
     settled: int = 0
     segments: int = 0
-    """How many segments it consumes to their end."""
+    """How many segments the plan consumes completely."""
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to read (a position may still have moved)."""
+        """Whether there is nothing to read. The position may have moved all the same."""
         return not self.files and not self.suspects
 
     @property
@@ -81,97 +82,98 @@ class BatchPlan:
         return sum(file.size for file in self.files)
 
 
-def classify(entry: Entry, settling: Settling, rules: Rules, *, in_batch: bool) -> Fate:
-    """Decide by state alone: first what it says of this very file, then what the watermark of its partition does."""
+def classify(entry: Entry, progress: SourceProgress, rules: BatchRules, *, in_batch: bool) -> EntryClass:
+    """Classify an entry by the source's state alone: first by what is known of this file, then by the watermark of its
+    partition. `in_batch`: whether the batch has the file already."""
     if in_batch:
-        return Fate.DUPLICATE
-    read = settling.files.get(entry.path)
+        return EntryClass.DUPLICATE
+    read = progress.files.get(entry.path)
     if read is not None and read != FINISHED:
-        return Fate.DUPLICATE
-    if read is not None and not settling.covers(entry.path):
-        # What a late sweep appends has an etag that no receipt knows.
-        asks = rules.on_overwrite is not OnOverwrite.IGNORE or entry.found_by is FoundBy.LATE
-        return Fate.SUSPECT if asks else Fate.DUPLICATE
-    partition, name = split(entry.path)
-    if settling.closed(partition):
-        return Fate.SUSPECT
-    watermark = settling.watermarks.get(partition)
+        return EntryClass.DUPLICATE
+    if read is not None and not progress.is_settled(entry.path):
+        # A late sweep appends a tracked file only if its etag is in no receipt: it may have been overwritten.
+        may_be_overwritten = rules.on_overwrite is not OnOverwrite.IGNORE or entry.found_by is FoundBy.LATE
+        return EntryClass.SUSPECT if may_be_overwritten else EntryClass.DUPLICATE
+    partition, name = split_path(entry.path)
+    if progress.is_closed(partition):
+        return EntryClass.SUSPECT
+    watermark = progress.watermarks.get(partition)
     if watermark is None:
-        return Fate.SUSPECT if settling.may_be_forgotten(partition) else Fate.INGEST
+        return EntryClass.SUSPECT if progress.may_have_been_closed(partition) else EntryClass.INGEST
     if name > watermark:
-        return Fate.INGEST
-    return Fate.SETTLED if entry.event_ts < seen_before_ts(settling, rules) else Fate.SUSPECT
+        return EntryClass.INGEST
+    return EntryClass.SETTLED if entry.event_ts < late_swept_before_ts(progress, rules) else EntryClass.SUSPECT
 
 
-def seen_before_ts(settling: Settling, rules: Rules) -> float:
-    """Of what came before this time, a late sweep has seen all that lies at or below a watermark."""
-    late = settling.late_swept_ts
-    return -math.inf if late is None else late - rules.late_overlap_secs
+def late_swept_before_ts(progress: SourceProgress, rules: BatchRules) -> float:
+    """A late sweep has seen every file at or below a watermark that arrived before this time (exclusive)."""
+    late_ts = progress.late_swept_ts
+    return -math.inf if late_ts is None else late_ts - rules.late_overlap_secs
 
 
 @dataclass(slots=True)
-class _Draft:
+class _BatchBuilder:
     """A batch that is being filled."""
 
     base: Checkpoint
-    rules: Rules
-    settling: Settling
+    rules: BatchRules
+    progress: SourceProgress
     position: Position
     files: dict[str, PlannedFile] = field(default_factory=dict)
     suspects: dict[tuple[str, str], Entry] = field(default_factory=dict)
-    """By path and etag: what is known of one content says nothing of another."""
+    """By path and etag: whether one content is ingested says nothing about another."""
     bytes: int = 0
     full: bool = False
     duplicates: int = 0
     settled: int = 0
     segments: int = 0
 
-    def resume(self, path: str, skip_records: int) -> None:
-        """A file in progress comes first, and alone."""
+    def add_file_in_progress(self, path: str, skip_records: int) -> None:
+        """A file in progress comes first, and is the only one in its batch."""
         budget = self.rules.interval_bytes
         self.files[path] = PlannedFile(path, budget, self.base.last_update_ts, FoundBy.EVENT, skip_records, budget)
         self.full = True
 
-    def take(self, item: Unconsumed) -> None:
+    def consume(self, item: UnconsumedSegment) -> None:
         """Consume the segment, or as much of it as the batch has room for."""
-        entries, seen_ts = item.segment.entries, seen_before_ts(self.settling, self.rules)
-        marks: dict[str, str | None] = {}
+        entries, late_swept_ts = item.segment.entries, late_swept_before_ts(self.progress, self.rules)
+        watermarks: dict[str, str | None] = {}
         for index in range(item.first_entry, len(entries)):
             entry = entries[index]
-            if entry.event_ts < seen_ts and self._is_settled(entry, marks):
+            if entry.event_ts < late_swept_ts and self._is_settled(entry, watermarks):
                 self.settled += 1
-            elif not self._take_entry(entry):
-                if index > item.first_entry:  # else the position stays behind the segment before
+            elif not self._consume_entry(entry):
+                if index > item.first_entry:  # else the position stays after the previous segment
                     self.position = item.position_at(index)
                 return
         self.position = item.position_at(len(entries))
         self.segments += 1
-        if item.segment.sweep is not None and item.marks_hold:
-            self.settling.apply(item.segment.sweep)
+        if item.segment.sweep is not None and item.marks_are_valid:
+            self.progress.apply_sweep(item.segment.sweep)
 
-    def _is_settled(self, entry: Entry, marks: dict[str, str | None]) -> bool:
-        """What `classify` says, for the many entries that a late sweep has seen; False leaves it to that. `marks` keeps
-        the watermarks of open partitions: none changes within a segment."""
+    def _is_settled(self, entry: Entry, watermarks: dict[str, str | None]) -> bool:
+        """A faster `classify` for the common case SETTLED; False means that `classify` decides. `watermarks` caches the
+        watermarks of open partitions, which do not change within a segment."""
         path = entry.path
         if path in self.files or (self.suspects and (path, entry.etag) in self.suspects):
             return False
-        partition, name = split(path)
-        if partition not in marks:
-            closed = self.settling.closed(partition)
-            marks[partition] = None if closed else self.settling.watermarks.get(partition)
-        watermark = marks[partition]
+        partition, name = split_path(path)
+        if partition not in watermarks:
+            closed = self.progress.is_closed(partition)
+            watermarks[partition] = None if closed else self.progress.watermarks.get(partition)
+        watermark = watermarks[partition]
         return watermark is not None and name <= watermark
 
-    def _take_entry(self, entry: Entry) -> bool:
-        """False when the batch has no room for it."""
+    def _consume_entry(self, entry: Entry) -> bool:
+        """False if the batch has no room for it."""
         in_batch = entry.path in self.files or (entry.path, entry.etag) in self.suspects
-        fate = classify(entry, self.settling, self.rules, in_batch=in_batch)
-        if fate is Fate.DUPLICATE:
+        entry_class = classify(entry, self.progress, self.rules, in_batch=in_batch)
+        if entry_class is EntryClass.DUPLICATE:
             self.duplicates += 1
-        elif fate is Fate.SETTLED:
+        elif entry_class is EntryClass.SETTLED:
             self.settled += 1
         elif self._has_room(entry):
-            self._add(entry, fate)
+            self._add(entry, entry_class)
         else:
             self.full = True
             return False
@@ -182,25 +184,25 @@ class _Draft:
             return True
         return not self.full and self.bytes + entry.size <= self.rules.interval_bytes
 
-    def _add(self, entry: Entry, fate: Fate) -> None:
+    def _add(self, entry: Entry, entry_class: EntryClass) -> None:
         self.bytes += entry.size
-        if fate is Fate.SUSPECT:
+        if entry_class is EntryClass.SUSPECT:
             self.suspects[entry.path, entry.etag] = entry
         else:
-            self.files[entry.path] = file = planned(entry, self.rules)
+            self.files[entry.path] = file = planned_file(entry, self.rules)
             if file.slice_bytes is not None:
-                self.settling.files[entry.path] = 0  # in progress: no mark of this segment may pass it
+                self.progress.files[entry.path] = 0  # in progress: no mark of this segment may pass it
                 self.full = True
         if len(self.files) + len(self.suspects) >= self.rules.interval_files:
             self.full = True
 
-    def plan(self) -> BatchPlan:
+    def build(self) -> BatchPlan:
         return BatchPlan(
             base=self.base,
             files=tuple(self.files.values()),
             suspects=tuple(self.suspects.values()),
             position=self.position,
-            settling=self.settling,
+            progress=self.progress,
             full=self.full,
             duplicates=self.duplicates,
             settled=self.settled,
@@ -208,78 +210,83 @@ class _Draft:
         )
 
 
-def planned(entry: Entry, rules: Rules) -> PlannedFile:
-    """The file to read for an entry; one larger than a batch is read in slices."""
+def planned_file(entry: Entry, rules: BatchRules) -> PlannedFile:
+    """The file to read for an entry. A file larger than a batch is read in slices."""
     budget = rules.interval_bytes if entry.size > rules.interval_bytes else None
     return PlannedFile(entry.path, entry.size, entry.event_ts, entry.found_by, slice_bytes=budget)
 
 
-def plan_batch(checkpoint: Checkpoint, unconsumed: Iterable[Unconsumed], rules: Rules) -> BatchPlan:
+def plan_batch(checkpoint: Checkpoint, unconsumed: Iterable[UnconsumedSegment], rules: BatchRules) -> BatchPlan:
     """Fill one batch from the manifest, files in progress first."""
-    draft = _Draft(checkpoint, rules, Settling.of(checkpoint, rules.folder_of), checkpoint.position)
+    progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
+    batch = _BatchBuilder(checkpoint, rules, progress, checkpoint.position)
     for path, read in sorted(checkpoint.in_progress.items())[:1]:
-        draft.resume(path, read)
-    if not draft.full:
+        batch.add_file_in_progress(path, read)
+    if not batch.full:
         for item in unconsumed:
-            draft.take(item)
-            if draft.full:
+            batch.consume(item)
+            if batch.full:
                 break
-    return draft.plan()
+    return batch.build()
 
 
-def plan_listed(checkpoint: Checkpoint, listed: Iterable[Entry], settling: Settling, rules: Rules) -> BatchPlan:
-    """A batch of what the job listed itself, to settle over it: `settling` is `checkpoint`'s, moved over `listed`."""
-    before = Settling.of(checkpoint, rules.folder_of)
-    fates = [(entry, classify(entry, before, rules, in_batch=False)) for entry in listed]
+def plan_listed_files(
+    checkpoint: Checkpoint, listed: Iterable[Entry], progress: SourceProgress, rules: BatchRules
+) -> BatchPlan:
+    """A batch of files that the job listed itself. `progress` is that of `checkpoint`, advanced over `listed`."""
+    before = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
+    classified = [(entry, classify(entry, before, rules, in_batch=False)) for entry in listed]
     return BatchPlan(
         base=checkpoint,
-        files=tuple(planned(entry, rules) for entry, fate in fates if fate is Fate.INGEST),
-        suspects=tuple(entry for entry, fate in fates if fate is Fate.SUSPECT),
+        files=tuple(planned_file(entry, rules) for entry, kind in classified if kind is EntryClass.INGEST),
+        suspects=tuple(entry for entry, kind in classified if kind is EntryClass.SUSPECT),
         position=checkpoint.position,
-        settling=settling,
+        progress=progress,
         full=True,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the table's answer makes of the suspects."""
+class ResolvedSuspects:
+    """The suspects, divided by what the table holds."""
 
     late: tuple[Entry, ...]
     """Not in the table: to be ingested."""
     known: int
+    """How many are in the table with the same etag."""
     overwritten: tuple[Entry, ...]
     """In the table with another etag."""
 
 
-def judge(suspects: Iterable[Entry], etags: Mapping[str, frozenset[str]]) -> Verdict:
-    """Compare suspects with the etags under which the table holds each path (a path that is not there: not in it)."""
+def resolve_suspects(suspects: Iterable[Entry], etags: Mapping[str, frozenset[str]]) -> ResolvedSuspects:
+    """Compare each suspect with the etags of its path in the table. A path that is not in `etags` is not in the
+    table."""
     late, overwritten, known = [], [], 0
     for entry in suspects:
-        held = etags.get(entry.path)
-        if not held:
+        ingested = etags.get(entry.path)
+        if not ingested:
             late.append(entry)
-        elif entry.etag in held:
+        elif entry.etag in ingested:
             known += 1
         else:
             overwritten.append(entry)
-    return Verdict(tuple(late), known, tuple(overwritten))
+    return ResolvedSuspects(tuple(late), known, tuple(overwritten))
 
 
-def admit(plan: BatchPlan, late: Iterable[Entry], rules: Rules) -> BatchPlan:
-    """The plan with the suspects decided: `late` are read, the others are dropped.
+def add_late_files(plan: BatchPlan, late: Iterable[Entry], rules: BatchRules) -> BatchPlan:
+    """The plan with its suspects resolved: `late` files are read, the other suspects are dropped.
 
-    A late file that must be read in slices is alone in its batch: it fills it, and only an empty batch takes it. One
-    that was announced with several etags is read once.
+    A late file that has to be read in slices is alone in its batch, since it fills the batch and only an empty one
+    takes it. A file that was announced with several etags is read once.
     """
-    by_path = {entry.path: planned(entry, rules) for entry in late}
+    by_path = {entry.path: planned_file(entry, rules) for entry in late}
     return replace(plan, files=(*plan.files, *by_path.values()), suspects=())
 
 
-def conclude(plan: BatchPlan, records_read: Mapping[str, int]) -> Checkpoint:
-    """The state once the batch is committed. `records_read`: FINISHED, or for a slice the records read so far."""
-    settling = plan.settling
-    settling.files.update({file.path: records_read.get(file.path, FINISHED) for file in plan.files})
-    settling.prune()
-    brought = bool(plan.files)
-    return replace(settling.onto(plan.base, active=brought), position=plan.position)
+def next_checkpoint(plan: BatchPlan, records_read: Mapping[str, int]) -> Checkpoint:
+    """The state after the batch is committed. `records_read`, by path: FINISHED (also if the path is missing), or the
+    records of a file in slices that were read so far."""
+    progress = plan.progress
+    progress.files.update({file.path: records_read.get(file.path, FINISHED) for file in plan.files})
+    progress.forget_settled_files()
+    return replace(progress.to_checkpoint(plan.base, active=bool(plan.files)), position=plan.position)

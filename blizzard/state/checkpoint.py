@@ -1,4 +1,4 @@
-"""The state of one source, as it rides in each Delta commit, and its codec."""
+"""The checkpoint: the state of one source, stored in each Delta commit, and its JSON."""
 
 import base64
 import binascii
@@ -11,22 +11,22 @@ from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.manifest.segments import Position
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 
 SCHEMA_VERSION = 3
 LEGACY_APP_ID_PREFIX = "blizzard:"
 COMMITTER_APP_ID_PREFIX = "penguin-"
 COMMITTERS_VERSION = 2
-"""Of states that the first Blizzard's committer, Penguin, wrote. They speak of the table's Parquet files, which say
-nothing of a source; what was ingested of that, the first Blizzard kept in a file where the copy is now."""
+"""Schema version of states of Penguin, the committer of the first Blizzard. They track the table's Parquet files, not a
+source's files. The first Blizzard kept the source's state in a file, where the checkpoint's copy is now."""
 _LEGACY_PARTS = frozenset({"source_state", "watermark", "partition_watermarks"})
 
 FINISHED = -1
-"""In `Checkpoint.files`: committed, and not yet passed by a watermark. Any other value is the records read so far."""
+"""In `Checkpoint.files`: the whole file is committed. Any other value is the number of records read so far."""
 
 
 class WatermarkState(StrEnum):
-    """Initial: nothing was ever settled; Active: the newest commit brought files; Idle: it brought none."""
+    """Initial: there is no watermark yet. Active: the newest commit had files. Idle: it had none."""
 
     INITIAL = "Initial"
     ACTIVE = "Active"
@@ -35,39 +35,40 @@ class WatermarkState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is known of one source as of sequence `sequence`, its Txn version in the Delta log."""
+    """The state of one source after commit `sequence`, which is also its Txn version in the Delta log."""
 
     pipeline: str
     source: str
     sequence: int = -1
     delta_version: int = -1
-    """The table version that the batch was planned on."""
+    """The table version on which the batch was planned."""
     position: Position = field(default_factory=Position)
     state: WatermarkState = WatermarkState.INITIAL
     watermark: str | None = None
-    """Highest settled path; for people only, decisions use `partition_watermarks`."""
+    """Highest settled path. Only for display; decisions use `partition_watermarks`."""
     partition_watermarks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Per partition the last file name (inclusive) of which it and all before it are settled."""
+    """By partition: the file name up to which (inclusive) all files are settled."""
     closed_through: str | None = None
     late_swept_ts: float | None = None
     receipt: str | None = None
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Path to FINISHED, or to the number of records already read of a file larger than one batch."""
+    """The tracked files, by path: those in progress, and committed ones that no watermark has passed yet. The value is
+    FINISHED, or the number of records read so far of a file that is read in slices."""
     last_update_ts: float = 0.0
 
     @property
     def in_progress(self) -> dict[str, int]:
-        """Files of which a part is committed, with the number of records that were read."""
+        """Files that are committed in part, with the number of records read."""
         return {path: read for path, read in self.files.items() if read != FINISHED}
 
     @property
     def knows_files(self) -> bool:
-        """Whether it says of any file that it was ingested."""
+        """Whether it has any information about ingested files."""
         return bool(self.files or self.partition_watermarks)
 
 
 def encode(checkpoint: Checkpoint) -> str:
-    """The JSON that goes into the commit's `userMetadata` and into the copy."""
+    """The JSON for the commit's `userMetadata` and for the copy."""
     watermark: dict[str, Any] = {"state": str(checkpoint.state)}
     if checkpoint.watermark is not None:
         watermark["value"] = checkpoint.watermark
@@ -102,10 +103,10 @@ def encode(checkpoint: Checkpoint) -> str:
 
 
 def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
-    """Read any schema version up to ours. Raises UnreadableState, also for a checkpoint of another source."""
+    """Reads schema versions up to SCHEMA_VERSION. Raises UnreadableState, also for a checkpoint of another source."""
     document = _load(text)
     try:
-        version = fields.natural(document.get("schema_version", 1))
+        version = json_fields.natural(document.get("schema_version", 1))
         if version > SCHEMA_VERSION:
             raise UnreadableState(
                 f"the checkpoint has schema version {version}; this program reads up to {SCHEMA_VERSION}. "
@@ -114,16 +115,16 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
         if version == SCHEMA_VERSION:
             return _decode_current(document, pipeline, source)
         return _decode_legacy(document, pipeline, source)
-    except fields.MALFORMED as error:
+    except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
 
 
 def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | None:
-    """The state that the first Blizzard kept in the Txn's app id; None when the app id is not of its making. One of its
-    committer, Penguin, knows no files. Its `delta_version` is the table's version before its own commit, which puts
-    such states in order; -1 where it does not say.
+    """The state that the first Blizzard stored in the Txn's app id; None for any other app id. A state of Penguin, its
+    committer, has no files. `delta_version` is the table's version before the commit, by which such states are ordered;
+    -1 if the state does not have it.
 
-    Raises UnreadableState when it holds one that cannot be read: to go on without it would double its rows.
+    Raises UnreadableState if the state cannot be read: continuing without it would double its rows.
     """
     committers = COMMITTER_APP_ID_PREFIX + pipeline
     if app_id == committers or app_id.startswith(f"{committers}-"):
@@ -142,16 +143,16 @@ def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | No
         state = decode(text, pipeline=pipeline, source=source)
     version = document.get("delta_version", -1)
     try:
-        return replace(state, delta_version=fields.integer(version))
-    except fields.MALFORMED as error:
-        raise UnreadableState(f"the table's version in the checkpoint cannot be read ({error!s:.200})") from error
+        return replace(state, delta_version=json_fields.integer(version))
+    except json_fields.MALFORMED as error:
+        raise UnreadableState(f"the table version in the checkpoint cannot be read ({error!s:.200})") from error
 
 
 def _load(text: str | bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnreadableState(f"the checkpoint is no JSON ({error})") from error
+        raise UnreadableState(f"the checkpoint is not JSON ({error})") from error
     if not isinstance(document, dict):
         raise UnreadableState(f"the checkpoint is a {type(document).__name__}; expected an object")
     return document
@@ -164,33 +165,33 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
     manifest = document["manifest"]
     return replace(
         _decode_shared(document, pipeline, source),
-        sequence=fields.integer(document["sequence"]),
-        delta_version=fields.integer(document["delta_version"]),
+        sequence=json_fields.integer(document["sequence"]),
+        delta_version=json_fields.integer(document["delta_version"]),
         position=Position(
-            fields.natural(manifest["segment"]),
-            fields.natural(manifest["entry"]),
-            fields.optional_text(manifest.get("etag")),
-            fields.natural(manifest.get("unbroken_since", manifest["segment"])),
-            fields.optional_text(manifest.get("chain")),
+            json_fields.natural(manifest["segment"]),
+            json_fields.natural(manifest["entry"]),
+            json_fields.optional_text(manifest.get("etag")),
+            json_fields.natural(manifest.get("unbroken_since", manifest["segment"])),
+            json_fields.optional_text(manifest.get("chain")),
         ),
-        closed_through=fields.optional_text(document.get("closed_through")),
-        late_swept_ts=fields.optional_number(document.get("late_swept_ts")),
-        receipt=fields.optional_text(document.get("receipt")),
+        closed_through=json_fields.optional_text(document.get("closed_through")),
+        late_swept_ts=json_fields.optional_number(document.get("late_swept_ts")),
+        receipt=json_fields.optional_text(document.get("receipt")),
         files=_files(document["source_state"]),
     )
 
 
 def _decode_legacy(document: dict[str, Any], pipeline: str, source: str) -> Checkpoint:
-    """Versions 0 to 2: neither sequence nor manifest, and not all of read states, watermarks per partition, and one
-    watermark, which was a text or null at first.
+    """Versions 0 to 2. They have no sequence and no manifest position, and only some of: read states, watermarks by
+    partition, and a single watermark, which was a text or null at first.
 
-    The one counts for the root's files, which have no partition, and for the partition that it names, if others have
-    theirs: one alone does not say which files of other partitions are in the table.
+    The single watermark applies to the root partition. It applies to the partition that it names only if there are
+    watermarks by partition too: alone it does not say which files of other partitions are in the table.
     """
     if not _LEGACY_PARTS.intersection(document):
         raise ValueError(f"expected one of {', '.join(sorted(_LEGACY_PARTS))}")
     if document.get("schema_version") == COMMITTERS_VERSION:
-        raise ValueError("it is Penguin's, and speaks of the table's files, not of the source's")
+        raise ValueError("it is a state of Penguin, which tracks the table's files, not the source's")
     watermark = document.get("watermark")
     if not isinstance(watermark, dict):
         watermark = {"state": "Initial"} if watermark is None else {"state": "Active", "value": watermark}
@@ -213,19 +214,21 @@ def _decode_shared(document: dict[str, Any], pipeline: str, source: str) -> Chec
         pipeline=pipeline,
         source=source,
         state=WatermarkState(watermark["state"]),
-        watermark=fields.optional_text(watermark.get("value")),
-        partition_watermarks=MappingProxyType({fields.text(k): fields.text(v) for k, v in marks.items()}),
-        last_update_ts=fields.optional_number(document.get("last_update_ts")) or 0.0,
+        watermark=json_fields.optional_text(watermark.get("value")),
+        partition_watermarks=MappingProxyType({json_fields.text(k): json_fields.text(v) for k, v in marks.items()}),
+        last_update_ts=json_fields.optional_number(document.get("last_update_ts")) or 0.0,
     )
 
 
 def _files(source_state: dict[str, Any]) -> Mapping[str, int]:
-    return MappingProxyType({fields.text(path): _read_state(value) for path, value in source_state["files"].items()})
+    return MappingProxyType(
+        {json_fields.text(path): _read_state(value) for path, value in source_state["files"].items()}
+    )
 
 
 def _read_state(value: object) -> int:
-    if value is None or value == "Finished":  # the first Blizzard wrote a set, that is null for each
+    if value is None or value == "Finished":  # the first Blizzard wrote a set: null for each file
         return FINISHED
     if isinstance(value, dict) and set(value) == {"RecordsRead"}:
-        return fields.natural(value["RecordsRead"])
+        return json_fields.natural(value["RecordsRead"])
     raise ValueError(f"a file's state is {value!r:.80}; expected Finished or RecordsRead")

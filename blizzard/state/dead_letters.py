@@ -1,6 +1,6 @@
 """Dead letters: every file or record that was not ingested, with its reason, as NDJSON beside the table.
 
-A letter's place follows from the file and its etag, so a repetition overwrites itself.
+The key of a dead letter depends only on the file and its etag, so writing it again is idempotent.
 """
 
 import base64
@@ -19,13 +19,13 @@ from blizzard.storage.parallel_calls import ParallelCalls
 
 RECORDS_PER_OBJECT = 10_000
 BYTES_PER_OBJECT = 8 << 20
-_READABLE = 60
-_SMALL_FOR_ONE = 4
-"""As many objects of one letter may be on their way in place of one of records."""
+_READABLE_CHARACTERS = 60
+_FILE_LETTERS_PER_SLOT = 4
+"""So many objects of one file letter each may be written concurrently instead of one object of records."""
 
 
 class Stage(StrEnum):
-    """How far a file or record got."""
+    """The stage that failed."""
 
     DOWNLOAD = "download"
     DECOMPRESS = "decompress"
@@ -34,7 +34,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A file, or with `row` (0-based) one record of it; `raw` is the record as it was found."""
+    """A file or, with `row` (0-based), one of its records. `raw`: the original record."""
 
     path: str
     etag: str
@@ -64,8 +64,8 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The dead letters of one source, below `{state_prefix}/dead_letters/`, one folder for each file and etag.
-    `at_once`: how many objects of records may be on their way at the same time."""
+    """The dead letters of one source, below `{state_prefix}/dead_letters/`, in one folder for each file and etag.
+    `at_once`: how many objects of records may be written concurrently."""
 
     def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, at_once: int = 1) -> None:
         self._store = store
@@ -73,38 +73,39 @@ class DeadLetters:
         self._source_id = source_id
         self._at_once = at_once
 
-    def put_file(self, letter: DeadLetter, now_ts: float) -> None:
+    def write_file(self, letter: DeadLetter, now_ts: float) -> None:
         self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
 
-    def put_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
-        """Raises what storage has against one of them, once none is on its way any more."""
-        at_once = self._at_once if self._at_once == 1 else _SMALL_FOR_ONE * self._at_once
-        with ParallelCalls(at_once, name="dead-letters") as puts:
+    def write_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
+        """Raises the storage error of the first failed write, after all writes have ended."""
+        at_once = self._at_once if self._at_once == 1 else _FILE_LETTERS_PER_SLOT * self._at_once
+        with ParallelCalls(at_once, name="dead-letters") as writes:
             for letter in letters:
-                puts.run(partial(self.put_file, letter, now_ts))
+                writes.submit(partial(self.write_file, letter, now_ts))
 
-    def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
-        """Write letters that are sorted by file, then row; return how many. Bounded memory, whatever their number.
-        Raises what storage has against one of them, once none is on its way any more."""
+    def write_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
+        """Write dead letters that are sorted by file, then row. Returns how many. Memory is bounded, whatever their
+        number. Raises the storage error of the first failed write, after all writes have ended."""
         written, timestamp = 0, _timestamp(now_ts)
-        with ParallelCalls(self._at_once, name="dead-letters") as puts:
-            for first, lines in _chunks((letter, self._line(letter, timestamp)) for letter in letters):
-                puts.run(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
+        with ParallelCalls(self._at_once, name="dead-letters") as writes:
+            for first, lines in _chunked_by_file((letter, self._line(letter, timestamp)) for letter in letters):
+                writes.submit(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
                 written += len(lines)
         return written
 
     def folder_of(self, path: str, etag: str) -> str:
-        """Where the letters of this version of the file are: a readable piece of its name and a digest of both."""
+        """The folder of the dead letters of this version of the file: a readable part of its name, and a digest of path
+        and etag."""
         digest = hashlib.sha256(f"{path}\0{etag}".encode(errors="surrogatepass")).hexdigest()[:20]
-        readable = re.sub(r"[^A-Za-z0-9._=-]", "_", path)[-_READABLE:].lstrip(".")
+        readable = re.sub(r"[^A-Za-z0-9._=-]", "_", path)[-_READABLE_CHARACTERS:].lstrip(".")
         return f"{self._folder}{readable}-{digest}/"
 
     def files(self) -> int:
-        """How many versions of files have letters."""
+        """How many versions of files have dead letters."""
         return sum(1 for _ in self._store.list_folders(self._folder))
 
     def letters(self) -> Iterator[dict[str, Any]]:
-        """All of them, as they are stored."""
+        """All dead letters, as stored."""
         for info in self._store.list(self._folder):
             for line in self._store.get(info.key).splitlines():
                 yield json.loads(line)
@@ -120,8 +121,8 @@ def _timestamp(now_ts: float) -> str:
     return datetime.fromtimestamp(now_ts, UTC).isoformat(timespec="milliseconds")
 
 
-def _chunks(letters: Iterable[tuple[DeadLetter, bytes]]) -> Iterator[tuple[DeadLetter, list[bytes]]]:
-    """Runs of one file's letters, each bounded in number and bytes as stored: the first letter, and the lines."""
+def _chunked_by_file(letters: Iterable[tuple[DeadLetter, bytes]]) -> Iterator[tuple[DeadLetter, list[bytes]]]:
+    """Consecutive dead letters of one file, limited in number and stored bytes: the first letter, and all lines."""
     first: DeadLetter | None = None
     lines: list[bytes] = []
     size = 0

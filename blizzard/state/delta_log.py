@@ -1,7 +1,7 @@
-"""The newest commits of a Delta log, read from its JSON files as the Delta protocol lays them down.
+"""The newest commits of a Delta log, read from its JSON files as the Delta protocol defines them.
 
-Enough to find a Txn, a checkpoint and the table's version without an engine. What is older than the JSON files that are
-left, only a snapshot knows.
+This is enough to find a Txn, a checkpoint and the table's version without Spark. Commits whose JSON files were cleaned
+up are only in a snapshot.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from blizzard.errors import NotFound, UnreadableState
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 LOG_FOLDER = "_delta_log/"
@@ -20,9 +20,9 @@ _VERSIONED = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\..+)")
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version of the table: the Txns it sets (app id to version), its time (Unix seconds), its userMetadata.
+    """One version of the table: its Txns (app id to version), its time (Unix seconds), its userMetadata.
 
-    `properties`: of the table from here on; None: the commit leaves them as they are.
+    `properties`: the table properties from this commit on; None: the commit does not change them.
     """
 
     version: int
@@ -33,7 +33,7 @@ class Commit:
 
 
 def parse_commit(version: int, data: bytes) -> Commit:
-    """Raises UnreadableState when a line is no action."""
+    """Raises UnreadableState if a line is not an action."""
     txns: dict[str, int] = {}
     user_metadata: str | None = None
     committed_ts: float | None = None
@@ -42,17 +42,17 @@ def parse_commit(version: int, data: bytes) -> Commit:
         for line in filter(None, data.split(b"\n")):
             if line.startswith((b'{"add"', b'{"remove"')):
                 continue
-            action = fields.mapping(json.loads(line))
+            action = json_fields.mapping(json.loads(line))
             if "txn" in action:
-                txns[fields.text(action["txn"]["appId"])] = fields.integer(action["txn"]["version"])
+                txns[json_fields.text(action["txn"]["appId"])] = json_fields.integer(action["txn"]["version"])
             if "configuration" in action.get("metaData", ()):
-                configuration = fields.mapping(action["metaData"]["configuration"])
-                properties = {fields.text(name): fields.text(value) for name, value in configuration.items()}
+                configuration = json_fields.mapping(action["metaData"]["configuration"])
+                properties = {json_fields.text(name): json_fields.text(value) for name, value in configuration.items()}
             if "commitInfo" in action:
-                user_metadata = fields.optional_text(action["commitInfo"].get("userMetadata"))
-                millis = fields.optional_number(action["commitInfo"].get("timestamp"))
+                user_metadata = json_fields.optional_text(action["commitInfo"].get("userMetadata"))
+                millis = json_fields.optional_number(action["commitInfo"].get("timestamp"))
                 committed_ts = None if millis is None else millis / 1000
-    except fields.MALFORMED as error:
+    except json_fields.MALFORMED as error:
         raise UnreadableState(
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
             "to a version before it."
@@ -61,23 +61,24 @@ def parse_commit(version: int, data: bytes) -> Commit:
 
 
 class DeltaLogTail:
-    """The end of the log of the table at the root of `store`."""
+    """The newest commits of the table at the root of `store`."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._seen = -1
+        self._newest_known = -1
 
     def newest_version(self) -> int | None:
-        """None when there is no table. Once it has seen a version, it lists from there on, without the pointer."""
-        found = self._behind(self._seen - 1) if self._seen >= 0 else []
+        """None if there is no table. After the first call it lists from the last known version on, without reading
+        `_last_checkpoint`."""
+        found = self._list_after(self._newest_known - 1) if self._newest_known >= 0 else []
         newest = max((version for version, _ in found or self._listed(-1, 1)), default=None)
-        self._seen = -1 if newest is None else newest
+        self._newest_known = -1 if newest is None else newest
         return newest
 
     def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
         """The newest commits, newest first, at most `limit` of them and only versions greater than `above`.
 
-        None from behind a missing version: an older state must not pass for the newest.
+        Commits before a missing version are left out: an older state must not be taken for the newest.
         """
         versions = [version for version, is_commit in self._listed(above, limit) if is_commit]
         for age, version in enumerate(versions[: -limit - 1 : -1]):
@@ -86,37 +87,38 @@ class DeltaLogTail:
             try:
                 yield parse_commit(version, self._store.get(self._key(version)))
             except NotFound:
-                return  # cleaned up meanwhile, and so is all that is older
+                return  # cleaned up meanwhile, with all older ones
 
     def commit_at(self, version: int) -> Commit | None:
-        """One commit; None when its file is not there (yet, or any more). One request."""
+        """One commit; None if its file does not exist (yet, or any more). One request."""
         try:
             return parse_commit(version, self._store.get(self._key(version)))
         except NotFound:
             return None
 
     def _listed(self, above: int, limit: int) -> list[tuple[int, bool]]:
-        """Versions above `above`, at least the newest `limit` of them, ascending, and whether each is a commit or a
-        checkpoint."""
+        """Versions above `above`, at least the newest `limit` of them, ascending, each with whether it is a commit
+        (else a Delta checkpoint)."""
         checkpoint = self._last_checkpoint()
         if checkpoint - limit > above:
-            found = self._behind(checkpoint - limit)
+            found = self._list_after(checkpoint - limit)
             if found and found[-1][0] >= checkpoint:
                 return found
-        return self._behind(above)  # also when the pointer speaks of a version that is not there
+        return self._list_after(above)  # also if the pointer names a version that does not exist
 
-    def _behind(self, version: int) -> list[tuple[int, bool]]:
+    def _list_after(self, version: int) -> list[tuple[int, bool]]:
         after = self._key(version) if version >= 0 else LOG_FOLDER
         listed = self._store.list(LOG_FOLDER, start_after=after, recursive=False)
         names = (_VERSIONED.fullmatch(info.key.removeprefix(LOG_FOLDER)) for info in listed)
         return [(int(name[1]), name[2] is not None) for name in names if name]
 
     def _last_checkpoint(self) -> int:
-        """Version of the last Delta checkpoint, -1 when there is none or the pointer is torn: then all is listed."""
+        """Version of the last Delta checkpoint. -1 if there is none or the pointer is unreadable: all is listed
+        then."""
         try:
             pointer = json.loads(self._store.get(LOG_FOLDER + "_last_checkpoint"))
-            return fields.integer(pointer["version"])
-        except (NotFound, *fields.MALFORMED):
+            return json_fields.integer(pointer["version"])
+        except (NotFound, *json_fields.MALFORMED):
             return -1
 
     @staticmethod

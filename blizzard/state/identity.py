@@ -1,4 +1,4 @@
-"""Which source this is, where its files of state are, and reading the checkpoint's copy."""
+"""The identity of a source, the keys of its state, and reading the checkpoint's copy."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from blizzard.storage.base import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which source of which pipeline this is, and where its files of state are."""
+    """A source of a pipeline. `state_prefix`: where its state is in the table's store."""
 
     pipeline: str
     source: str
@@ -33,7 +33,7 @@ class Identity:
 
 
 def read_copy(store: ObjectStore, identity: Identity) -> Checkpoint | None:
-    """The checkpoint's copy; None when it is missing or unreadable, which costs nothing but time."""
+    """The checkpoint's copy. None if it is missing or unreadable: the table has the checkpoint too."""
     try:
         return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
     except (NotFound, UnreadableState):

@@ -1,4 +1,4 @@
-"""Receipts: what each commit took, file by file. A record for people and sweeps; the table alone is the truth."""
+"""Receipts: which files each commit had. For people and for sweeps; decisions about exactly-once use only the table."""
 
 import gzip
 import json
@@ -9,13 +9,14 @@ from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.state.known_files import MOST_FILES, KnownFiles
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptLine:
-    """One file of a commit. `rows` entered the table, `dead_records` did not; `error` is set when the file did not."""
+    """One file of a commit. `rows` are in the table, `dead_records` are dead-lettered. `error`: why the whole file was
+    dead-lettered."""
 
     path: str
     etag: str
@@ -26,12 +27,12 @@ class ReceiptLine:
     error: str | None = None
 
 
-_LINE = ReceiptLine.__slots__
+_LINE_FIELDS = ReceiptLine.__slots__
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One attempt at a commit; it happened if a checkpoint names it."""
+    """One attempt to commit. The attempt succeeded if a checkpoint names the receipt."""
 
     name: str
     previous: str | None
@@ -50,13 +51,13 @@ class Receipts:
     def put(
         self, *, sequence: int, attempt: str, previous: str | None, now_ts: float, lines: Sequence[ReceiptLine]
     ) -> str:
-        """Write the receipt of an attempt and return the name for the checkpoint."""
+        """Write the receipt of an attempt. Returns its name, for the checkpoint."""
         name = f"{sequence:020d}-{attempt}.json.gz"
         document = {
             "sequence": sequence,
             "previous": previous,
             "written_ts": now_ts,
-            "files": [{name: getattr(line, name) for name in _LINE} for line in lines],
+            "files": [{name: getattr(line, name) for name in _LINE_FIELDS} for line in lines],
         }
         data = json.dumps(document, separators=(",", ":")).encode()
         self._store.put(self._folder + name, gzip.compress(data, compresslevel=1, mtime=0))
@@ -68,16 +69,16 @@ class Receipts:
             document = json.loads(gzip.decompress(self._store.get(self._folder + name)))
             return Receipt(
                 name=name,
-                previous=fields.optional_text(document["previous"]),
-                sequence=fields.integer(document["sequence"]),
-                written_ts=fields.number(document["written_ts"]),
-                lines=tuple(_line(line) for line in fields.array(document["files"])),
+                previous=json_fields.optional_text(document["previous"]),
+                sequence=json_fields.integer(document["sequence"]),
+                written_ts=json_fields.number(document["written_ts"]),
+                lines=tuple(_line(line) for line in json_fields.array(document["files"])),
             )
-        except (OSError, EOFError, zlib.error, *fields.MALFORMED) as error:
+        except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(f"receipt {name} cannot be read ({type(error).__name__}: {error})") from error
 
     def back_from(self, name: str | None) -> Iterator[Receipt]:
-        """The receipts of what was committed, newest first, until the chain ends or one of it is lost."""
+        """The receipts of successful commits from `name` back, newest first, until the first one or a missing one."""
         seen: set[str] = set()
         while name is not None and name not in seen:
             seen.add(name)
@@ -89,8 +90,8 @@ class Receipts:
             name = receipt.previous
 
     def ingested_since(self, name: str | None, since_ts: float, *, most: int = MOST_FILES) -> KnownFiles:
-        """What was committed at or after `since_ts`, with its newest etag, as far back as receipts are there; of more
-        than `most` files the newest."""
+        """The files committed at or after `since_ts`, with their newest etag, as far back as there are receipts. At
+        most `most` files, the newest ones."""
         found = KnownFiles(most)
         for receipt in self.back_from(name):
             if receipt.written_ts < since_ts or found.full:
@@ -102,11 +103,11 @@ class Receipts:
 
 def _line(line: dict[str, Any]) -> ReceiptLine:
     return ReceiptLine(
-        path=fields.text(line["path"]),
-        etag=fields.text(line["etag"]),
-        size=fields.natural(line["size"]),
-        rows=fields.natural(line["rows"]),
-        dead_records=fields.natural(line["dead_records"]),
-        event_ts=fields.number(line["event_ts"]),
-        error=fields.optional_text(line["error"]),
+        path=json_fields.text(line["path"]),
+        etag=json_fields.text(line["etag"]),
+        size=json_fields.natural(line["size"]),
+        rows=json_fields.natural(line["rows"]),
+        dead_records=json_fields.natural(line["dead_records"]),
+        event_ts=json_fields.number(line["event_ts"]),
+        error=json_fields.optional_text(line["error"]),
     )

@@ -1,4 +1,8 @@
-"""Settling: how far each partition is known to be complete, and what a sweep's marks do to that."""
+"""How far each partition of a source is settled, and how the marks of a sweep move its watermark.
+
+A file is settled once it is committed, dead-lettered or skipped on purpose. A watermark is the name of the last file of
+a partition up to which all files are settled. A closed partition is settled as a whole and no longer listed.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -8,17 +12,19 @@ from blizzard.manifest.segments import Closing, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState
 
 FolderOf = Callable[[str], str | None]
+"""Maps a partition to its dated folder; None if it has no date. Only dated partitions are ever closed."""
 
 
 def no_folder(partition: str) -> str | None:
-    """For a source without a partition filter: nothing is dated, so nothing ever closes."""
+    """The FolderOf of a source without a partition filter: no partition has a date."""
     return None
 
 
-def split(path: str) -> tuple[str, str]:
+def split_path(path: str) -> tuple[str, str]:
     """A path's partition (empty at the root) and file name.
 
-    A key may begin with `/`: such a partition keeps one more `/` in front, or `/name` and `name` would share the root.
+    A key may begin with `/`. Its partition then keeps an additional `/` in front, since otherwise `/name` and `name`
+    would both be in the root partition.
     """
     folder, slash, name = path.rpartition("/")
     if folder and folder[0] != "/":
@@ -26,25 +32,27 @@ def split(path: str) -> tuple[str, str]:
     return partition_of(folder + slash), name
 
 
-def join(partition: str, name: str) -> str:
+def join_path(partition: str, name: str) -> str:
+    """The inverse of `split_path`."""
     return prefix_of(partition) + name
 
 
 def partition_of(prefix: str) -> str:
-    """The partition whose files have this prefix, which is empty or ends in `/`."""
+    """The partition whose keys begin with `prefix`, which is empty or ends in `/`."""
     return ("/" if prefix.startswith("/") else "") + prefix.removesuffix("/")
 
 
 def prefix_of(partition: str) -> str:
-    """What the keys of the partition's files begin with: the inverse of `partition_of`."""
+    """The key prefix of the partition's files. The inverse of `partition_of`."""
     return f"{partition.removeprefix('/')}/" if partition else ""
 
 
 @dataclass(slots=True)
-class Settling:
-    """A state that marks are being applied to; made from a checkpoint and turned into the next one.
+class SourceProgress:
+    """Which files of a source are settled. Made from a checkpoint, advanced by the marks of sweeps, and written to the
+    next checkpoint.
 
-    `folder_of` maps a partition to the dated folder it lies in (None: undated, it never closes).
+    `watermarks` and `files` are as in Checkpoint: file names by partition, and the tracked files.
     """
 
     watermarks: dict[str, str]
@@ -52,11 +60,11 @@ class Settling:
     closed_through: str | None
     late_swept_ts: float | None
     folder_of: FolderOf
-    moved: bool = False
-    """Whether a mark has changed anything."""
+    changed: bool = False
+    """Whether a mark, a closing or a late sweep changed anything."""
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, folder_of: FolderOf) -> "Settling":
+    def from_checkpoint(cls, checkpoint: Checkpoint, folder_of: FolderOf) -> "SourceProgress":
         return cls(
             dict(checkpoint.partition_watermarks),
             dict(checkpoint.files),
@@ -65,92 +73,107 @@ class Settling:
             folder_of,
         )
 
-    def closed(self, partition: str) -> bool:
-        """Whether the partition is closed: no sweep lists it any more, only the table knows its files."""
+    def is_closed(self, partition: str) -> bool:
+        """Whether no sweep lists the partition any more. Only the table knows which of its files were ingested."""
         if self.closed_through is None:
             return False
-        return self._through(partition, self.closed_through)
+        return self._is_at_or_before(partition, self.closed_through)
 
-    def may_be_forgotten(self, partition: str) -> bool:
-        """Whether it may have had a watermark that a closing dropped, though today's template does not call it closed:
-        the source's template was changed or taken away since."""
+    def may_have_been_closed(self, partition: str) -> bool:
+        """Whether an earlier closing may have dropped the partition's watermark, although the current template does not
+        date the partition: the source's template was changed or removed since."""
         return self.closed_through is not None and self.folder_of(partition) is None
 
-    def covers(self, path: str) -> bool:
-        """Whether the path lies at or below its partition's watermark, or in a closed partition."""
-        partition, name = split(path)
+    def is_settled(self, path: str) -> bool:
+        """Whether the path is at or below its partition's watermark, or in a closed partition."""
+        partition, name = split_path(path)
         watermark = self.watermarks.get(partition)
-        return (watermark is not None and name <= watermark) or self.closed(partition)
+        return (watermark is not None and name <= watermark) or self.is_closed(partition)
 
-    def not_covered(self, partition: str, names: Iterable[str]) -> list[str]:
-        """Those names of one partition that `covers` does not hold for."""
-        if self.closed(partition):
+    def unsettled_names(self, partition: str, names: Iterable[str]) -> list[str]:
+        """Those file names of one partition whose paths are not settled."""
+        if self.is_closed(partition):
             return []
         watermark = self.watermarks.get(partition)
         return [*names] if watermark is None else [name for name in names if name > watermark]
 
-    def apply(self, sweep: Sweep) -> None:
-        """Take over what a sweep settled. Marks that start above our watermark prove nothing to us and are left out."""
-        for mark in sweep.marks:
-            self.settle(mark)
-        closed = sweep.closing is None or self.close(sweep.closing)
-        left_out = sweep.closing is not None and sweep.closing.cold and not closed
-        if sweep.late_swept_ts is not None and sweep.late_swept_ts > (self.late_swept_ts or 0.0) and not left_out:
-            self.late_swept_ts = sweep.late_swept_ts
-            self.moved = True
+    def apply_sweep(self, sweep: Sweep) -> None:
+        """Apply the marks and the closing of a sweep, and record the time of a late sweep.
 
-    def settle(self, mark: SettleMark) -> None:
+        Marks and closings that do not connect to the current state prove nothing and are ignored. If a cold closing is
+        ignored, so is the late sweep's time: that sweep did not list what the closing would have excluded.
+        """
+        for mark in sweep.marks:
+            self.advance_watermark(mark)
+        closed = sweep.closing is None or self.close_partitions(sweep.closing)
+        cold_closing_ignored = sweep.closing is not None and sweep.closing.cold and not closed
+        if sweep.late_swept_ts is None or cold_closing_ignored:
+            return
+        if sweep.late_swept_ts > (self.late_swept_ts or 0.0):
+            self.late_swept_ts = sweep.late_swept_ts
+            self.changed = True
+
+    def advance_watermark(self, mark: SettleMark) -> None:
+        """Move the partition's watermark to the end of the mark.
+
+        The watermark stays if the mark starts above it (files in between are unknown), ends at or below it, would pass
+        a file in progress, or belongs to a closed partition.
+        """
         current = self.watermarks.get(mark.partition)
-        joins = mark.after is None or (current is not None and current >= mark.after)
-        if not joins or self.closed(mark.partition) or (current is not None and mark.through <= current):
+        connects = mark.after is None or (current is not None and current >= mark.after)
+        if not connects or self.is_closed(mark.partition) or (current is not None and mark.through <= current):
             return
         if not any(self._blocks(path, mark, current) for path in self._in_progress()):
             self.watermarks[mark.partition] = mark.through
-            self.moved = True
+            self.changed = True
 
     def _blocks(self, path: str, mark: SettleMark, current: str | None) -> bool:
-        partition, name = split(path)
+        partition, name = split_path(path)
         return partition == mark.partition and name <= mark.through and (current is None or name > current)
 
     def _in_progress(self) -> Iterable[str]:
         return (path for path, read in self.files.items() if read != FINISHED)
 
-    def close(self, closing: Closing) -> bool:
-        """Whether everything up to the closing is closed now."""
+    def close_partitions(self, closing: Closing) -> bool:
+        """Close all partitions up to the closing and drop their watermarks. False if nothing was closed, because the
+        closing does not connect to the current state or a file in progress is in one of the partitions."""
         if self.closed_through is not None and closing.through <= self.closed_through:
             return True
-        if not self.joins(closing) or any(self._within(split(path)[0], closing) for path in self._in_progress()):
+        in_progress = any(self._is_within(split_path(path)[0], closing) for path in self._in_progress())
+        if not self.connects(closing) or in_progress:
             return False
-        self.watermarks = {p: name for p, name in self.watermarks.items() if not self._within(p, closing)}
+        self.watermarks = {p: name for p, name in self.watermarks.items() if not self._is_within(p, closing)}
         self.closed_through = closing.through
-        self.moved = True
+        self.changed = True
         return True
 
-    def joins(self, closing: Closing) -> bool:
-        """Whether the closing begins where this state ends. A cold one does where nothing of it was ever settled."""
+    def connects(self, closing: Closing) -> bool:
+        """Whether the closing starts at or before the end of what is closed already. A cold closing connects only if
+        nothing is closed and no partition within it has a watermark."""
         if closing.cold:
-            return self.closed_through is None and not any(self._within(p, closing) for p in self.watermarks)
+            return self.closed_through is None and not any(self._is_within(p, closing) for p in self.watermarks)
         return closing.after is None or (self.closed_through is not None and self.closed_through >= closing.after)
 
-    def _within(self, partition: str, closing: Closing) -> bool:
-        return self._through(partition, closing.through)
+    def _is_within(self, partition: str, closing: Closing) -> bool:
+        return self._is_at_or_before(partition, closing.through)
 
-    def _through(self, partition: str, limit: str) -> bool:
-        """Whether the partition's folder is at or before `limit`, or below it after the template became finer."""
+    def _is_at_or_before(self, partition: str, limit: str) -> bool:
+        """Whether the partition's dated folder is at or before `limit`, or below it, which happens after the template
+        was changed to finer folders."""
         folder = self.folder_of(partition)
         return folder is not None and (folder <= limit or folder.startswith(f"{limit}/"))
 
-    def prune(self) -> None:
-        """Forget the finished files that a watermark has passed."""
-        self.files = {p: read for p, read in self.files.items() if read != FINISHED or not self.covers(p)}
+    def forget_settled_files(self) -> None:
+        """Stop tracking finished files that are settled."""
+        self.files = {p: read for p, read in self.files.items() if read != FINISHED or not self.is_settled(p)}
 
-    def onto(self, checkpoint: Checkpoint, *, active: bool) -> Checkpoint:
-        """The checkpoint with this state in it; `active` when the batch brought files."""
-        highest = max((join(p, name) for p, name in self.watermarks.items()), default=None)
-        watermark = max(filter(None, (highest, checkpoint.watermark)), default=None)
+    def to_checkpoint(self, base: Checkpoint, *, active: bool) -> Checkpoint:
+        """`base` with this progress in it. `active`: whether the batch had files."""
+        highest = max((join_path(p, name) for p, name in self.watermarks.items()), default=None)
+        watermark = max(filter(None, (highest, base.watermark)), default=None)
         return replace(
-            checkpoint,
-            state=_activity(watermark, active=active),
+            base,
+            state=_watermark_state(watermark, active=active),
             watermark=watermark,
             partition_watermarks=MappingProxyType(dict(self.watermarks)),
             closed_through=self.closed_through,
@@ -159,7 +182,7 @@ class Settling:
         )
 
 
-def _activity(watermark: str | None, *, active: bool) -> WatermarkState:
+def _watermark_state(watermark: str | None, *, active: bool) -> WatermarkState:
     if watermark is None:
         return WatermarkState.INITIAL
     return WatermarkState.ACTIVE if active else WatermarkState.IDLE

@@ -1,19 +1,19 @@
-"""Typed reading of JSON that came from storage: each function returns the value or raises TypeError or ValueError."""
+"""Typed access to JSON values from storage. Each function returns the value, or raises TypeError or ValueError."""
 
 import math
 from typing import Any
 
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-"""What reading a document of the wrong shape can raise."""
+"""The exceptions that decoding a malformed document can raise."""
 MAX_INTEGER = 2**63 - 1
-"""Nothing here counts further, and neither Arrow nor a segment's name can."""
+"""The limit of Arrow's integers and of the numbers in segment names."""
 
 
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {value!r:.80}")
     if not value.isascii():
-        value.encode()  # half of a surrogate pair can be in JSON, and in nothing that comes after it
+        value.encode()  # JSON allows a lone surrogate, but no UTF-8 text can contain one
     return value
 
 

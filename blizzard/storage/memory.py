@@ -1,4 +1,4 @@
-"""Objects in memory, with the semantics of the real stores; for tests."""
+"""An object store in memory with the semantics of the real ones; for tests."""
 
 import bisect
 import hashlib
@@ -16,7 +16,7 @@ _BEHIND_FOLDER = chr(ord("/") + 1)
 
 
 class MemoryReader:
-    """Reads the bytes that were there when it was opened."""
+    """Reads the content at the time of opening."""
 
     def __init__(self, info: ObjectInfo, data: bytes) -> None:
         self._info = info
@@ -82,7 +82,7 @@ class MemoryStore:
                 return self._write(key, data)
         if found[1] == data:
             return found[0]
-        raise AlreadyExists(f"create {self._uri}{key}: somebody else wrote this object first")
+        raise AlreadyExists(f"create {self._uri}{key}: another writer created this object first")
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
         check_key(key, self._uri)
@@ -118,7 +118,7 @@ class MemoryStore:
         return found
 
     def _first(self, key: str) -> str | None:
-        """The first key at or after `key`, looked up each time, so that writers in between do no harm."""
+        """The first key at or after `key`. Looked up each time, so that concurrent writers do no harm."""
         with self._lock:
             at = bisect.bisect_left(self._keys, key)
             return self._keys[at] if at < len(self._keys) else None

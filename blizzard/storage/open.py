@@ -1,21 +1,22 @@
-"""From a URI to what is there."""
+"""Opening a store or a text by its URI."""
 
 from pathlib import Path
 
 from blizzard.errors import ConfigError
 from blizzard.log import Log, silent
 from blizzard.storage.base import ObjectStore
-from blizzard.storage.local import LocalStore, read_file
+from blizzard.storage.local import LocalStore
+from blizzard.storage.local_files import read_file
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 
 
 def open_store(uri: str, settings: S3Settings, *, may_be_missing: bool = False, log: Log = silent) -> ObjectStore:
-    """The objects below an `s3://` or `s3a://` prefix, a `file:` URI or a plain path. Nothing is contacted yet.
+    """The objects below an `s3://` or `s3a://` prefix, a `file:` URI or a plain path. Sends no request yet.
 
-    What follows the scheme is taken literally, as Hadoop's Path does: no percent-decoding, so that Spark and this see
-    the same place. `may_be_missing`: a local folder that does not exist lists as empty instead of raising
-    BucketMissing (for tables, whose first write makes it). Raises ConfigError.
+    The part after the scheme is taken literally, without percent-decoding, as in Hadoop's Path, so that Spark uses the
+    same location. `may_be_missing`: listing a local folder that does not exist returns nothing instead of raising
+    BucketMissing (for tables, since their first write creates the folder). Raises ConfigError.
     """
     scheme, separator, rest = uri.partition(":")
     if separator and scheme in ("s3", "s3a"):
@@ -28,9 +29,9 @@ def open_store(uri: str, settings: S3Settings, *, may_be_missing: bool = False, 
 
 
 def read_text(uri: str, settings: S3Settings) -> str:
-    """The UTF-8 text of one object or file, named as in `open_store`; a local file may be a link, wherever it leads.
+    """The UTF-8 text of one object or file; the URI is as in `open_store`. A local file may be a link to any place.
 
-    Raises NotFound and the other errors of a store, ConfigError when it is not text.
+    Raises NotFound and the other errors of a store, and ConfigError if it is not UTF-8.
     """
     folder, slash, name = uri.rpartition("/")
     if uri.startswith(("s3:", "s3a:")):

@@ -1,4 +1,4 @@
-"""A few calls at the same time, for requests whose time is latency."""
+"""A bounded number of concurrent calls, for requests that spend their time waiting."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from typing import Self
 
 
 class ParallelCalls:
-    """Calls in the background, no more than `at_once` of them; with 1 each is over when `run` returns.
+    """Runs calls in background threads, at most `at_once` concurrently. With 1, `submit` runs the call itself.
 
-    At the end of its `with` block all have ended, and what one of them raised is raised. Threads begin with the first
-    call, and may be asked for again after `wait`.
+    At the end of the `with` block all calls have ended, and the error of the first failed one is raised. Threads start
+    with the first call. After `wait` the object can be used again.
     """
 
     def __init__(self, at_once: int, *, name: str) -> None:
@@ -27,10 +27,10 @@ class ParallelCalls:
         if kind is None:
             self.wait()
         else:
-            self.settle()
+            self.wait_ignoring_errors()
 
-    def run(self, call: Callable[[], None]) -> None:
-        """Waits while as many are under way. Raises what an earlier one raised."""
+    def submit(self, call: Callable[[], None]) -> None:
+        """Blocks while `at_once` calls are running. Raises the error of an earlier call that failed."""
         if self._at_once == 1:
             call()
             return
@@ -41,14 +41,14 @@ class ParallelCalls:
         self._pending.append(self._threads.submit(call))
 
     def wait(self) -> None:
-        """Until all have ended. Raises what the first of them raised."""
+        """Blocks until all calls have ended. Raises the error of the first one that failed."""
         pending = [*self._pending]
-        self.settle()
+        self.wait_ignoring_errors()
         for call in pending:
             call.result()
 
-    def settle(self) -> None:
-        """Until all have ended, whatever became of them."""
+    def wait_ignoring_errors(self) -> None:
+        """Blocks until all calls have ended."""
         if self._threads is not None:
             self._threads.shutdown(wait=True)
         self._threads = None

@@ -1,4 +1,4 @@
-"""One policy for whatever may succeed on the next try: exponential backoff with jitter, up to a limit."""
+"""Retries of transient failures: exponential backoff with jitter, up to a limit of attempts."""
 
 import random
 import time
@@ -14,27 +14,27 @@ T = TypeVar("T")
 
 
 class TransientError(Exception):
-    """An attempt failed for a reason that may pass; never leaves this package."""
+    """A transient failure of one attempt. Never leaves this package."""
 
-    def __init__(self, said: str, advice: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, text: str, advice: str = "") -> None:
+        super().__init__(text)
         self.advice = advice
-        """What else than waiting may help, as a sentence."""
+        """What may help besides waiting, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """At most `max_attempts` in all. The wait doubles from `first_backoff_secs`; a random half of it is jitter."""
+    """At most `max_attempts`. The wait doubles from `first_backoff_secs`; a random half of it is jitter."""
 
     max_attempts: int = 8
     first_backoff_secs: float = 0.1
     max_backoff_secs: float = 20.0
     log: Log = silent
 
-    def call(self, what: str, attempt: Callable[[int], T]) -> T:
+    def call(self, operation: str, attempt: Callable[[int], T]) -> T:
         """The first result of `attempt(1)`, `attempt(2)`, … that does not raise TransientError.
 
-        Raises StorageUnavailable when the attempts are used up; any other exception at once.
+        Raises StorageUnavailable after the last attempt. Any other exception is raised at once.
         """
         number = 1
         while True:
@@ -42,8 +42,8 @@ class Retry:
                 return attempt(number)
             except TransientError as error:
                 if number >= self.max_attempts:
-                    raise self._unavailable(what, error) from error
-                self.log("storage_retried", call=what, attempt=number, error=str(error))
+                    raise self._unavailable(operation, error) from error
+                self.log("storage_retried", call=operation, attempt=number, error=str(error))
                 time.sleep(self._backoff_secs(number))
             number += 1
 
@@ -51,9 +51,9 @@ class Retry:
         first_secs, most_secs = self.first_backoff_secs, self.max_backoff_secs
         return backoff_secs(failed, first_secs=first_secs, most_secs=most_secs, jitter=random.random())
 
-    def _unavailable(self, what: str, last: TransientError) -> StorageUnavailable:
+    def _unavailable(self, operation: str, last: TransientError) -> StorageUnavailable:
         return StorageUnavailable(
-            f"{what}: given up after {self.max_attempts} attempts, the last one failed with: {last}. "
+            f"{operation}: given up after {self.max_attempts} attempts, the last one failed with: {last}. "
             f"{last.advice or 'Try again later.'} In the job and the sweeper `retries` of the source is the limit of "
             "attempts, elsewhere AWS_MAX_ATTEMPTS."
         )

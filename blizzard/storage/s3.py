@@ -1,4 +1,5 @@
-"""S3 as an object store: boto3 lists and writes, since it can name every key; obstore reads, since it is cheap."""
+"""S3 as an object store. boto3 lists and writes, since it can address every key. obstore reads, since it needs less
+CPU."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -13,8 +14,8 @@ from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key
 from blizzard.storage.retry import Retry, TransientError
 from blizzard.storage.s3_connection import S3Settings, connection
-from blizzard.storage.s3_errors import Call, PreconditionFailedError, from_answer, translating
-from blizzard.storage.s3_read import Downloads, S3Reader, described
+from blizzard.storage.s3_errors import PreconditionFailedError, S3Call, error_from_response, translate_s3_errors
+from blizzard.storage.s3_read import Downloads, S3Reader, describe_response
 from blizzard.storage.s3_write import S3Writer, Upload
 
 __all__ = ["S3Settings", "S3Store"]
@@ -25,7 +26,7 @@ _KEYS_PER_DELETE = 1000
 class S3Store:
     """The objects of `bucket` whose key begins with `prefix` ("" or ending in `/`, taken literally).
 
-    `modified_ts` of what was just written is the time of S3's answer, within a second of what a listing says.
+    `modified_ts` of a new object is the time of S3's response, within a second of what a listing has.
     """
 
     def __init__(self, bucket: str, prefix: str = "", settings: S3Settings | None = None, *, log: Log = silent) -> None:
@@ -54,18 +55,18 @@ class S3Store:
         for page in self._pages(prefix, start_after, "/"):
             for found in page.get("CommonPrefixes", ()):
                 folder: str = found["Prefix"].removeprefix(self._prefix)
-                # Nothing says that S3 compares StartAfter with folders, too: behind `a/5` it may still name `a/`.
+                # S3 does not document that StartAfter applies to folders: after `a/5` it may still return `a/`.
                 if folder > start_after:
                     yield folder
 
     def head(self, key: str) -> ObjectInfo | None:
-        """None for a missing bucket, too: S3's answer to HEAD does not tell the two apart."""
-        full_key, call = self._full(key), self._call("head", key)
+        """None also for a missing bucket: S3's response to HEAD is the same."""
+        full_key, call = self._full_key(key), self._call("head", key)
 
         def attempt(_: int) -> ObjectInfo:
-            with self._downloads.explaining(full_key, call), translating(call):
-                answer = self._connection.client.head_object(Bucket=self._bucket, Key=full_key)
-            return described(key, answer, answer["ContentLength"])
+            with self._downloads.telling_missing_from_denied(full_key, call), translate_s3_errors(call):
+                response = self._connection.client.head_object(Bucket=self._bucket, Key=full_key)
+            return describe_response(key, response, response["ContentLength"])
 
         try:
             return self._retry.call(str(call), attempt)
@@ -77,14 +78,16 @@ class S3Store:
 
     @contextmanager
     def open(self, key: str) -> Iterator[ObjectReader]:
-        with closing(S3Reader(self._downloads, key, self._full(key), self._call("get", key), self._retry)) as reader:
+        with closing(
+            S3Reader(self._downloads, key, self._full_key(key), self._call("get", key), self._retry)
+        ) as reader:
             yield reader
 
     def create(self, key: str, data: bytes) -> ObjectInfo:
         try:
             return self._put(key, data, self._call("create", key), {"IfNoneMatch": "*"})
         except PreconditionFailedError as refused:
-            return self._own(key, data, refused)
+            return self._existing_if_equal(key, data, refused)
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
         return self._put(key, data, self._call("put", key), {})
@@ -92,7 +95,7 @@ class S3Store:
     @contextmanager
     def writer(self, key: str) -> Iterator[ObjectWriter]:
         call = self._call("put", key)
-        upload = Upload(self._connection, self._bucket, self._full(key), call, self._retry)
+        upload = Upload(self._connection, self._bucket, self._full_key(key), call, self._retry)
         writer = S3Writer(upload, lambda data: self._put(key, data, call, {}))
         try:
             yield writer
@@ -103,12 +106,12 @@ class S3Store:
 
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)
-        while batch := [self._full(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
-            self._delete_together([key for key in batch if key.isprintable()])
-            # XML has no way to write most control characters, and a batch is XML.
+        while batch := [self._full_key(key) for key in islice(remaining, _KEYS_PER_DELETE)]:
+            self._delete_batch([key for key in batch if key.isprintable()])
+            # A batch is XML, which cannot express most control characters.
             for key in batch:
                 if not key.isprintable():
-                    self._delete_alone(key)
+                    self._delete_single(key)
 
     def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[dict[str, Any]]:
         call = self._call("list", prefix)
@@ -119,12 +122,12 @@ class S3Store:
             request["Delimiter"] = delimiter
 
         def attempt(_: int) -> dict[str, Any]:
-            with translating(call):
-                answer: dict[str, Any] = self._connection.client.list_objects_v2(**request)
-            # botocore takes an answer that broke off before its first byte for a listing without keys.
-            if "IsTruncated" not in answer:
-                raise TransientError("the answer broke off")
-            return answer
+            with translate_s3_errors(call):
+                response: dict[str, Any] = self._connection.client.list_objects_v2(**request)
+            # botocore parses a response that broke off before its first byte as a listing without keys.
+            if "IsTruncated" not in response:
+                raise TransientError("the response broke off")
+            return response
 
         while True:
             page = self._retry.call(str(call), attempt)
@@ -134,73 +137,73 @@ class S3Store:
             request["ContinuationToken"] = page["NextContinuationToken"]
 
     def _get(self, key: str) -> tuple[ObjectInfo, bytes]:
-        full_key, call = self._full(key), self._call("get", key)
+        full_key, call = self._full_key(key), self._call("get", key)
 
         def attempt(_: int) -> tuple[ObjectInfo, bytes]:
-            answer = self._downloads.get_object(full_key, call)
-            with translating(call), closing(answer["Body"]) as body:
+            response = self._downloads.get_object(full_key, call)
+            with translate_s3_errors(call), closing(response["Body"]) as body:
                 data: bytes = body.read()
-            return described(key, answer, len(data)), data
+            return describe_response(key, response, len(data)), data
 
         return self._retry.call(str(call), attempt)
 
-    def _put(self, key: str, data: bytes, call: Call, condition: dict[str, str]) -> ObjectInfo:
-        full_key = self._full(key)
+    def _put(self, key: str, data: bytes, call: S3Call, condition: dict[str, str]) -> ObjectInfo:
+        full_key = self._full_key(key)
 
         def attempt(_: int) -> ObjectInfo:
-            with translating(call):
+            with translate_s3_errors(call):
                 client = self._connection.client
-                answer = client.put_object(Bucket=self._bucket, Key=full_key, Body=data, **condition)
-            etag, version_id = answer["ETag"].strip('"'), answer.get("VersionId")
-            return ObjectInfo(key, len(data), etag, _answered_ts(answer), version_id)
+                response = client.put_object(Bucket=self._bucket, Key=full_key, Body=data, **condition)
+            etag, version_id = response["ETag"].strip('"'), response.get("VersionId")
+            return ObjectInfo(key, len(data), etag, _response_ts(response), version_id)
 
         return self._retry.call(str(call), attempt)
 
-    def _own(self, key: str, data: bytes, refused: PreconditionFailedError) -> ObjectInfo:
-        """What is there, if it is what this call wanted to write: S3 refuses the repetition of a write whose answer
-        was lost like anybody else's."""
+    def _existing_if_equal(self, key: str, data: bytes, refused: PreconditionFailedError) -> ObjectInfo:
+        """The existing object if it has exactly `data`: S3 also refuses the retry of a write whose response was lost.
+        Raises AlreadyExists."""
         with suppress(NotFound):
             info, found = self._get(key)
             if found == data:
                 return info
-        raise AlreadyExists(f"{self._call('create', key)}: somebody else wrote this object first") from refused
+        raise AlreadyExists(f"{self._call('create', key)}: another writer created this object first") from refused
 
-    def _delete_together(self, full_keys: Iterable[str]) -> None:
+    def _delete_batch(self, full_keys: Iterable[str]) -> None:
         objects = [{"Key": key} for key in dict.fromkeys(full_keys)]
         if not objects:
             return
-        call = Call("delete", f"s3://{self._bucket}/{objects[0]['Key']} and {len(objects) - 1} more")
+        call = S3Call("delete", f"s3://{self._bucket}/{objects[0]['Key']} and {len(objects) - 1} more")
 
         def attempt(_: int) -> None:
-            with translating(call):
+            with translate_s3_errors(call):
                 client = self._connection.client
-                answer = client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
-            for refused in answer.get("Errors", ()):
-                raise from_answer(Call("delete", f"s3://{self._bucket}/{refused.get('Key')}"), refused)
-            if len(answer.get("Deleted", ())) < len(objects):
-                raise TransientError("the answer broke off")
+                response = client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
+            for refused in response.get("Errors", ()):
+                raise error_from_response(S3Call("delete", f"s3://{self._bucket}/{refused.get('Key')}"), refused)
+            if len(response.get("Deleted", ())) < len(objects):
+                raise TransientError("the response broke off")
 
         self._retry.call(str(call), attempt)
 
-    def _delete_alone(self, full_key: str) -> None:
-        call = Call("delete", f"s3://{self._bucket}/{full_key}")
+    def _delete_single(self, full_key: str) -> None:
+        call = S3Call("delete", f"s3://{self._bucket}/{full_key}")
 
         def attempt(_: int) -> None:
-            with translating(call):
+            with translate_s3_errors(call):
                 self._connection.client.delete_object(Bucket=self._bucket, Key=full_key)
 
         self._retry.call(str(call), attempt)
 
-    def _full(self, key: str) -> str:
+    def _full_key(self, key: str) -> str:
         check_key(key, self.uri)
         full_key = self._prefix + key
         check_key(full_key, f"s3://{self._bucket}/")
         return full_key
 
-    def _call(self, operation: str, key: str) -> Call:
-        return Call(operation, self.uri + key)
+    def _call(self, operation: str, key: str) -> S3Call:
+        return S3Call(operation, self.uri + key)
 
 
-def _answered_ts(answer: dict[str, Any]) -> float:
-    date = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+def _response_ts(response: dict[str, Any]) -> float:
+    date = response["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
     return parsedate_to_datetime(date).timestamp() if date else time.time()

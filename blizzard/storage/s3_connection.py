@@ -1,4 +1,4 @@
-"""The clients: botocore for everything, obstore for reading in bulk. Both are imported and made when first used."""
+"""S3 clients: botocore for everything, obstore for bulk reads. Both are imported and created on first use."""
 
 import threading
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Self
 from blizzard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store as BulkStore
+    from obstore.store import S3Store as ObstoreS3Store
 
-# botocore renews credentials 10 minutes before they end; whoever keeps a copy for longer may use a dead one.
+# botocore renews credentials 10 minutes before they expire. A copy that is kept longer may have expired.
 _CREDENTIALS_TTL = timedelta(minutes=10)
-# obstore's limit on a whole download: a slow reader of a large object must not run into it. Stalls have read_timeout.
+# obstore's limit for a whole download. A slow reader of a large object must not reach it; read_timeout catches stalls.
 _DOWNLOAD_LIMIT = timedelta(days=7)
 _MOST_IDLE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach S3. None leaves it to botocore's own chain (environment, profile, instance)."""
+    """How to reach S3. None: botocore finds it in its own chain (environment, profile, instance)."""
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -33,12 +33,12 @@ class S3Settings:
     read_timeout_secs: float = 60.0
     max_connections: int = 32
     chunk_bytes: int = 1 << 20
-    """What an open object keeps in memory at a time."""
+    """How much of an open object is in memory."""
     page_size: int = 1000
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
-        """Reads AWS's own names; what is not set there stays at its default. Raises ConfigError."""
+        """Reads the environment variables of the AWS SDKs; others keep their defaults. Raises ConfigError."""
         return cls(
             endpoint_url=_endpoint(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or None),
             region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or None,
@@ -58,9 +58,9 @@ def _attempts(text: str) -> int:
     return int(text)
 
 
-def timestamp(value: Any) -> datetime:
-    """A time in an answer of AWS: as in listings (`2026-11-22T10:00:00.000Z`) at once, any other form as botocore reads
-    it. Raises what that does, ValueError for what is no time."""
+def parse_aws_timestamp(value: Any) -> datetime:
+    """A time in a response of AWS. The form of listings (`2026-11-22T10:00:00.000Z`) is parsed by the standard library,
+    which is faster; any other form by botocore. Raises ValueError, and whatever botocore raises."""
     if isinstance(value, str) and value.endswith("Z") and "T" in value:
         with suppress(ValueError):
             return datetime.fromisoformat(value)
@@ -71,8 +71,8 @@ def timestamp(value: Any) -> datetime:
 
 
 def connection(settings: S3Settings) -> "S3Connection":
-    """One for all stores whose settings differ in nothing but retries, which are no business of the clients: one of its
-    own would cost each of them 0.1 s."""
+    """A connection shared by all stores with the same settings. Retries may differ, since the clients do not retry. A
+    new connection takes 0.1 s."""
     plain = S3Settings()
     return _connection(
         replace(
@@ -90,43 +90,43 @@ def _connection(settings: S3Settings) -> "S3Connection":
 
 
 class S3Connection:
-    """Clients for any bucket; safe to share between threads, not across a fork."""
+    """Clients for any bucket. Safe to share between threads, not across a fork."""
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._session: Any = None
         self._client: Any = None
-        self._bulk: dict[str, BulkStore | None] = {}
+        self._obstore_stores: dict[str, ObstoreS3Store | None] = {}
 
     @property
     def client(self) -> Any:
-        """botocore's S3 client, without retries of its own: they are counted, timed and logged in one place, ours."""
+        """botocore's S3 client. It does not retry: storage.retry counts, delays and logs all retries."""
         with self._lock:
             if self._client is None:
                 self._connect()
             return self._client
 
-    def client_of(self, service: str, config: Any) -> Any:
-        """A new client of another service, with botocore's Config, from the same session: reading the list of AWS's
-        endpoints into a second one takes 50 ms. Its endpoint is botocore's choice, that is TLS, or AWS_ENDPOINT_URL."""
+    def create_client(self, service: str, config: Any) -> Any:
+        """A new client of another service, with botocore's Config. It uses the same session, since loading the list of
+        AWS's endpoints into a second one takes 50 ms. botocore chooses the endpoint: TLS, or AWS_ENDPOINT_URL."""
         _ = self.client
         with self._lock:
             return self._session.create_client(service, region_name=self._settings.region, config=config)
 
-    def bulk(self, bucket: str) -> "BulkStore | None":
-        """obstore's view of a bucket; None without credentials, so that botocore says what it looked for."""
-        found = self._bulk.get(bucket)
+    def obstore_store(self, bucket: str) -> "ObstoreS3Store | None":
+        """obstore's store of a bucket. None without credentials: botocore's error says where it looked for them."""
+        found = self._obstore_stores.get(bucket)
         if found is not None:
             return found
         client = self.client
         with self._lock:
-            if bucket not in self._bulk:
-                self._bulk[bucket] = self._connect_bulk(bucket, client)
-            return self._bulk[bucket]
+            if bucket not in self._obstore_stores:
+                self._obstore_stores[bucket] = self._connect_obstore(bucket, client)
+            return self._obstore_stores[bucket]
 
     def _connect(self) -> None:
-        # boto3's own session would say the same: 50 ms, 11 MB and one folder of packages more in each function.
+        # boto3's session would do the same, but takes 50 ms, 11 MB and another package in each function's bundle.
         from botocore.config import Config  # type: ignore[import-untyped]
         from botocore.session import get_session  # type: ignore[import-untyped]
 
@@ -136,27 +136,27 @@ class S3Connection:
             connect_timeout=settings.connect_timeout_secs,
             read_timeout=settings.read_timeout_secs,
             max_pool_connections=settings.max_connections,
-            # A local endpoint has no DNS name for each bucket.
+            # A local endpoint has no DNS names for buckets.
             s3={"addressing_style": "path"} if settings.endpoint_url else None,
         )
         self._session = get_session()
-        # botocore's own reading of the time of each listed object is three quarters of a listing's work.
-        self._session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
+        # botocore's own parsing of times takes three quarters of the CPU time of a listing.
+        self._session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_aws_timestamp)
         self._client = self._session.create_client(
             "s3", region_name=settings.region, endpoint_url=settings.endpoint_url, config=config
         )
 
-    def _connect_bulk(self, bucket: str, client: Any) -> "BulkStore | None":
+    def _connect_obstore(self, bucket: str, client: Any) -> "ObstoreS3Store | None":
         from obstore.auth.boto3 import Boto3CredentialProvider
-        from obstore.store import S3Store as BulkStore
+        from obstore.store import S3Store as ObstoreS3Store
 
         if self._session.get_credentials() is None:
             return None
         settings = self._settings
         endpoint, region = client.meta.endpoint_url, client.meta.region_name
-        return BulkStore(
+        return ObstoreS3Store(
             bucket,
-            # What botocore found out, profiles included. This name of the endpoint beats every one in the environment.
+            # As botocore resolved it, profiles included. This option has precedence over the environment.
             aws_endpoint_url_s3=endpoint,
             region="us-east-1" if region == "aws-global" else region,
             virtual_hosted_style_request=False,
@@ -167,7 +167,7 @@ class S3Connection:
                 "connect_timeout": timedelta(seconds=settings.connect_timeout_secs),
                 "read_timeout": timedelta(seconds=settings.read_timeout_secs),
                 "timeout": _DOWNLOAD_LIMIT,
-                # A connection that is dropped for being one too many costs the next request a handshake.
+                # A dropped idle connection costs the next request a TLS handshake.
                 "pool_max_idle_per_host": str(_MOST_IDLE),
             },
         )

@@ -1,4 +1,4 @@
-"""What boto3 says, in Blizzard's words."""
+"""Errors of boto3, translated to Blizzard's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,8 +36,8 @@ _CREDENTIAL_CODES = {
     "TokenRefreshRequired",
 }
 _KMS = "KMS."
-"""Begins the codes with which S3 passes on what KMS says of an object's key; their status is 400."""
-_KMS_PASSING = ("Throttling", "LimitExceeded", "Internal", "Timeout", "Unavailable")
+"""Prefix of the error codes that S3 forwards from KMS. Their status is 400."""
+_KMS_TRANSIENT = ("Throttling", "LimitExceeded", "Internal", "Timeout", "Unavailable")
 _WRONG_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 _ACTIONS = {
     "list": "s3:ListBucket",
@@ -51,16 +51,16 @@ _ACTIONS = {
 
 
 class PreconditionFailedError(Exception):
-    """S3 answered 412: what the condition of the request says is not so. Never leaves this package."""
+    """S3 responded with 412: the condition of the request is not met. Never leaves this package."""
 
 
 class UploadGoneError(Exception):
-    """S3 does not know the multipart upload (any more). Never leaves this package."""
+    """S3 does not know the multipart upload, or not any more. Never leaves this package."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One operation on one place, as error texts name it."""
+class S3Call:
+    """An operation and the URI of its object, for error texts."""
 
     operation: str
     place: str
@@ -70,9 +70,9 @@ class Call:
 
 
 @contextmanager
-def translating(call: Call) -> Iterator[None]:
-    """Around every use of boto3. Raises TransientError, PreconditionFailedError, UploadGoneError or a StorageError
-    instead."""
+def translate_s3_errors(call: S3Call) -> Iterator[None]:
+    """For every use of boto3. Raises TransientError, PreconditionFailedError, UploadGoneError or a StorageError instead
+    of boto3's errors."""
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
     from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
     from urllib3.exceptions import HTTPError
@@ -81,87 +81,87 @@ def translating(call: Call) -> Iterator[None]:
         yield
     except ClientError as error:
         details, metadata = error.response.get("Error", {}), error.response.get("ResponseMetadata", {})
-        raise from_answer(call, details, int(metadata.get("HTTPStatusCode", 0))) from error
+        raise error_from_response(call, details, int(metadata.get("HTTPStatusCode", 0))) from error
     except (ResponseParserError, HTTPError, OSError) as error:
         raise TransientError(f"{type(error).__name__}: {error}") from error
     except BotoCoreError as error:
-        raise _without_answer(call, error) from error
+        raise _error_without_response(call, error) from error
 
 
-def _without_answer(call: Call, error: Exception) -> Exception:
+def _error_without_response(call: S3Call, error: Exception) -> Exception:
     from botocore import exceptions as boto  # type: ignore[import-untyped]
 
-    said = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
     if isinstance(error, boto.ConnectionError):
-        return TransientError(said, _not_reached(str(error.kwargs.get("endpoint_url", ""))))
+        return TransientError(text, _unreachable_advice(str(error.kwargs.get("endpoint_url", ""))))
     if isinstance(error, (boto.HTTPClientError, boto.IncompleteReadError)):
-        return TransientError(said)
+        return TransientError(text)
     if isinstance(error, boto.FlexibleChecksumError):
-        return TransientError(said)
+        return TransientError(text)
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError)):
         return CredentialsRefused(
-            f"{call}: {said}. Expected credentials where boto3 looks for them: AWS_ACCESS_KEY_ID and "
+            f"{call}: {text}. Expected credentials where boto3 looks for them: AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, a profile, or a role."
         )
     if isinstance(error, boto.ParamValidationError):
-        return StorageError(f"{call}: {said}. Correct what it names.")
+        return StorageError(f"{call}: {text}. Correct what it names.")
     return StorageBroken(
-        f"{call}: {said}. No request was sent; correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or the credentials, "
+        f"{call}: {text}. No request was sent; correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or the credentials, "
         "whichever it names."
     )
 
 
-def _not_reached(url: str) -> str:
+def _unreachable_advice(url: str) -> str:
     endpoint = "/".join(url.split("/")[:3]) or "the endpoint"
     return f"Try again later, or correct {endpoint}, which AWS_ENDPOINT_URL or AWS_REGION chose."
 
 
-def from_answer(call: Call, details: dict[str, Any], status: int = 0) -> Exception:
-    """`details` has S3's Code and Message; a HEAD has no body, so its Code is only the status."""
+def error_from_response(call: S3Call, details: dict[str, Any], status: int = 0) -> Exception:
+    """`details` has S3's Code and Message. The response to a HEAD has no body, so its Code is the status."""
     code, message = str(details.get("Code", status)), first_line(str(details.get("Message", ""))).rstrip(".")
     numbered = f"{status} {code}" if status and code != str(status) else code
-    said = f"S3 answered {numbered}: {message}"
+    text = f"S3 answered {numbered}: {message}"
     if code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS:
-        return TransientError(said)
+        return TransientError(text)
     if status == 412 or code == "PreconditionFailed":
-        return PreconditionFailedError(said)
+        return PreconditionFailedError(text)
     if code == "NoSuchBucket":
         return BucketMissing(f"{call}: there is no such bucket. Create it, or correct the URI.")
     if code == "NoSuchUpload":
-        return UploadGoneError(said)
+        return UploadGoneError(text)
     if status == 404 or code in ("NoSuchKey", "NoSuchVersion"):
         return NotFound(f"{call}: there is no such object")
     if code == "InvalidObjectState":
-        return StorageError(f"{call}: the object is archived ({said}). Restore it first.")
+        return StorageError(f"{call}: the object is archived ({text}). Restore it first.")
     if code.startswith(_KMS):
-        return _key_refused(call, said, code)
+        return _key_refused(call, text, code)
     if code in _CREDENTIAL_CODES:
-        return CredentialsRefused(f"{call}: {said}. Renew the credentials and start again.")
-    return _refused(call, said, code, status)
+        return CredentialsRefused(f"{call}: {text}. Renew the credentials and start again.")
+    return _refused(call, text, code, status)
 
 
-def _refused(call: Call, said: str, code: str, status: int) -> StorageError:
+def _refused(call: S3Call, text: str, code: str, status: int) -> StorageError:
     if code in _WRONG_REGION or status == 301:
-        return StorageBroken(f"{call}: {said}. Set AWS_REGION to the bucket's region, or correct AWS_ENDPOINT_URL.")
+        return StorageBroken(f"{call}: {text}. Set AWS_REGION to the bucket's region, or correct AWS_ENDPOINT_URL.")
     if code == "RequestTimeTooSkewed":
-        return StorageBroken(f"{call}: {said}. Set the clock of this machine.")
+        return StorageBroken(f"{call}: {text}. Set the clock of this machine.")
     if status in (401, 403) or code == "AccessDenied":
-        return _denied(call, said)
-    return StorageError(f"{call}: {said}. Mend what it names and try again.")
+        return _denied(call, text)
+    return StorageError(f"{call}: {text}. Correct what it names and try again.")
 
 
-def _key_refused(call: Call, said: str, code: str) -> Exception:
-    if any(word in code for word in _KMS_PASSING):
-        return TransientError(said)
+def _key_refused(call: S3Call, text: str, code: str) -> Exception:
+    if any(word in code for word in _KMS_TRANSIENT):
+        return TransientError(text)
     action = "kms:Decrypt" if call.operation in ("get", "head") else "kms:Decrypt and kms:GenerateDataKey"
     return KeyUnusable(
-        f"{call}: {said}. Enable the KMS key that this names (or cancel its deletion) and allow {action} on it; if the "
+        f"{call}: {text}. Enable the KMS key that this names (or cancel its deletion) and allow {action} on it; if the "
         "key is gone for good, take what it encrypts away."
     )
 
 
-def _denied(call: Call, said: str) -> AccessDenied:
+def _denied(call: S3Call, text: str) -> AccessDenied:
     hint = f"Allow {_ACTIONS[call.operation]} on it, or use other credentials."
     if call.operation in ("get", "head"):
         hint += " Without s3:ListBucket S3 says this of an object that does not exist, too."
-    return AccessDenied(f"{call}: {said}. {hint}")
+    return AccessDenied(f"{call}: {text}. {hint}")

@@ -1,5 +1,5 @@
-"""Writing an S3 object in pieces: small ones as one PUT, others as a multipart upload whose parts are sent while the
-next one fills up."""
+"""Writing an S3 object in pieces: a small object by one PUT, a larger one by a multipart upload, whose parts are sent
+in the background."""
 
 import uuid
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from typing import Any
 from blizzard.errors import NotFound, StorageError, StorageUnavailable
 from blizzard.storage.retry import Retry
 from blizzard.storage.s3_connection import S3Connection
-from blizzard.storage.s3_errors import Call, UploadGoneError, translating
+from blizzard.storage.s3_errors import S3Call, UploadGoneError, translate_s3_errors
 
 PART_BYTES = 8 << 20
-"""What a part has at first; an open writer holds up to twice as much: one that fills up, one on its way."""
+"""Initial size of a part. An open writer has up to two parts in memory: one being filled, one being sent."""
 _PARTS_OF_ONE_SIZE = 1000
 _WRITER_ID = "blizzard-writer"
 
 
 class Upload:
-    """One multipart upload. Each call is repeated as `retry` says and raises the errors of a store."""
+    """One multipart upload. All requests are retried by `retry`, and raise the errors of a store."""
 
-    def __init__(self, connection: S3Connection, bucket: str, full_key: str, call: Call, retry: Retry) -> None:
+    def __init__(self, connection: S3Connection, bucket: str, full_key: str, call: S3Call, retry: Retry) -> None:
         self._connection = connection
         self._bucket = bucket
         self._full_key = full_key
@@ -30,60 +30,62 @@ class Upload:
         self._upload_id: str | None = None
         self._parts: list[dict[str, Any]] = []
 
-    def add(self, data: bytes) -> None:
-        """The next part; S3 refuses one below 5 MiB unless it is the last."""
+    def add_part(self, data: bytes) -> None:
+        """Send the next part. S3 refuses a part below 5 MiB unless it is the last one."""
         if self._upload_id is None:
-            answer = self._send("create_multipart_upload", Metadata={_WRITER_ID: self._writer_id})
-            self._upload_id = str(answer["UploadId"])
+            response = self._request("create_multipart_upload", Metadata={_WRITER_ID: self._writer_id})
+            self._upload_id = str(response["UploadId"])
         number = len(self._parts) + 1
-        answer = self._send("upload_part", UploadId=self._upload_id, PartNumber=number, Body=data)
-        # Whoever sends checksums with the parts has to repeat them in the end.
-        sums = {name: said for name, said in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
-        self._parts.append({"PartNumber": number, "ETag": answer["ETag"], **sums})
+        response = self._request("upload_part", UploadId=self._upload_id, PartNumber=number, Body=data)
+        # Checksums that were sent with the parts have to be repeated at the end.
+        sums = {
+            name: value for name, value in response.items() if name.startswith("Checksum") and name != "ChecksumType"
+        }
+        self._parts.append({"PartNumber": number, "ETag": response["ETag"], **sums})
 
     def complete(self) -> None:
         try:
-            self._send("complete_multipart_upload", UploadId=self._upload_id, MultipartUpload={"Parts": self._parts})
+            self._request("complete_multipart_upload", UploadId=self._upload_id, MultipartUpload={"Parts": self._parts})
         except UploadGoneError as error:
-            # The answer to an attempt that did complete it may have been lost.
-            if not self._is_there():
+            # An earlier attempt may have completed the upload, and its response was lost.
+            if not self._is_complete():
                 raise StorageError(
-                    f"{self._call}: the upload was aborted from elsewhere before it was complete. Write again; a rule "
-                    "of the bucket for incomplete uploads has to leave them at least a day."
+                    f"{self._call}: the upload was aborted from outside before it was complete. Write again. A "
+                    "lifecycle rule for incomplete uploads has to keep them for at least a day."
                 ) from error
 
     def abort(self) -> None:
-        """Leaves no parts behind, or says so in the log: whatever made the writer give up is what has to be raised."""
+        """Delete the parts. A failure is only logged, since the error that made the writer give up has to be raised."""
         if self._upload_id is None:
             return
         try:
-            self._send("abort_multipart_upload", Call("abort", self._call.place), UploadId=self._upload_id)
+            self._request("abort_multipart_upload", S3Call("abort", self._call.place), UploadId=self._upload_id)
         except UploadGoneError:
             return
         except (StorageError, StorageUnavailable) as error:
             self._retry.log("upload_not_aborted", call=str(self._call), upload=self._upload_id, error=str(error))
 
-    def _is_there(self) -> bool:
+    def _is_complete(self) -> bool:
         try:
-            answer = self._send("head_object", Call("head", self._call.place))
+            response = self._request("head_object", S3Call("head", self._call.place))
         except NotFound:
             return False
-        return bool(answer.get("Metadata", {}).get(_WRITER_ID) == self._writer_id)
+        return bool(response.get("Metadata", {}).get(_WRITER_ID) == self._writer_id)
 
-    def _send(self, operation: str, call: Call | None = None, **request: Any) -> dict[str, Any]:
+    def _request(self, operation: str, call: S3Call | None = None, **request: Any) -> dict[str, Any]:
         call = call or self._call
 
         def attempt(_: int) -> dict[str, Any]:
-            with translating(call):
+            with translate_s3_errors(call):
                 method = getattr(self._connection.client, operation)
-                answer: dict[str, Any] = method(Bucket=self._bucket, Key=self._full_key, **request)
-            return answer
+                response: dict[str, Any] = method(Bucket=self._bucket, Key=self._full_key, **request)
+            return response
 
         return self._retry.call(str(call), attempt)
 
 
 class S3Writer:
-    """Collects a part and sends it in the background. `put` writes what never grew to a part."""
+    """Collects a part and sends it in the background. `put` writes an object that is smaller than a part."""
 
     def __init__(self, upload: Upload, put: Callable[[bytes], object]) -> None:
         self._upload = upload
@@ -101,23 +103,23 @@ class S3Writer:
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:
         if self._closed:
-            raise ValueError("expected an open writer, found one whose block has ended")
+            raise ValueError("expected an open writer; the block of this one has ended")
         piece = bytes(data)
         self._pieces.append(piece)
         self._collected_bytes += len(piece)
-        # Parts double from time to time: S3 takes 10,000 of them.
+        # Parts double in size from time to time, since S3 allows at most 10,000 of them.
         if self._collected_bytes >= PART_BYTES << (self._parts // _PARTS_OF_ONE_SIZE):
-            self._send()
+            self._send_part()
         return len(piece)
 
     def finish(self) -> None:
         self._closed = True
         if self._sender is None:
-            self._put(self._take())
+            self._put(self._join_pieces())
             return
         if self._pieces:
-            self._send()
-        self._await_sent()
+            self._send_part()
+        self._wait_for_part()
         self._sender.shutdown()
         self._upload.complete()
 
@@ -125,23 +127,23 @@ class S3Writer:
         self._closed = True
         self._pieces.clear()
         if self._sender is not None:
-            # A part that arrives after the abort would stay.
+            # A part that arrives after the abort would stay in the bucket.
             self._sender.shutdown(wait=True)
             self._upload.abort()
 
-    def _send(self) -> None:
-        self._await_sent()
+    def _send_part(self) -> None:
+        self._wait_for_part()
         self._parts += 1
         if self._sender is None:
             self._sender = ThreadPoolExecutor(1, thread_name_prefix="s3-part")
-        self._sending = self._sender.submit(self._upload.add, self._take())
+        self._sending = self._sender.submit(self._upload.add_part, self._join_pieces())
 
-    def _await_sent(self) -> None:
+    def _wait_for_part(self) -> None:
         if self._sending is not None:
             self._sending.result()
         self._sending = None
 
-    def _take(self) -> bytes:
+    def _join_pieces(self) -> bytes:
         data = b"".join(self._pieces)
         self._pieces.clear()
         self._collected_bytes = 0

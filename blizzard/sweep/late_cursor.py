@@ -1,19 +1,19 @@
-"""Where a late sweep stopped that ran out of time, and whether another one may go on from there."""
+"""Where a late sweep that ran out of time stopped, and whether the next one may resume there."""
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.state.watermark import Settling, partition_of, prefix_of
-from blizzard.storage import json_fields as fields
+from blizzard.state.watermark import SourceProgress, partition_of, prefix_of
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """The segments that a sweep rests on, from `relies_on` through `through`: what it counted as appended, and what it
-    appended itself. None, if `through` is below `relies_on`. They are part of the run `chain` (see `Position`)."""
+class RequiredSegments:
+    """The segments from `relies_on` through `through` (both inclusive; empty if `through` is below `relies_on`): those
+    that a sweep counted as already appended, and those that it appended. `chain` as in manifest.segments.Position."""
 
     relies_on: int
     through: int
@@ -21,27 +21,27 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """The unbroken run of segments, consumed or not, that ends at `through`; `since` is its first."""
+class UnbrokenSegments:
+    """The segments from `since` through `through` (both inclusive), consumed or not, without a gap."""
 
     since: int
     through: int
     chain: str | None
 
-    def holds(self, ground: Ground) -> bool:
-        """Whether none of these segments was lost: each was consumed or can be read now."""
-        if ground.through < ground.relies_on:
+    def include(self, required: RequiredSegments) -> bool:
+        """Whether no required segment was lost: each one was consumed or can still be read."""
+        if required.through < required.relies_on:
             return True
-        return self.since <= ground.relies_on and self.through >= ground.through and self.chain == ground.chain
+        return self.since <= required.relies_on and self.through >= required.through and self.chain == required.chain
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
-    """What all parts of one late sweep have in common, and must find unchanged.
+class LateSweepScope:
+    """What all parts of one late sweep have in common. A part resumes only while this is unchanged.
 
-    `started_ts` is when the first part began; what was modified later, wherever it lies, is for the next late sweep.
-    `since_ts` is where it looks back to (None: no limit), `listing` which files it is about (see `listing_of`), and
-    `closed_through` what its last part left out as closed.
+    `started_ts`: start of the first part. Files modified later are left to the next late sweep, wherever they are.
+    `since_ts`: only files modified at or after this time count (None: all files). `listing`: fingerprint of what is
+    listed (see `listing_fingerprint`). `closed_through`: what the latest part skipped as closed.
     """
 
     started_ts: float
@@ -49,22 +49,23 @@ class Epoch:
     listing: str
     closed_through: str | None
 
-    def goes_on(self, now: "Epoch", settling: Settling) -> bool:
-        """Whether a part may follow that would be of the epoch `now`, if it were the first.
+    def can_resume(self, now: "LateSweepScope", progress: SourceProgress) -> bool:
+        """Whether another part may follow. `now` is the scope that a new late sweep would have.
 
-        Not if a later late sweep is complete already; nor if the state went back, so that this one does not look back
-        far enough or left out what is open again.
+        Not if a newer late sweep is complete already. Nor if the state went back to an older one, so that this sweep
+        does not look back far enough or has skipped what is open again.
         """
-        overtaken = settling.late_swept_ts is not None and settling.late_swept_ts >= self.started_ts
-        deep_enough = self.since_ts is None or (now.since_ts is not None and now.since_ts >= self.since_ts)
+        overtaken = progress.late_swept_ts is not None and progress.late_swept_ts >= self.started_ts
+        far_enough_back = self.since_ts is None or (now.since_ts is not None and now.since_ts >= self.since_ts)
         reopened = (now.closed_through or "") < (self.closed_through or "")
         in_order = self.started_ts <= now.started_ts
-        return in_order and deep_enough and not overtaken and not reopened and self.listing == now.listing
+        return in_order and far_enough_back and not overtaken and not reopened and self.listing == now.listing
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """In the order of a walk: everything before `partition` was listed, and in it the files through `after`."""
+class ListingPosition:
+    """How far a listing came: it has all partitions before `partition`, and the files of `partition` through `after`
+    (inclusive; None: none of them). The order is that of `open_partitions`."""
 
     partition: str = ""
     after: str | None = None
@@ -72,54 +73,71 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class LateCursor:
-    """Where the next part goes on, of what sweep, and which segments must not have been lost until then."""
+    """Where the next part of a late sweep resumes. If a required segment was lost since, the sweep starts over."""
 
-    place: Place
-    epoch: Epoch
-    ground: Ground
+    position: ListingPosition
+    scope: LateSweepScope
+    required: RequiredSegments
 
 
-def listing_of(source: ObjectStore, rules: str) -> str:
-    """Another address, pattern or template makes other files out of the same place in a walk."""
-    return hashlib.sha256(f"{source.uri}\n{rules}".encode()).hexdigest()[:16]
+def listing_fingerprint(source: ObjectStore, definition: str) -> str:
+    """Changes with the source's URI and with its pattern or template (`definition`). Another listing has other files at
+    the same position."""
+    return hashlib.sha256(f"{source.uri}\n{definition}".encode()).hexdigest()[:16]
+
+
+def encode_cursor(cursor: LateCursor) -> dict[str, Any]:
+    """The JSON object that is stored in the sweep report."""
+    position, scope, required = cursor.position, cursor.scope, cursor.required
+    return {
+        "place": {"partition": position.partition, "after": position.after},
+        "epoch": {
+            "started_ts": scope.started_ts,
+            "since_ts": scope.since_ts,
+            "listing": scope.listing,
+            "closed_through": scope.closed_through,
+        },
+        "ground": {"relies_on": required.relies_on, "through": required.through, "chain": required.chain},
+    }
 
 
 def decode_cursor(document: dict[str, Any]) -> LateCursor:
-    """Raises one of `fields.MALFORMED`."""
-    place, epoch, ground = (fields.mapping(document[name]) for name in ("place", "epoch", "ground"))
+    """Raises one of `json_fields.MALFORMED`."""
+    position, scope, required = (json_fields.mapping(document[name]) for name in ("place", "epoch", "ground"))
     return LateCursor(
-        Place(fields.text(place["partition"]), fields.optional_text(place["after"])),
-        Epoch(
-            fields.number(epoch["started_ts"]),
-            fields.optional_number(epoch["since_ts"]),
-            fields.text(epoch["listing"]),
-            fields.optional_text(epoch["closed_through"]),
+        ListingPosition(json_fields.text(position["partition"]), json_fields.optional_text(position["after"])),
+        LateSweepScope(
+            json_fields.number(scope["started_ts"]),
+            json_fields.optional_number(scope["since_ts"]),
+            json_fields.text(scope["listing"]),
+            json_fields.optional_text(scope["closed_through"]),
         ),
-        Ground(
-            fields.natural(ground["relies_on"]),
-            fields.integer(ground["through"]),
-            fields.optional_text(ground["chain"]),
+        RequiredSegments(
+            json_fields.natural(required["relies_on"]),
+            json_fields.integer(required["through"]),
+            json_fields.optional_text(required["chain"]),
         ),
     )
 
 
-def open_partitions(source: ObjectStore, settling: Settling, start: str = "") -> Iterator[str]:
-    """Every folder that is not closed, from partition `start` on: each before those below it, which come in key order.
+def open_partitions(source: ObjectStore, progress: SourceProgress, start: str = "") -> Iterator[str]:
+    """Every partition that is not closed, from `start` (inclusive) on. A partition comes before those below it, which
+    come in key order.
 
-    They are found by listing folders, not files. `start` comes first, whether it is still there or not.
+    Partitions are found by listing folders, not files. `start` comes first even if it does not exist any more.
     """
-    return _walk(source, settling, "", prefix_of(start))
+    return _walk_folders(source, progress, "", prefix_of(start))
 
 
-def _walk(source: ObjectStore, settling: Settling, prefix: str, start: str) -> Iterator[str]:
+def _walk_folders(source: ObjectStore, progress: SourceProgress, prefix: str, start: str) -> Iterator[str]:
     partition = partition_of(prefix)
-    if settling.closed(partition):
+    if progress.is_closed(partition):
         return
-    behind = ""
+    after = ""
     if len(prefix) < len(start):
-        behind = start[: start.index("/", len(prefix)) + 1]
-        yield from _walk(source, settling, behind, start)
+        after = start[: start.index("/", len(prefix)) + 1]
+        yield from _walk_folders(source, progress, after, start)
     else:
         yield partition
-    for child in source.list_folders(prefix, start_after=behind):
-        yield from _walk(source, settling, child, "")
+    for child in source.list_folders(prefix, start_after=after):
+        yield from _walk_folders(source, progress, child, "")

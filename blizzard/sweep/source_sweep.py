@@ -1,4 +1,4 @@
-"""One sweep of one source from its parts, and the report that stays; the job and the sweeper function share it."""
+"""Sweeping one source, and the stored report of its sweeps. The job and the sweeper function share this module."""
 
 import json
 from collections.abc import Callable
@@ -8,38 +8,38 @@ from typing import Any
 
 from blizzard.errors import BlizzardError, NotFound
 from blizzard.log import Log
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import Identity, read_copy
 from blizzard.state.receipts import Receipts
-from blizzard.storage import json_fields as fields
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
-from blizzard.sweep.late_cursor import LateCursor, decode_cursor
-from blizzard.sweep.sweeper import Kind, Sweeper, SweepReport, SweepRules
+from blizzard.sweep.late_cursor import LateCursor, decode_cursor, encode_cursor
+from blizzard.sweep.sweeper import Sweeper, SweepKind, SweepReport, SweepRules
 
 
 def sweep_rules(
     *, pattern: str, prefix_template: str | None, lookback: int, settle_delay_secs: float, late_overlap_secs: float
 ) -> SweepRules:
-    """From a source's settings; `prefix_template` None: no folder of it ever closes."""
+    """From a source's settings. `prefix_template` None: no partition is ever closed."""
     return SweepRules(
         matches=Pattern(pattern).matches,
         window=None if prefix_template is None else TimeTemplate(prefix_template),
         lookback=lookback,
         settle_delay_secs=settle_delay_secs,
         late_overlap_secs=late_overlap_secs,
-        written=json.dumps([pattern, prefix_template]),
+        definition=json.dumps([pattern, prefix_template]),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReports:
-    """The last sweep of each kind, as the report file has them.
+    """The content of the report file: the last sweep of each kind.
 
-    `watched_since_ts` is when the source's first sweep began: of what is older nobody can say that its event was lost.
-    `sweeping_until_ts`: somebody sweeps the source and is done or gone by then; None: nobody said so.
+    `watched_since_ts`: start of the source's first sweep. Events of older files cannot be called lost.
+    `sweeping_until_ts`: a sweep is running and ends by then at the latest; None: no running sweep has said so.
     """
 
     watched_since_ts: float | None = None
@@ -47,26 +47,32 @@ class SweepReports:
     late: SweepReport | None = None
     sweeping_until_ts: float | None = None
 
-    def of(self, kind: Kind) -> SweepReport | None:
-        return self.watermark if kind is Kind.WATERMARK else self.late
+    def report_of(self, kind: SweepKind) -> SweepReport | None:
+        return self.watermark if kind is SweepKind.WATERMARK else self.late
 
-    def including(self, report: SweepReport) -> "SweepReports":
-        """A report also ends whatever claim there is."""
+    def with_report(self, report: SweepReport) -> "SweepReports":
+        """Also removes the claim of a running sweep, `sweeping_until_ts`."""
         since_ts = report.started_ts if self.watched_since_ts is None else self.watched_since_ts
-        if report.kind is Kind.WATERMARK:
+        if report.kind is SweepKind.WATERMARK:
             return SweepReports(since_ts, report, self.late)
         return SweepReports(since_ts, self.watermark, report)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        document = {
+            "watched_since_ts": self.watched_since_ts,
+            "watermark": _encode_report(self.watermark),
+            "late": _encode_report(self.late),
+            "sweeping_until_ts": self.sweeping_until_ts,
+        }
+        return json.dumps(document, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sweep that still lasts at `from_ts` says in the report file that it may last until `until_ts`.
+    """A sweep that is still running at `from_ts` writes into the report file that it may run until `until_ts`.
 
-    A hint that spares others the same work, not a lock: two that begin together both sweep, and append files twice,
-    which the job drops.
+    This is a hint to other sweeps, not a lock. Two sweeps that start together both append the same files; the job drops
+    the duplicates.
     """
 
     from_ts: float
@@ -74,44 +80,53 @@ class Claim:
 
 
 def read_reports(store: ObjectStore, identity: Identity) -> SweepReports:
-    """Without a readable file nothing is known: the source is swept at once, and no event counts as lost."""
+    """Empty if the file is missing or unreadable: the source is then swept at once, and no event counts as lost."""
     try:
-        return _reports(fields.mapping(json.loads(store.get(identity.report_key))))
-    except (NotFound, *fields.MALFORMED):
+        return _decode_reports(json_fields.mapping(json.loads(store.get(identity.report_key))))
+    except (NotFound, *json_fields.MALFORMED):
         return SweepReports()
 
 
-def _reports(document: dict[str, Any]) -> SweepReports:
-    if "kind" in document:  # the file of an earlier version: only the last sweep, whatever its kind
-        return SweepReports().including(_report(document))
-    watermark, late = (None if document[kind] is None else _report(fields.mapping(document[kind])) for kind in Kind)
+def _encode_report(report: SweepReport | None) -> dict[str, Any] | None:
+    if report is None:
+        return None
+    cursor = None if report.cursor is None else encode_cursor(report.cursor)
+    return {**asdict(replace(report, cursor=None)), "cursor": cursor}
+
+
+def _decode_reports(document: dict[str, Any]) -> SweepReports:
+    if "kind" in document:  # written by an earlier version: only the last sweep, of either kind
+        return SweepReports().with_report(_decode_report(document))
+    watermark, late = (
+        None if document[kind] is None else _decode_report(json_fields.mapping(document[kind])) for kind in SweepKind
+    )
     return SweepReports(
-        fields.optional_number(document["watched_since_ts"]),
+        json_fields.optional_number(document["watched_since_ts"]),
         watermark,
         late,
-        fields.optional_number(document.get("sweeping_until_ts")),
+        json_fields.optional_number(document.get("sweeping_until_ts")),
     )
 
 
-def _report(document: dict[str, Any]) -> SweepReport:
+def _decode_report(document: dict[str, Any]) -> SweepReport:
     cursor = document.get("cursor")
     return SweepReport(
-        kind=Kind(document["kind"]),
-        started_ts=fields.number(document["started_ts"]),
-        listed=fields.natural(document["listed"]),
-        missed=fields.natural(document["missed"]),
-        missed_bytes=fields.natural(document["missed_bytes"]),
-        partitions=fields.natural(document["partitions"]),
-        segments=tuple(fields.natural(number) for number in fields.array(document["segments"])),
+        kind=SweepKind(document["kind"]),
+        started_ts=json_fields.number(document["started_ts"]),
+        listed=json_fields.natural(document["listed"]),
+        missed=json_fields.natural(document["missed"]),
+        missed_bytes=json_fields.natural(document["missed_bytes"]),
+        partitions=json_fields.natural(document["partitions"]),
+        segments=tuple(json_fields.natural(number) for number in json_fields.array(document["segments"])),
         complete=document["complete"] is True,
-        unannounced=fields.natural(document.get("unannounced", 0)),
-        cursor=None if cursor is None else decode_cursor(fields.mapping(cursor)),
+        unannounced=json_fields.natural(document.get("unannounced", 0)),
+        cursor=None if cursor is None else decode_cursor(json_fields.mapping(cursor)),
     )
 
 
 @dataclass(slots=True)
 class SourceSweep:
-    """One source, ready to be swept. `state` is the table's store, `files` the source's."""
+    """One source to sweep. `state` is the table's store, `files` the source's."""
 
     identity: Identity
     files: ObjectStore
@@ -123,11 +138,11 @@ class SourceSweep:
     manifest: Manifest = field(init=False)
 
     def __post_init__(self) -> None:
-        # One for all sweeps: it remembers the segments that it read last, and they never change.
+        # One for all sweeps: it caches segments, which never change.
         self.manifest = Manifest(self.state, self.identity.state_prefix, self.identity.source_id)
 
     def checkpoint(self) -> Checkpoint:
-        """The copy; without one a sweep lists too much, and the job drops what it knows."""
+        """The checkpoint's copy. Without a copy a sweep appends known files too; the job drops them."""
         unknown = Checkpoint(pipeline=self.identity.pipeline, source=self.identity.source)
         return read_copy(self.state, self.identity) or unknown
 
@@ -136,28 +151,30 @@ class SourceSweep:
 
     def sweep(
         self,
-        kind: Kind,
+        kind: SweepKind,
         *,
         announce: bool = True,
         deadline_ts: float = float("inf"),
         reports: SweepReports | None = None,
         claim: Claim | None = None,
     ) -> SweepReport:
-        """One sweep from the checkpoint's copy; what it finds is in the manifest afterwards, and the report written.
+        """Sweep from the checkpoint's copy, append the files found to the manifest, and write the report.
 
-        `announce`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: if the file was just read.
-        `claim`: what to say if it takes long; it is taken back if the sweep fails. Raises BlizzardError.
-        A late sweep goes on where the last one ran out of time, unless it has all the time that it needs itself.
+        `announce`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: the report file, if it was just
+        read. `claim` is written if the sweep takes long, and withdrawn if it fails. Raises BlizzardError.
+        A late sweep with a deadline resumes where the last one ran out of time.
         """
         reports = reports or self.reports()
         cursor = reports.late.cursor if reports.late is not None and deadline_ts < float("inf") else None
-        claiming = _Claiming(self, reports, claim)
+        claim_writer = _ClaimWriter(self, reports, claim)
         try:
-            report = self._swept(kind, announce, deadline_ts, reports.watched_since_ts, claiming.look, cursor)
+            report = self._run_sweeper(
+                kind, announce, deadline_ts, reports.watched_since_ts, claim_writer.write_if_due, cursor
+            )
         except BlizzardError:
-            claiming.give_up()
+            claim_writer.withdraw()
             raise
-        self.write(reports.including(report))
+        self.write(reports.with_report(report))
         self.log(
             "swept",
             source=self.identity.source_id,
@@ -170,9 +187,9 @@ class SourceSweep:
         )
         return report
 
-    def _swept(
+    def _run_sweeper(
         self,
-        kind: Kind,
+        kind: SweepKind,
         announce: bool,
         deadline_ts: float,
         watched_since_ts: float | None,
@@ -191,7 +208,7 @@ class SourceSweep:
             watched_since_ts=watched_since_ts,
             still_sweeping=still_sweeping,
         )
-        if kind is Kind.LATE:
+        if kind is SweepKind.LATE:
             receipts = Receipts(self.state, self.identity.state_prefix)
             return sweeper.late_sweep(
                 lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts),
@@ -205,21 +222,21 @@ class SourceSweep:
 
 
 @dataclass(slots=True)
-class _Claiming:
-    """Says so once, when a sweep turns out to take long."""
+class _ClaimWriter:
+    """Writes the claim once, when a sweep turns out to take long."""
 
     sweep: SourceSweep
     reports: SweepReports
     claim: Claim | None
-    said: bool = False
+    written: bool = False
 
-    def look(self, now_ts: float) -> None:
-        if self.claim is not None and not self.said and now_ts >= self.claim.from_ts:
-            self.said = True
+    def write_if_due(self, now_ts: float) -> None:
+        if self.claim is not None and not self.written and now_ts >= self.claim.from_ts:
+            self.written = True
             self.sweep.write(replace(self.reports, sweeping_until_ts=self.claim.until_ts))
 
-    def give_up(self) -> None:
-        """What cannot be taken back ends by its time."""
-        if self.said:
+    def withdraw(self) -> None:
+        """A claim that cannot be withdrawn expires at its `until_ts`."""
+        if self.written:
             with suppress(BlizzardError):
                 self.sweep.write(replace(self.reports, sweeping_until_ts=None))

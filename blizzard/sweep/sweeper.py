@@ -1,4 +1,7 @@
-"""The sweep: list a source above its watermarks (or, late, below them) and append what no event announced."""
+"""A sweep lists a source and appends files that no event announced.
+
+A watermark sweep lists files above the watermarks, a late sweep also those below them.
+"""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -6,24 +9,33 @@ from enum import StrEnum
 from typing import Protocol
 
 from blizzard.errors import RetryableError
-from blizzard.manifest.segments import Closing, Entry, FoundBy, Manifest, SettleMark, Sweep
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.known_files import KnownFiles
-from blizzard.state.watermark import Settling, join, prefix_of, split
+from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectInfo, ObjectStore
-from blizzard.sweep.late_cursor import Epoch, Ground, LateCursor, Place, Run, listing_of, open_partitions
+from blizzard.sweep.late_cursor import (
+    LateCursor,
+    LateSweepScope,
+    ListingPosition,
+    RequiredSegments,
+    UnbrokenSegments,
+    listing_fingerprint,
+    open_partitions,
+)
 
 SEGMENT_ENTRIES = 5_000
-"""Entries after which a sweep appends what it has: about 1 MB of JSON."""
+"""A sweep appends a segment whenever it has found so many files: about 1 MB of JSON."""
 EVENT_GRACE_SECS = 300.0
-"""How long an event may be on its way, in addition to the settle delay, before its file counts as unannounced."""
+"""How late an event may arrive, in addition to the settle delay, before its file counts as unannounced."""
 
 
 class OutOfTime(RetryableError):
-    """The deadline came before the first listing: the manifest has more unconsumed segments than could be read."""
+    """The deadline passed before the first listing, since the manifest has too many unconsumed segments."""
 
 
-class Kind(StrEnum):
+class SweepKind(StrEnum):
     WATERMARK = "watermark"
     LATE = "late"
 
@@ -32,19 +44,20 @@ class Window(Protocol):
     """The dated folders of a source (its `prefix_template` and `lookback`)."""
 
     def folder_of(self, partition: str) -> str | None:
-        """The dated folder that a partition lies in; None if its path does not fit the template."""
+        """The dated folder of a partition; None if its path does not match the template."""
         ...
 
     def floor(self, now_ts: float, lookback: int) -> str:
-        """The oldest of the last `lookback` folders, today's included."""
+        """The oldest of the last `lookback` folders, including today's."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRules:
-    """A source's settings as far as sweeping needs them. `window` None: every partition stays open.
+    """The settings of a source that sweeps need. `window` None: every partition stays open.
 
-    `written` is what `matches` and `window` were made of, for sweeps to notice that it has changed.
+    `definition` is the text of the pattern and template behind `matches` and `window`, so that a late sweep detects a
+    change.
     """
 
     matches: Callable[[str], bool]
@@ -52,21 +65,21 @@ class SweepRules:
     lookback: int = 1
     settle_delay_secs: float = 60.0
     late_overlap_secs: float = 86_400.0
-    written: str = field(default="", compare=False)
+    definition: str = field(default="", compare=False)
 
     def folder_of(self, partition: str) -> str | None:
         return None if self.window is None else self.window.folder_of(partition)
 
     def before_window(self, now_ts: float) -> str | None:
-        """The newest folder that had left the window at `now_ts`; None if nothing ever does."""
+        """The newest folder before the window at `now_ts`; None without a window."""
         return None if self.window is None else self.window.floor(now_ts, self.lookback + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What a sweep did. `missed` are entries that it appended: no event had announced them yet."""
+    """What a sweep did. `missed`: how many entries it appended, since no event had announced the files yet."""
 
-    kind: Kind
+    kind: SweepKind
     started_ts: float
     listed: int
     missed: int
@@ -74,17 +87,17 @@ class SweepReport:
     partitions: int
     segments: tuple[int, ...]
     complete: bool
-    """False when time ran out; the next sweep goes on from the marks of this one, a late one from its `cursor`."""
+    """False if time ran out. The next watermark sweep continues from this one's marks, a late sweep from `cursor`."""
     unannounced: int = 0
-    """Those of `missed` whose event is overdue and hardly comes any more: found by a watermark sweep, older than the
-    settle delay and EVENT_GRACE_SECS, and of a time when the source was watched already."""
+    """How many of `missed` have an overdue event: found by a watermark sweep, older than the settle delay plus
+    EVENT_GRACE_SECS, and modified after events were first expected."""
     cursor: LateCursor | None = None
-    """Where a late sweep stopped that is not complete."""
+    """Where an incomplete late sweep stopped."""
 
 
 @dataclass(slots=True)
 class _Pending:
-    """What was found and is not yet appended."""
+    """Found, and not appended yet."""
 
     entries: list[Entry] = field(default_factory=list)
     marks: list[SettleMark] = field(default_factory=list)
@@ -92,23 +105,23 @@ class _Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What a late sweep need not append: what waits for the job, path and etag, and what is committed."""
+class _KnownToLateSweep:
+    """Files that a late sweep does not append: those in unconsumed entries (path and etag), and committed ones."""
 
-    waiting: frozenset[tuple[str, str]]
+    unconsumed: frozenset[tuple[str, str]]
     ingested: KnownFiles
 
-    def holds(self, info: ObjectInfo) -> bool:
-        return (info.key, info.etag) in self.waiting or self.ingested.holds(info.key, info.etag)
+    def contains(self, info: ObjectInfo) -> bool:
+        return (info.key, info.etag) in self.unconsumed or self.ingested.contains(info.key, info.etag)
 
 
 class Sweeper:
-    """One sweep over one source, from a checkpoint that may be stale.
+    """One sweep over one source, from a checkpoint that may be outdated.
 
-    `clock` is Unix seconds; `deadline_ts` is when to stop listing. Whatever was listed by then is appended, and so is
-    what was found each time it comes to `segment_entries`. Raises OutOfTime if there is none left to begin with.
-    `watched_since_ts`: when events were first expected of the source; None: not yet, so none can have been lost.
-    `still_sweeping` is told the time whenever the clock is looked at, often enough to say that it takes long.
+    `clock` gives Unix seconds. Listing stops at `deadline_ts`; files found by then are still appended. A segment is
+    appended whenever `segment_entries` entries were found. `watched_since_ts`: since when events are expected for the
+    source (None: not yet, so no event can be overdue). `still_sweeping` is called with the current time whenever the
+    clock is read. Raises OutOfTime if the deadline passes before the first listing.
     """
 
     def __init__(
@@ -136,59 +149,63 @@ class Sweeper:
         self._still_sweeping = still_sweeping
         self._started_ts = clock()
         overdue_ts = self._started_ts - rules.settle_delay_secs - EVENT_GRACE_SECS
-        self._overdue = (float("inf") if watched_since_ts is None else watched_since_ts, overdue_ts)
-        self._settling = Settling.of(checkpoint, rules.folder_of)
-        self._pending_files: set[tuple[str, str]] = set()
+        self._overdue_range = (float("inf") if watched_since_ts is None else watched_since_ts, overdue_ts)
+        self._progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
+        self._unconsumed: set[tuple[str, str]] = set()
         self._relies_on = self._floor = checkpoint.position.segment
         self._chain: str | None = None
-        self._run = (checkpoint.position.unbroken_since, checkpoint.position.chain)
+        self._unbroken = (checkpoint.position.unbroken_since, checkpoint.position.chain)
         self._read_unconsumed()
         self._pending = _Pending()
         self._segments: list[int] = []
         self._listed = self._missed = self._missed_bytes = self._partitions = self._unannounced = 0
 
     def _read_unconsumed(self) -> None:
-        """Count what is appended and not consumed as known. What this sweep says then rests on those segments."""
+        """Count entries that are appended but not consumed as known. The sweep then relies on their segments."""
         first: int | None = None
         for item in self._manifest.unconsumed(self._checkpoint.position):
             if self._out_of_time():
                 raise OutOfTime(
-                    f"unconsumed segments beyond {item.segment.number} were not read; the job consumes them"
+                    f"unconsumed segments after {item.segment.number} were not read before the deadline; "
+                    "nothing was listed. The job consumes these segments; sweep again after that."
                 )
             first = item.segment.number if first is None else first
-            self._rest_on(first, item.segment.number, item.chain)
-            self._run = (item.unbroken_since, item.chain)
-            self._pending_files.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
-            if item.segment.sweep is not None and item.marks_hold:
-                self._settling.apply(item.segment.sweep)
+            self._rely_on_segments(first, item.segment.number, item.chain)
+            self._unbroken = (item.unbroken_since, item.chain)
+            self._unconsumed.update((entry.path, entry.etag) for entry in item.segment.entries[item.first_entry :])
+            if item.segment.sweep is not None and item.marks_are_valid:
+                self._progress.apply_sweep(item.segment.sweep)
 
-    def _rest_on(self, first: int, last: int, chain: str | None) -> None:
-        """What is appended from now on has a number behind `last`: should the manifest be wiped before that, the gap
-        shows that the segments from `first` on were never consumed."""
+    def _rely_on_segments(self, first: int, last: int, chain: str | None) -> None:
+        """Later segments of this sweep get numbers above `last`. If the manifest is deleted before they are appended,
+        the gap in the numbers shows that the segments from `first` on were never consumed."""
         self._relies_on, self._floor, self._chain = first, last + 1, chain
 
     def watermark_sweep(self) -> SweepReport:
-        """List each open partition above its watermark; what is older than the settle delay is settled through."""
-        first = not self._checkpoint.files and not self._settling.watermarks and self._settling.closed_through is None
-        closing = cold_closing(self._settling, self._rules, self._started_ts)
+        """List each open partition above its watermark. Files older than the settle delay are settled."""
+        progress = self._progress
+        first = not self._checkpoint.files and not progress.watermarks and progress.closed_through is None
+        closing = cold_closing(progress, self._rules, self._started_ts)
         if closing is not None:
-            # Said first: a sweep that is cut short must not leave what lies before the window to the next one.
+            # Stored with the first segment: if this sweep is cut short, the next one must not list these partitions.
             self._pending.closing = closing
-            self._settling.close(closing)
-        base = self._settling.closed_through
-        known = {*self._checkpoint.files, *(path for path, _ in self._pending_files)}
+            progress.close_partitions(closing)
+        closed_before = progress.closed_through
+        known = {*self._checkpoint.files, *(path for path, _ in self._unconsumed)}
         quiet: dict[str, bool] = {}
         complete = True
         for partition in self._open_partitions():
-            if self._out_of_time() or not self._sweep_partition(partition, quiet, known):
+            if self._out_of_time() or not self._list_above_watermark(partition, quiet, known):
                 complete = False
                 break
         if complete and closing is None:
-            closing = self._closing(quiet, base)
-        # Where nothing is ingested yet, a late sweep would have found no more than this one.
-        first = first and complete and self._settling.late_swept_ts is None
-        self._flush(closing=closing if complete else None, late_swept_ts=self._started_ts if first else None)
-        return self._report(Kind.WATERMARK, complete=complete)
+            closing = self._close_quiet_partitions(quiet, closed_before)
+        # If nothing is ingested yet, a late sweep would find the same files as this sweep.
+        counts_as_late = first and complete and progress.late_swept_ts is None
+        self._append_segment(
+            closing=closing if complete else None, late_swept_ts=self._started_ts if counts_as_late else None
+        )
+        return self._report(SweepKind.WATERMARK, complete=complete)
 
     def late_sweep(
         self,
@@ -197,48 +214,50 @@ class Sweeper:
         announce: bool = True,
         cursor: LateCursor | None = None,
     ) -> SweepReport:
-        """List the open partitions whole for what was modified since the last late sweep.
+        """List all files of the open partitions and append those modified since the last late sweep.
 
-        Also above their watermarks: they may be higher by now than this sweep's checkpoint knows.
-        `ingested_since(ts)` gives what is known to be committed at or after `ts`; it only spares the table questions
-        and may know nothing. Without `announce` a sweep that finds nothing leaves no trace.
-        `cursor` is where the one before ran out of time: the two are one sweep then, that began with the first of them.
-        What has changed since in a way that could hide a file makes this one begin anew.
+        Files above the watermarks count too, since the watermarks may have moved past what this sweep's checkpoint
+        knows. `ingested_since(ts)` returns files committed at or after `ts`. It may return none of them: its only use
+        is to ask the table about fewer files. Without `announce`, a sweep that finds nothing appends nothing.
+        `cursor` is where the previous late sweep ran out of time. This one resumes there, and both count as one sweep
+        that started with the first. It starts over if anything changed since that could hide a file.
         """
-        place, epoch = self._begin_late(cursor)
-        since = float("-inf") if epoch.since_ts is None else epoch.since_ts
-        known = _Known(self._waiting(), ingested_since(since))
-        stopped: Place | None = None
-        for partition in self._open_partitions(place.partition):
-            after = place.after if partition == place.partition else None
-            stopped = self._sweep_whole(Place(partition, after), since, known)
+        position, scope = self._resume_or_start(cursor)
+        since_ts = float("-inf") if scope.since_ts is None else scope.since_ts
+        known = _KnownToLateSweep(self._unconsumed_and_unfinished(), ingested_since(since_ts))
+        stopped: ListingPosition | None = None
+        for partition in self._open_partitions(position.partition):
+            after = position.after if partition == position.partition else None
+            stopped = self._list_whole_partition(ListingPosition(partition, after), since_ts, known)
             if stopped is not None:
                 break
-        says = stopped is None and (announce or bool(self._missed))
-        self._flush(late_swept_ts=epoch.started_ts if says else None)
+        complete = stopped is None and (announce or bool(self._missed))
+        self._append_segment(late_swept_ts=scope.started_ts if complete else None)
         return self._report(
-            Kind.LATE, complete=stopped is None, cursor=None if stopped is None else self._cursor(stopped, epoch)
+            SweepKind.LATE,
+            complete=stopped is None,
+            cursor=None if stopped is None else self._cursor(stopped, scope),
         )
 
-    def _waiting(self) -> frozenset[tuple[str, str]]:
-        """What the job will look at when it consumes it. It drops the entry of a file that counts as finished, whatever
-        it holds by now, and may have no reason to commit that."""
+    def _unconsumed_and_unfinished(self) -> frozenset[tuple[str, str]]:
+        """The unconsumed entries that the job will examine. Entries of finished files are left out: the job drops them
+        whatever their content is now, and may have no reason to commit that."""
         finished = {path for path, read in self._checkpoint.files.items() if read == FINISHED}
-        return frozenset((path, etag) for path, etag in self._pending_files if path not in finished)
+        return frozenset((path, etag) for path, etag in self._unconsumed if path not in finished)
 
-    def _begin_late(self, cursor: LateCursor | None) -> tuple[Place, Epoch]:
-        """Where to begin, and the sweep that this one is a part of."""
-        previous, closed_through = self._settling.late_swept_ts, self._settling.closed_through
+    def _resume_or_start(self, cursor: LateCursor | None) -> tuple[ListingPosition, LateSweepScope]:
+        """Resume the late sweep of `cursor` if it is still valid, else start a new one."""
+        previous, closed_through = self._progress.late_swept_ts, self._progress.closed_through
         since_ts = None if previous is None else previous - self._rules.late_overlap_secs
-        listing = listing_of(self._source, self._rules.written)
-        epoch = Epoch(self._started_ts, since_ts, listing, closed_through)
-        run = Run(self._run[0], self._floor - 1, self._run[1])
-        if cursor is None or not (cursor.epoch.goes_on(epoch, self._settling) and run.holds(cursor.ground)):
-            return Place(), epoch
-        return cursor.place, replace(cursor.epoch, closed_through=closed_through)
+        listing = listing_fingerprint(self._source, self._rules.definition)
+        scope = LateSweepScope(self._started_ts, since_ts, listing, closed_through)
+        unbroken = UnbrokenSegments(self._unbroken[0], self._floor - 1, self._unbroken[1])
+        if cursor is None or not (cursor.scope.can_resume(scope, self._progress) and unbroken.include(cursor.required)):
+            return ListingPosition(), scope
+        return cursor.position, replace(cursor.scope, closed_through=closed_through)
 
-    def _cursor(self, place: Place, epoch: Epoch) -> LateCursor:
-        return LateCursor(place, epoch, Ground(self._relies_on, self._floor - 1, self._run[1]))
+    def _cursor(self, position: ListingPosition, scope: LateSweepScope) -> LateCursor:
+        return LateCursor(position, scope, RequiredSegments(self._relies_on, self._floor - 1, self._unbroken[1]))
 
     def _out_of_time(self) -> bool:
         now_ts = self._clock()
@@ -247,73 +266,76 @@ class Sweeper:
         return now_ts >= self._deadline_ts
 
     def _open_partitions(self, start: str = "") -> Iterator[str]:
-        for partition in open_partitions(self._source, self._settling, start):
+        for partition in open_partitions(self._source, self._progress, start):
             self._partitions += 1
             yield partition
 
-    def _sweep_partition(self, partition: str, quiet: dict[str, bool], known: Collection[str]) -> bool:
-        """List one partition above its watermark. False when time ran out."""
-        base = through = self._settling.watermarks.get(partition)
-        calm, found = True, False
+    def _list_above_watermark(self, partition: str, quiet: dict[str, bool], known: Collection[str]) -> bool:
+        """List one partition above its watermark. False if time ran out. `quiet` gets whether the partition has neither
+        new nor recently modified files."""
+        base = through = self._progress.watermarks.get(partition)
+        all_old, found = True, False
         for info in self._list(partition, after=base):
             if self._out_of_time():
-                self._mark(partition, base, through)
+                self._add_mark(partition, base, through)
                 return False
-            calm = calm and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
-            name = split(info.key)[1]
-            through = name if calm else through
-            found = self._offer(info, known) or found
+            all_old = all_old and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
+            name = split_path(info.key)[1]
+            through = name if all_old else through
+            found = self._add_unless_known(info, known) or found
             if len(self._pending.entries) >= self._segment_entries:
-                self._mark(partition, base, through)
+                self._add_mark(partition, base, through)
                 base = through
-                self._flush()
-        self._mark(partition, base, through)
-        quiet[partition] = calm and not found
+                self._append_segment()
+        self._add_mark(partition, base, through)
+        quiet[partition] = all_old and not found
         return True
 
-    def _sweep_whole(self, place: Place, since: float, known: "_Known") -> Place | None:
-        """Take what was modified since; the etag tells a file that was overwritten from one that is known.
+    def _list_whole_partition(
+        self, position: ListingPosition, since_ts: float, known: "_KnownToLateSweep"
+    ) -> ListingPosition | None:
+        """Add the files modified at or after `since_ts` that are not known with their current etag.
 
-        How far it came when time ran out, None when it did not.
+        Returns how far the listing came if time ran out, else None.
         """
         if self._out_of_time():
-            return place
-        for info in self._list(place.partition, after=place.after):
+            return position
+        for info in self._list(position.partition, after=position.after):
             if self._out_of_time():
-                return place
-            if info.modified_ts >= since and self._rules.matches(info.key) and not known.holds(info):
-                self._take(info, FoundBy.LATE)
+                return position
+            if info.modified_ts >= since_ts and self._rules.matches(info.key) and not known.contains(info):
+                self._add_entry(info, FoundBy.LATE)
             if len(self._pending.entries) >= self._segment_entries:
-                self._flush()
-            place = Place(place.partition, split(info.key)[1])
+                self._append_segment()
+            position = ListingPosition(position.partition, split_path(info.key)[1])
         return None
 
     def _list(self, partition: str, *, after: str | None) -> Iterator[ObjectInfo]:
-        start_after = join(partition, after) if after is not None else ""
+        start_after = join_path(partition, after) if after is not None else ""
         for info in self._source.list(prefix_of(partition), start_after=start_after, recursive=False):
             self._listed += 1
             yield info
 
-    def _offer(self, info: ObjectInfo, known: Collection[str]) -> bool:
-        """Take the object unless it is known or none of ours; whether it was taken."""
+    def _add_unless_known(self, info: ObjectInfo, known: Collection[str]) -> bool:
+        """Add the object if it belongs to the source and is not known. Returns whether it was added."""
         if not self._rules.matches(info.key) or info.key in known:
             return False
-        self._take(info, FoundBy.SWEEP)
-        since_ts, until_ts = self._overdue
+        self._add_entry(info, FoundBy.SWEEP)
+        since_ts, until_ts = self._overdue_range
         self._unannounced += since_ts <= info.modified_ts <= until_ts
         return True
 
-    def _take(self, info: ObjectInfo, found_by: FoundBy) -> None:
+    def _add_entry(self, info: ObjectInfo, found_by: FoundBy) -> None:
         self._pending.entries.append(entry_of(info, found_by))
         self._missed += 1
         self._missed_bytes += info.size
 
-    def _mark(self, partition: str, base: str | None, through: str | None) -> None:
+    def _add_mark(self, partition: str, base: str | None, through: str | None) -> None:
         if through is not None and through != base:
             self._pending.marks.append(SettleMark(partition, base, through))
 
-    def _flush(self, *, closing: Closing | None = None, late_swept_ts: float | None = None) -> None:
-        """Append what is pending; a segment that would say nothing is not written."""
+    def _append_segment(self, *, closing: Closing | None = None, late_swept_ts: float | None = None) -> None:
+        """Append what is pending. Nothing is written if the segment would be empty."""
         pending, self._pending = self._pending, _Pending()
         closing = closing or pending.closing
         if not (pending.entries or pending.marks or closing or late_swept_ts is not None):
@@ -322,23 +344,23 @@ class Sweeper:
         number = self._manifest.append(
             pending.entries, writer_id=self._writer_id, now_ts=self._clock(), sweep=sweep, floor=self._floor
         )
-        self._rest_on(min(self._relies_on, number), number, self._chain)
+        self._rely_on_segments(min(self._relies_on, number), number, self._chain)
         self._segments.append(number)
 
-    def _closing(self, quiet: dict[str, bool], base: str | None) -> Closing | None:
-        """Close the dated partitions that were before the window when the last late sweep began, up to the first that
-        is not quiet: a late sweep has then seen whatever came while they were in the window."""
-        late_ts = self._settling.late_swept_ts
+    def _close_quiet_partitions(self, quiet: dict[str, bool], closed_before: str | None) -> Closing | None:
+        """Close the dated partitions that had left the window when the last late sweep started, up to the first one
+        that is not quiet. A late sweep has seen all files that arrived while they were in the window."""
+        late_ts = self._progress.late_swept_ts
         through = None if late_ts is None else self._rules.before_window(late_ts)
         if through is None:
             return None
         folders = {partition: self._rules.folder_of(partition) for partition in quiet}
-        restless = [f for p, f in folders.items() if f is not None and f <= through and not quiet[p]]
+        not_quiet = [f for p, f in folders.items() if f is not None and f <= through and not quiet[p]]
         dated = {f for f in folders.values() if f is not None and f <= through}
-        ready = [f for f in dated if not restless or f < min(restless)]
-        return Closing(base, max(ready)) if ready else None
+        ready = [f for f in dated if not not_quiet or f < min(not_quiet)]
+        return Closing(closed_before, max(ready)) if ready else None
 
-    def _report(self, kind: Kind, *, complete: bool, cursor: LateCursor | None = None) -> SweepReport:
+    def _report(self, kind: SweepKind, *, complete: bool, cursor: LateCursor | None = None) -> SweepReport:
         return SweepReport(
             kind,
             self._started_ts,
@@ -353,11 +375,12 @@ class Sweeper:
         )
 
 
-def cold_closing(settling: Settling, rules: SweepRules, now_ts: float) -> Closing | None:
-    """What a source begins with that has a window: the last `lookback` folders; what is older counts as closed."""
+def cold_closing(progress: SourceProgress, rules: SweepRules, now_ts: float) -> Closing | None:
+    """The closing with which the first sweep of a source with a window starts: folders before the last `lookback` ones
+    count as closed. None if the source has no window, or if anything was settled or closed before."""
     through = rules.before_window(now_ts)
     closing = None if through is None else Closing(None, through, cold=True)
-    return closing if closing is not None and settling.joins(closing) else None
+    return closing if closing is not None and progress.connects(closing) else None
 
 
 def entry_of(info: ObjectInfo, found_by: FoundBy) -> Entry:

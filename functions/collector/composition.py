@@ -7,7 +7,8 @@ from blizzard.collect.collector import CollectResult, Message, collect
 from blizzard.collect.routing import Route, Router
 from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.wake import Waker
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.paths.pattern import Pattern
 from functions.runtime import ReloadingConfig, Runtime
 

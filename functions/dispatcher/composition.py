@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import sha256
 
 from blizzard.config.published import PublishedConfig
-from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
+from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, Wakes
@@ -26,7 +26,7 @@ calls are throttled or time out may take this long."""
 
 @dataclass(frozen=True, slots=True)
 class DispatchOutcome:
-    failed: tuple[Dispatched, ...]
+    failed: tuple[DispatchResult, ...]
     postponed: tuple[str, ...]
     """Pipelines for which no time was left."""
 
@@ -42,14 +42,14 @@ class Dispatch:
         self._log = log
 
     def run(
-        self, trigger: Trigger, remaining_secs: Callable[[], float], report: Callable[[Dispatched], None]
+        self, trigger: Trigger, remaining_secs: Callable[[], float], report: Callable[[DispatchResult], None]
     ) -> DispatchOutcome:
         """Dispatch the trigger's pipelines, at least the first one. `remaining_secs`: of the function's time.
 
         `report` gets each pipeline as soon as it is done, so that a timeout later on does not lose it. Raises
         BlizzardError when there is no usable configuration yet.
         """
-        failed: list[Dispatched] = []
+        failed: list[DispatchResult] = []
         pending = [*self._pipelines_of(trigger)]
         while pending:
             found = self._dispatch(pending.pop(0))
@@ -84,7 +84,7 @@ class Dispatch:
 
     def _pipelines_of_run(self, run_id: str) -> tuple[str, ...]:
         """The pipelines whose newest record is about this run: one, or none."""
-        return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.started(run_id))
+        return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.is_newest_run(run_id))
 
     def _all_rotated(self) -> tuple[str, ...]:
         """All pipelines, each time from another one on, so that a lack of time does not always hit the same ones."""
@@ -92,7 +92,7 @@ class Dispatch:
         first = first_of_round(self._clock(), len(names))
         return names[first:] + names[:first]
 
-    def _dispatch(self, pipeline: str) -> Dispatched:
+    def _dispatch(self, pipeline: str) -> DispatchResult:
         """Any error is part of the answer, so that it does not stop other pipelines."""
         dispatcher = self._dispatchers()[pipeline]
         try:
@@ -100,7 +100,7 @@ class Dispatch:
         except Exception as error:  # noqa: BLE001 - the boundary: logged, and in the end the invocation fails
             kind, where = type(error).__name__, "".join(traceback.format_exception(error))[-MAX_TRACEBACK:]
             self._log.error("dispatch_failed", pipeline=pipeline, error=str(error), error_kind=kind, traceback=where)
-            return Dispatched(pipeline, error=error)
+            return DispatchResult(pipeline, error=error)
 
     def _dispatchers(self) -> Mapping[str, Dispatcher]:
         return self._config.current(self._clock())

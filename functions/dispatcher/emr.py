@@ -11,7 +11,7 @@ from botocore.exceptions import (  # type: ignore[import-untyped]
     ParamValidationError,
 )
 
-from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
+from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, ServiceRefused, StartConflict, StartRefused
 from blizzard.errors import BlizzardError
 from blizzard.log import first_line
 from functions.dispatcher.job_request import JobSettings, job_name, start_job_run
@@ -76,7 +76,7 @@ class EmrServerless:
                 run = self._emr.get_job_run(applicationId=self._settings.application_id, jobRunId=run_id)["jobRun"]
         except _UnknownRun:
             return None
-        return RunState(_life(run["state"]), f"{run['state']}: {run.get('stateDetails', '')}".strip(": "))
+        return RunState(_status(run["state"]), f"{run['state']}: {run.get('stateDetails', '')}".strip(": "))
 
     def active(self, pipeline: str) -> str | None:
         """The oldest active run of the pipeline. The service cannot filter by name, only by state."""
@@ -109,11 +109,11 @@ class EmrServerless:
         return self._client
 
 
-def _life(state: str) -> Life:
+def _status(state: str) -> RunStatus:
     """An unknown state counts as active, so that no second run is started."""
     if state == SUCCEEDED:
-        return Life.SUCCEEDED
-    return Life.FAILED if state in ("FAILED", "CANCELLED") else Life.ACTIVE
+        return RunStatus.SUCCEEDED
+    return RunStatus.FAILED if state in ("FAILED", "CANCELLED") else RunStatus.ACTIVE
 
 
 class _UnknownRun(BlizzardError):

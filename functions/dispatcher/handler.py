@@ -4,7 +4,7 @@ import functools
 import time
 from typing import TYPE_CHECKING, Any
 
-from blizzard.dispatch.dispatcher import Dispatched
+from blizzard.dispatch.dispatcher import DispatchResult
 from blizzard.environment import variables
 from blizzard.errors import RetryableError
 from functions.dispatcher.composition import Dispatch, DispatchOutcome, make_dispatch
@@ -52,5 +52,5 @@ def _again(wakes: Wakes, outcome: DispatchOutcome) -> list[str]:
     return [*wakes.bad, *(message_id for name in names for message_id in wakes.messages[name])]
 
 
-def _report(found: Dispatched) -> None:
+def _report(found: DispatchResult) -> None:
     report(found, log=log, namespace=metrics_namespace(variables()), now_ts=time.time())

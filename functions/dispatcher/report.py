@@ -4,11 +4,11 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from blizzard.dispatch.decide import Hold
-from blizzard.dispatch.dispatcher import Dispatched
+from blizzard.dispatch.dispatcher import DispatchResult
 from functions.runtime import FunctionLog
 
 
-def report(found: Dispatched, *, log: FunctionLog, namespace: str, now_ts: float) -> None:
+def report(found: DispatchResult, *, log: FunctionLog, namespace: str, now_ts: float) -> None:
     """Logs one line, and publishes metrics with the dimension `pipeline` and without it.
 
     Alarms use those without, since the template does not know the names of the pipelines.
@@ -23,7 +23,7 @@ def report(found: Dispatched, *, log: FunctionLog, namespace: str, now_ts: float
     metrics.flush_metrics()
 
 
-def _values(found: Dispatched, now_ts: float) -> dict[str, float]:
+def _values(found: DispatchResult, now_ts: float) -> dict[str, float]:
     """By the names of the metrics, without those of a backlog that could not be read."""
     values: dict[str, float] = {
         "CircuitOpen": int(found.hold is Hold.CIRCUIT_OPEN),

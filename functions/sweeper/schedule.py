@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from blizzard.config.published import PublishedSource
 from blizzard.sweep.source_sweep import SweepReports
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 
 EARLY = 0.1
 """Part of an interval by which a sweep may be early. Schedules are not exact: by a schedule of one minute a source with
@@ -20,7 +20,7 @@ class DueSweep:
     """`overdue`: intervals since the start of the last sweep of this kind; infinite if there was none."""
 
     source_id: str
-    kind: Kind
+    kind: SweepKind
     overdue: float
 
 
@@ -43,21 +43,21 @@ def is_claimed(reports: SweepReports, now_ts: float) -> bool:
 def _due(source: PublishedSource, reports: SweepReports, now_ts: float) -> Iterable[DueSweep]:
     if is_claimed(reports, now_ts):
         return
-    intervals = {Kind.WATERMARK: source.sweep_interval_secs, Kind.LATE: source.late_interval_secs}
+    intervals = {SweepKind.WATERMARK: source.sweep_interval_secs, SweepKind.LATE: source.late_interval_secs}
     for kind, interval_secs in intervals.items():
-        last = reports.of(kind)
+        last = reports.report_of(kind)
         last_ts = last.started_ts if last else _first_due_from(kind, reports)
         overdue = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
         if overdue >= 1 - EARLY or (last is not None and not last.complete):
             yield DueSweep(source.id, kind, overdue)
 
 
-def _first_due_from(kind: Kind, reports: SweepReports) -> float | None:
+def _first_due_from(kind: SweepKind, reports: SweepReports) -> float | None:
     """Where the first interval of this kind starts; None: the sweep is due now.
 
     Before anything is ingested a late sweep finds no more than a watermark sweep, so the first late sweep is due one
     interval after the first watermark sweep.
     """
-    if kind is Kind.WATERMARK:
+    if kind is SweepKind.WATERMARK:
         return None
     return float("inf") if reports.watched_since_ts is None else reports.watched_since_ts

@@ -181,7 +181,7 @@ class SparkRows:
         if not self._decided:
             return
         with engine("collecting the refused records"):
-            written = self._dead_letters.put_records(dead_letters_of(self._decided), self._clock())
+            written = self._dead_letters.write_records(dead_letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(

@@ -178,7 +178,7 @@ class DataFileWriter:
         # From the last to the first; one that fails does not keep the others from being done.
         with ExitStack() as stack:
             stack.callback(self._remove)
-            stack.callback(self._commits.settle)
+            stack.callback(self._commits.wait_ignoring_errors)
             for file in self._open.values():
                 stack.callback(file.upload.abort)
             self._open.clear()
@@ -241,7 +241,7 @@ class DataFileWriter:
         stats = file.stats.to_json(metadata)
         if file.upload.written_bytes >= _ENDS_ALONE_BYTES and not beside_others:
             self._commits.wait()
-        self._commits.run(file.upload.commit)
+        self._commits.submit(file.upload.commit)
         del self._open[values]
         key, size = file.upload.key, file.upload.written_bytes
         self._files.append(DataFile(key, size, metadata.num_rows, self._clock(), file.partition_values, stats))

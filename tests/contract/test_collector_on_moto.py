@@ -95,7 +95,7 @@ def test_a_file_that_lands_is_in_the_next_segment(deployed: Deployed) -> None:
     assert deployed.left_in_the_queue() == 0
 
 
-def test_names_arrive_as_they_were_written(deployed: Deployed) -> None:
+def test_file_names_arrive_unchanged(deployed: Deployed) -> None:
     names = ["a b", "a+b", "100%", "a%20b", "é", "日本/深", "a&b=c;d", "!-_.*'()"]
     for name in names:
         deployed.put(f"raw-events/{name}.ndjson.gz")
@@ -103,14 +103,14 @@ def test_names_arrive_as_they_were_written(deployed: Deployed) -> None:
     assert {entry["path"] for entry in deployed.segments()[FIRST]["entries"]} == {f"{name}.ndjson.gz" for name in names}
 
 
-def test_of_a_file_that_was_overwritten_the_last_state_is_kept(deployed: Deployed) -> None:
+def test_an_overwritten_file_has_its_last_state(deployed: Deployed) -> None:
     etags = [deployed.put("raw-events/a.ndjson.gz", body) for body in (b"one", b"two", b"three")]
     deployed.poller.poll_once()
     [entry] = deployed.segments()[FIRST]["entries"]
     assert entry["etag"] == etags[-1]
 
 
-def test_each_batch_is_a_segment_of_its_own(deployed: Deployed) -> None:
+def test_each_batch_is_a_separate_segment(deployed: Deployed) -> None:
     deployed.put("raw-events/a.ndjson.gz")
     deployed.poller.poll_once()
     deployed.put("raw-events/b.ndjson.gz")
@@ -120,7 +120,7 @@ def test_each_batch_is_a_segment_of_its_own(deployed: Deployed) -> None:
     assert paths == {FIRST: {"a.ndjson.gz"}, SECOND: {"b.ndjson.gz", "c.ndjson.gz"}}
 
 
-def test_what_is_not_the_sources_leaves_the_queue_and_no_trace_in_the_lake(deployed: Deployed) -> None:
+def test_events_of_other_objects_leave_the_queue_without_an_entry(deployed: Deployed) -> None:
     deployed.put("raw-events/readme.txt")
     deployed.put("raw-events/folder/")
     deployed.put("elsewhere/a.ndjson.gz")
@@ -136,7 +136,7 @@ def test_the_test_event_that_a_new_notification_sends_is_acknowledged(deployed: 
     assert deployed.segments() == {}
 
 
-def test_a_message_that_is_no_s3_event_stays_and_the_rest_is_appended(deployed: Deployed) -> None:
+def test_a_message_that_is_not_an_s3_event_stays_and_the_others_are_appended(deployed: Deployed) -> None:
     deployed.put("raw-events/a.ndjson.gz")
     deployed.send("hello")
     deployed.poller.poll_once()
@@ -144,7 +144,7 @@ def test_a_message_that_is_no_s3_event_stays_and_the_rest_is_appended(deployed: 
     assert deployed.left_in_the_queue() == 1
 
 
-def test_an_event_that_comes_again_later_is_appended_again_and_overwrites_nothing(deployed: Deployed) -> None:
+def test_a_repeated_event_is_appended_again_and_overwrites_nothing(deployed: Deployed) -> None:
     deployed.put("raw-events/a.ndjson.gz")
     received = deployed.sqs.receive_message(QueueUrl=deployed.stack.queue.url, MaxNumberOfMessages=10)["Messages"]
     for _ in range(2):
@@ -156,7 +156,7 @@ def test_an_event_that_comes_again_later_is_appended_again_and_overwrites_nothin
     assert first["writer"] != second["writer"]
 
 
-def test_a_lake_that_is_gone_leaves_its_messages_in_the_queue(deployed: Deployed) -> None:
+def test_messages_stay_in_the_queue_if_the_lake_is_missing(deployed: Deployed) -> None:
     deployed.configure(f"gone-{deployed.stack.lake}")
     deployed.put("raw-events/a.ndjson.gz")
     deployed.poller.poll_once()
@@ -164,7 +164,7 @@ def test_a_lake_that_is_gone_leaves_its_messages_in_the_queue(deployed: Deployed
     assert deployed.left_in_the_queue() == 1
 
 
-def test_without_a_configuration_the_whole_batch_comes_again(deployed: Deployed) -> None:
+def test_without_a_configuration_the_whole_batch_is_delivered_again(deployed: Deployed) -> None:
     deployed.s3.delete_object(Bucket=deployed.stack.lake, Key="config.json")
     deployed.put("raw-events/a.ndjson.gz")
     deployed.poller.poll_once()
@@ -190,7 +190,7 @@ def lost_answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return lambda: puts
 
 
-def test_a_segment_whose_first_try_succeeded_unheard_is_recognised(
+def test_a_segment_whose_first_response_was_lost_is_recognised(
     deployed: Deployed, lost_answers: Callable[[], int]
 ) -> None:
     deployed.put("raw-events/a.ndjson.gz")

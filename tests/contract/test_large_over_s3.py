@@ -122,7 +122,7 @@ def test_every_value_and_row_number_arrives(
 
 
 @tasks
-def test_an_object_that_is_replaced_between_two_pieces_leaves_no_row(
+def test_an_object_replaced_during_the_read_leaves_no_row(
     settings: ReadSettings, store: S3Store, calm: S3Store, bad_day: BadDay, body: bytes
 ) -> None:
     calm.put(KEY, body)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from blizzard.errors import AccessDenied, BucketMissing, NotFound, StorageError
-from blizzard.storage.local import TEMPORARY, LocalStore
+from blizzard.storage.local import LocalStore
+from blizzard.storage.local_files import TEMPORARY
 
 
 def _keys(store: LocalStore, **arguments: Any) -> list[str]:
@@ -44,7 +45,7 @@ def test_a_local_key_never_leaves_the_root(tmp_path: Path, key: str) -> None:
     assert (tmp_path / "up").read_bytes() == b"secret"
 
 
-def test_symbolic_links_are_skipped_in_a_listing_and_refused_by_name(tmp_path: Path) -> None:
+def test_symbolic_links_are_skipped_in_a_listing_and_refused_by_key(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret").write_bytes(b"secret")
     root, events = tmp_path / "root", Events()
@@ -64,7 +65,7 @@ def test_symbolic_links_are_skipped_in_a_listing_and_refused_by_name(tmp_path: P
     assert list((tmp_path / "outside").iterdir()) == [tmp_path / "outside/secret"]
 
 
-def test_a_folder_that_becomes_a_symbolic_link_is_noticed(tmp_path: Path) -> None:
+def test_a_folder_that_becomes_a_symbolic_link_is_detected(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     for folder in (root / "real/deep", outside / "deep"):
         folder.mkdir(parents=True)
@@ -82,7 +83,7 @@ def test_a_folder_that_becomes_a_symbolic_link_is_noticed(tmp_path: Path) -> Non
         store.get("real/deep/file")
 
 
-def test_a_file_that_becomes_a_symbolic_link_is_noticed(tmp_path: Path) -> None:
+def test_a_file_that_becomes_a_symbolic_link_is_detected(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "secret").write_bytes(b"secret")
     for name in ("a", "b"):
@@ -105,7 +106,7 @@ def test_a_folder_has_no_second_name(tmp_path: Path) -> None:
         store.get("year/day/file")
 
 
-def test_a_link_to_a_new_folder_in_place_of_one_that_is_gone_is_noticed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_deleted_folder_is_detected(tmp_path: Path) -> None:
     """The new one may have the very number that the file system gave to the other one."""
     root, outside = tmp_path / "root", tmp_path / "outside"
     store = _fill(LocalStore(root), "year/file")
@@ -119,7 +120,7 @@ def test_a_link_to_a_new_folder_in_place_of_one_that_is_gone_is_noticed(tmp_path
         store.get("year/file")
 
 
-def test_a_root_that_is_a_symbolic_link_is_fine(tmp_path: Path) -> None:
+def test_the_root_may_be_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     store = _fill(LocalStore(tmp_path / "link"), "a/b")
@@ -127,7 +128,7 @@ def test_a_root_that_is_a_symbolic_link_is_fine(tmp_path: Path) -> None:
     assert store.get("a/b") == b"a/b"
 
 
-def test_names_that_are_no_text_and_things_that_are_no_files_are_skipped_with_an_event_each(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8_and_special_files_are_skipped_and_logged_once(tmp_path: Path) -> None:
     events = Events()
     store = _fill(LocalStore(tmp_path, log=events), "good")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad-\xff")).write_bytes(b"")
@@ -152,7 +153,7 @@ def test_a_missing_root_is_an_error_for_a_source_and_empty_for_a_table(tmp_path:
     assert _keys(table) == ["pending/1"]
 
 
-def test_what_a_killed_writer_left_is_never_listed(tmp_path: Path) -> None:
+def test_unfinished_files_of_a_killed_writer_are_never_listed(tmp_path: Path) -> None:
     program = f"""
 import os
 from blizzard.storage.local import LocalStore
@@ -200,7 +201,7 @@ def test_a_local_file_that_is_replaced_while_it_is_read_is_read_to_its_end(tmp_p
         assert reader.read() == b"old"
 
 
-def test_an_etag_tells_files_apart_that_were_written_within_one_tick_of_the_clock(tmp_path: Path) -> None:
+def test_files_written_within_one_clock_tick_have_different_etags(tmp_path: Path) -> None:
     store, etags = LocalStore(tmp_path), set()
     for content in (b"a", b"b"):
         store.put("k", content)
@@ -209,7 +210,7 @@ def test_an_etag_tells_files_apart_that_were_written_within_one_tick_of_the_cloc
     assert len(etags) == 2
 
 
-def test_only_what_is_yielded_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_yielded_files_are_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = _fill(LocalStore(tmp_path), *(f"a/{n}" for n in range(9)), *(f"b/{n}" for n in range(9)))
     scanned: list[str] = []
     scandir = os.scandir
@@ -234,9 +235,7 @@ def test_a_file_system_without_hard_links_is_refused_by_create(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_may_not_be_read_is_an_error_and_not_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_folder_is_an_error_and_not_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def scandir(path: Path) -> object:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -246,7 +245,7 @@ def test_a_folder_that_may_not_be_read_is_an_error_and_not_empty(
         list(store.list("closed/"))
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error_on_writing(tmp_path: Path) -> None:
+def test_writing_below_a_file_is_an_error(tmp_path: Path) -> None:
     store = _fill(LocalStore(tmp_path), "a", "folder/k")
     for key in ("a/below", "folder"):
         with pytest.raises(StorageError, match=key):
@@ -255,7 +254,7 @@ def test_a_file_in_the_place_of_a_folder_is_an_error_on_writing(tmp_path: Path) 
         list(LocalStore(tmp_path / "a").list())
 
 
-def test_a_folder_is_removed_if_it_is_empty_and_only_then(tmp_path: Path) -> None:
+def test_a_folder_is_removed_only_if_it_is_empty(tmp_path: Path) -> None:
     store = _fill(LocalStore(tmp_path), "a/b/file", "a/other", "file")
     for folder in ("a/b/", "a/", "file/", "none/", "none/at/all/"):
         store.remove_folder(folder)
@@ -266,7 +265,7 @@ def test_a_folder_is_removed_if_it_is_empty_and_only_then(tmp_path: Path) -> Non
     assert (tmp_path / "a").exists()
 
 
-def test_a_folder_that_holds_a_half_written_file_stays(tmp_path: Path) -> None:
+def test_a_folder_with_an_unfinished_file_is_not_removed(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     with store.writer("a/file") as writer:
         writer.write(b"half")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.storage.s3 import S3Settings, S3Store
-from blizzard.storage.s3_connection import timestamp
+from blizzard.storage.s3_connection import parse_aws_timestamp
 from tests.fixtures_s3 import BUCKET
 
 _TIMES = st.integers(86_400, 2**31 - 1).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
@@ -30,26 +30,26 @@ _FORMS = (
 
 
 @given(time=_TIMES, form=st.sampled_from(_FORMS))
-def test_a_time_is_what_botocore_takes_it_for(time: datetime, form: str) -> None:
+def test_a_time_is_parsed_as_botocore_parses_it(time: datetime, form: str) -> None:
     text = time.strftime(form)
 
-    assert timestamp(text) == parse_timestamp(text)
+    assert parse_aws_timestamp(text) == parse_timestamp(text)
 
 
 @given(st.integers(0, 2**31 - 1) | st.floats(0, 2**31 - 1).filter(math.isfinite))
-def test_seconds_since_1970_are_what_botocore_takes_them_for(value: float) -> None:
-    assert timestamp(value) == parse_timestamp(value)
+def test_seconds_since_1970_are_parsed_as_botocore_parses_them(value: float) -> None:
+    assert parse_aws_timestamp(value) == parse_timestamp(value)
 
 
 @pytest.mark.parametrize("text", ["", "Z", "TZ", "yesterday", "2026-13-01T00:00:00Z", "2026-11-22T25:00:00.000Z"])
-def test_what_is_no_time_is_refused_as_botocore_refuses_it(text: str) -> None:
+def test_malformed_times_are_refused_as_botocore_refuses_them(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_timestamp(text)
     with pytest.raises(ValueError, match=r"."):
-        timestamp(text)
+        parse_aws_timestamp(text)
 
 
-def test_a_listing_does_without_botocores_slow_reading(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_does_not_use_botocores_slow_parser(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = S3Store(BUCKET, "times/", S3Settings(s3_endpoint, "us-east-1", page_size=7))
     put = {key: store.put(key, b"x").modified_ts for key in ("a", "b", "c")}
     slow: list[object] = []

@@ -93,7 +93,7 @@ def deployed(aws: LocalAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deploye
     collector.collector.cache_clear()
 
 
-def test_a_file_without_an_event_is_found_and_its_pipeline_woken(deployed: Deployed) -> None:
+def test_a_file_without_an_event_is_found_and_its_pipeline_is_woken(deployed: Deployed) -> None:
     deployed.s3.put_object(Bucket=deployed.landing, Key="raw-events/d=1/a.gz", Body=b"x")
     deployed.s3.put_object(Bucket=deployed.landing, Key="raw-events/readme.txt", Body=b"x")
     counts = deployed.sweep()
@@ -105,7 +105,7 @@ def test_a_file_without_an_event_is_found_and_its_pipeline_woken(deployed: Deplo
     assert json.loads(report["Body"].read())["watermark"]["complete"] is True
 
 
-def test_the_collectors_wake_and_the_sweepers_are_one_in_a_window(deployed: Deployed) -> None:
+def test_wake_ups_of_collector_and_sweeper_are_delivered_once_in_a_window(deployed: Deployed) -> None:
     left_secs = WINDOW_SECS - time.time() % WINDOW_SECS
     if left_secs < AHEAD_SECS:
         time.sleep(left_secs)  # until the next window begins
@@ -116,7 +116,7 @@ def test_the_collectors_wake_and_the_sweepers_are_one_in_a_window(deployed: Depl
     assert deployed.wakes() == [({"pipeline": "events"}, "events")]
 
 
-def test_a_queue_that_is_gone_costs_no_event(deployed: Deployed) -> None:
+def test_a_missing_wake_queue_loses_no_event(deployed: Deployed) -> None:
     deployed.sqs.delete_queue(QueueUrl=deployed.queue_url)
     assert deployed.collect("raw-events/a.gz") == {"batchItemFailures": []}
     assert deployed.entries() == ["a.gz"]

@@ -17,7 +17,7 @@ from typing import Any
 from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.config.published import read_published
 from blizzard.dispatch.backlog import read_backlog
-from blizzard.dispatch.decide import seen
+from blizzard.dispatch.decide import examined_marks
 from blizzard.dispatch.run_records import RunLog
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
@@ -170,7 +170,7 @@ class StackWorld:
         text = self.stack.client("s3").get_object(Bucket="artifacts", Key=config)["Body"].read().decode()
         latest = RunLog(self.lake, "events", new_id=str).latest()
         pipeline = read_published(text, config).pipelines["events"]
-        return read_backlog(self.lake, pipeline, seen(latest)).worth_a_run
+        return read_backlog(self.lake, pipeline, examined_marks(latest)).needs_run
 
     def announced(self, files: int) -> None:
         """Wait until so many files are pending or ingested."""

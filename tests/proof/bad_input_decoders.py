@@ -16,8 +16,8 @@ from blizzard.collect.routing import Route, Router
 from blizzard.config.load import LoadResult, read_config
 from blizzard.config.published import read_published
 from blizzard.errors import ConfigError, UnreadableState
-from blizzard.manifest import segments as manifest
-from blizzard.manifest.segments import Segment
+from blizzard.manifest import segment_codec
+from blizzard.manifest.segments import Entry, Segment
 from blizzard.state import checkpoint as states
 from tests.proof import bad_input_documents as documents
 from tests.proof.bad_input_configurations import CONFIG, OBJECTS
@@ -33,7 +33,7 @@ class Decoders:
     """The product's own; a variant has one of them broken."""
 
     message: Callable[[str], list[events.Event]] = events.parse_message
-    segment: Callable[..., Segment] = manifest.decode_segment
+    segment: Callable[..., Segment] = segment_codec.decode_segment
     checkpoint: Callable[..., states.Checkpoint] = states.decode
     config: Callable[..., LoadResult] = read_config
 
@@ -88,13 +88,13 @@ def _check_event(event: events.Event) -> None:
     if not sound:
         raise Failed(f"an arrival that no object can be: {event!a:.400}")
     segment = Segment(7, (_entry_of(event),), None, None, "collector", 0.0, "etag")
-    again = manifest.decode_segment(manifest.encode_segment(segment, "a:b"), "a:b", documents.REF)
+    again = segment_codec.decode_segment(segment_codec.encode_segment(segment, "a:b"), "a:b", documents.REF)
     if again != segment:
         raise Failed(f"an arrival that its segment does not hold: {event!a:.300} became {again.entries!a:.300}")
 
 
-def _entry_of(event: FileArrived) -> manifest.Entry:
-    return manifest.Entry(
+def _entry_of(event: FileArrived) -> Entry:
+    return Entry(
         event.key, event.size, event.etag, event.event_ts, version_id=event.version_id, sequencer=event.sequencer
     )
 
@@ -140,8 +140,8 @@ def check_segment(decoders: Decoders, data: bytes) -> Segment | None:
         ):
             raise Failed(f"a segment of {document['source']!r:.80}, {document['segment']!r:.20} was believed")
         if (
-            manifest.decode_segment(
-                manifest.encode_segment(segment, documents.SOURCE_ID), documents.SOURCE_ID, documents.REF
+            segment_codec.decode_segment(
+                segment_codec.encode_segment(segment, documents.SOURCE_ID), documents.SOURCE_ID, documents.REF
             )
             != segment
         ):

@@ -7,17 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from blizzard.manifest.segments import (
-    Closing,
-    Entry,
-    FoundBy,
-    Position,
-    Segment,
-    SegmentRef,
-    SettleMark,
-    Sweep,
-    encode_segment,
-)
+from blizzard.manifest.segment_codec import encode_segment
+from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, Segment, SegmentRef, SettleMark, Sweep
 from blizzard.state.checkpoint import Checkpoint, WatermarkState, encode
 
 ROOT = Path(__file__).parents[2]

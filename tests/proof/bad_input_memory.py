@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.suite.fresh import peak_bytes
 from blizzard.collect import messages as events
 from blizzard.errors import BlizzardError
-from blizzard.manifest import segments as manifest
+from blizzard.manifest import segment_codec
 from blizzard.state import checkpoint
 from blizzard.state.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
@@ -93,7 +93,7 @@ def _decode(mib: int) -> Mapping[str, object]:
     state = filled + json.dumps(documents.checkpoint_document())[1:]
     decoders: Mapping[str, Callable[[], object]] = {
         "message": lambda: events.parse_message(message),
-        "segment": lambda: manifest.decode_segment(segment, documents.SOURCE_ID, documents.REF),
+        "segment": lambda: segment_codec.decode_segment(segment, documents.SOURCE_ID, documents.REF),
         "checkpoint": lambda: checkpoint.decode(state, pipeline="events", source="landing"),
         "receipt": lambda: receipts.get(name),
     }

@@ -110,11 +110,11 @@ def read_entries(
     failed = [outcome for outcome in report.outcomes if outcome.error is not None]
     for outcome in failed:
         stage = outcome.stage or Stage.PARSE
-        letters.put_file(DeadLetter(outcome.path, outcome.etag, stage, outcome.error or ""), NOW_TS)
+        letters.write_file(DeadLetter(outcome.path, outcome.etag, stage, outcome.error or ""), NOW_TS)
         log("file_dead_lettered", source="events:landing", path=outcome.path, stage=stage, error=outcome.error)
     left = pa.concat_tables([left_schema.empty_table(), *(_table(table / f.path) for f in report.deferred)])
     refused = parts.refused(refused_already(left, [outcome.path for outcome in failed]))
-    letters.put_records(dead_letters_of([refused]), NOW_TS)
+    letters.write_records(dead_letters_of([refused]), NOW_TS)
     found.outcomes = [_counted(outcome, refused.refused[outcome.path]) for outcome in report.outcomes]
     gone = {outcome.path for outcome in failed}
     found.undecided = [r for r in left.to_pylist() if r["fault"] is None and r["file"] not in gone]

@@ -17,7 +17,8 @@ from ruamel.yaml import YAML
 from blizzard.collect import messages as events
 from blizzard.config.load import LoadResult, read_config
 from blizzard.errors import StorageError
-from blizzard.manifest.segments import Segment, SegmentRef, decode_segment
+from blizzard.manifest.segment_codec import decode_segment
+from blizzard.manifest.segments import Segment, SegmentRef
 from blizzard.state import checkpoint
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.storage.local import LocalStore
@@ -41,14 +42,14 @@ class Surroundings:
 class _SilentLetters(DeadLetters):
     """Drops bad records."""
 
-    def put_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
+    def write_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
         return sum(1 for _ in letters)
 
 
 class _SilentAboutFiles(DeadLetters):
     """Drops bad files."""
 
-    def put_file(self, letter: DeadLetter, now_ts: float) -> None:
+    def write_file(self, letter: DeadLetter, now_ts: float) -> None:
         """As if it were put."""
 
 

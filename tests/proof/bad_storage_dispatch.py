@@ -8,7 +8,7 @@ from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.dispatch.run_records import decode
-from blizzard.dispatch.service import Life, ServiceBusy
+from blizzard.dispatch.service import RunStatus, ServiceBusy
 from blizzard.errors import UnreadableState
 from blizzard.log import silent
 from blizzard.storage.base import ObjectStore
@@ -46,9 +46,9 @@ class Service(FakeService):
     def started(self) -> int:
         return len(self.runs)
 
-    def end(self, run_ids: Iterable[str], life: Life) -> None:
+    def end(self, run_ids: Iterable[str], status: RunStatus) -> None:
         for run_id in run_ids:
-            self.runs[run_id].life, self.runs[run_id].detail = life, str(life)
+            self.runs[run_id].status, self.runs[run_id].detail = status, str(status)
 
 
 class Runs:

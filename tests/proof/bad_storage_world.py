@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from blizzard.cli.source_status import SourceStatus, source_status
-from blizzard.dispatch.service import Life
+from blizzard.dispatch.service import RunStatus
 from blizzard.errors import BlizzardError, RetryableError
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Settings, S3Store
 from tests.proof.bad_storage_dispatch import Runs
@@ -121,7 +122,7 @@ class StoredWorld(World):
         self.delta.faults[:] = planned
         started = self.runs.service.active_runs()
         well = self.tried("job", self.drain)
-        self.runs.service.end(started, Life.SUCCEEDED if well else Life.FAILED)
+        self.runs.service.end(started, RunStatus.SUCCEEDED if well else RunStatus.FAILED)
         used = planned[: COMMITS_A_JOB - len(self.delta.faults)]
         self.ended["commits without an answer"] += sum(map(bool, used))
         self.delta.faults.clear()
@@ -157,7 +158,7 @@ class StoredWorld(World):
             if not (started := self.runs.service.active_runs()):
                 return
             self.drain()
-            self.runs.service.end(started, Life.SUCCEEDED)
+            self.runs.service.end(started, RunStatus.SUCCEEDED)
         raise Unclear(f"after {MOST_RUNS} runs over good storage the dispatcher still starts another one")
 
     @property

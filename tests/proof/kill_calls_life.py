@@ -17,7 +17,7 @@ from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.environment import variables
 from blizzard.log import silent
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity
@@ -25,7 +25,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Settings, S3Store
 from blizzard.sweep.source_sweep import SourceSweep
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
 from tests.proof.breaks import (
@@ -99,7 +99,7 @@ def live(
     if who == "collector":
         _collect(state, messages)
     elif who in ("sweeper", "late sweeper"):
-        kind = Kind.LATE if who == "late sweeper" else Kind.WATERMARK
+        kind = SweepKind.LATE if who == "late sweeper" else SweepKind.WATERMARK
         SourceSweep(IDENTITY, landing, state, SETTINGS.sweep_rules, time.time, _new_id, silent).sweep(kind)
     elif who == "somebody":
         _delete_the_manifest(state, random.Random(seed))

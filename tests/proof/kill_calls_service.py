@@ -6,7 +6,7 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 
-from blizzard.dispatch.service import Life, RunState
+from blizzard.dispatch.service import RunState, RunStatus
 from blizzard.errors import AlreadyExists
 from blizzard.storage.base import ObjectStore
 from tests.proof.breaks import TWO_RUNS
@@ -30,15 +30,17 @@ class FileService:
 
         def effect() -> str:
             with suppress(AlreadyExists):  # the original run, whatever has become of it
-                self.store.create(f"{run_id}.run", json.dumps({"life": Life.ACTIVE, "pipeline": pipeline}).encode())
+                self.store.create(
+                    f"{run_id}.run", json.dumps({"life": RunStatus.ACTIVE, "pipeline": pipeline}).encode()
+                )
             return run_id
 
         return self.steps(STARTED, effect)
 
     def state(self, run_id: str) -> RunState | None:
         def effect() -> RunState | None:
-            life = runs(self.store).get(run_id)
-            return None if life is None else RunState(life, str(life))
+            status = runs(self.store).get(run_id)
+            return None if status is None else RunState(status, str(status))
 
         return self.steps("GetJobRun", effect)
 
@@ -48,15 +50,15 @@ class FileService:
         return self.steps("ListJobRuns", lambda: next(iter(active_runs(self.store)), None))
 
 
-def runs(store: ObjectStore) -> dict[str, Life]:
+def runs(store: ObjectStore) -> dict[str, RunStatus]:
     names = [info.key for info in store.list() if info.key.endswith(".run")]
-    return {name[:-4]: Life(json.loads(store.get(name))["life"]) for name in names}
+    return {name[:-4]: RunStatus(json.loads(store.get(name))["life"]) for name in names}
 
 
 def active_runs(store: ObjectStore) -> list[str]:
-    return [run_id for run_id, life in runs(store).items() if life is Life.ACTIVE]
+    return [run_id for run_id, status in runs(store).items() if status is RunStatus.ACTIVE]
 
 
-def end_run(store: ObjectStore, run_id: str, life: Life) -> None:
+def end_run(store: ObjectStore, run_id: str, status: RunStatus) -> None:
     key = f"{run_id}.run"
-    store.put(key, json.dumps({**json.loads(store.get(key)), "life": life}).encode())
+    store.put(key, json.dumps({**json.loads(store.get(key)), "life": status}).encode())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blizzard.dispatch.service import Life
+from blizzard.dispatch.service import RunStatus
 from blizzard.state.dead_letters import DeadLetters
 from infra.local.processes.server_process import REGION, LocalAws
 from tests.proof.campaign import Failed, Run
@@ -19,7 +19,7 @@ from tests.proof.kill_calls_places import Places
 from tests.proof.kill_calls_service import STARTED, active_runs, end_run
 from tests.proof.kill_calls_table import WRITTEN, FileDelta
 from tests.proof.kill_lives import KILLED, Lives
-from tests.proof.kill_lives import Life as Process
+from tests.proof.kill_lives import RunStatus as Process
 from tests.unit.fakes import POISON, REFUSED
 
 ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job")
@@ -127,7 +127,7 @@ class World:
             self.fail(f"a {who} ended with {ended}: {process.log.read_text()[-1500:]}")
         self._take_note(who, process, killed=ended == KILLED)
         if who == "job":
-            self._end_run(Life.FAILED if ended == KILLED else Life.SUCCEEDED)
+            self._end_run(RunStatus.FAILED if ended == KILLED else RunStatus.SUCCEEDED)
             self.begun = self.history.in_progress(self._delta().rows)
         self.check_runs()
         process.log.unlink()
@@ -197,9 +197,9 @@ class World:
     def _runs(self) -> list[str]:
         return active_runs(self.folders.service)
 
-    def _end_run(self, life: Life) -> None:
+    def _end_run(self, status: RunStatus) -> None:
         for run_id in self._runs():
-            end_run(self.folders.service, run_id, life)
+            end_run(self.folders.service, run_id, status)
 
     # -- the end
 

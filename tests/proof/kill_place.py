@@ -10,7 +10,8 @@ from typing import Any, Protocol, Self
 
 from deltalake import DeltaTable
 
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore

@@ -13,7 +13,7 @@ from typing import Any
 
 import spark_job.loop.files.source
 from blizzard.errors import CommitOutcomeUnknown
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from spark_job.table.delta_table import DeltaSourceTable

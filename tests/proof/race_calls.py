@@ -4,12 +4,12 @@ table at once, over the product's own code and local files."""
 import time
 from dataclasses import dataclass
 
-from blizzard.dispatch.service import Life
+from blizzard.dispatch.service import RunStatus
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
 from tests.proof.campaign import Fault, Run
 from tests.proof.kill_calls_world import World
-from tests.proof.kill_lives import Life as Process
 from tests.proof.kill_lives import Lives
+from tests.proof.kill_lives import RunStatus as Process
 
 TURNS = 6
 """Races of a round, before the comparison."""
@@ -64,7 +64,7 @@ class _World(World):
         self.run.counts["racers"] += len(started)
         self.done.append(f"at once: {', '.join(who)}")
         self.check_runs()
-        self._end_run(Life.SUCCEEDED)
+        self._end_run(RunStatus.SUCCEEDED)
         self.check_served()
 
     def _start(self, who: str, messages: list[list[str]], begin_ts: float) -> Process:

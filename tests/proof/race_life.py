@@ -15,7 +15,7 @@ from blizzard.errors import LostRace
 from blizzard.log import stdout_log
 from blizzard.state.identity import Identity, read_copy
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 from spark_job.table.commit_errors import translated
 from spark_job.table.spark_errors import ENGINE_ERRORS
 from spark_job.table.transaction import Transaction
@@ -131,7 +131,7 @@ def sweeper(told: Mapping[str, str], source_id: str, landing: str, times: int) -
         identity, place.landing(landing), place.table(), rules, time.time, lambda: secrets.token_hex(8), log
     )
     for number in range(times):
-        sweep.sweep(Kind.LATE if number % 3 == 2 else Kind.WATERMARK)
+        sweep.sweep(SweepKind.LATE if number % 3 == 2 else SweepKind.WATERMARK)
     return 0
 
 

@@ -10,12 +10,12 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from blizzard.errors import BlizzardError, StorageUnavailable
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity, read_copy
 from blizzard.state.receipts import Receipts
-from blizzard.state.watermark import Settling
+from blizzard.state.watermark import SourceProgress
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.sweeper import Sweeper
 from spark_job.loop.files.ingest_files import ingest_files
@@ -246,7 +246,9 @@ class SmallWorld:
             raise Broken(f"a commit's state cannot be read: {error}") from error
 
     def _covered(self, text: str, path: str) -> bool:
-        return Settling.of(self._decoded(text), self._before.settings.rules.folder_of).covers(path)
+        return SourceProgress.from_checkpoint(self._decoded(text), self._before.settings.rules.folder_of).is_settled(
+            path
+        )
 
     def _letters(self) -> set[str]:
         """Files that were dead-lettered as a whole."""

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark import SparkContext
 
 import spark_job.main
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.sweep.sweeper import SweepRules
 from spark_job.loop.ingest import Ingest

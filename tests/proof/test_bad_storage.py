@@ -13,7 +13,8 @@ import pytest
 from benchmarks.s3_stand_in import CREDENTIALS, stand_in
 from blizzard.dispatch.service import ServiceBusy
 from blizzard.environment import temporary_variables
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.memory import MemoryStore
 from tests.proof import bad_storage as campaign
 from tests.proof.bad_storage import CAMPAIGN, LOST_ANSWER, OWN_COMMIT

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
 from blizzard.config.spark_settings import settings
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore

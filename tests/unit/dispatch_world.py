@@ -1,4 +1,4 @@
-"""A pipeline, its storage and a job service in memory, in which a dispatcher can be stopped at each of its calls."""
+"""A pipeline, its storage and a job service in memory. A dispatcher can be interrupted at each of its calls."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -7,14 +7,15 @@ from typing import TypeVar
 
 from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.decide import Policy
-from blizzard.dispatch.dispatcher import Dispatched, Dispatcher, Logs
+from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from blizzard.dispatch.run_records import RunLog, RunRecord
-from blizzard.dispatch.service import Life, RunState, ServiceBusy, StartConflict, StartRefused
+from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, StartConflict, StartRefused
 from blizzard.errors import BlizzardError, NotFound
-from blizzard.manifest.segments import Entry, Manifest
-from blizzard.state.batch import Fate, Rules, classify
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
+from blizzard.state.batch import BatchRules, EntryClass, classify
 from blizzard.state.checkpoint import Checkpoint, decode, encode
-from blizzard.state.watermark import Settling, no_folder
+from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
 from tests.unit.fakes import Clock, Crash
@@ -48,7 +49,7 @@ def published_source(name: str = "landing", *, on_overwrite: str = "ignore") -> 
 
 
 class Steps:
-    """Counts calls; just before or just after the effect of the n-th, something else happens."""
+    """Counts calls, and runs planned actions before or after the n-th call."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -120,19 +121,19 @@ class Run:
 
     run_id: str
     pipeline: str
-    life: Life = Life.ACTIVE
+    status: RunStatus = RunStatus.ACTIVE
     detail: str = "RUNNING"
 
 
 class FakeService:
-    """Honours tokens as EMR Serverless does: a repeated one gives the original run, even when that has failed."""
+    """Like EMR Serverless: a repeated token returns the original run, even if that has failed."""
 
     def __init__(self) -> None:
         self.fingerprint = "release-1"
         self.runs: dict[str, Run] = {}
         self.tokens: dict[str, str] = {}
-        self.trouble: BlizzardError | None = None
-        """What StartJobRun answers in place of a run."""
+        self.start_error: BlizzardError | None = None
+        """The error that StartJobRun raises instead of starting a run."""
         self.down = False
         self.most_active = 0
 
@@ -140,8 +141,8 @@ class FakeService:
         self._check()
         if client_token in self.tokens:
             return self.tokens[client_token]
-        if self.trouble is not None:
-            raise self.trouble
+        if self.start_error is not None:
+            raise self.start_error
         run_id = self.start_by_hand(pipeline)
         self.tokens[client_token] = run_id
         self.most_active = max(self.most_active, len(self.active_runs(pipeline)))
@@ -155,14 +156,14 @@ class FakeService:
     def state(self, run_id: str) -> RunState | None:
         self._check()
         run = self.runs.get(run_id)
-        return RunState(run.life, run.detail) if run else None
+        return RunState(run.status, run.detail) if run else None
 
     def active(self, pipeline: str) -> str | None:
         self._check()
         return next(iter(self.active_runs(pipeline)), None)
 
     def active_runs(self, pipeline: str = PIPELINE) -> list[str]:
-        return [run.run_id for run in self.runs.values() if run.pipeline == pipeline and run.life is Life.ACTIVE]
+        return [run.run_id for run in self.runs.values() if run.pipeline == pipeline and run.status is RunStatus.ACTIVE]
 
     def _check(self) -> None:
         if self.down:
@@ -192,7 +193,7 @@ class SteppedService:
 
 @dataclass
 class World:
-    """One pipeline. `consume` does what a job does, as far as a dispatcher can see it."""
+    """One pipeline. `consume` changes the storage as a job does, as far as a dispatcher can see."""
 
     sources: tuple[PublishedSource, ...] = (published_source(),)
     clock: Clock = field(default_factory=Clock)
@@ -214,8 +215,8 @@ class World:
     def logged(self, name: str) -> list[dict[str, object]]:
         return [fields for event, fields in self.events if event == name]
 
-    def dispatch(self, steps: Steps | None = None) -> Dispatched:
-        """By a dispatcher of its own, as in another container."""
+    def dispatch(self, steps: Steps | None = None) -> DispatchResult:
+        """By a new dispatcher, as in another container."""
         steps = steps or Steps()
         dispatcher = Dispatcher(
             PublishedPipeline(PIPELINE, "memory://store/", 0.0, self.sources),
@@ -242,7 +243,7 @@ class World:
         return Manifest(self.store, of.state_prefix, of.id)
 
     def land(self, *names: str, source: PublishedSource | None = None, age_secs: float = 0.0) -> None:
-        """One segment with a file for each name; a new name when there is none."""
+        """Append one segment with a file for each name; without names, one file with a new name."""
         self.files += 1
         entries = [
             Entry(name, 10, f"etag-{name}", self.clock.now_ts - age_secs) for name in names or [f"f{self.files:04d}"]
@@ -261,38 +262,47 @@ class World:
         self.store.put(f"{of.state_prefix}_checkpoint.json", encode(checkpoint).encode())
 
     def consume(self, source: PublishedSource | None = None, *, segments: int | None = None) -> None:
-        """Commit what waits. A job that finds only suspects which the table knows commits nothing."""
+        """Commit the pending files. A job that finds only suspects that the table has commits nothing."""
         checkpoint = self.checkpoint(source)
-        settling = Settling.of(checkpoint, no_folder)
-        position, brought = checkpoint.position, False
+        progress = SourceProgress.from_checkpoint(checkpoint, no_folder)
+        position, has_new_files = checkpoint.position, False
         for count, item in enumerate(self.manifest(source).unconsumed(checkpoint.position)):
             if segments is not None and count >= segments:
                 break
             for entry in item.segment.entries[item.first_entry :]:
-                fate = classify(entry, settling, Rules(no_folder), in_batch=False)
-                brought = brought or fate is Fate.INGEST
-                if fate is Fate.INGEST:
-                    settling.files[entry.path] = -1
+                entry_class = classify(entry, progress, BatchRules(no_folder), in_batch=False)
+                has_new_files = has_new_files or entry_class is EntryClass.INGEST
+                if entry_class is EntryClass.INGEST:
+                    progress.files[entry.path] = -1
             position = item.position_at(len(item.segment.entries))
-        if brought:
-            committed = settling.onto(checkpoint, active=True)
+        if has_new_files:
+            committed = progress.to_checkpoint(checkpoint, active=True)
             self.save(replace(committed, sequence=checkpoint.sequence + 1, position=position), source)
 
-    def finish(self, life: Life = Life.SUCCEEDED, detail: str = "", *, consume: bool | None = None) -> None:
-        """End whatever runs; what succeeds has consumed everything, unless told otherwise."""
+    def finish(self, status: RunStatus = RunStatus.SUCCEEDED, detail: str = "", *, consume: bool | None = None) -> None:
+        """End all active runs. A successful run has consumed everything; `consume` overrides that."""
         for run_id in self.service.active_runs():
-            if consume if consume is not None else life is Life.SUCCEEDED:
+            if consume if consume is not None else status is RunStatus.SUCCEEDED:
                 for source in self.sources:
                     self.consume(source)
-            self.service.runs[run_id].life = life
-            self.service.runs[run_id].detail = detail or str(life)
+            self.service.runs[run_id].status = status
+            self.service.runs[run_id].detail = detail or str(status)
 
     def fail_until_open(self) -> None:
         for _ in range(POLICY.max_failures):
             self.dispatch()
-            self.finish(Life.FAILED, "FAILED: boom")
+            self.finish(RunStatus.FAILED, "FAILED: boom")
             self.dispatch()
             self.clock.advance(10_000)
+
+
+def settle_names(world: World, *names: str) -> None:
+    """These files are committed, and a watermark has passed them."""
+    world.land(*names)
+    world.dispatch()
+    world.finish()
+    world.dispatch()
+    world.save(replace(world.checkpoint(), partition_watermarks={"": max(names)}, files={}))
 
 
 def refused() -> StartRefused:

@@ -1,8 +1,11 @@
-"""A manifest to play with: a segment for each word, an entry for each letter."""
+"""Test manifests: one segment for each word, one entry for each letter."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from blizzard.manifest.segments import Entry, Manifest, Position, Sweep, Unconsumed
+from hypothesis import strategies as st
+
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry, Position, Sweep, UnconsumedSegment
 from blizzard.storage.memory import MemoryStore
 from tests.unit.strategies import PENDING, manifest_on, memory_store
 
@@ -16,7 +19,7 @@ def append(manifest: Manifest, *paths: str, sweep: Sweep | None = None, floor: i
 
 
 def filled(*segments: str) -> tuple[MemoryStore, Manifest]:
-    """A manifest with a segment for each word, and in it an entry for each letter."""
+    """A manifest with one segment for each word and one entry for each letter."""
     store = memory_store()
     manifest = manifest_on(store)
     for word in segments:
@@ -24,20 +27,20 @@ def filled(*segments: str) -> tuple[MemoryStore, Manifest]:
     return store, manifest
 
 
-def walk(manifest: Manifest, position: Position | None = None) -> list[Unconsumed]:
+def walk(manifest: Manifest, position: Position | None = None) -> list[UnconsumedSegment]:
     return list(manifest.unconsumed(position or Position()))
 
 
-def left(item: Unconsumed) -> str:
+def remaining(item: UnconsumedSegment) -> str:
     return "".join(e.path for e in item.segment.entries[item.first_entry :])
 
 
-def paths(items: Sequence[Unconsumed]) -> str:
-    return "".join(map(left, items))
+def paths(items: Sequence[UnconsumedSegment]) -> str:
+    return "".join(map(remaining, items))
 
 
 def consumed(manifest: Manifest, count: int) -> Position:
-    """The position of somebody who consumed `count` entries from the start."""
+    """The position after the first `count` entries."""
     position = Position()
     for item in manifest.unconsumed(position):
         taken = min(count, len(item.segment.entries))
@@ -45,6 +48,15 @@ def consumed(manifest: Manifest, count: int) -> Position:
         if not count:
             break
     return position
+
+
+sizes_of_segments = st.lists(st.integers(0, 4), max_size=6)
+
+
+def lettered(sizes: Sequence[int]) -> Iterator[str]:
+    """A word of each of these sizes; all letters differ."""
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    return ("".join(next(letters) for _ in range(size)) for size in sizes)
 
 
 def key(number: int) -> str:

@@ -180,7 +180,7 @@ class MemoryRows:
         return len(self.rows)
 
     def write_dead_records(self) -> None:
-        self.dead_letters.put_records(self.letters, self.clock())
+        self.dead_letters.write_records(self.letters, self.clock())
 
     def release(self) -> None:
         self.released = True

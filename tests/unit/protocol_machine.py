@@ -12,7 +12,7 @@ from blizzard.errors import RetryableError
 from blizzard.manifest.segments import Entry
 from blizzard.state.batch import OnOverwrite
 from blizzard.state.checkpoint import FINISHED, Checkpoint
-from blizzard.state.watermark import Settling, split
+from blizzard.state.watermark import SourceProgress, split_path
 from blizzard.sweep.sweeper import OutOfTime
 from spark_job.loop.ingest import MAX_LAG_SEGMENTS, Ingest
 from tests.unit import fakes
@@ -73,7 +73,7 @@ class Protocol(RuleBasedStateMachine):
     # -- arrivals
 
     @rule(files=st.lists(st.tuples(PARTITIONS, LETTERS, KINDS, st.booleans()), min_size=1, max_size=6))
-    def put_files(self, files: list[tuple[str, str, str, bool]]) -> None:
+    def write_files(self, files: list[tuple[str, str, str, bool]]) -> None:
         for partition, letter, kind, deliver in files:
             self._put_file(partition, letter, kind, deliver)
 
@@ -92,7 +92,7 @@ class Protocol(RuleBasedStateMachine):
             self._deliver(self.undelivered[-1:])
 
     def _write(self, path: str, kind: str) -> None:
-        partition, name = split(path)
+        partition, name = split_path(path)
         count = {"empty": 0, "large": 20}.get(kind, 2)
         records = [f"{name}-{len(self.world.contents)}-{n}" for n in range(count)]
         if kind == "with a bad record":
@@ -115,10 +115,10 @@ class Protocol(RuleBasedStateMachine):
         return folder is not None and folder < Days().floor(self.world.clock.now_ts, 2)
 
     def _may_be_passed(self, path: str) -> bool:
-        partition, name = split(path)
+        partition, name = split_path(path)
         folder = Days().folder_of(partition)
         for state in self.world.states():
-            if Settling.of(state, Days().folder_of).covers(path):
+            if SourceProgress.from_checkpoint(state, Days().folder_of).is_settled(path):
                 return True
         for sweep in self.world.sweeps():
             if any(mark.partition == partition and name <= mark.through for mark in sweep.marks):
@@ -297,14 +297,14 @@ class Protocol(RuleBasedStateMachine):
             state, before = self.world.state_of(version), self.world.state_of(version - 1)
             if state is None:
                 continue
-            settling = Settling.of(state, Days().folder_of)
+            settling = SourceProgress.from_checkpoint(state, Days().folder_of)
             assert state.sequence == commits[version].txns[self.world.identity.app_id]
-            assert not [path for path, read in state.files.items() if read == FINISHED and settling.covers(path)]
+            assert not [path for path, read in state.files.items() if read == FINISHED and settling.is_settled(path)]
             if before is not None:
                 limit = self.world.settings.max_tracked_files + self.world.settings.rules.interval_files + 1
                 assert len(state.files) <= max(limit, len(before.files))
                 for partition, name in before.partition_watermarks.items():
-                    assert settling.closed(partition) or state.partition_watermarks[partition] >= name
+                    assert settling.is_closed(partition) or state.partition_watermarks[partition] >= name
         self.checked = len(commits)
 
     @invariant()
@@ -312,11 +312,11 @@ class Protocol(RuleBasedStateMachine):
         states = self.world.states()
         if not states:
             return
-        settling = Settling.of(states[-1], Days().folder_of)
+        settling = SourceProgress.from_checkpoint(states[-1], Days().folder_of)
         held, dead = self.world.files(), self.world.dead_files()
         for path, put in self.puts.items():
             is_there = self.world.source.head(path) is not None and path.endswith(".txt")
-            if is_there and not put.hidden and not self._needs_its_event(path, put) and settling.covers(path):
+            if is_there and not put.hidden and not self._needs_its_event(path, put) and settling.is_settled(path):
                 assert path in dead or self._good(put) == held.get(path, []), path
 
     @invariant()
@@ -330,7 +330,7 @@ class Protocol(RuleBasedStateMachine):
 
     def _needs_its_event(self, path: str, put: Put) -> bool:
         """A cold start skips files older than the window; sweeps skip files that come after their day has left it."""
-        folder = Days().folder_of(split(path)[0])
+        folder = Days().folder_of(split_path(path)[0])
         return put.old or (folder is not None and folder <= self.world.cold_through())
 
     # -- what must hold in the end

@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any
 
 from blizzard.errors import UnreadableState
-from blizzard.manifest.segments import Entry, Manifest, Segment, SegmentRef, Sweep, decode_segment
-from blizzard.state.batch import OnOverwrite, Rules
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segment_codec import decode_segment
+from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
+from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity, read_copy
@@ -54,7 +56,7 @@ def settings(
 ) -> FileSettings:
     """A source of `*.txt` files."""
     return FileSettings(
-        rules=Rules(
+        rules=BatchRules(
             window.folder_of if window else no_folder, interval_files, interval_bytes, late_overlap_secs, on_overwrite
         ),
         sweep_rules=SweepRules(

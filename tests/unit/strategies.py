@@ -4,7 +4,8 @@ from types import MappingProxyType
 
 from hypothesis import strategies as st
 
-from blizzard.manifest.segments import Closing, Entry, FoundBy, Manifest, Position, Segment, SettleMark, Sweep
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, Segment, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState
 from blizzard.storage.memory import MemoryStore
 

@@ -229,7 +229,7 @@ def test_of_the_ways_half_and_nearly_all_are_shorter() -> None:
 
 def letters_in(folder: str, broken: Sequence[tuple[str, int | None, str | None]]) -> None:
     letters = DeadLetters(LocalStore(folder), "_blizzard/events_landing", "events:landing")
-    letters.put_records([DeadLetter(path, "e", Stage.PARSE, "no JSON", row, raw) for path, row, raw in broken], 0.0)
+    letters.write_records([DeadLetter(path, "e", Stage.PARSE, "no JSON", row, raw) for path, row, raw in broken], 0.0)
 
 
 def says(data: Dataset, less: int = 0) -> dict[str, Any]:

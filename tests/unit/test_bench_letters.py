@@ -19,7 +19,7 @@ BROKEN = [Line("date=1/a", 0, "{"), Line("date=1/a", 7, '{"n":'), Line("date=2/b
 def stored(table: Path, lines: Sequence[Line]) -> str:
     """The job's own way to write them."""
     letters = DeadLetters(LocalStore(table, may_be_missing=True), "_blizzard/events_landing", "events:landing")
-    letters.put_records(
+    letters.write_records(
         (DeadLetter(line.path, "etag", Stage.PARSE, "broken", line.row, line.raw) for line in lines), 0.0
     )
     return str(table)
@@ -68,7 +68,7 @@ def test_letters_of_other_lines_are_noticed(lines: list[Line], told: str, tmp_pa
 def test_a_letter_about_a_whole_file_is_of_no_line(tmp_path: Path) -> None:
     table = stored(tmp_path, BROKEN)
     letters = DeadLetters(LocalStore(table), "_blizzard/events_landing", "events:landing")
-    letters.put_file(DeadLetter("date=1/c", "etag", Stage.DECOMPRESS, "no gzip"), 0.0)
+    letters.write_file(DeadLetter("date=1/c", "etag", Stage.DECOMPRESS, "no gzip"), 0.0)
     with pytest.raises(WrongResult, match="1 are of no such line"):
         expect_stored(DATA, BROKEN, table)
 
@@ -76,6 +76,6 @@ def test_a_letter_about_a_whole_file_is_of_no_line(tmp_path: Path) -> None:
 def test_a_letter_keeps_bytes_that_are_no_text_which_no_line_here_is(tmp_path: Path) -> None:
     table = stored(tmp_path, BROKEN[:-1])
     letters = DeadLetters(LocalStore(table), "_blizzard/events_landing", "events:landing")
-    letters.put_records([DeadLetter("date=2/b", "etag", Stage.PARSE, "not UTF-8", 0, b"\xff")], 0.0)
+    letters.write_records([DeadLetter("date=2/b", "etag", Stage.PARSE, "not UTF-8", 0, b"\xff")], 0.0)
     with pytest.raises(WrongResult, match="1 have none"):
         expect_stored(DATA, BROKEN, table)

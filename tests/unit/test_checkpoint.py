@@ -59,7 +59,7 @@ def current(**changes: Any) -> dict[str, Any]:
 
 
 @given(strategies.checkpoints)
-def test_what_is_encoded_decodes_to_the_same(checkpoint: Checkpoint) -> None:
+def test_an_encoded_checkpoint_decodes_to_the_same(checkpoint: Checkpoint) -> None:
     assert decode(encode(checkpoint), pipeline="events", source="landing") == checkpoint
 
 
@@ -78,7 +78,7 @@ def test_the_text_is_one_line_of_ascii(checkpoint: Checkpoint) -> None:
     assert len(text.splitlines()) == 1
 
 
-def test_the_json_of_the_design_decodes() -> None:
+def test_the_documented_json_decodes() -> None:
     state = read(
         {
             "schema_version": 3,
@@ -106,7 +106,7 @@ def test_the_json_of_the_design_decodes() -> None:
 # The first Blizzard
 
 
-def test_version_1_with_read_states_keeps_what_was_finished_and_how_far_the_rest_was_read() -> None:
+def test_version_1_with_read_states_keeps_finished_files_and_records_read() -> None:
     state = read(WITH_READ_STATES)
     assert dict(state.files) == {f"{DAY}/a.gz": FINISHED, f"{DAY}/b.gz": 5000}
     assert (state.sequence, state.state, state.knows_files) == (-1, WatermarkState.INITIAL, True)
@@ -120,25 +120,25 @@ def test_version_1_with_partition_watermarks_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("document", [WITH_ONE_WATERMARK, EARLIER_WITH_ONE_WATERMARK], ids=["object", "text"])
-def test_version_2_speaks_of_the_table_s_files_and_says_nothing_of_the_source(document: dict[str, Any]) -> None:
+def test_version_2_has_files_of_the_table_and_is_refused(document: dict[str, Any]) -> None:
     assert read_app_id(app_id_of(document)) == Checkpoint("events", "landing", delta_version=10)
     with pytest.raises(UnreadableState, match="the table's files, not of the source's"):
         read(document)
 
 
 @pytest.mark.parametrize("watermark", [f"{DAY}/{FILE}", {"state": "Idle", "value": f"{DAY}/{FILE}"}], ids=str)
-def test_one_watermark_alone_does_not_say_which_files_of_its_partition_are_in(watermark: object) -> None:
+def test_a_single_watermark_settles_no_partition(watermark: object) -> None:
     state = read({"schema_version": 1, "watermark": watermark, "last_update_ts": 5})
     assert (state.watermark, state.knows_files) == (f"{DAY}/{FILE}", False)
 
 
-def test_a_watermark_that_was_null_is_none() -> None:
+def test_a_null_watermark_is_none() -> None:
     state = read({"schema_version": 1, "watermark": None, "last_update_ts": 0})
     assert (state.state, state.watermark, state.knows_files) == (WatermarkState.INITIAL, None, False)
 
 
 @pytest.mark.parametrize("app_id", ["penguin-events", "penguin-events-backfill"])
-def test_an_app_id_of_the_committer_is_one_of_the_first_blizzard_that_knows_no_files(app_id: str) -> None:
+def test_a_penguin_app_id_is_a_state_without_files(app_id: str) -> None:
     assert read_app_id(app_id) == Checkpoint("events", "landing")
 
 
@@ -150,7 +150,7 @@ def test_a_watermark_without_folders_is_the_watermark_of_the_root(version: int) 
     assert dict(state.partition_watermarks) == {"": FILE}
 
 
-def test_the_one_watermark_never_replaces_that_of_its_partition() -> None:
+def test_the_single_watermark_never_replaces_that_of_its_partition() -> None:
     document = WITH_PARTITION_WATERMARKS | {"watermark": {"state": "Active", "value": f"{DAY}/older"}}
     assert read(document).partition_watermarks[DAY] == FILE
 
@@ -180,12 +180,12 @@ def test_a_state_in_an_app_id_is_the_same_state(document: dict[str, Any]) -> Non
         "",
     ],
 )
-def test_an_app_id_that_holds_no_state_is_not_taken_for_one(app_id: str) -> None:
+def test_an_app_id_without_a_state_is_none(app_id: str) -> None:
     assert read_app_id(app_id) is None
 
 
 @given(st.text().map("blizzard:".__add__) | st.binary().map(lambda b: "blizzard:" + base64.b64encode(b).decode()))
-def test_no_app_id_at_all_is_an_error_unless_it_holds_a_state(app_id: str) -> None:
+def test_any_app_id_is_none_unless_it_holds_a_state(app_id: str) -> None:
     assert read_app_id(app_id) is None
 
 
@@ -194,7 +194,7 @@ def test_no_app_id_at_all_is_an_error_unless_it_holds_a_state(app_id: str) -> No
     [{"schema_version": 4}, {"source_state": {"files": {"a": "Started"}}}, {"delta_version": "10"}],
     ids=str,
 )
-def test_an_app_id_with_a_state_that_cannot_be_read_is_an_error_not_a_fresh_start(change: dict[str, Any]) -> None:
+def test_an_app_id_with_an_unreadable_state_is_an_error(change: dict[str, Any]) -> None:
     with pytest.raises(UnreadableState):
         read_app_id(app_id_of(WITH_READ_STATES | change))
 
@@ -202,7 +202,7 @@ def test_an_app_id_with_a_state_that_cannot_be_read_is_an_error_not_a_fresh_star
 # What is refused
 
 
-def test_a_newer_schema_is_refused_and_the_text_says_to_upgrade() -> None:
+def test_a_newer_schema_version_is_refused_and_the_error_says_to_upgrade() -> None:
     with pytest.raises(UnreadableState, match=r"version 4; this program reads up to 3\. Upgrade blizzard"):
         read(current(schema_version=4))
 
@@ -242,7 +242,7 @@ def test_the_state_of_another_source_is_refused(change: dict[str, str]) -> None:
     ],
     ids=str,
 )
-def test_a_state_with_a_part_of_the_wrong_shape_is_refused(change: dict[str, Any]) -> None:
+def test_a_checkpoint_with_a_malformed_part_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(UnreadableState):
         read(current(**change))
 
@@ -250,13 +250,13 @@ def test_a_state_with_a_part_of_the_wrong_shape_is_refused(change: dict[str, Any
 @pytest.mark.parametrize(
     "document", [{}, {"rows": 5}, {"schema_version": 1}, {"schema_version": 2, "sequence": 4}], ids=str
 )
-def test_an_object_with_nothing_of_a_state_in_it_is_not_taken_for_an_empty_one(document: dict[str, Any]) -> None:
+def test_an_object_without_any_known_part_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(UnreadableState):
         read(document)
 
 
 @given(strategies.checkpoints, st.data())
-def test_a_torn_checkpoint_is_refused_wherever_it_is_torn(checkpoint: Checkpoint, data: st.DataObject) -> None:
+def test_a_truncated_checkpoint_is_refused(checkpoint: Checkpoint, data: st.DataObject) -> None:
     text = encode(checkpoint)
     torn = text[: data.draw(st.integers(0, len(text) - 1))]
     with pytest.raises(UnreadableState):
@@ -264,13 +264,13 @@ def test_a_torn_checkpoint_is_refused_wherever_it_is_torn(checkpoint: Checkpoint
 
 
 @given(strategies.any_json | st.dictionaries(st.sampled_from(sorted(current())), strategies.any_json))
-def test_any_json_at_all_is_unreadable_or_a_state_and_nothing_else(document: object) -> None:
+def test_any_json_is_unreadable_or_a_checkpoint(document: object) -> None:
     with suppress(UnreadableState):
         assert isinstance(read(document), Checkpoint)
 
 
 @given(st.sampled_from(sorted(current())), strategies.any_json)
-def test_a_state_with_one_part_replaced_by_any_json_is_unreadable_or_a_state(part: str, value: object) -> None:
+def test_a_checkpoint_with_one_replaced_part_is_unreadable_or_decodes(part: str, value: object) -> None:
     with suppress(UnreadableState):
         assert isinstance(read(current(**{part: value})), Checkpoint)
 
@@ -278,12 +278,12 @@ def test_a_state_with_one_part_replaced_by_any_json_is_unreadable_or_a_state(par
 @pytest.mark.parametrize(
     "text", [b"", b"\xff\xfe\x00", b"[" * 100_000, b"1" * 10_000, "nul\0", '{"a":' * 50_000], ids=len
 )
-def test_bytes_that_are_no_json_are_refused(text: str | bytes) -> None:
-    with pytest.raises(UnreadableState, match="no JSON"):
+def test_bytes_other_than_json_are_refused(text: str | bytes) -> None:
+    with pytest.raises(UnreadableState, match="not JSON"):
         decode(text, pipeline="events", source="landing")
 
 
-def test_a_thousand_tracked_files_with_realistic_names_stay_under_64_kb() -> None:
+def test_a_checkpoint_with_a_thousand_tracked_files_is_smaller_than_64_kb() -> None:
     files = {f"{DAY}/17064{n:05d}-01926abc{n:04x}.ndjson.gz": FINISHED for n in range(1000)}
     assert {len(path) for path in files} == {49}
     watermarks = {f"date=2024-01-{day:02d}": FILE for day in range(21, 29)}

@@ -8,7 +8,7 @@ from blizzard.collect.collector import Message
 from blizzard.collect.routing import Route, Router
 from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
 from blizzard.errors import BlizzardError, ConfigError, StorageUnavailable
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.memory import MemoryStore
 from functions.collector.composition import Collector, Setup
 from functions.runtime import RELOAD_SECS, ReloadingConfig

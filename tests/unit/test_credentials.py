@@ -15,12 +15,13 @@ from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.errors import BlizzardError
 from blizzard.log import JsonLog
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 from functions.dispatcher.emr import EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.runtime import FunctionLog, function_logger, make_runtime
@@ -176,11 +177,11 @@ def test_no_object_below_the_table_and_no_commit_holds_credentials(
     gone = world.landing.put("gone.txt", b"x\n")
     world.deliver(world.source_event("a.txt"), Entry("gone.txt", gone.size, gone.etag, gone.modified_ts))
     world.landing.delete(["gone.txt"])
-    for kind in Kind:
+    for kind in SweepKind:
         world.source_sweep().sweep(kind)
     world.drain()
     world.landing.put("d.txt", b"d\n")
-    for kind in Kind:
+    for kind in SweepKind:
         world.source_sweep().sweep(kind)
     proxy.everything = "SignatureDoesNotMatch"
     with pytest.raises(BlizzardError) as refused:

@@ -50,30 +50,30 @@ def versions(store: MemoryStore, limit: int = 100, **where: int) -> list[int]:
 # One commit
 
 
-def test_a_commit_tells_its_txns_its_metadata_and_its_time() -> None:
+def test_a_commit_has_its_txns_metadata_and_time() -> None:
     data = commit(info(userMetadata="state", engineInfo="Spark"), {"protocol": {}}, txn(42), txn(7, "other"), ADD)
     assert parse_commit(117, data) == Commit(117, {APP_ID: 42, "other": 7}, "state", 1_706_450_400.25)
 
 
-def test_a_commit_that_changes_the_table_tells_its_properties() -> None:
+def test_a_commit_that_changes_table_properties_has_them() -> None:
     changed = {"metaData": {"id": "x", "configuration": {"delta.appendOnly": "true"}}}
     assert parse_commit(3, commit(changed)).properties == {"delta.appendOnly": "true"}
     assert parse_commit(3, commit({"metaData": {"id": "x", "configuration": {}}})).properties == {}
     assert parse_commit(3, commit(ADD)).properties is None
 
 
-def test_metadata_with_newlines_quotes_and_braces_is_kept_as_it_was() -> None:
+def test_metadata_with_newlines_quotes_and_braces_is_unchanged() -> None:
     text = '{"a":\n"b\\"\r\n","add":{"txn":{}}}\u2028é😀'
     assert parse_commit(1, commit(info(userMetadata=text))).user_metadata == text
 
 
-def test_a_file_that_was_added_cannot_pass_for_a_txn() -> None:
+def test_an_add_action_is_never_read_as_a_txn() -> None:
     forged = {"add": {"path": '"}}\n{"txn":{"appId":"x","version":9}}', "txn": {"appId": "x", "version": 9}}}
     assert parse_commit(1, commit(forged, {"remove": forged["add"]})).txns == {}
 
 
 @pytest.mark.parametrize("data", [b"", commit({"metaData": {"id": "x"}}), commit({"commitInfo": {}}), commit(ADD)])
-def test_a_commit_that_tells_nothing_of_us_is_empty(data: bytes) -> None:
+def test_a_commit_of_another_program_has_no_txn_and_no_metadata(data: bytes) -> None:
     assert parse_commit(3, data) == Commit(3, {}, None, None)
 
 
@@ -96,20 +96,20 @@ def test_a_commit_that_tells_nothing_of_us_is_empty(data: bytes) -> None:
     ],
     ids=range(13),
 )
-def test_a_torn_commit_is_unreadable(data: bytes) -> None:
+def test_a_truncated_commit_is_unreadable(data: bytes) -> None:
     with pytest.raises(UnreadableState, match="commit 3 of the Delta log"):
         parse_commit(3, data)
 
 
 @given(strategies.any_json)
-def test_any_json_that_is_no_object_is_unreadable(document: object) -> None:
+def test_json_other_than_an_object_is_unreadable(document: object) -> None:
     assume(not isinstance(document, dict))
     with pytest.raises(UnreadableState):
         parse_commit(3, json.dumps(document).encode())
 
 
 @given(st.dictionaries(st.sampled_from(["txn", "commitInfo", "protocol"]), strategies.any_json))
-def test_any_object_is_unreadable_or_an_action_and_nothing_else(document: dict[str, object]) -> None:
+def test_any_object_is_unreadable_or_an_action(document: dict[str, object]) -> None:
     with suppress(UnreadableState):
         assert parse_commit(3, json.dumps(document).encode()).version == 3
 
@@ -122,14 +122,14 @@ def test_the_newest_commits_come_first() -> None:
     assert DeltaLogTail(log_of(*range(5))).newest_version() == 4
 
 
-def test_one_commit_is_found_by_its_version_and_none_where_there_is_none() -> None:
+def test_a_commit_is_found_by_its_version() -> None:
     tail = DeltaLogTail(log_of(3, 4))
     assert tail.commit_at(4) == Commit(4, {APP_ID: 4}, "4", 1_706_450_400.25)
     assert (tail.commit_at(2), tail.commit_at(5)) == (None, None)
 
 
 @pytest.mark.parametrize("checkpoint", [None, {"version": 2}])
-def test_the_newest_version_is_found_again_and_again_whatever_happened_meanwhile(checkpoint: object) -> None:
+def test_the_newest_version_is_found_after_every_change(checkpoint: object) -> None:
     store = log_of(*range(4), checkpoint=checkpoint)
     tail = DeltaLogTail(store)
 
@@ -152,12 +152,12 @@ def test_without_a_log_there_is_no_table() -> None:
 @pytest.mark.parametrize(
     ("limit", "above", "expected"), [(2, -1, [4, 3]), (9, 2, [4, 3]), (1, 2, [4]), (0, -1, []), (9, 4, [])]
 )
-def test_a_limit_and_a_lower_bound_cut_off_the_older_ones(limit: int, above: int, expected: list[int]) -> None:
+def test_a_limit_and_a_lower_bound_exclude_older_commits(limit: int, above: int, expected: list[int]) -> None:
     assert versions(log_of(*range(5)), limit, above=above) == expected
 
 
 @pytest.mark.parametrize("newest", [99, 100, 150, 1000])
-def test_of_more_than_a_hundred_commits_the_newest_hundred_come(newest: int) -> None:
+def test_at_most_the_newest_hundred_commits_are_returned(newest: int) -> None:
     assert versions(log_of(*range(newest + 1)), 100) == list(range(newest, newest - 100, -1))
 
 
@@ -167,7 +167,7 @@ def test_a_delta_checkpoint_hides_no_commit_within_the_limit() -> None:
     assert versions(store, 5000, above=700) == list(range(1000, 700, -1))
 
 
-def test_what_lies_before_the_checkpoint_and_the_limit_is_not_even_listed() -> None:
+def test_commits_before_the_checkpoint_and_the_limit_are_not_listed() -> None:
     class Listing(MemoryStore):
         seen = 0
 
@@ -200,29 +200,29 @@ def test_what_lies_before_the_checkpoint_and_the_limit_is_not_even_listed() -> N
     ],
     ids=str,
 )
-def test_a_checkpoint_pointer_that_is_torn_or_lies_hides_no_commit(pointer: Any) -> None:
+def test_a_damaged_or_wrong_checkpoint_pointer_hides_no_commit(pointer: Any) -> None:
     store = log_of(*range(5), checkpoint=pointer)
     assert versions(store, 3) == [4, 3, 2]
     assert DeltaLogTail(store).newest_version() == 4
 
 
-def test_behind_a_missing_version_nothing_counts_as_the_newest() -> None:
+def test_no_commits_before_a_missing_version_are_returned() -> None:
     assert versions(log_of(0, 1, 2, 4, 5)) == [5, 4]
     assert DeltaLogTail(log_of(0, 1, 2, 4, 5)).newest_version() == 5
 
 
-def test_a_log_whose_older_commits_were_cleaned_up_begins_where_it_begins() -> None:
+def test_a_log_without_its_oldest_commits_starts_at_the_first_one_left() -> None:
     assert versions(log_of(10, 11, 12, checkpoint={"version": 10})) == [12, 11, 10]
 
 
-def test_a_log_with_nothing_but_a_checkpoint_is_a_table_of_that_version() -> None:
+def test_a_log_with_only_a_checkpoint_is_a_table_of_that_version() -> None:
     store = log_of(checkpoint={"version": 10})
     store.put("_delta_log/00000000000000000010.checkpoint.parquet", b"PAR1")
     assert DeltaLogTail(store).newest_version() == 10
     assert versions(store) == []
 
 
-def test_a_commit_that_is_cleaned_up_while_it_is_read_ends_the_walk() -> None:
+def test_a_commit_deleted_during_reading_ends_the_list() -> None:
     store = log_of(*range(5))
     walk = DeltaLogTail(store).commits(9)
     assert next(walk).version == 4
@@ -246,7 +246,7 @@ def test_a_commit_that_is_cleaned_up_while_it_is_read_ends_the_walk() -> None:
         "latest.json",
     ],
 )
-def test_what_is_no_commit_is_not_taken_for_one(name: str) -> None:
+def test_files_with_other_names_are_not_read_as_commits(name: str) -> None:
     store = log_of(*range(3))
     store.put(f"_delta_log/{name}", b"something else")
     assert versions(store) == [2, 1, 0]

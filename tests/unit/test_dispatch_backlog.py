@@ -11,9 +11,10 @@ from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.backlog import read_backlog
 from blizzard.errors import BucketMissing
-from blizzard.manifest.segments import Closing, Entry, FoundBy, Manifest, Position, SettleMark, Sweep
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, SettleMark, Sweep
 from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import OnOverwrite, Rules, plan_batch
+from blizzard.state.batch import BatchRules, OnOverwrite, plan_batch
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectInfo
@@ -74,7 +75,7 @@ def position_after(manifest: Manifest, count: int) -> Position:
     return position
 
 
-def status_of(store: MemoryStore, rules: Rules) -> SourceStatus:
+def status_of(store: MemoryStore, rules: BatchRules) -> SourceStatus:
     return source_status(
         store,
         pipeline=PIPELINE,
@@ -97,7 +98,7 @@ def test_what_waits_is_what_the_next_batch_would_take(
     checkpoint = replace(checkpoint, position=position_after(manifest, consumed))
     source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
     store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
-    rules = Rules(
+    rules = BatchRules(
         TimeTemplate(TEMPLATE).folder_of,
         interval_files=10**6,
         late_overlap_secs=source.late_overlap_secs,
@@ -108,14 +109,14 @@ def test_what_waits_is_what_the_next_batch_would_take(
 
     pipeline = PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,))
     found = read_backlog(store, pipeline, {})
-    assert (found.files, found.worth_a_run) == (len(taken), bool(taken))
+    assert (found.files, found.needs_run) == (len(taken), bool(taken))
     shown = status_of(store, rules)
     assert (shown.backlog_files, shown.backlog_bytes, shown.problem) == (len(taken), 10 * len(taken), None)
 
     seen = read_backlog(store, pipeline, found.marks)
     certain = {file.path for file in plan.files}
-    assert seen.worth_a_run == bool(certain)
-    assert seen.left_behind == (("landing",) if certain else ())
+    assert seen.needs_run == bool(certain)
+    assert seen.stuck == (("landing",) if certain else ())
 
 
 @given(segments, checkpoints, begun, st.sampled_from(OnOverwrite))
@@ -129,7 +130,7 @@ def test_a_file_in_progress_waits_for_the_dispatcher_and_for_people(
     checkpoint = replace(checkpoint, files=MappingProxyType({**checkpoint.files, **in_progress}))
     source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
     store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
-    rules = Rules(
+    rules = BatchRules(
         TimeTemplate(TEMPLATE).folder_of, late_overlap_secs=source.late_overlap_secs, on_overwrite=on_overwrite
     )
     found = read_backlog(store, PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,)), {})
@@ -142,13 +143,13 @@ def test_a_segment_that_cannot_be_read_is_a_problem_that_status_names_and_the_ot
     store, _ = stored([([Entry(name, 10, "e1", NOW_TS)], None) for name in "abcd"])
     keys = [info.key for info in store.list(f"_blizzard/{PIPELINE}_landing/pending/")]
     store.put(keys[1], b"{torn")
-    shown = status_of(store, Rules(no_folder))
+    shown = status_of(store, BatchRules(no_folder))
     assert shown.backlog_files == 3
     assert shown.problem is not None
     assert shown.problem.startswith(f"segment 1 of {PIPELINE}:landing cannot be read")
-    assert shown.problem.endswith("It is skipped and the next sweep lists its files anew.")
+    assert shown.problem.endswith("The segment is skipped; the next sweep lists its files again.")
     store.put(keys[2], b"{torn")
-    assert str(status_of(store, Rules(no_folder)).problem).endswith("The same holds for 1 more.")
+    assert str(status_of(store, BatchRules(no_folder)).problem).endswith("The same holds for 1 more.")
 
 
 class NoBucket(MemoryStore):
@@ -165,4 +166,4 @@ def test_before_the_tables_first_write_nothing_waits() -> None:
     backlog = read_backlog(
         NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}
     )
-    assert (backlog.worth_a_run, backlog.files, backlog.marks["landing"].sequence) == (False, 0, -1)
+    assert (backlog.needs_run, backlog.files, backlog.marks["landing"].sequence) == (False, 0, -1)

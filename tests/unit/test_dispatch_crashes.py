@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from blizzard.dispatch.decide import TOKEN_GRACE_SECS
 from blizzard.dispatch.run_records import Phase
-from blizzard.dispatch.service import Life, ServiceBusy
+from blizzard.dispatch.service import RunStatus, ServiceBusy
 from tests.unit.dispatch_world import PIPELINE, POLICY, Steps, World, conflict, crash, refused
 from tests.unit.fakes import Crash
 
@@ -32,7 +32,7 @@ def ended_and_more_landed(world: World) -> None:
 def failed_and_waited(world: World) -> None:
     world.land()
     world.dispatch()
-    world.finish(Life.FAILED)
+    world.finish(RunStatus.FAILED)
     world.dispatch()
     world.clock.advance(10_000)
 
@@ -40,7 +40,7 @@ def failed_and_waited(world: World) -> None:
 def just_failed(world: World) -> None:
     world.land()
     world.dispatch()
-    world.finish(Life.FAILED)
+    world.finish(RunStatus.FAILED)
     world.service.fingerprint = "release-2"
 
 
@@ -52,9 +52,9 @@ def open_and_released(world: World) -> None:
 
 def announced_and_left(world: World) -> None:
     world.land()
-    world.service.trouble = ServiceBusy("StartJobRun: throttled")
+    world.service.start_error = ServiceBusy("StartJobRun: throttled")
     world.dispatch()
-    world.service.trouble = None
+    world.service.start_error = None
 
 
 def announced_for_an_older_release(world: World) -> None:
@@ -64,9 +64,9 @@ def announced_for_an_older_release(world: World) -> None:
 
 def refused_before(world: World) -> None:
     world.land()
-    world.service.trouble = refused()
+    world.service.start_error = refused()
     world.dispatch()
-    world.service.trouble = None
+    world.service.start_error = None
     world.clock.advance(10_000)
 
 
@@ -168,10 +168,10 @@ def test_a_second_dispatcher_that_dies_within_any_call_of_the_first(situation: S
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("life", [Life.SUCCEEDED, Life.FAILED])
+@pytest.mark.parametrize("status", [RunStatus.SUCCEEDED, RunStatus.FAILED])
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
 def test_whole_runs_may_come_and_go_within_any_call_of_a_slow_dispatcher(
-    situation: Situation, life: Life, after: bool
+    situation: Situation, status: RunStatus, after: bool
 ) -> None:
     for k in range(1, calls_of_a_dispatch(situation) + 1):
         world = world_in(situation)
@@ -179,7 +179,7 @@ def test_whole_runs_may_come_and_go_within_any_call_of_a_slow_dispatcher(
         def meanwhile(world: World = world) -> None:
             for _ in range(2):
                 world.dispatch()
-                world.finish(life)
+                world.finish(status)
                 world.land()
             world.dispatch()
 
@@ -203,9 +203,9 @@ def test_a_slow_dispatcher_uses_its_token_after_the_start_failed_for_another(
         world = world_in(situation)
 
         def meanwhile(world: World = world) -> None:
-            world.service.trouble = trouble  # type: ignore[assignment]
+            world.service.start_error = trouble  # type: ignore[assignment]
             world.dispatch()
-            world.service.trouble = None
+            world.service.start_error = None
             world.clock.advance(200)  # within a Lambda's life
             world.dispatch()
 
@@ -262,9 +262,9 @@ class Dispatchers(RuleBasedStateMachine):
         steps.plan(k, second, after=after)
         self.world.dispatch(steps)
 
-    @rule(life=st.sampled_from([Life.SUCCEEDED, Life.FAILED]), consume=st.none() | st.booleans())
-    def run_ends(self, life: Life, consume: bool | None) -> None:
-        self.world.finish(life, consume=consume)
+    @rule(status=st.sampled_from([RunStatus.SUCCEEDED, RunStatus.FAILED]), consume=st.none() | st.booleans())
+    def run_ends(self, status: RunStatus, consume: bool | None) -> None:
+        self.world.finish(status, consume=consume)
 
     @rule(secs=st.sampled_from([1.0, 100.0, 1000.0]))
     def time_passes(self, secs: float) -> None:
@@ -276,7 +276,7 @@ class Dispatchers(RuleBasedStateMachine):
 
     @rule(trouble=st.sampled_from([None, None, refused(), conflict(), ServiceBusy("throttled")]))
     def service_has_trouble(self, trouble: Exception | None) -> None:
-        self.world.service.trouble = trouble  # type: ignore[assignment]
+        self.world.service.start_error = trouble  # type: ignore[assignment]
 
     @rule(down=st.booleans())
     def service_goes_down_or_comes_up(self, down: bool) -> None:
@@ -306,7 +306,7 @@ class Dispatchers(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end all is well: the cause is gone, and what waits is consumed."""
-        self.world.service.down, self.world.service.trouble = False, None
+        self.world.service.down, self.world.service.start_error = False, None
         self.world.service.fingerprint = "release-3"
         for _ in range(8):
             self.world.clock.advance(TOKEN_GRACE_SECS)
@@ -315,7 +315,7 @@ class Dispatchers(RuleBasedStateMachine):
         found = self.world.dispatch()
         assert found.error is None
         assert found.backlog is not None
-        assert not found.backlog.worth_a_run
+        assert not found.backlog.needs_run
         assert self.world.service.most_active <= 1
 
 

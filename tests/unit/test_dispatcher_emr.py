@@ -14,7 +14,7 @@ from blizzard.config.model import Limits
 from blizzard.config.spark_settings import common_settings, submit_parameters
 from blizzard.dispatch.decide import Policy
 from blizzard.dispatch.run_records import Phase, RunRecord
-from blizzard.dispatch.service import Life, RunState, ServiceBusy, ServiceRefused, StartConflict, StartRefused
+from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, ServiceRefused, StartConflict, StartRefused
 from blizzard.errors import ConfigError
 from functions.dispatcher.emr import ACTIVE, MAX_PAGES, EmrServerless
 from functions.dispatcher.job_request import JobSettings, job_name, pipeline_of, start_job_run
@@ -237,19 +237,19 @@ def test_a_start_with_the_same_token_gives_the_same_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "life"),
+    ("state", "status"),
     [
-        *((state, Life.ACTIVE) for state in ACTIVE),
-        ("SUCCESS", Life.SUCCEEDED),
-        ("FAILED", Life.FAILED),
-        ("CANCELLED", Life.FAILED),
-        ("A_NEW_STATE", Life.ACTIVE),
+        *((state, RunStatus.ACTIVE) for state in ACTIVE),
+        ("SUCCESS", RunStatus.SUCCEEDED),
+        ("FAILED", RunStatus.FAILED),
+        ("CANCELLED", RunStatus.FAILED),
+        ("A_NEW_STATE", RunStatus.ACTIVE),
     ],
 )
-def test_each_state_has_its_meaning(state: str, life: Life) -> None:
+def test_each_state_has_its_meaning(state: str, status: RunStatus) -> None:
     emr, client = service()
     client.runs["00a"] = client.run("00a", "blizzard-events", state, detail="because")
-    assert emr.state("00a") == RunState(life, f"{state}: because")
+    assert emr.state("00a") == RunState(status, f"{state}: because")
 
 
 def test_every_state_of_the_model_is_known() -> None:

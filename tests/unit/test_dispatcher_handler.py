@@ -16,7 +16,8 @@ import pytest
 from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from blizzard.errors import ConfigError
-from blizzard.manifest.segments import Entry, Manifest
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.local import LocalStore
 from functions import runtime
 from functions.dispatcher import composition

@@ -20,7 +20,8 @@ from blizzard.cli.source_status import SourceStatus
 from blizzard.config.load import read_config
 from blizzard.dispatch.run_records import decode as decode_run
 from blizzard.dispatch.run_records import encode as encode_run
-from blizzard.manifest.segments import SegmentRef, decode_segment, encode_segment
+from blizzard.manifest.segment_codec import decode_segment, encode_segment
+from blizzard.manifest.segments import SegmentRef
 from blizzard.state.checkpoint import decode, encode
 from blizzard.state.dead_letters import DeadLetter, Stage
 from blizzard.state.identity import Identity

@@ -1,9 +1,7 @@
-"""A late sweep in parts finds what one in a single piece would, whatever happens between the parts."""
+"""A late sweep in parts finds the same files as one in a single piece, whatever happens between the parts."""
 
-import json
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,73 +9,27 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from blizzard.manifest.segments import Closing, Sweep
-from blizzard.state.watermark import Settling, no_folder
-from blizzard.storage.base import ObjectStore
-from blizzard.storage.local import LocalStore
-from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.late_cursor import Epoch, Ground, LateCursor, Place, Run, open_partitions
-from blizzard.sweep.source_sweep import sweep_rules
-from blizzard.sweep.sweeper import Kind, OutOfTime, SweepReport
-from tests.unit.fakes import DAY_SECS, Calls, Days, WatchedStore, World, settings
-
-TICK_SECS = 0.001
-MAX_PARTS = 100
-
-FOLDERS = st.sampled_from(["", "a/", "a/b/", "a!/", "a/b!/", "a0/", "b/c/d/", "é/", "z/"])
-NAMES = st.sampled_from(["0.txt", "a.txt", "b.txt", "z.txt", "é.txt", "x.tmp"])
-PATHS = st.builds(str.__add__, FOLDERS, NAMES)
-TREES = st.sets(PATHS, max_size=14)
-TIMES = st.lists(st.integers(9, 30), min_size=1, max_size=5)
-"""How many looks at the clock the parts have time for, one after the other, and again from the first."""
-
-
-def part(world: World, looks: int | None = 8) -> SweepReport:
-    """One late sweep as the sweeper begins it, which reads what it needs from storage. None: in one piece."""
-    deadline_ts = world.clock.now_ts + (1e6 if looks is None else looks * TICK_SECS)
-    return world.source_sweep().sweep(Kind.LATE, deadline_ts=deadline_ts)
+from blizzard.sweep.late_cursor import (
+    LateCursor,
+    ListingPosition,
+)
+from blizzard.sweep.sweeper import OutOfTime, SweepKind
+from tests.unit.fakes import DAY_SECS, Calls, Days, WatchedStore
+from tests.unit.late_sweeps import (
+    MAX_PARTS,
+    PATHS,
+    TIMES,
+    TREES,
+    announced_ts_of,
+    appended,
+    many,
+    part,
+    parts,
+    swept_world,
+)
 
 
-def parts(world: World, looks: int = 8) -> list[SweepReport]:
-    """Parts until one is complete."""
-    found = [part(world, looks)]
-    while not found[-1].complete:
-        assert len(found) < MAX_PARTS, "it never comes to an end"
-        found.append(part(world, looks))
-    return found
-
-
-def appended(world: World, *reports: SweepReport) -> list[str]:
-    return [path for report in reports for number in report.segments for path in world.paths_of(number)]
-
-
-def said_ts(world: World) -> float | None:
-    """What the unconsumed segments and the checkpoint say of the last late sweep."""
-    checkpoint = world.source_sweep().checkpoint()
-    settling = Settling.of(checkpoint, no_folder)
-    for item in world.manifest().unconsumed(checkpoint.position):
-        if item.segment.sweep is not None and item.marks_hold:
-            settling.apply(item.segment.sweep)
-    return settling.late_swept_ts
-
-
-def swept_world(*paths: str, **more: object) -> World:
-    """These files are ingested and settled, and a late sweep has been over them. Time enough has passed since."""
-    world = World(settings(late_overlap_secs=1.0, **more), tick_secs=TICK_SECS)  # type: ignore[arg-type]
-    for path in paths:
-        world.put(path, "x")
-    world.settle()
-    world.clock.advance(100)
-    return world
-
-
-def many(count: int = 9) -> list[str]:
-    return [f"{folder}{number}.txt" for folder in ("", "a/", "a/b/", "c/") for number in range(count)]
-
-
-# -- In parts
-
-
-def test_it_goes_on_where_it_stopped_and_lists_nothing_twice() -> None:
+def test_a_late_sweep_resumes_where_it_stopped_and_lists_nothing_twice() -> None:
     world = swept_world(*many())
     calls = Calls()
     world.source = WatchedStore(world.source, calls)  # type: ignore[assignment]
@@ -109,28 +61,28 @@ def test_wherever_the_parts_are_cut_each_late_file_is_found(looks: int) -> None:
     world.clock.advance(10)
     found = [part(world, looks)]
     while not found[-1].complete:
-        assert len(found) < MAX_PARTS, "it never comes to an end"
+        assert len(found) < MAX_PARTS, "expected the late sweep to be complete after MAX_PARTS parts"
         world.drain()
         found.append(part(world, looks))
     world.drain()
     assert set(late) <= set(world.files())
 
 
-def test_the_start_of_the_first_part_is_announced() -> None:
+def test_the_announced_time_is_the_start_of_the_first_part() -> None:
     world = swept_world(*many())
-    before_ts = said_ts(world)
+    before_ts = announced_ts_of(world)
     first = part(world)
     world.clock.advance(500)
-    assert (first.complete, said_ts(world)) == (False, before_ts)
+    assert (first.complete, announced_ts_of(world)) == (False, before_ts)
     rest = parts(world)
     assert rest[-1].started_ts > first.started_ts + 500
-    assert said_ts(world) == first.started_ts
+    assert announced_ts_of(world) == first.started_ts
     world.arrive("new.txt")
     world.drain()
     assert world.state_now().late_swept_ts == first.started_ts
 
 
-def test_what_comes_behind_the_cursor_is_found_by_the_next_late_sweep() -> None:
+def test_a_file_that_arrives_before_the_cursor_is_found_by_the_next_late_sweep() -> None:
     world = swept_world(*many())
     part(world)
     world.clock.advance(500)
@@ -141,7 +93,7 @@ def test_what_comes_behind_the_cursor_is_found_by_the_next_late_sweep() -> None:
     assert appended(world, part(world, None)) == ["!.txt"]
 
 
-def test_a_complete_one_leaves_no_cursor() -> None:
+def test_a_complete_late_sweep_leaves_no_cursor() -> None:
     world = swept_world(*many())
     done = parts(world)
     assert all(report.cursor is not None for report in done[:-1])
@@ -154,27 +106,27 @@ def test_a_watermark_sweep_and_a_claim_in_between_keep_the_cursor() -> None:
     first = part(world)
     one = world.source_sweep()
     one.write(replace(one.reports(), sweeping_until_ts=world.clock.now_ts))
-    one.sweep(Kind.WATERMARK)
+    one.sweep(SweepKind.WATERMARK)
     assert one.reports().late == first
     assert part(world, None).listed < len(many())
 
 
-def test_the_jobs_own_sweep_lists_everything_and_ends_what_was_begun() -> None:
+def test_a_late_sweep_of_the_job_lists_everything_and_removes_the_cursor() -> None:
     world = swept_world(*many())
     assert part(world).cursor is not None
-    report = world.source_sweep().sweep(Kind.LATE)
+    report = world.source_sweep().sweep(SweepKind.LATE)
     assert (report.listed, report.complete, report.cursor) == (len(many()), True, None)
-    assert said_ts(world) == report.started_ts
+    assert announced_ts_of(world) == report.started_ts
 
 
-def test_a_folder_that_is_gone_or_closed_by_now_is_no_obstacle() -> None:
+def test_a_late_sweep_resumes_after_its_folder_was_deleted_or_closed() -> None:
     today, later = (f"day={int(100_000 // DAY_SECS) + ago:04d}" for ago in (0, 8))
     for harm in ("gone", "closed"):
         world = swept_world(*(f"{today}/{number}.txt" for number in range(20)), window=Days())
         world.put(f"{later}/a.txt", "x")
         stopped = part(world)
         assert stopped.cursor is not None
-        assert stopped.cursor.place.partition == today
+        assert stopped.cursor.position.partition == today
         if harm == "gone":
             world.source.delete([info.key for info in world.source.list(f"{today}/")])
         else:
@@ -186,177 +138,9 @@ def test_a_folder_that_is_gone_or_closed_by_now_is_no_obstacle() -> None:
         assert appended(world, *parts(world, 12)) == [f"{later}/a.txt"]
 
 
-# -- Beginning anew
-
-
-def begins_anew(world: World) -> bool:
-    report = part(world, None)
-    assert report.complete
-    return report.listed == len(list(world.source.list()))
-
-
-@pytest.fixture
-def stopped() -> World:
-    """A late sweep has stopped half way, and found a file before."""
-    world = swept_world(*many())
-    world.put("!.txt", "late")
-    world.clock.advance(10)
-    report = part(world, 20)
-    assert appended(world, report) == ["!.txt"]
-    assert report.cursor is not None
-    return world
-
-
-def test_it_does_not_begin_anew_without_a_reason(stopped: World) -> None:
-    assert not begins_anew(stopped)
-
-
-def test_not_when_what_it_found_is_consumed_nor_when_events_come_in(stopped: World) -> None:
-    stopped.drain()
-    stopped.arrive("b/new.txt")
-    part(stopped, 12)
-    stopped.drain()
-    assert not begins_anew(stopped)
-
-
-@pytest.mark.parametrize("harm", ["report lost", "cursor spoilt", "rules", "address", "overlap", "overtaken", "copy"])
-def test_it_begins_anew_when_what_it_rests_on_has_changed(stopped: World, harm: str) -> None:
-    world, key = stopped, stopped.identity.report_key
-    if harm == "report lost":
-        world.state.delete([key])
-    elif harm == "cursor spoilt":
-        document = json.loads(world.state.get(key))
-        del document["late"]["cursor"]["epoch"]
-        world.state.put(key, json.dumps(document).encode())
-    elif harm == "rules":
-        sweeping = replace(world.settings.sweep_rules, written="other")
-        world.settings = replace(world.settings, sweep_rules=sweeping)
-    elif harm == "address":
-        moved = MemoryStore(world.clock, "memory://elsewhere/")
-        for info in world.source.list():
-            moved.put(info.key, world.source.get(info.key))
-        world.source = moved
-    elif harm == "overlap":
-        sweeping = replace(world.settings.sweep_rules, late_overlap_secs=50.0)
-        world.settings = replace(world.settings, sweep_rules=sweeping)
-    elif harm == "overtaken":
-        world.late_sweep()
-    else:
-        world.forget_copy()
-    assert begins_anew(world)
-
-
-def test_a_wiped_manifest_loses_nothing_that_an_earlier_part_had_found(stopped: World) -> None:
-    stopped.wipe()
-    assert begins_anew(stopped)
-    stopped.drain()
-    assert "!.txt" in stopped.files()
-
-
-def test_nor_does_one_that_has_grown_again(stopped: World) -> None:
-    numbers = stopped.segments()
-    stopped.wipe()
-    while max(stopped.segments(), default=-1) <= numbers[-1]:
-        stopped.arrive(f"b/{len(stopped.contents)}.txt")
-    stopped.drain()
-    assert begins_anew(stopped)
-    stopped.drain()
-    assert "!.txt" in stopped.files()
-
-
-def test_nor_does_a_segment_that_cannot_be_read(stopped: World) -> None:
-    stopped.corrupt_segment(stopped.segments()[-1])
-    assert begins_anew(stopped)
-    stopped.drain()
-    assert "!.txt" in stopped.files()
-
-
-def test_a_pattern_or_template_that_changed_shows_in_the_rules() -> None:
-    def written(pattern: str, template: str | None) -> str:
-        return sweep_rules(
-            pattern=pattern, prefix_template=template, lookback=1, settle_delay_secs=1.0, late_overlap_secs=1.0
-        ).written
-
-    assert written("**", None) == written("**", None)
-    assert len({written("**", None), written("*", None), written("**", "day=%Y-%m-%d")}) == 3
-
-
-EPOCH = Epoch(100.0, 50.0, "listing", "day=0005")
-
-
-@pytest.mark.parametrize(
-    ("now", "late_swept_ts", "goes_on"),
-    [
-        (replace(EPOCH, started_ts=101.0), 60.0, True),
-        (EPOCH, 60.0, True),
-        (replace(EPOCH, since_ts=51.0, closed_through="day=0006"), 99.0, True),
-        (replace(EPOCH, started_ts=99.0), 60.0, False),
-        (replace(EPOCH, since_ts=49.0), 60.0, False),
-        (replace(EPOCH, since_ts=None), None, False),
-        (replace(EPOCH, listing="other"), 60.0, False),
-        (replace(EPOCH, closed_through="day=0004"), 60.0, False),
-        (replace(EPOCH, closed_through=None), 60.0, False),
-        (EPOCH, 100.0, False),
-    ],
-)
-def test_an_epoch_goes_on_while_nothing_can_hide_a_file(now: Epoch, late_swept_ts: float | None, goes_on: bool) -> None:
-    settling = Settling({}, {}, now.closed_through, late_swept_ts, no_folder)
-    assert EPOCH.goes_on(now, settling) is goes_on
-    assert replace(EPOCH, since_ts=None).goes_on(replace(EPOCH, since_ts=None), settling) is (late_swept_ts != 100.0)
-
-
-@pytest.mark.parametrize(
-    ("run", "holds"),
-    [
-        (Run(3, 9, "x"), True),
-        (Run(0, 7, "x"), True),
-        (Run(4, 9, "x"), False),
-        (Run(3, 6, "x"), False),
-        (Run(3, 9, "y"), False),
-        (Run(3, 9, None), False),
-    ],
-)
-def test_ground_holds_while_all_of_it_is_in_the_run(run: Run, holds: bool) -> None:
-    assert run.holds(Ground(3, 7, "x")) is holds
-    assert run.holds(Ground(3, 2, "z"))
-
-
-# -- The walk
-
-
-def all_of(store: ObjectStore, start: str = "") -> list[str]:
-    return list(open_partitions(store, Settling({}, {}, None, None, no_folder), start))
-
-
-@given(TREES, FOLDERS)
-def test_a_walk_from_any_folder_is_the_rest_of_the_whole_walk(tree: set[str], folder: str) -> None:
-    store, start = MemoryStore(lambda: 1.0), folder.removesuffix("/")
-    for path in tree:
-        store.put(path, b"x")
-    rest = all_of(store, start)
-    assert rest[0] == start
-    store.put(f"{folder}x.txt", b"x")
-    whole = all_of(store)
-    assert [p for p in rest if p != start] == [
-        p for p in whole[whole.index(start) + 1 :] if p in rest or any(path.startswith(f"{p}/") for path in tree)
-    ]
-
-
-def test_a_walk_on_disk_goes_on_from_a_folder_that_is_gone(tmp_path: Path) -> None:
-    for path in ("a.txt", "a/b/c.txt", "d/e.txt"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(b"x")
-    store = LocalStore(tmp_path)
-    assert all_of(store, "a/a/a") == ["a/a/a", "a/b", "d"]
-    assert list(store.list("a/a/a/", start_after="a/a/a/b.txt", recursive=False)) == []
-
-
-# -- Whatever the tree and the deadlines
-
-
 @hypothesis_settings(max_examples=50)
 @given(old=TREES, late=TREES, times=TIMES, data=st.data())
-def test_the_parts_together_find_what_one_piece_would_and_lose_nothing_that_comes_between(
+def test_the_parts_find_what_one_sweep_would_and_lose_no_file_that_arrives_between_them(
     old: set[str], late: set[str], times: list[int], data: st.DataObject
 ) -> None:
     world = swept_world(*old)
@@ -384,10 +168,10 @@ def test_the_parts_together_find_what_one_piece_would_and_lose_nothing_that_come
         if data.draw(st.booleans()):
             world.drain()
     else:
-        raise AssertionError("it never comes to an end")
+        raise AssertionError("expected the late sweep to be complete after MAX_PARTS parts")
     assert sorted(set(found) - between) == expected
     assert len(found) == len(set(found))
-    announced_ts = said_ts(world)
+    announced_ts = announced_ts_of(world)
     assert announced_ts is not None
     assert announced_ts <= started_ts + 1
     world.drain()
@@ -420,7 +204,7 @@ def test_nothing_is_lost_whatever_happens_between_the_parts(
         elif harm == "report":
             world.state.delete([world.identity.report_key])
         elif harm == "job":
-            world.source_sweep().sweep(Kind.LATE, announce=data.draw(st.booleans()))
+            world.source_sweep().sweep(SweepKind.LATE, announce=data.draw(st.booleans()))
     world.drain()
     # Only late sweeps look from here on: what an announcement hid from them would be missing in the end.
     for _ in range(3):
@@ -436,4 +220,4 @@ def test_a_cursor_is_read_as_it_was_written() -> None:
     report = part(world)
     assert world.source_sweep().reports().late == report
     assert isinstance(report.cursor, LateCursor)
-    assert report.cursor.place == Place(report.cursor.place.partition, report.cursor.place.after)
+    assert report.cursor.position == ListingPosition(report.cursor.position.partition, report.cursor.position.after)

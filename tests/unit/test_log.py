@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.log import JsonLog, silent, stdout_log
-from blizzard.state.batch import Fate
+from blizzard.state.batch import EntryClass
 
 NOW = 1_706_450_400.25
 
@@ -60,7 +60,13 @@ def test_an_object_whose_text_holds_a_newline_is_escaped_too() -> None:
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [(PurePosixPath("a/b"), "a/b"), (Fate.SUSPECT, "suspect"), (b"\xff", "b'\\xff'"), (("a", 1), ["a", 1]), (2.5, 2.5)],
+    [
+        (PurePosixPath("a/b"), "a/b"),
+        (EntryClass.SUSPECT, "suspect"),
+        (b"\xff", "b'\\xff'"),
+        (("a", 1), ["a", 1]),
+        (2.5, 2.5),
+    ],
 )
 def test_values_without_a_json_form_are_written_as_text(value: Any, written: Any) -> None:
     assert json.loads(logged("x", value=value))["value"] == written

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.manifest.segments import Manifest, Position, Segment, SettleMark, Sweep, encode_segment
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segment_codec import encode_segment
+from blizzard.manifest.segments import Position, Segment, SettleMark, Sweep
 from blizzard.storage.memory import MemoryStore
 from tests.unit.manifests import append, consumed, entry, filled, key, paths, walk, wipe
 from tests.unit.strategies import PENDING, SOURCE_ID, manifest_on, memory_store
@@ -123,15 +125,15 @@ def test_marks_hold_when_all_that_they_rest_on_was_consumed() -> None:
     _, manifest = filled("a", "b")
     seen = walk(manifest)
     append(manifest, sweep=Sweep((MARK,), relies_on=0, chain=seen[0].chain))
-    assert [item.marks_hold for item in walk(manifest)] == [False, False, True]
-    assert walk(manifest, consumed(manifest, 2))[0].marks_hold
+    assert [item.marks_are_valid for item in walk(manifest)] == [False, False, True]
+    assert walk(manifest, consumed(manifest, 2))[0].marks_are_valid
 
 
 def test_marks_that_rest_on_a_lost_segment_do_not_hold() -> None:
     store, manifest = filled("a", "b")
     append(manifest, sweep=Sweep((MARK,), relies_on=0))
     wipe(store, 1)
-    assert [item.marks_hold for item in walk(manifest)] == [False, False]
+    assert [item.marks_are_valid for item in walk(manifest)] == [False, False]
 
 
 def test_marks_of_a_sweep_that_counted_on_wiped_segments_do_not_hold_though_the_numbers_are_the_same() -> None:
@@ -140,7 +142,7 @@ def test_marks_of_a_sweep_that_counted_on_wiped_segments_do_not_hold_though_the_
     wipe(store)
     append(manifest, "x")
     append(manifest, sweep=Sweep((MARK,), relies_on=seen[0].segment.number, chain=seen[0].chain))
-    assert [item.marks_hold for item in walk(manifest)] == [False, False]
+    assert [item.marks_are_valid for item in walk(manifest)] == [False, False]
 
 
 def test_marks_that_rest_on_nothing_hold_in_a_manifest_that_began_again() -> None:
@@ -148,7 +150,7 @@ def test_marks_that_rest_on_nothing_hold_in_a_manifest_that_began_again() -> Non
     position = consumed(manifest, 2)
     wipe(store)
     append(manifest, sweep=Sweep((MARK,), relies_on=position.segment), floor=position.segment)
-    assert [item.marks_hold for item in walk(manifest, position)] == [True]
+    assert [item.marks_are_valid for item in walk(manifest, position)] == [True]
 
 
 class History:
@@ -175,7 +177,7 @@ class History:
             count -= len(taken)
             self.yielded.update(e.path for e in taken)
             self.position = item.position_at(item.first_entry + len(taken))
-            if self.position.segment > item.segment.number and item.marks_hold:
+            if self.position.segment > item.segment.number and item.marks_are_valid:
                 assert self.rests_on[item.segment.writer_id] <= self.yielded
             if not count:
                 return

@@ -34,17 +34,17 @@ def fail(text: str) -> None:
 
 def test_as_many_as_asked_for_run_at_the_same_time_and_no_more() -> None:
     gate = Gate(4)
-    with ParallelCalls(4, name="test") as several:
+    with ParallelCalls(4, name="test") as calls:
         for _ in range(40):
-            several.run(gate.call)
+            calls.submit(gate.call)
     assert (gate.most, gate.done) == (4, 40)
 
 
 def test_with_one_at_once_each_call_is_over_before_the_next_one_and_on_this_thread() -> None:
     found: list[tuple[int, str]] = []
-    with ParallelCalls(1, name="test") as several:
+    with ParallelCalls(1, name="test") as calls:
         for n in range(5):
-            several.run(partial(lambda n: found.append((n, threading.current_thread().name)), n))
+            calls.submit(partial(lambda n: found.append((n, threading.current_thread().name)), n))
             assert len(found) == n + 1
     assert found == [(n, threading.current_thread().name) for n in range(5)]
 
@@ -52,9 +52,9 @@ def test_with_one_at_once_each_call_is_over_before_the_next_one_and_on_this_thre
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_the_first_error_is_raised_at_the_latest_at_the_end(at_once: int) -> None:
     def work() -> None:
-        with ParallelCalls(at_once, name="test") as several:
-            several.run(partial(fail, "first"))
-            several.run(partial(fail, "second"))
+        with ParallelCalls(at_once, name="test") as calls:
+            calls.submit(partial(fail, "first"))
+            calls.submit(partial(fail, "second"))
 
     with pytest.raises(ValueError, match="first"):
         work()
@@ -69,9 +69,9 @@ def test_when_the_block_raises_all_have_ended_and_its_error_stays() -> None:
         done.append(n)
 
     def work() -> None:
-        with ParallelCalls(3, name="test") as several:
+        with ParallelCalls(3, name="test") as calls:
             for n in range(3):
-                several.run(partial(slow, n))
+                calls.submit(partial(slow, n))
             release.set()
             raise KeyError("mine")
 
@@ -81,9 +81,9 @@ def test_when_the_block_raises_all_have_ended_and_its_error_stays() -> None:
 
 
 def test_it_can_be_used_again_after_waiting() -> None:
-    several, found = ParallelCalls(2, name="test"), list[int]()
+    calls, found = ParallelCalls(2, name="test"), list[int]()
     for n in range(4):
-        several.run(partial(found.append, n))
+        calls.submit(partial(found.append, n))
         if n % 2:
-            several.wait()
+            calls.wait()
             assert sorted(found) == [*range(n + 1)]

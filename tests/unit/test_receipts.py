@@ -43,7 +43,7 @@ def chain(count: int, store: MemoryStore | None = None) -> SimpleNamespace:
 
 
 @given(st.lists(lines, max_size=5), st.none() | strategies.any_text, strategies.moments)
-def test_what_is_put_is_what_is_got(written: list[ReceiptLine], previous: str | None, now_ts: float) -> None:
+def test_a_receipt_is_read_as_it_was_written(written: list[ReceiptLine], previous: str | None, now_ts: float) -> None:
     receipts = Receipts(memory_store(), STATE_PREFIX)
     name = receipts.put(sequence=7, attempt="3f", previous=previous, now_ts=now_ts, lines=written)
     receipt = receipts.get(name)
@@ -51,31 +51,31 @@ def test_what_is_put_is_what_is_got(written: list[ReceiptLine], previous: str | 
     assert (receipt.written_ts, receipt.lines) == (now_ts, tuple(written))
 
 
-def test_two_attempts_at_one_sequence_do_not_overwrite_each_other() -> None:
+def test_receipts_of_two_attempts_do_not_overwrite_each_other() -> None:
     receipts = Receipts(memory_store(), STATE_PREFIX)
     lost = receipts.put(sequence=7, attempt="a", previous=None, now_ts=1.0, lines=[line("x")])
     won = receipts.put(sequence=7, attempt="b", previous=None, now_ts=1.0, lines=[line("y")])
     assert [receipts.get(name).lines[0].path for name in (lost, won)] == ["x", "y"]
 
 
-def test_the_same_receipt_always_gives_the_same_bytes() -> None:
+def test_equal_receipts_give_equal_bytes() -> None:
     one, other = chain(1), chain(1)
     key = FOLDER + one.newest
     assert one.store.get(key) == other.store.get(key)
 
 
-def test_the_chain_is_walked_from_the_newest_to_the_first() -> None:
+def test_receipts_are_read_from_the_newest_to_the_first() -> None:
     made = chain(4)
     assert [receipt.sequence for receipt in made.receipts.back_from(made.newest)] == [3, 2, 1, 0]
 
 
-def test_an_attempt_that_lost_is_not_in_the_chain() -> None:
+def test_the_receipt_of_a_lost_race_is_not_in_the_chain() -> None:
     made = chain(3)
     made.receipts.put(sequence=2, attempt="lost", previous=made.names[1], now_ts=9.0, lines=[line("never")])
     assert {line.path for r in made.receipts.back_from(made.newest) for line in r.lines} == {"f0", "f1", "f2"}
 
 
-def test_without_a_name_there_is_no_chain() -> None:
+def test_without_a_name_there_are_no_receipts() -> None:
     assert list(chain(2).receipts.back_from(None)) == []
 
 
@@ -93,7 +93,7 @@ TORN = [
 
 
 @pytest.mark.parametrize("content", TORN, ids=range(len(TORN)))
-def test_a_torn_receipt_is_unreadable_and_ends_the_walk(content: bytes) -> None:
+def test_a_truncated_receipt_is_unreadable_and_ends_the_chain(content: bytes) -> None:
     made = chain(4)
     made.store.put(FOLDER + made.names[1], content)
     with pytest.raises(UnreadableState, match=made.names[1]):
@@ -101,7 +101,7 @@ def test_a_torn_receipt_is_unreadable_and_ends_the_walk(content: bytes) -> None:
     assert [receipt.sequence for receipt in made.receipts.back_from(made.newest)] == [3, 2]
 
 
-def test_a_lost_receipt_ends_the_walk() -> None:
+def test_a_missing_receipt_ends_the_chain() -> None:
     made = chain(4)
     made.store.delete([FOLDER + made.names[1]])
     with pytest.raises(NotFound):
@@ -110,20 +110,20 @@ def test_a_lost_receipt_ends_the_walk() -> None:
 
 
 @given(strategies.any_json)
-def test_json_that_is_no_receipt_is_unreadable_and_nothing_else(document: object) -> None:
+def test_any_other_json_is_an_unreadable_receipt(document: object) -> None:
     made = chain(1)
     made.store.put(FOLDER + made.newest, gzip.compress(json.dumps(document).encode()))
     with pytest.raises(UnreadableState):
         made.receipts.get(made.newest)
 
 
-def test_a_chain_that_names_itself_ends() -> None:
+def test_a_chain_with_a_cycle_ends() -> None:
     receipts = Receipts(memory_store(), STATE_PREFIX)
     name = receipts.put(sequence=1, attempt="a", previous="00000000000000000001-a.json.gz", now_ts=1.0, lines=[])
     assert len(list(receipts.back_from(name))) == 1
 
 
-def test_storage_that_fails_is_not_taken_for_the_end_of_the_chain() -> None:
+def test_a_storage_error_is_raised_and_does_not_end_the_chain() -> None:
     class Failing(MemoryStore):
         def get(self, key: str) -> bytes:
             raise StorageUnavailable(key)
@@ -134,22 +134,22 @@ def test_storage_that_fails_is_not_taken_for_the_end_of_the_chain() -> None:
 
 
 @pytest.mark.parametrize(("since_ts", "paths"), [(0.0, "0123"), (2.0, "23"), (2.5, "3"), (9.0, "")])
-def test_what_was_ingested_since_a_moment_includes_that_moment(since_ts: float, paths: str) -> None:
+def test_files_ingested_since_a_time_include_that_time(since_ts: float, paths: str) -> None:
     made = chain(4)
     known = made.receipts.ingested_since(made.newest, since_ts)
-    assert [n for n in "0123" if known.holds(f"f{n}", "e1")] == [*paths]
+    assert [n for n in "0123" if known.contains(f"f{n}", "e1")] == [*paths]
 
 
-def test_of_more_files_than_may_be_known_the_newest_are_and_older_receipts_are_not_read() -> None:
+def test_only_the_newest_files_are_known_beyond_the_limit_and_older_receipts_are_not_read() -> None:
     made = chain(4)
     made.store.put(FOLDER + made.names[1], b"never read")
     known = made.receipts.ingested_since(made.newest, 0.0, most=2)
-    assert [n for n in "0123" if known.holds(f"f{n}", "e1")] == ["2", "3"]
+    assert [n for n in "0123" if known.contains(f"f{n}", "e1")] == ["2", "3"]
 
 
-def test_of_a_file_that_was_committed_twice_the_newest_etag_counts() -> None:
+def test_a_file_committed_twice_has_its_newest_etag() -> None:
     receipts = Receipts(memory_store(), STATE_PREFIX)
     first = receipts.put(sequence=0, attempt="a", previous=None, now_ts=1.0, lines=[line("x", "e1"), line("y", "e1")])
     newest = receipts.put(sequence=1, attempt="a", previous=first, now_ts=2.0, lines=[line("x", "e2")])
     known = receipts.ingested_since(newest, 0.0)
-    assert [pair for pair in ("x1", "x2", "y1", "y2") if known.holds(pair[0], f"e{pair[1]}")] == ["x2", "y1"]
+    assert [pair for pair in ("x1", "x2", "y1", "y2") if known.contains(pair[0], f"e{pair[1]}")] == ["x2", "y1"]

@@ -45,7 +45,7 @@ marks = st.builds(
     segment=naturals,
     entry=naturals,
     head=st.none() | st.tuples(naturals, any_text),
-    waiting=st.booleans(),
+    has_backlog=st.booleans(),
 )
 records = st.builds(
     RunRecord,

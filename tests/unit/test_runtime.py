@@ -49,7 +49,7 @@ def test_a_wake_window_outside_the_queues_limits_is_refused(window: str) -> None
 COUNTING = {
     "collector": "handler.publish_counts(handler.metrics, {'A': 1})",
     "sweeper": "handler.publish_counts(handler.metrics, {'A': 1})",
-    "dispatcher": "handler._report(handler.Dispatched('p'))",
+    "dispatcher": "handler._report(handler.DispatchResult('p'))",
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from blizzard.errors import AccessDenied
 from blizzard.manifest.segments import FoundBy
 from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, read_reports, sweep_rules
-from blizzard.sweep.sweeper import EVENT_GRACE_SECS, Kind, OutOfTime, SweepReport, SweepRules
+from blizzard.sweep.sweeper import EVENT_GRACE_SECS, OutOfTime, SweepKind, SweepReport, SweepRules
 from tests.unit.fakes import Calls, WatchedStore, World, settings
 
 SETTLE_SECS = 60.0
@@ -25,7 +25,7 @@ def world() -> World:
 naturals = st.integers(0, 2**53)
 
 
-def reports_of(kind: Kind) -> st.SearchStrategy[SweepReport]:
+def reports_of(kind: SweepKind) -> st.SearchStrategy[SweepReport]:
     return st.builds(
         SweepReport,
         kind=st.just(kind),
@@ -43,11 +43,11 @@ def reports_of(kind: Kind) -> st.SearchStrategy[SweepReport]:
 class TestReports:
     @given(
         st.none() | st.floats(0, 4e9),
-        st.none() | reports_of(Kind.WATERMARK),
-        st.none() | reports_of(Kind.LATE),
+        st.none() | reports_of(SweepKind.WATERMARK),
+        st.none() | reports_of(SweepKind.LATE),
         st.none() | st.floats(0, 4e9),
     )
-    def test_what_is_written_is_read_again(
+    def test_reports_are_read_as_they_were_written(
         self,
         since_ts: float | None,
         watermark: SweepReport | None,
@@ -61,12 +61,12 @@ class TestReports:
     def test_each_kind_of_sweep_keeps_its_own_last_report(self, world: World) -> None:
         world.put("a.txt", "x")
         one = world.source_sweep()
-        first = one.sweep(Kind.WATERMARK)
-        late = one.sweep(Kind.LATE)
+        first = one.sweep(SweepKind.WATERMARK)
+        late = one.sweep(SweepKind.LATE)
         assert one.reports() == SweepReports(first.started_ts, first, late)
-        second = one.sweep(Kind.WATERMARK)
+        second = one.sweep(SweepKind.WATERMARK)
         assert one.reports() == SweepReports(first.started_ts, second, late)
-        assert one.reports().of(Kind.LATE) == late
+        assert one.reports().report_of(SweepKind.LATE) == late
 
     @pytest.mark.parametrize("kind", ["watermark", "late"])
     def test_the_file_of_an_earlier_version_is_read_as_the_last_sweep_of_its_kind(
@@ -76,44 +76,44 @@ class TestReports:
         old |= {"segments": [1], "complete": True}
         world.state.put(world.identity.report_key, json.dumps(old).encode())
         found = read_reports(world.state, world.identity)
-        report = SweepReport(Kind(kind), 7.5, 4, 2, 30, 3, (1,), complete=True)
-        assert found == SweepReports(7.5).including(report)
-        assert found.of(Kind.LATE if kind == "watermark" else Kind.WATERMARK) is None
+        report = SweepReport(SweepKind(kind), 7.5, 4, 2, 30, 3, (1,), complete=True)
+        assert found == SweepReports(7.5).with_report(report)
+        assert found.report_of(SweepKind.LATE if kind == "watermark" else SweepKind.WATERMARK) is None
 
-    def test_a_file_without_a_claim_is_read_as_one_that_nobody_claims(self, world: World) -> None:
+    def test_a_report_file_without_a_claim_has_no_running_sweep(self, world: World) -> None:
         document = json.loads(SweepReports(7.5).to_json())
         del document["sweeping_until_ts"]
         world.state.put(world.identity.report_key, json.dumps(document).encode())
         assert read_reports(world.state, world.identity) == SweepReports(7.5)
 
     @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"kind": "early"}', b'{"watched_since_ts": "x"}'])
-    def test_a_file_that_cannot_be_read_says_nothing(self, world: World, data: bytes) -> None:
+    def test_an_unreadable_report_file_counts_as_empty(self, world: World, data: bytes) -> None:
         world.state.put(world.identity.report_key, data)
         assert read_reports(world.state, world.identity) == SweepReports()
 
 
 class TestSweeping:
-    def test_it_goes_on_from_the_checkpoints_copy(self, world: World) -> None:
+    def test_a_sweep_starts_from_the_copy_of_the_checkpoint(self, world: World) -> None:
         world.arrive("a.txt")
         world.drain()
         world.put("b.txt", "x")
-        assert world.source_sweep().sweep(Kind.WATERMARK).missed == 1
+        assert world.source_sweep().sweep(SweepKind.WATERMARK).missed == 1
         world.drain()
-        assert world.source_sweep().sweep(Kind.WATERMARK).missed == 0
+        assert world.source_sweep().sweep(SweepKind.WATERMARK).missed == 0
 
-    def test_a_late_sweep_asks_the_receipts(self, world: World) -> None:
+    def test_a_late_sweep_skips_files_that_are_in_receipts(self, world: World) -> None:
         world.arrive("b.txt")
         world.settle()
         world.put("a.txt", "x")
-        assert world.source_sweep().sweep(Kind.WATERMARK).missed == 0
-        report = world.source_sweep().sweep(Kind.LATE)
-        assert (report.kind, report.listed, report.missed) == (Kind.LATE, 2, 1)
+        assert world.source_sweep().sweep(SweepKind.WATERMARK).missed == 0
+        report = world.source_sweep().sweep(SweepKind.LATE)
+        assert (report.kind, report.listed, report.missed) == (SweepKind.LATE, 2, 1)
         *_, last = world.manifest().unconsumed(world.source_sweep().checkpoint().position)
         assert [(entry.path, entry.found_by) for entry in last.segment.entries] == [("a.txt", FoundBy.LATE)]
 
-    def test_it_says_what_it_did(self, world: World) -> None:
+    def test_a_sweep_logs_what_it_did(self, world: World) -> None:
         world.put("a.txt", "x")
-        world.source_sweep().sweep(Kind.WATERMARK)
+        world.source_sweep().sweep(SweepKind.WATERMARK)
         assert world.log == [
             (
                 "swept",
@@ -129,27 +129,27 @@ class TestSweeping:
             )
         ]
 
-    def test_one_that_is_cut_short_says_so_and_the_next_goes_on(self, world: World) -> None:
+    def test_a_sweep_out_of_time_reports_it_and_the_next_one_continues(self, world: World) -> None:
         for number in range(9):
             world.put(f"{number}.txt", "x")
         world.clock.advance(100)
         one = world.source_sweep()
-        cut = one.sweep(Kind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
+        cut = one.sweep(SweepKind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
         assert not cut.complete
         assert 0 < cut.missed < 9
-        rest = one.sweep(Kind.WATERMARK)
+        rest = one.sweep(SweepKind.WATERMARK)
         assert rest.complete
         assert cut.missed + rest.missed == 9
 
-    def test_without_time_to_read_the_backlog_it_does_nothing(self, world: World) -> None:
+    def test_a_sweep_without_time_to_read_the_backlog_does_nothing(self, world: World) -> None:
         world.arrive("a.txt")
         world.put("b.txt", "x")
         segments = world.manifest().refs()
         with pytest.raises(OutOfTime, match="were not read"):
-            world.source_sweep().sweep(Kind.WATERMARK, deadline_ts=0.0)
+            world.source_sweep().sweep(SweepKind.WATERMARK, deadline_ts=0.0)
         assert world.manifest().refs() == segments
 
-    def test_rules_come_from_the_sources_settings(self) -> None:
+    def test_sweep_rules_are_those_of_the_source_settings(self) -> None:
         rules = sweep_rules(
             pattern="**/*.gz",
             prefix_template="date=%Y-%m-%d",
@@ -173,7 +173,9 @@ class TestClaims:
     def claimed(self, world: World) -> SweepReports:
         return read_reports(world.state, world.identity)
 
-    def seen(self, world: World, one: SourceSweep, kind: Kind, claim: Claim | None, *, late_ts: float) -> SweepReports:
+    def seen(
+        self, world: World, one: SourceSweep, kind: SweepKind, claim: Claim | None, *, late_ts: float
+    ) -> SweepReports:
         """The report file as it is when the third of five files is listed, which is at `late_ts`."""
         found: list[SweepReports] = []
 
@@ -190,52 +192,52 @@ class TestClaims:
         one.sweep(kind, claim=claim)
         return found[0]
 
-    @pytest.mark.parametrize("kind", Kind)
-    def test_one_that_takes_long_says_until_when(self, world: World, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", SweepKind)
+    def test_a_long_sweep_writes_its_claim(self, world: World, kind: SweepKind) -> None:
         now_ts = world.clock.now_ts
         claim = Claim(now_ts + 30, now_ts + 900)
         during = self.seen(world, world.source_sweep(), kind, claim, late_ts=now_ts + 31)
         assert during == SweepReports(sweeping_until_ts=now_ts + 900)
 
-    def test_its_report_ends_the_claim(self, world: World) -> None:
+    def test_the_report_of_a_sweep_removes_its_claim(self, world: World) -> None:
         now_ts = world.clock.now_ts
-        self.seen(world, world.source_sweep(), Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
+        self.seen(world, world.source_sweep(), SweepKind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
         assert self.claimed(world).sweeping_until_ts is None
         assert self.claimed(world).watermark is not None
 
-    @pytest.mark.parametrize("kind", Kind)
-    def test_a_report_ends_what_another_one_claimed(self, world: World, kind: Kind) -> None:
+    @pytest.mark.parametrize("kind", SweepKind)
+    def test_the_report_of_a_sweep_removes_the_claim_of_another_one(self, world: World, kind: SweepKind) -> None:
         one = world.source_sweep()
         one.write(SweepReports(sweeping_until_ts=world.clock.now_ts + 900))
         one.sweep(kind)
         assert self.claimed(world).sweeping_until_ts is None
 
     @pytest.mark.parametrize("from_secs", [30, None])
-    def test_a_short_one_and_the_jobs_own_claim_nothing(self, world: World, from_secs: int | None) -> None:
+    def test_short_sweeps_and_sweeps_of_the_job_write_no_claim(self, world: World, from_secs: int | None) -> None:
         now_ts = world.clock.now_ts
         claim = None if from_secs is None else Claim(now_ts + from_secs, now_ts + 900)
         calls = Calls()
         one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
-        assert self.seen(world, one, Kind.WATERMARK, claim, late_ts=now_ts + 29) == SweepReports()
+        assert self.seen(world, one, SweepKind.WATERMARK, claim, late_ts=now_ts + 29) == SweepReports()
         assert calls.names.count(f"put {world.identity.report_key}") == 1
 
-    def test_it_is_said_once(self, world: World) -> None:
+    def test_a_claim_is_written_once(self, world: World) -> None:
         now_ts = world.clock.now_ts
         calls = Calls()
         one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
-        self.seen(world, one, Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
+        self.seen(world, one, SweepKind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
         assert calls.names.count(f"put {world.identity.report_key}") == 2
 
-    def test_what_is_known_of_the_other_kind_stays(self, world: World) -> None:
+    def test_a_claim_keeps_the_report_of_the_other_kind(self, world: World) -> None:
         one = world.source_sweep()
-        late = one.sweep(Kind.LATE)
+        late = one.sweep(SweepKind.LATE)
         now_ts = world.clock.now_ts
-        during = self.seen(world, one, Kind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
+        during = self.seen(world, one, SweepKind.WATERMARK, Claim(now_ts, now_ts + 900), late_ts=now_ts + 31)
         assert during == SweepReports(late.started_ts, None, late, now_ts + 900)
 
-    def test_one_that_fails_takes_it_back(self, world: World) -> None:
+    def test_a_failed_sweep_withdraws_its_claim(self, world: World) -> None:
         now_ts = world.clock.now_ts
 
         def deny(key: str) -> bool:
@@ -246,22 +248,22 @@ class TestClaims:
         one = world.source_sweep()
         one.rules = replace(one.rules, matches=deny)
         with pytest.raises(AccessDenied):
-            one.sweep(Kind.WATERMARK, claim=Claim(now_ts, now_ts + 900))
+            one.sweep(SweepKind.WATERMARK, claim=Claim(now_ts, now_ts + 900))
         assert self.claimed(world) == SweepReports()
 
-    def test_one_that_runs_out_of_time_takes_it_back(self, world: World) -> None:
+    def test_a_sweep_without_time_withdraws_its_claim(self, world: World) -> None:
         world.arrive("a.txt")
-        before = world.source_sweep().sweep(Kind.LATE)
+        before = world.source_sweep().sweep(SweepKind.LATE)
         now_ts = world.clock.now_ts
         calls = Calls()
         one = world.source_sweep()
         one.state = WatchedStore(world.state, calls)
         with pytest.raises(OutOfTime):
-            one.sweep(Kind.WATERMARK, deadline_ts=now_ts, claim=Claim(now_ts, now_ts + 900))
+            one.sweep(SweepKind.WATERMARK, deadline_ts=now_ts, claim=Claim(now_ts, now_ts + 900))
         assert calls.names.count(f"put {world.identity.report_key}") == 2
         assert self.claimed(world) == SweepReports(before.started_ts, None, before)
 
-    def test_one_that_can_no_longer_write_fails_by_its_own_error(self, world: World) -> None:
+    def test_a_failed_sweep_that_cannot_withdraw_its_claim_raises_its_own_error(self, world: World) -> None:
         now_ts = world.clock.now_ts
         calls = Calls()
 
@@ -277,43 +279,43 @@ class TestClaims:
         one.state = WatchedStore(world.state, calls)
         one.rules = replace(one.rules, matches=deny_listing)
         with pytest.raises(AccessDenied, match="listing"):
-            one.sweep(Kind.WATERMARK, claim=Claim(now_ts, now_ts + 900))
+            one.sweep(SweepKind.WATERMARK, claim=Claim(now_ts, now_ts + 900))
         assert self.claimed(world).sweeping_until_ts == now_ts + 900
 
 
 class TestUnannounced:
-    def test_a_file_whose_event_may_still_come_is_no_alarm(self, world: World) -> None:
-        world.source_sweep().sweep(Kind.WATERMARK)
+    def test_a_file_whose_event_may_still_arrive_is_not_unannounced(self, world: World) -> None:
+        world.source_sweep().sweep(SweepKind.WATERMARK)
         world.put("a.txt", "x")
         world.clock.advance(OVERDUE_SECS - 1)
-        report = world.source_sweep().sweep(Kind.WATERMARK)
+        report = world.source_sweep().sweep(SweepKind.WATERMARK)
         assert (report.missed, report.unannounced) == (1, 0)
 
-    def test_a_file_whose_event_is_overdue_is_one(self, world: World) -> None:
-        world.source_sweep().sweep(Kind.WATERMARK)
+    def test_a_file_whose_event_is_overdue_is_unannounced(self, world: World) -> None:
+        world.source_sweep().sweep(SweepKind.WATERMARK)
         world.put("a.txt", "x")
         world.clock.advance(OVERDUE_SECS + 1)
-        report = world.source_sweep().sweep(Kind.WATERMARK)
+        report = world.source_sweep().sweep(SweepKind.WATERMARK)
         assert (report.missed, report.unannounced) == (1, 1)
 
-    def test_what_was_there_before_the_first_sweep_was_never_to_be_announced(self, world: World) -> None:
+    def test_a_file_older_than_the_first_sweep_is_not_unannounced(self, world: World) -> None:
         for number in range(9):
             world.put(f"{number}.txt", "x")
         world.clock.advance(10 * OVERDUE_SECS)
-        cut = world.source_sweep().sweep(Kind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
-        rest = world.source_sweep().sweep(Kind.WATERMARK)
+        cut = world.source_sweep().sweep(SweepKind.WATERMARK, deadline_ts=world.clock.now_ts + 0.006)
+        rest = world.source_sweep().sweep(SweepKind.WATERMARK)
         assert not cut.complete
         assert (cut.missed + rest.missed, cut.unannounced + rest.unannounced) == (9, 0)
 
-    def test_one_that_was_announced_is_none_however_old(self, world: World) -> None:
-        world.source_sweep().sweep(Kind.WATERMARK)
+    def test_an_announced_file_is_not_unannounced_however_old(self, world: World) -> None:
+        world.source_sweep().sweep(SweepKind.WATERMARK)
         world.arrive("a.txt")
         world.clock.advance(OVERDUE_SECS + 1)
-        assert world.source_sweep().sweep(Kind.WATERMARK).unannounced == 0
+        assert world.source_sweep().sweep(SweepKind.WATERMARK).unannounced == 0
 
-    def test_each_is_counted_once(self, world: World) -> None:
-        world.source_sweep().sweep(Kind.WATERMARK)
+    def test_an_unannounced_file_is_counted_once(self, world: World) -> None:
+        world.source_sweep().sweep(SweepKind.WATERMARK)
         world.put("a.txt", "x")
         world.clock.advance(OVERDUE_SECS + 1)
-        assert world.source_sweep().sweep(Kind.WATERMARK).unannounced == 1
-        assert world.source_sweep().sweep(Kind.WATERMARK).unannounced == 0
+        assert world.source_sweep().sweep(SweepKind.WATERMARK).unannounced == 1
+        assert world.source_sweep().sweep(SweepKind.WATERMARK).unannounced == 0

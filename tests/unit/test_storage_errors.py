@@ -19,9 +19,9 @@ from blizzard.errors import (
 )
 from blizzard.storage.local import LocalStore
 from blizzard.storage.retry import TransientError
-from blizzard.storage.s3_errors import Call, from_answer, translating
+from blizzard.storage.s3_errors import S3Call, error_from_response, translate_s3_errors
 
-GET, PUT = Call("get", "s3://lake/a"), Call("put", "s3://lake/a")
+GET, PUT = S3Call("get", "s3://lake/a"), S3Call("put", "s3://lake/a")
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ GET, PUT = Call("get", "s3://lake/a"), Call("put", "s3://lake/a")
     ],
 )
 @pytest.mark.parametrize(("call", "allowed"), [(GET, "allow kms:Decrypt on it"), (PUT, "kms:GenerateDataKey on it")])
-def test_a_key_that_cannot_be_used_is_no_fault_of_the_object(code: str, call: Call, allowed: str) -> None:
-    error = from_answer(call, {"Code": code, "Message": "arn:aws:kms:eu-west-1:1:key/k is disabled."}, 400)
+def test_an_unusable_kms_key_is_not_an_error_of_the_object(code: str, call: S3Call, allowed: str) -> None:
+    error = error_from_response(call, {"Code": code, "Message": "arn:aws:kms:eu-west-1:1:key/k is disabled."}, 400)
     assert isinstance(error, KeyUnusable)
     assert str(error).startswith(f"{call}: S3 answered 400 {code}: arn:aws:kms:eu-west-1:1:key/k is disabled.")
     assert "Enable the KMS key" in str(error)
@@ -54,8 +54,8 @@ def test_a_key_that_cannot_be_used_is_no_fault_of_the_object(code: str, call: Ca
         "ThrottlingException",
     ],
 )
-def test_a_service_of_keys_that_has_much_to_do_is_asked_again(code: str) -> None:
-    assert isinstance(from_answer(GET, {"Code": code, "Message": "Rate exceeded"}, 400), TransientError)
+def test_a_throttled_kms_request_is_retried(code: str) -> None:
+    assert isinstance(error_from_response(GET, {"Code": code, "Message": "Rate exceeded"}, 400), TransientError)
 
 
 @pytest.mark.parametrize(
@@ -68,29 +68,32 @@ def test_a_service_of_keys_that_has_much_to_do_is_asked_again(code: str) -> None
         ("ExpiredToken", 400, CredentialsRefused, "Renew the credentials"),
         ("AccessDenied", 403, AccessDenied, "Allow s3:GetObject"),
         ("InvalidObjectState", 403, StorageError, "Restore it first"),
-        ("KeyTooLongError", 400, StorageError, "Mend what it names"),
+        ("KeyTooLongError", 400, StorageError, "Correct what it names"),
     ],
 )
-def test_each_refusal_has_its_kind_and_says_what_to_do(code: str, status: int, kind: type, advice: str) -> None:
-    error = from_answer(GET, {"Code": code, "Message": "as S3 puts it"}, status)
+def test_each_refusal_has_its_error_type_and_says_what_to_do(code: str, status: int, kind: type, advice: str) -> None:
+    error = error_from_response(GET, {"Code": code, "Message": "as S3 puts it"}, status)
     assert type(error) is kind
     assert advice in str(error)
 
 
 @pytest.mark.parametrize("error", [NoRegionError(), ProfileNotFound(profile="nobodys")])
-def test_a_setup_with_which_no_request_can_succeed_is_no_objects_fault(error: Exception) -> None:
-    with pytest.raises(StorageBroken, match=r"^get s3://lake/a: .*correct AWS_REGION, AWS_PROFILE"), translating(GET):
+def test_a_wrong_setup_is_not_an_error_of_the_object(error: Exception) -> None:
+    with (
+        pytest.raises(StorageBroken, match=r"^get s3://lake/a: .*correct AWS_REGION, AWS_PROFILE"),
+        translate_s3_errors(GET),
+    ):
         raise error
 
 
-def test_a_request_that_boto_does_not_send_says_what_is_wrong_with_it() -> None:
-    with pytest.raises(StorageError, match="Invalid length for parameter Key") as raised, translating(GET):
+def test_a_request_that_boto_refuses_says_what_is_wrong() -> None:
+    with pytest.raises(StorageError, match="Invalid length for parameter Key") as raised, translate_s3_errors(GET):
         raise ParamValidationError(report="Invalid length for parameter Key")
     assert type(raised.value) is StorageError
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="the file that no disk can read is Linux's")
-def test_a_disk_that_fails_is_no_fault_of_the_file() -> None:
+def test_a_failing_disk_is_not_an_error_of_the_file() -> None:
     with (
         LocalStore(f"/proc/{os.getpid()}").open("mem") as memory,
         pytest.raises(StorageBroken, match=r"mem: Input/output error\. The disk or its mount fails"),
@@ -103,14 +106,14 @@ def test_a_disk_that_fails_is_no_fault_of_the_file() -> None:
     [
         (errno.ENOSPC, StorageFull, "Make room there"),
         (errno.EDQUOT, StorageFull, "raise the quota"),
-        (errno.EIO, StorageBroken, "mend it"),
+        (errno.EIO, StorageBroken, "repair it"),
         (errno.ENOTCONN, StorageBroken, "its mount fails"),
         (errno.EROFS, AccessDenied, "Mount it for writing"),
         (errno.ESTALE, StorageUnavailable, "Try again later"),
         (errno.ENXIO, StorageError, "Look at what is at this place"),
     ],
 )
-def test_what_a_disk_refuses_has_its_kind_and_says_what_to_do(
+def test_each_disk_error_has_its_error_type_and_says_what_to_do(
     number: int, kind: type[BlizzardError], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: int) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import ConfigError, NotFound, StorageError
-from blizzard.storage.keys import check_key, folder_of, is_plain, is_relative_path, may_hold
+from blizzard.storage.keys import check_key, folder_of, is_plain, is_relative_path, may_contain
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store, read_text
 from blizzard.storage.s3 import S3Settings
@@ -18,7 +18,7 @@ SETTINGS = S3Settings("http://127.0.0.1:9", "us-east-1", max_attempts=1)
 
 
 @pytest.mark.parametrize("key", ["a", "a/b", "date=2024-01-28/é x+%.gz", "%2F", "a/...", ".hidden", '[x]{y}|\\^`<>"*'])
-def test_a_plain_key_may_go_to_obstore(key: str) -> None:
+def test_a_plain_key_is_passed_to_obstore(key: str) -> None:
     assert is_plain(key)
 
 
@@ -27,11 +27,11 @@ def test_a_plain_key_may_go_to_obstore(key: str) -> None:
     ["/a", "a/", "a//b", "a/./b", "a/../b", "..", ".", "", "tab\t", "nl\n", "nul\0", "del\x7f", "c1\x85"],
     ids=ascii,
 )
-def test_a_key_that_obstore_refuses_or_reads_as_another_one_is_not_plain(key: str) -> None:
+def test_a_key_that_obstore_refuses_or_misreads_is_not_plain(key: str) -> None:
     assert not is_plain(key)
 
 
-def test_a_local_file_may_have_control_characters_in_its_name_but_no_nul() -> None:
+def test_a_local_file_name_may_have_control_characters_but_no_nul() -> None:
     assert is_relative_path("tab\t/x\n")
     assert not is_relative_path("nul\0")
 
@@ -43,7 +43,7 @@ def test_a_key_may_have_1024_bytes_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(("key", "said"), [("", "an empty one"), ("\ud800", "not valid Unicode")], ids=ascii)
-def test_a_key_that_is_none_is_refused_with_the_reason(key: str, said: str) -> None:
+def test_an_invalid_key_is_refused_with_the_reason(key: str, said: str) -> None:
     with pytest.raises(StorageError, match=said):
         check_key(key, "s3://b/")
 
@@ -57,17 +57,17 @@ _TEXT = st.text("a-/0é", max_size=5)
 
 
 @given(folder=_TEXT.map(lambda text: text + "/"), rest=_TEXT, prefix=_TEXT, start_after=_TEXT)
-def test_no_folder_that_holds_a_wanted_key_is_pruned(folder: str, rest: str, prefix: str, start_after: str) -> None:
+def test_no_folder_with_a_matching_key_is_pruned(folder: str, rest: str, prefix: str, start_after: str) -> None:
     key = folder + rest
     if key.startswith(prefix) and key.encode() > start_after.encode():
-        assert may_hold(folder, prefix, start_after)
+        assert may_contain(folder, prefix, start_after)
 
 
 @pytest.mark.parametrize(
     ("folder", "prefix", "start_after"), [("a/", "b", ""), ("a/", "a/b/", "a0"), ("a/", "", "b"), ("a/b/", "a/c", "")]
 )
-def test_a_folder_out_of_reach_is_pruned(folder: str, prefix: str, start_after: str) -> None:
-    assert not may_hold(folder, prefix, start_after)
+def test_a_folder_without_a_possible_match_is_pruned(folder: str, prefix: str, start_after: str) -> None:
+    assert not may_contain(folder, prefix, start_after)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_a_uri_opens_the_store_below_it(uri: str, root: str) -> None:
 @pytest.mark.parametrize(
     "uri", ["", "s3:///prefix", "s3:bucket", "gs://bucket/x", "memory://x/", "file://host/x", "file:x"]
 )
-def test_a_uri_that_names_no_store_is_a_mistake_in_the_configuration(uri: str) -> None:
+def test_a_uri_without_a_store_is_a_configuration_error(uri: str) -> None:
     with pytest.raises(ConfigError, match="expected"):
         open_store(uri, SETTINGS)
 
 
-def test_opening_a_store_contacts_nothing(tmp_path: Path) -> None:
+def test_opening_a_store_sends_no_request(tmp_path: Path) -> None:
     open_store("s3://bucket/x", SETTINGS)
     open_store(str(tmp_path / "missing"), SETTINGS)
     assert list(tmp_path.iterdir()) == []
@@ -111,7 +111,7 @@ def test_a_text_is_read_by_path_and_by_uri_and_over_links(tmp_path: Path) -> Non
         assert read_text(uri, SETTINGS) == "é: 1"
 
 
-def test_a_text_that_is_missing_or_none_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"ab\xff")
     with pytest.raises(NotFound, match="no such file"):
         read_text(str(tmp_path / "missing"), SETTINGS)
@@ -119,13 +119,13 @@ def test_a_text_that_is_missing_or_none_is_said_so(tmp_path: Path) -> None:
         read_text(str(tmp_path / "binary"), SETTINGS)
 
 
-def test_a_table_that_is_not_there_yet_is_empty_only_where_that_is_expected(tmp_path: Path) -> None:
+def test_a_missing_root_is_empty_only_if_it_may_be_missing(tmp_path: Path) -> None:
     table = open_store(str(tmp_path / "table"), SETTINGS, may_be_missing=True)
     assert isinstance(table, LocalStore)
     assert list(table.list()) == []
 
 
-def test_settings_come_from_the_names_that_aws_uses() -> None:
+def test_settings_are_read_from_the_variables_of_the_aws_sdks() -> None:
     environ = {"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_S3": "http://s3", "AWS_MAX_ATTEMPTS": "3"}
     found = S3Settings.from_environment({**environ, "AWS_REGION": "r", "AWS_DEFAULT_REGION": "other"})
     assert (found.endpoint_url, found.region, found.max_attempts) == ("http://s3", "r", 3)
@@ -133,7 +133,7 @@ def test_settings_come_from_the_names_that_aws_uses() -> None:
 
 
 @pytest.mark.parametrize("attempts", ["0", "-1", "many", "1.5"])
-def test_a_limit_that_is_no_number_is_a_mistake(attempts: str) -> None:
+def test_a_malformed_limit_is_a_configuration_error(attempts: str) -> None:
     with pytest.raises(ConfigError, match="AWS_MAX_ATTEMPTS: expected a whole number"):
         S3Settings.from_environment({"AWS_MAX_ATTEMPTS": attempts})
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Segment, SettleMark
 from blizzard.state.checkpoint import FINISHED
 from blizzard.state.known_files import KnownFiles
-from blizzard.state.watermark import Settling, no_folder
+from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.settle_by_listing import Room, settle_by_listing
-from blizzard.sweep.sweeper import Kind, cold_closing
+from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
+from blizzard.sweep.sweeper import SweepKind, cold_closing
 from tests.unit.fakes import DAY_SECS, Days, World, settings
 
 OLD = 100.0
@@ -51,11 +51,11 @@ def test_every_partition_is_listed_and_settled_through_its_last_file() -> None:
         SettleMark("misc", None, "c.txt"),
         SettleMark("misc/deep/er", None, "d.txt"),
     )
-    assert (report.kind, report.listed, report.missed, report.partitions) == (Kind.WATERMARK, 4, 4, 4)
+    assert (report.kind, report.listed, report.missed, report.partitions) == (SweepKind.WATERMARK, 4, 4, 4)
     assert (report.segments, report.complete) == ((0,), True)
 
 
-def test_what_is_young_is_appended_and_not_settled_nor_is_what_follows_it() -> None:
+def test_a_recently_modified_file_is_appended_and_neither_it_nor_a_later_name_is_settled() -> None:
     world = world_of("a.txt", "c.txt")
     world.put("b.txt", "x")
     world.sweep()
@@ -84,7 +84,7 @@ class Listed(MemoryStore):
             self.most_held = max(self.most_held, len(held))
 
 
-def test_a_sweep_holds_what_is_not_yet_appended_and_nothing_else_of_what_it_lists() -> None:
+def test_a_sweep_keeps_only_pending_entries_in_memory() -> None:
     world = World()
     world.source = Listed(world.clock, "memory://landing/")
     for n in range(300):
@@ -98,7 +98,7 @@ def test_a_sweep_holds_what_is_not_yet_appended_and_nothing_else_of_what_it_list
         assert world.source.most_held < 15
 
 
-def test_what_is_not_of_the_source_is_passed_over() -> None:
+def test_files_that_do_not_match_the_source_are_skipped() -> None:
     world = world_of("a.txt", "b.tmp", "c.json")
     assert world.sweep().missed == 1
     sweep = said(world, 0).sweep
@@ -106,7 +106,7 @@ def test_what_is_not_of_the_source_is_passed_over() -> None:
     assert sweep.marks == (SettleMark("", None, "c.json"),)
 
 
-def test_what_the_state_or_an_unconsumed_segment_holds_is_not_appended_again() -> None:
+def test_files_in_the_state_or_in_unconsumed_segments_are_not_appended_again() -> None:
     world = world_of("a.txt", "b.txt", "c.txt")
     world.deliver(world.source_event("a.txt"))
     world.drain()
@@ -115,14 +115,14 @@ def test_what_the_state_or_an_unconsumed_segment_holds_is_not_appended_again() -
     assert [entry.path for entry in said(world, 2).entries] == ["c.txt"]
 
 
-def test_a_second_sweep_goes_on_from_the_marks_of_the_first_and_has_nothing_to_say() -> None:
+def test_a_second_sweep_continues_from_the_marks_of_the_first_and_appends_nothing() -> None:
     world = world_of("a.txt", "b.txt")
     world.sweep()
     report = world.sweep()
     assert (report.listed, report.missed, report.segments) == (0, 0, ())
 
 
-def test_a_sweep_that_runs_out_of_time_appends_what_it_listed_and_the_next_goes_on() -> None:
+def test_a_sweep_that_runs_out_of_time_appends_what_it_found_and_the_next_one_continues() -> None:
     world = world_of(*(f"{n}.txt" for n in range(9)))
     first = world.sweep(deadline_ts=world.clock.now_ts + 0.007)
     assert not first.complete
@@ -133,7 +133,7 @@ def test_a_sweep_that_runs_out_of_time_appends_what_it_listed_and_the_next_goes_
     assert len(world.files()) == 9
 
 
-def test_a_long_sweep_appends_segment_by_segment_with_marks_that_join() -> None:
+def test_a_long_sweep_appends_several_segments_with_connecting_marks() -> None:
     world = world_of(*(f"{n}.txt" for n in range(5)))
     report = world.sweep(segment_entries=2)
     sweeps = [said(world, number).sweep for number in report.segments]
@@ -145,7 +145,7 @@ def test_a_long_sweep_appends_segment_by_segment_with_marks_that_join() -> None:
     ]
 
 
-def test_a_sweep_names_the_segments_that_it_counted_as_known() -> None:
+def test_a_sweep_records_the_segments_that_it_relies_on() -> None:
     world = world_of("a.txt", "b.txt")
     first = world.deliver(world.source_event("a.txt"))
     world.deliver(world.source_event("b.txt"))
@@ -156,7 +156,7 @@ def test_a_sweep_names_the_segments_that_it_counted_as_known() -> None:
     assert sweep.chain is not None
 
 
-def test_a_sweep_appends_behind_what_it_relies_on_even_after_a_wipe() -> None:
+def test_a_sweep_appends_after_the_segments_it_relies_on_even_if_they_were_deleted() -> None:
     world = world_of("a.txt", "b.txt")
     world.deliver(world.source_event("a.txt"))
     sweeper = world.sweeper()
@@ -164,13 +164,13 @@ def test_a_sweep_appends_behind_what_it_relies_on_even_after_a_wipe() -> None:
     assert sweeper.watermark_sweep().segments == (1,)
 
 
-def test_an_empty_source_says_once_that_it_was_swept() -> None:
+def test_a_sweep_of_an_empty_source_is_recorded_once() -> None:
     world = world_of()
     assert world.sweep().segments == (0,)
     assert world.sweep().segments == ()
 
 
-def test_the_first_sweep_counts_as_a_late_sweep_only_where_nothing_was_ingested() -> None:
+def test_the_first_sweep_counts_as_a_late_sweep_only_if_nothing_was_ingested() -> None:
     fresh, begun = world_of("a.txt"), world_of("a.txt")
     begun.deliver(begun.source_event("a.txt"))
     begun.drain()
@@ -184,7 +184,7 @@ def test_the_first_sweep_counts_as_a_late_sweep_only_where_nothing_was_ingested(
 # -- Windows
 
 
-def test_a_cold_start_says_first_what_it_leaves_out_and_does_not_list_it() -> None:
+def test_a_cold_start_closes_older_partitions_first_and_does_not_list_them() -> None:
     world = world_of(window=True)
     for ago in range(5):
         world.put(f"{folder(world, ago)}/a.txt", "x")
@@ -195,7 +195,7 @@ def test_a_cold_start_says_first_what_it_leaves_out_and_does_not_list_it() -> No
     assert report.listed == 2
 
 
-def test_without_a_window_nothing_closes() -> None:
+def test_without_a_window_no_partition_is_closed() -> None:
     world = world_of("day=0001/a.txt")
     world.sweep()
     sweep = said(world, 0).sweep
@@ -217,7 +217,7 @@ def in_the_window(*names: str) -> World:
     return world
 
 
-def test_a_partition_closes_once_it_left_the_window_and_a_late_sweep_has_seen_it() -> None:
+def test_a_partition_is_closed_once_it_left_the_window_and_a_late_sweep_has_seen_it() -> None:
     world = in_the_window("a.txt")
     today = folder(world)
     world.clock.advance(3 * DAY_SECS)
@@ -229,7 +229,7 @@ def test_a_partition_closes_once_it_left_the_window_and_a_late_sweep_has_seen_it
     assert (closing.through, closing.cold) == (today, False)
 
 
-def test_a_partition_in_which_something_new_was_found_does_not_close_yet() -> None:
+def test_a_partition_with_new_files_is_not_closed_yet() -> None:
     world = in_the_window("a.txt")
     today = folder(world)
     world.put(f"{today}/b.txt", "x")
@@ -245,7 +245,7 @@ def test_a_partition_in_which_something_new_was_found_does_not_close_yet() -> No
     assert closing.through == today
 
 
-def test_no_partition_closes_over_an_older_one_that_is_not_quiet() -> None:
+def test_no_partition_is_closed_before_an_older_one_is_quiet() -> None:
     world = in_the_window("a.txt")
     older = folder(world)
     world.clock.advance(DAY_SECS)
@@ -257,8 +257,8 @@ def test_no_partition_closes_over_an_older_one_that_is_not_quiet() -> None:
     assert closings(world, world.sweep().segments[0]) is None
 
 
-def test_a_window_that_comes_later_closes_nothing_that_was_settled_without_it() -> None:
-    state = Settling.of(World().unknown(), Days().folder_of)
+def test_a_window_that_is_configured_later_closes_no_partition_that_was_settled_before() -> None:
+    state = SourceProgress.from_checkpoint(World().unknown(), Days().folder_of)
     rules = settings(window=Days()).sweep_rules
     now_ts = 100 * DAY_SECS
     assert cold_closing(state, rules, now_ts) == Closing(None, "day=0098", cold=True)
@@ -270,7 +270,7 @@ def test_a_window_that_comes_later_closes_nothing_that_was_settled_without_it() 
 # -- The late sweep
 
 
-def test_the_late_sweep_takes_what_was_modified_since_the_last_one_wherever_it_lies() -> None:
+def test_a_late_sweep_appends_files_modified_since_the_last_one_in_any_partition() -> None:
     world = world_of("a.txt", "m.txt", "misc/z.txt")
     world.settle()
     for path in ("b.txt", "z.txt", "new/c.txt"):
@@ -282,10 +282,10 @@ def test_the_late_sweep_takes_what_was_modified_since_the_last_one_wherever_it_l
         ("z.txt", FoundBy.LATE),
         ("new/c.txt", FoundBy.LATE),
     ]
-    assert (report.kind, report.listed, report.missed) == (Kind.LATE, 6, 3)
+    assert (report.kind, report.listed, report.missed) == (SweepKind.LATE, 6, 3)
 
 
-def test_the_late_sweep_looks_back_by_its_overlap() -> None:
+def test_a_late_sweep_looks_back_by_its_overlap() -> None:
     world = world_of("m.txt", late_overlap_secs=50.0)
     world.sweep()
     world.drain()
@@ -298,7 +298,7 @@ def test_the_late_sweep_looks_back_by_its_overlap() -> None:
     assert [entry.path for entry in said(world, world.late_sweep().segments[0]).entries] == ["a.txt"]
 
 
-def test_the_late_sweep_asks_about_nothing_that_receipts_or_segments_know() -> None:
+def test_a_late_sweep_appends_no_file_that_receipts_or_segments_have() -> None:
     world = world_of("a.txt", "b.txt", "c.txt")
     world.deliver(world.source_event("a.txt"))
     world.drain()
@@ -307,14 +307,14 @@ def test_the_late_sweep_asks_about_nothing_that_receipts_or_segments_know() -> N
     assert [entry.path for entry in said(world, report.segments[0]).entries] == ["c.txt"]
 
 
-def test_the_late_sweep_takes_a_known_path_with_another_etag() -> None:
+def test_a_late_sweep_appends_a_known_path_with_another_etag() -> None:
     world = world_of("a.txt")
     world.settle()
     world.put("a.txt", "other")
     assert world.late_sweep().missed == 1
 
 
-def test_a_late_sweep_that_found_nothing_leaves_no_trace_unless_it_is_due() -> None:
+def test_a_late_sweep_that_finds_nothing_appends_nothing_unless_it_announces() -> None:
     world = world_of("a.txt")
     world.settle()
     quiet = world.sweeper().late_sweep(lambda since_ts: KnownFiles(), announce=False)
@@ -323,7 +323,7 @@ def test_a_late_sweep_that_found_nothing_leaves_no_trace_unless_it_is_due() -> N
     assert len(due.segments) == 1
 
 
-def test_a_late_sweep_that_runs_out_of_time_does_not_count_as_one() -> None:
+def test_a_late_sweep_that_runs_out_of_time_is_not_announced() -> None:
     world = world_of(*(f"{n}.txt" for n in range(9)))
     world.deliver(*(world.source_event(f"{n}.txt") for n in range(9)))
     world.drain()
@@ -335,55 +335,55 @@ def test_a_late_sweep_that_runs_out_of_time_does_not_count_as_one() -> None:
     assert 0 < report.missed < 9
 
 
-# -- Settling by listing
+# -- SourceProgress by listing
 
 
 def settled(
-    world: World, tracked: list[str], limit: int, room: Room | None = None, **more: object
-) -> tuple[Settling, list[Entry]]:
-    state = Settling({}, dict.fromkeys(tracked, FINISHED), None, None, no_folder)
-    found = settle_by_listing(state, world.source, world.settings.sweep_rules, limit, room=room, **more)  # type: ignore[arg-type]
+    world: World, tracked: list[str], limit: int, capacity: BatchCapacity | None = None, **more: object
+) -> tuple[SourceProgress, list[Entry]]:
+    state = SourceProgress({}, dict.fromkeys(tracked, FINISHED), None, None, no_folder)
+    found = settle_by_listing(state, world.source, world.settings.sweep_rules, limit, capacity=capacity, **more)  # type: ignore[arg-type]
     return state, found
 
 
-def test_watermarks_go_forward_over_what_is_committed_or_about_to_be() -> None:
+def test_watermarks_advance_over_committed_and_arriving_files() -> None:
     world = world_of("a.txt", "b.txt", "c.txt", "d.txt")
     state, found = settled(world, ["a.txt", "c.txt"], 0, arriving=frozenset({"b.txt"}))
     assert (state.watermarks, found) == ({"": "c.txt"}, [])
 
 
-def test_watermarks_stop_before_a_file_that_nobody_took() -> None:
+def test_watermarks_stop_before_a_file_that_is_not_in_the_batch() -> None:
     world = world_of("a.txt", "b.txt", "c.txt")
     assert settled(world, ["a.txt", "c.txt"], 0)[0].watermarks == {"": "a.txt"}
     assert settled(world, ["c.txt"], 0)[0].watermarks == {}
 
 
-def test_foreign_files_are_in_nobody_s_way() -> None:
+def test_watermarks_advance_over_files_that_do_not_match_the_source() -> None:
     world = world_of("a.txt", "b.tmp", "c.txt")
     assert settled(world, ["a.txt", "c.txt"], 0)[0].watermarks == {"": "c.txt"}
 
 
-def test_no_more_is_listed_than_the_limit_demands_and_the_fullest_partition_first() -> None:
+def test_the_fullest_partition_is_listed_first_and_only_as_many_as_the_limit_demands() -> None:
     world = world_of("p/a.txt", "q/a.txt", "q/b.txt")
     state, _ = settled(world, ["p/a.txt", "q/a.txt", "q/b.txt"], 1)
     assert state.watermarks == {"q": "b.txt"}
 
 
-def test_missing_files_are_returned_as_far_as_there_is_room() -> None:
+def test_missing_files_are_returned_up_to_the_capacity_of_the_batch() -> None:
     world = world_of("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
-    state, found = settled(world, ["e.txt"], 0, Room(files=2, bytes=100))
+    state, found = settled(world, ["e.txt"], 0, BatchCapacity(files=2, bytes=100))
     assert ([entry.path for entry in found], state.watermarks) == (["a.txt", "b.txt"], {"": "b.txt"})
-    state, found = settled(world, ["e.txt"], 0, Room(files=9, bytes=5))
+    state, found = settled(world, ["e.txt"], 0, BatchCapacity(files=9, bytes=5))
     assert ([entry.path for entry in found], state.watermarks) == (["a.txt", "b.txt"], {"": "b.txt"})
 
 
-def test_a_missing_file_larger_than_the_room_is_taken_alone_and_not_passed() -> None:
+def test_a_missing_file_larger_than_the_capacity_is_taken_alone_and_not_passed() -> None:
     world = world_of("b.txt", "c.txt", "q/c.txt")
     world.put("a.txt", "x" * 100)
-    state, found = settled(world, ["c.txt", "q/c.txt"], 0, Room(files=9, bytes=50))
+    state, found = settled(world, ["c.txt", "q/c.txt"], 0, BatchCapacity(files=9, bytes=50))
     assert ([entry.path for entry in found], state.watermarks) == (["a.txt"], {"q": "c.txt"})
 
 
-def test_tracked_files_that_were_deleted_are_passed_once_all_is_listed() -> None:
+def test_deleted_tracked_files_are_passed_once_the_partition_is_listed() -> None:
     world = world_of("a.txt")
     assert settled(world, ["a.txt", "b.txt", "gone/c.txt"], 0)[0].watermarks == {"": "b.txt", "gone": "c.txt"}

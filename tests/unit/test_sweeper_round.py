@@ -11,11 +11,11 @@ import pytest
 from blizzard.config.published import PublishedSource
 from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
 from blizzard.errors import AccessDenied
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.identity import Identity
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import Kind
+from blizzard.sweep.sweeper import SweepKind
 from functions.runtime import FunctionLog, ReloadingConfig
 from functions.sweeper.composition import CLAIM_MARGIN_SECS, RoundCounts, Setup, SweepRound
 from tests.unit.fakes import Calls, Clock, Crash, WatchedStore, crash
@@ -239,7 +239,7 @@ class TestRound:
     def test_a_sweep_that_another_round_did_meanwhile_is_not_repeated(self, world: World) -> None:
         world.add("a", "x")
         world.add("b", "y")
-        world.file_calls.before_named("listed x", lambda: world.sweeps["p:b"].sweep(Kind.WATERMARK))
+        world.file_calls.before_named("listed x", lambda: world.sweeps["p:b"].sweep(SweepKind.WATERMARK))
         assert (world.run().sweeps, world.found("b")) == (1, ["y"])
         assert world.log.named("sweep_put_off") == []
 

@@ -42,9 +42,7 @@ def waker(queue: FakeFifo, errors: list[tuple[str, dict[str, object]]] | None = 
     st.sampled_from([1.0, 15.0, 60.0, 0.1]),
     st.lists(st.tuples(st.floats(0, 200), st.integers(0, 2), st.sampled_from(["a", "b"])), min_size=1, max_size=30),
 )
-def test_after_each_append_there_is_a_delivery_within_two_windows(
-    window_secs: float, appends: list[tuple[float, int, str]]
-) -> None:
+def test_each_append_is_delivered_within_two_windows(window_secs: float, appends: list[tuple[float, int, str]]) -> None:
     queue = FakeFifo(window_secs)
     containers = [waker(queue) for _ in range(3)]
     for now_ts, container, pipeline in sorted(appends):
@@ -64,7 +62,7 @@ def test_each_pipeline_is_woken_once_however_many_sources_were_appended() -> Non
     assert [name for _, name in queue.deliveries] == ["a", "b"]
 
 
-def test_what_was_said_in_this_window_is_not_said_again() -> None:
+def test_a_pipeline_is_woken_once_in_a_window() -> None:
     queue = FakeFifo(15.0)
     one = waker(queue)
     for now_ts in (30.0, 31.0, 44.9):
@@ -74,7 +72,7 @@ def test_what_was_said_in_this_window_is_not_said_again() -> None:
     assert queue.calls == 2
 
 
-def test_a_wake_that_failed_is_said_counted_and_tried_again() -> None:
+def test_a_failed_wake_up_is_logged_counted_and_retried() -> None:
     queue, errors = FakeFifo(15.0, down=True), []
     one = waker(queue, errors)
     assert one.wake(["a", "b"], now_ts=0.0) == 2
@@ -92,6 +90,6 @@ def test_a_message_is_what_the_dispatcher_reads() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "hello", "{}", "[]", '{"pipeline": 7}', "null"])
-def test_another_message_is_no_wake(body: str) -> None:
+def test_any_other_message_is_not_a_wake_up(body: str) -> None:
     with pytest.raises(NotAWake, match="expected"):
         read_wake(body)

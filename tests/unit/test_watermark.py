@@ -1,4 +1,4 @@
-"""Settling: marks only ever move a watermark forward, and only over what is proven."""
+"""Watermarks only move forward, and only over files that a mark proves to be settled."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blizzard.manifest.segments import Closing, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState
-from blizzard.state.watermark import Settling, join, no_folder, split
+from blizzard.state.watermark import SourceProgress, join_path, no_folder, split_path
 from tests.unit import strategies
 from tests.unit.strategies import dated_folder, names, partitions
 
@@ -35,10 +35,10 @@ states = st.builds(
 )
 
 
-def settling(
+def progress(
     watermarks: dict[str, str] | None = None, files: dict[str, int] | None = None, closed_through: str | None = None
-) -> Settling:
-    return Settling(watermarks or {}, files or {}, closed_through, None, dated_folder)
+) -> SourceProgress:
+    return SourceProgress(watermarks or {}, files or {}, closed_through, None, dated_folder)
 
 
 def closing(after: str | None, through: str, *, cold: bool = False) -> Sweep:
@@ -46,20 +46,20 @@ def closing(after: str | None, through: str, *, cold: bool = False) -> Sweep:
 
 
 @given(strategies.any_path)
-def test_a_path_is_its_partition_and_its_name(path: str) -> None:
-    partition, name = split(path)
+def test_a_path_is_its_partition_and_its_file_name(path: str) -> None:
+    partition, name = split_path(path)
     assert "/" not in name
-    assert join(partition, name) == path or path.startswith("/")
+    assert join_path(partition, name) == path or path.startswith("/")
 
 
 # Marks
 
 
-def test_a_mark_from_the_start_of_a_new_partition_is_its_watermark() -> None:
-    state = settling()
-    state.settle(SettleMark("date=1", None, "c"))
+def test_a_mark_from_the_start_of_a_new_partition_becomes_its_watermark() -> None:
+    state = progress()
+    state.advance_watermark(SettleMark("date=1", None, "c"))
     assert state.watermarks == {"date=1": "c"}
-    assert state.moved
+    assert state.changed
 
 
 @pytest.mark.parametrize(
@@ -75,112 +75,112 @@ def test_a_mark_from_the_start_of_a_new_partition_is_its_watermark() -> None:
         (None, "a", "f", None),
     ],
 )
-def test_a_mark_joins_at_or_below_the_watermark_and_ends_above_it(
+def test_a_mark_moves_the_watermark_only_if_it_starts_at_or_below_it_and_ends_above_it(
     watermark: str | None, after: str | None, through: str, expected: str | None
 ) -> None:
-    state = settling({"p": watermark} if watermark else {})
-    state.settle(SettleMark("p", after, through))
+    state = progress({"p": watermark} if watermark else {})
+    state.advance_watermark(SettleMark("p", after, through))
     assert state.watermarks.get("p") == expected
-    assert state.moved == (watermark != expected)
+    assert state.changed == (watermark != expected)
 
 
-def test_a_mark_speaks_of_its_own_partition_only() -> None:
-    state = settling({"date=2": "c"})
-    state.settle(SettleMark("date=2/hour=7", None, "f"))
+def test_a_mark_moves_only_the_watermark_of_its_own_partition() -> None:
+    state = progress({"date=2": "c"})
+    state.advance_watermark(SettleMark("date=2/hour=7", None, "f"))
     assert state.watermarks == {"date=2": "c", "date=2/hour=7": "f"}
-    assert not state.covers("date=2/d")
+    assert not state.is_settled("date=2/d")
 
 
 @given(states, st.lists(sweeps, max_size=6))
-def test_nothing_ever_moves_backwards(checkpoint: Checkpoint, said: list[Sweep]) -> None:
-    state = Settling.of(checkpoint, dated_folder)
-    for sweep in said:
-        before = Settling(dict(state.watermarks), {}, state.closed_through, state.late_swept_ts, dated_folder)
-        state.apply(sweep)
+def test_no_watermark_ever_moves_backwards(checkpoint: Checkpoint, applied: list[Sweep]) -> None:
+    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
+    for sweep in applied:
+        before = SourceProgress(dict(state.watermarks), {}, state.closed_through, state.late_swept_ts, dated_folder)
+        state.apply_sweep(sweep)
         for partition, name in before.watermarks.items():
-            assert state.closed(partition) or state.watermarks[partition] >= name
+            assert state.is_closed(partition) or state.watermarks[partition] >= name
         assert (state.closed_through or "") >= (before.closed_through or "")
         assert (state.late_swept_ts or 0) >= (before.late_swept_ts or 0)
 
 
 @given(states, st.lists(sweeps, max_size=6))
-def test_no_watermark_and_no_closing_passes_a_file_in_progress(checkpoint: Checkpoint, said: list[Sweep]) -> None:
-    state = Settling.of(checkpoint, dated_folder)
-    ahead = [path for path in checkpoint.in_progress if not state.covers(path)]
-    for sweep in said:
-        state.apply(sweep)
-    assert not [path for path in ahead if state.covers(path)]
+def test_no_watermark_or_closing_passes_a_file_in_progress(checkpoint: Checkpoint, applied: list[Sweep]) -> None:
+    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
+    ahead = [path for path in checkpoint.in_progress if not state.is_settled(path)]
+    for sweep in applied:
+        state.apply_sweep(sweep)
+    assert not [path for path in ahead if state.is_settled(path)]
 
 
 @given(states, st.lists(sweeps, max_size=6))
-def test_what_sweeps_say_never_touches_the_files_and_the_flag_tells_whether_anything_changed(
-    checkpoint: Checkpoint, said: list[Sweep]
+def test_sweeps_never_change_the_tracked_files_and_the_flag_says_whether_anything_changed(
+    checkpoint: Checkpoint, applied: list[Sweep]
 ) -> None:
-    state = Settling.of(checkpoint, dated_folder)
-    for sweep in said:
-        state.apply(sweep)
+    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
+    for sweep in applied:
+        state.apply_sweep(sweep)
     before = (checkpoint.partition_watermarks, checkpoint.closed_through, checkpoint.late_swept_ts)
     assert state.files == checkpoint.files
-    assert state.moved == ((state.watermarks, state.closed_through, state.late_swept_ts) != before)
+    assert state.changed == ((state.watermarks, state.closed_through, state.late_swept_ts) != before)
 
 
 @given(states, st.lists(sweeps, max_size=4), marks, sweeps)
-def test_what_is_replayed_changes_nothing(
-    checkpoint: Checkpoint, said: list[Sweep], mark: SettleMark, last: Sweep
+def test_applying_a_sweep_twice_changes_nothing(
+    checkpoint: Checkpoint, applied: list[Sweep], mark: SettleMark, last: Sweep
 ) -> None:
-    state = Settling.of(checkpoint, dated_folder)
-    for sweep in [*said, replace(last, marks=(mark,))]:
-        state.apply(sweep)
-    state.moved = False
-    state.apply(replace(last, marks=(mark,)))
-    assert not state.moved
+    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
+    for sweep in [*applied, replace(last, marks=(mark,))]:
+        state.apply_sweep(sweep)
+    state.changed = False
+    state.apply_sweep(replace(last, marks=(mark,)))
+    assert not state.changed
 
 
 @given(states, st.lists(marks, max_size=4))
-def test_the_order_of_marks_that_all_join_does_not_matter(checkpoint: Checkpoint, drawn: list[SettleMark]) -> None:
+def test_the_order_of_connecting_marks_does_not_matter(checkpoint: Checkpoint, drawn: list[SettleMark]) -> None:
     start = checkpoint.partition_watermarks
     joinable = [m for m in drawn if m.after is None or (m.partition in start and start[m.partition] >= m.after)]
     ends = []
     for order in permutations(joinable):
-        state = Settling.of(checkpoint, dated_folder)
+        state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
         for mark in order:
-            state.settle(mark)
+            state.advance_watermark(mark)
         ends.append(state.watermarks)
     assert all(end == ends[0] for end in ends)
 
 
-def test_a_watermark_stops_before_a_file_in_progress_and_may_pass_it_when_it_is_finished() -> None:
-    state = settling({"p": "b"}, {"p/d": IN_PROGRESS})
-    state.settle(SettleMark("p", "b", "c"))
-    state.settle(SettleMark("p", "b", "f"))
+def test_a_watermark_stops_before_a_file_in_progress_and_passes_it_once_it_is_finished() -> None:
+    state = progress({"p": "b"}, {"p/d": IN_PROGRESS})
+    state.advance_watermark(SettleMark("p", "b", "c"))
+    state.advance_watermark(SettleMark("p", "b", "f"))
     assert state.watermarks == {"p": "c"}
     state.files["p/d"] = FINISHED
-    state.settle(SettleMark("p", "c", "f"))
+    state.advance_watermark(SettleMark("p", "c", "f"))
     assert state.watermarks == {"p": "f"}
 
 
 @pytest.mark.parametrize("path", ["p/b", "p/g", "q/d", "d"])
-def test_a_file_in_progress_elsewhere_stops_no_mark(path: str) -> None:
-    state = settling({"p": "b"}, {path: IN_PROGRESS})
-    state.settle(SettleMark("p", "b", "f"))
+def test_a_file_in_progress_outside_a_mark_does_not_stop_it(path: str) -> None:
+    state = progress({"p": "b"}, {path: IN_PROGRESS})
+    state.advance_watermark(SettleMark("p", "b", "f"))
     assert state.watermarks == {"p": "f"}
 
 
-def test_the_later_of_two_late_sweeps_counts() -> None:
-    state = settling()
+def test_the_latest_late_sweep_time_is_kept() -> None:
+    state = progress()
     for ts in (5.0, 9.0, 7.0):
-        state.apply(Sweep(late_swept_ts=ts))
+        state.apply_sweep(Sweep(late_swept_ts=ts))
     assert state.late_swept_ts == 9.0
 
 
 # Closing
 
 
-def test_closing_drops_the_watermarks_of_what_it_closes_and_no_others() -> None:
-    state = settling(
+def test_closing_drops_only_the_watermarks_of_closed_partitions() -> None:
+    state = progress(
         {"": "a", "date=1": "a", "date=2/hour=7": "a", "date=3": "a", "other": "a"}, closed_through="date=0"
     )
-    state.apply(closing("date=0", "date=2"))
+    state.apply_sweep(closing("date=0", "date=2"))
     assert state.closed_through == "date=2"
     assert sorted(state.watermarks) == ["", "date=3", "other"]
 
@@ -198,37 +198,37 @@ def test_closing_drops_the_watermarks_of_what_it_closes_and_no_others() -> None:
         ("date=3", "date=1", "date=2", "date=3"),
     ],
 )
-def test_closing_needs_the_base_that_it_began_from(
+def test_a_closing_applies_only_if_it_connects_to_what_is_closed(
     closed_through: str | None, after: str | None, through: str, expected: str | None
 ) -> None:
-    state = settling(closed_through=closed_through)
-    state.apply(closing(after, through))
+    state = progress(closed_through=closed_through)
+    state.apply_sweep(closing(after, through))
     assert state.closed_through == expected
 
 
 @pytest.mark.parametrize("path", ["date=1/a", "date=2/hour=7/a"])
 def test_a_partition_with_a_file_in_progress_is_not_closed(path: str) -> None:
-    state = settling({"date=1": "z"}, {path: IN_PROGRESS})
-    state.apply(closing(None, "date=2"))
+    state = progress({"date=1": "z"}, {path: IN_PROGRESS})
+    state.apply_sweep(closing(None, "date=2"))
     assert state.closed_through is None
     assert state.watermarks == {"date=1": "z"}
 
 
-def test_a_cold_start_closes_only_while_nothing_before_its_window_was_settled() -> None:
-    cold, settled, known = settling({"date=3": "a"}), settling({"date=1": "a"}), settling(closed_through="date=0")
+def test_a_cold_closing_applies_only_if_nothing_before_its_window_was_settled() -> None:
+    cold, settled, known = progress({"date=3": "a"}), progress({"date=1": "a"}), progress(closed_through="date=0")
     for state in (cold, settled, known):
-        state.apply(closing(None, "date=2", cold=True))
+        state.apply_sweep(closing(None, "date=2", cold=True))
     assert [s.closed_through for s in (cold, settled, known)] == ["date=2", None, "date=0"]
 
 
-def test_marks_for_a_closed_partition_come_too_late() -> None:
-    state = settling(closed_through="date=2")
-    state.settle(SettleMark("date=2/hour=7", None, "f"))
+def test_a_mark_for_a_closed_partition_is_ignored() -> None:
+    state = progress(closed_through="date=2")
+    state.advance_watermark(SettleMark("date=2/hour=7", None, "f"))
     assert state.watermarks == {}
 
 
 @pytest.mark.parametrize(
-    ("path", "covered"),
+    ("path", "settled"),
     [
         ("date=2/zz", True),
         ("date=2/hour=7/zz", True),
@@ -240,43 +240,41 @@ def test_marks_for_a_closed_partition_come_too_late() -> None:
         ("a", False),
     ],
 )
-def test_covered_is_what_lies_at_or_below_its_watermark_or_in_a_closed_partition(path: str, covered: bool) -> None:
-    assert settling({"date=3": "c"}, closed_through="date=2").covers(path) is covered
+def test_a_path_at_or_below_its_watermark_or_in_a_closed_partition_is_settled(path: str, settled: bool) -> None:
+    assert progress({"date=3": "c"}, closed_through="date=2").is_settled(path) is settled
 
 
-def test_what_is_not_dated_never_closes() -> None:
-    state = Settling({}, {}, "date=9", None, no_folder)
-    assert not state.closed("date=1")
+def test_a_partition_without_a_date_is_never_closed() -> None:
+    state = SourceProgress({}, {}, "date=9", None, no_folder)
+    assert not state.is_closed("date=1")
 
 
-# Pruning
+# Forgetting settled files
 
 
 @given(states, st.lists(sweeps, max_size=4))
-def test_pruning_keeps_exactly_what_is_above_its_watermark_or_in_progress(
-    checkpoint: Checkpoint, said: list[Sweep]
-) -> None:
-    state = Settling.of(checkpoint, dated_folder)
-    for sweep in said:
-        state.apply(sweep)
-    state.prune()
-    kept = {p: read for p, read in checkpoint.files.items() if read == IN_PROGRESS or not state.covers(p)}
+def test_only_settled_finished_files_are_forgotten(checkpoint: Checkpoint, applied: list[Sweep]) -> None:
+    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
+    for sweep in applied:
+        state.apply_sweep(sweep)
+    state.forget_settled_files()
+    kept = {p: read for p, read in checkpoint.files.items() if read == IN_PROGRESS or not state.is_settled(p)}
     assert state.files == kept
-    assert all(state.covers(path) for path in checkpoint.files if path not in state.files)
+    assert all(state.is_settled(path) for path in checkpoint.files if path not in state.files)
 
 
 @given(states, st.lists(sweeps, max_size=4), st.booleans())
-def test_the_next_checkpoint_holds_the_state_and_its_watermark_is_the_highest(
-    checkpoint: Checkpoint, said: list[Sweep], active: bool
+def test_the_next_checkpoint_holds_the_progress_and_the_highest_watermark(
+    checkpoint: Checkpoint, applied: list[Sweep], active: bool
 ) -> None:
-    state = Settling.of(checkpoint, dated_folder)
-    for sweep in said:
-        state.apply(sweep)
-    after = state.onto(checkpoint, active=active)
-    assert Settling.of(after, dated_folder) == Settling(
+    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
+    for sweep in applied:
+        state.apply_sweep(sweep)
+    after = state.to_checkpoint(checkpoint, active=active)
+    assert SourceProgress.from_checkpoint(after, dated_folder) == SourceProgress(
         state.watermarks, state.files, state.closed_through, state.late_swept_ts, dated_folder
     )
-    assert all((after.watermark or "") >= join(p, name) for p, name in after.partition_watermarks.items())
+    assert all((after.watermark or "") >= join_path(p, name) for p, name in after.partition_watermarks.items())
 
 
 @pytest.mark.parametrize(
@@ -289,23 +287,25 @@ def test_the_next_checkpoint_holds_the_state_and_its_watermark_is_the_highest(
         ({}, "date=1/z", False, WatermarkState.IDLE),
     ],
 )
-def test_initial_is_before_any_settling_and_idle_is_a_batch_without_files(
+def test_the_state_is_initial_without_a_watermark_and_idle_after_a_batch_without_files(
     watermarks: dict[str, str], highest: str | None, active: bool, expected: WatermarkState
 ) -> None:
-    after = settling(watermarks).onto(Checkpoint("events", "landing", watermark=highest), active=active)
+    after = progress(watermarks).to_checkpoint(Checkpoint("events", "landing", watermark=highest), active=active)
     assert after.state is expected
 
 
-def test_the_highest_watermark_stays_known_when_its_partition_closes() -> None:
-    state = settling({"date=1": "z"})
-    state.apply(closing(None, "date=1"))
-    assert state.onto(Checkpoint("events", "landing", watermark="date=1/z"), active=True).watermark == "date=1/z"
+def test_the_highest_watermark_is_kept_when_its_partition_closes() -> None:
+    state = progress({"date=1": "z"})
+    state.apply_sweep(closing(None, "date=1"))
+    assert (
+        state.to_checkpoint(Checkpoint("events", "landing", watermark="date=1/z"), active=True).watermark == "date=1/z"
+    )
 
 
 @given(states, partitions, st.sets(names))
-def test_names_that_are_not_covered_are_those_whose_paths_are_not(
+def test_unsettled_names_are_those_whose_paths_are_not_settled(
     state: Checkpoint, partition: str, some: set[str]
 ) -> None:
-    found = Settling.of(state, dated_folder)
-    expected = {name for name in some if not found.covers(join(partition, name))}
-    assert {*found.not_covered(partition, some)} == expected
+    found = SourceProgress.from_checkpoint(state, dated_folder)
+    expected = {name for name in some if not found.is_settled(join_path(partition, name))}
+    assert {*found.unsettled_names(partition, some)} == expected

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from blizzard.state.watermark import prefix_of, split
+from blizzard.state.watermark import prefix_of, split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 
@@ -25,12 +25,12 @@ class FileSizes:
     def __call__(self, paths: Iterable[str]) -> Mapping[str, int]:
         folders: dict[str, set[str]] = {}
         for path in paths:
-            folders.setdefault(split(path)[0], set()).add(path)
+            folders.setdefault(split_path(path)[0], set()).add(path)
         sizes: dict[str, int] = {}
         with ParallelCalls(_PARALLEL_HEADS, name="sizes") as heads:
             for folder, wanted in folders.items():
                 for path in self._list_folder(folder, wanted, sizes):
-                    heads.run(partial(self._head, path, sizes))
+                    heads.submit(partial(self._head, path, sizes))
         return sizes
 
     def _list_folder(self, folder: str, wanted: Collection[str], sizes: dict[str, int]) -> list[str]:

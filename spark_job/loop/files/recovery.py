@@ -9,7 +9,7 @@ from blizzard.log import Log
 from blizzard.state.checkpoint import FINISHED, Checkpoint, decode
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import Identity, read_copy
-from blizzard.state.watermark import FolderOf, Settling
+from blizzard.state.watermark import FolderOf, SourceProgress
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.takeover import Legacy, is_of_other_source, newest_legacy, take_over
 from spark_job.ports.source import Recovered
@@ -160,8 +160,8 @@ def _repair(
         to_sequence=version,
         files=len(committed),
     )
-    settling = Settling.of(_with_files(base, committed, slice_threshold_bytes, sizes), folder_of)
-    settling.prune()
+    progress = SourceProgress.from_checkpoint(_with_files(base, committed, slice_threshold_bytes, sizes), folder_of)
+    progress.forget_settled_files()
     log(
         "state_repaired",
         source=identity.source_id,
@@ -169,7 +169,7 @@ def _repair(
         to_sequence=version,
         files_added=len(committed),
     )
-    return replace(settling.onto(base, active=True), sequence=version)
+    return replace(progress.to_checkpoint(base, active=True), sequence=version)
 
 
 def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from blizzard.state.batch import Rules
+from blizzard.state.batch import BatchRules
 from blizzard.sweep.sweeper import SweepRules
 from spark_job.loop.ingest import LoopSettings
 
@@ -11,7 +11,7 @@ from spark_job.loop.ingest import LoopSettings
 class FileSettings(LoopSettings):
     """The settings of the loop, and what is special to files."""
 
-    rules: Rules
+    rules: BatchRules
     sweep_rules: SweepRules
     max_tracked_files: int = 1000
     """Files that the checkpoint may name one by one before the job lists their partitions to settle them."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from blizzard.errors import BlizzardError
 from blizzard.log import Log
-from blizzard.manifest.segments import Manifest
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import PlannedFile
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
@@ -63,7 +63,7 @@ class SideOutputs:
             for outcome in outcomes
             if outcome.error is not None
         ]
-        self._dead_letters.put_files(letters, self._clock())
+        self._dead_letters.write_files(letters, self._clock())
         for letter in letters:
             self._log(
                 "file_dead_lettered",

@@ -5,15 +5,25 @@ from dataclasses import asdict, dataclass, replace
 
 from blizzard.errors import UnreadableState
 from blizzard.log import Log
-from blizzard.manifest.segments import Entry, Manifest
-from blizzard.state.batch import BatchPlan, OnOverwrite, PlannedFile, admit, conclude, plan_batch, plan_listed, planned
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
+from blizzard.state.batch import (
+    BatchPlan,
+    OnOverwrite,
+    PlannedFile,
+    add_late_files,
+    next_checkpoint,
+    plan_batch,
+    plan_listed_files,
+    planned_file,
+)
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import Identity
 from blizzard.state.receipts import Receipts
-from blizzard.state.watermark import Settling
+from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectStore
-from blizzard.sweep.settle_by_listing import Room, settle_by_listing
+from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
 from blizzard.sweep.sweeper import cold_closing
 from spark_job.loop.files.batch_checks import check_complete, records_read, refuse_if_systemic
 from spark_job.loop.files.file_sizes import FileSizes
@@ -118,7 +128,7 @@ class FileSource:
         self._watch = watch
         self._log = log
         self._unreadable_segments: set[str] = set()
-        self._manifest = Manifest(state, identity.state_prefix, identity.source_id, ahead=settings.segments_ahead)
+        self._manifest = Manifest(state, identity.state_prefix, identity.source_id, prefetch=settings.segments_ahead)
         receipts = Receipts(state, identity.state_prefix)
         letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._suspects = Suspects(table=table, files=files, receipts=receipts, dead_letters=letters, clock=clock)
@@ -169,7 +179,7 @@ class FileSource:
             listed = self._plan_listed(checkpoint)
             if not listed.empty:
                 return _as_plan(listed)
-            checkpoint = conclude(listed, {})
+            checkpoint = next_checkpoint(listed, {})
         unreadable: list[UnreadableState] = []
         batch = plan_batch(checkpoint, self._manifest.unconsumed(checkpoint.position, unreadable), self._settings.rules)
         for error in unreadable:
@@ -182,13 +192,13 @@ class FileSource:
         """Too many files are tracked, so settle before more is taken: list, and ingest the files that are missing. Then
         the watermarks can move."""
         rules, sweep_rules = self._settings.rules, self._settings.sweep_rules
-        settling = Settling.of(checkpoint, rules.folder_of)
-        closing = cold_closing(settling, sweep_rules, self._clock())
+        progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
+        closing = cold_closing(progress, sweep_rules, self._clock())
         if closing is not None:
-            settling.close(closing)
-        room = Room(rules.interval_files, rules.interval_bytes)
+            progress.close_partitions(closing)
+        capacity = BatchCapacity(rules.interval_files, rules.interval_bytes)
         limit = self._settings.max_tracked_files
-        listed = settle_by_listing(settling, self._files, sweep_rules, limit, room=room)
+        listed = settle_by_listing(progress, self._files, sweep_rules, limit, capacity=capacity)
         self._log(
             "settled_by_listing",
             source=self._identity.source_id,
@@ -196,7 +206,7 @@ class FileSource:
             missing=len(listed),
             closed_through=closing.through if closing else None,
         )
-        return plan_listed(checkpoint, listed, settling, rules)
+        return plan_listed_files(checkpoint, listed, progress, rules)
 
     def resolve(self, plan: FilePlan) -> Resolved[FilePlan]:
         """Let the table decide which suspects are new. Overwritten files that are to be replaced go first, alone."""
@@ -211,13 +221,13 @@ class FileSource:
         )
         rules, overwritten = self._settings.rules, found.overwritten
         if overwritten and rules.on_overwrite is OnOverwrite.REPLACE:
-            files = [replace(planned(entry, rules), slice_bytes=None) for entry in overwritten]
+            files = [replace(planned_file(entry, rules), slice_bytes=None) for entry in overwritten]
             resolved = FilePlan(plan_batch(plan.base, (), rules), files, overwritten)
         else:
             if overwritten and rules.on_overwrite is OnOverwrite.DEAD_LETTER:
                 with self._watch.part("letters"):
                     self._suspects.write_dead_letters(overwritten)
-            resolved = _as_plan(admit(plan.batch, found.late, rules))
+            resolved = _as_plan(add_late_files(plan.batch, found.late, rules))
         return Resolved(resolved, duplicates=found.known, overwritten=len(overwritten))
 
     # -- reading
@@ -266,16 +276,16 @@ class FileSource:
     # -- what is settled
 
     def skip(self, plan: FilePlan) -> Checkpoint:
-        return conclude(plan.batch, {})
+        return next_checkpoint(plan.batch, {})
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
         """If more files than the limit would be tracked, settle by a listing, so that the checkpoint stays small."""
         outcomes = batch.outcomes if batch else ()
-        settling, limit = plan.batch.settling, self._settings.max_tracked_files
-        if len(settling.files) + len(outcomes) > limit:
+        progress, limit = plan.batch.progress, self._settings.max_tracked_files
+        if len(progress.files) + len(outcomes) > limit:
             arriving = frozenset(outcome.path for outcome in outcomes if outcome.finished)
-            settle_by_listing(settling, self._files, self._settings.sweep_rules, limit, arriving=arriving)
-        return conclude(plan.batch, records_read(outcomes))
+            settle_by_listing(progress, self._files, self._settings.sweep_rules, limit, arriving=arriving)
+        return next_checkpoint(plan.batch, records_read(outcomes))
 
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         outcomes = batch.outcomes if batch else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.manifest.segments import Entry
-from blizzard.state.batch import BatchPlan, PlannedFile, judge
+from blizzard.state.batch import BatchPlan, PlannedFile, resolve_suspects
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.receipts import Receipts
 from blizzard.storage.base import ObjectStore
@@ -45,7 +45,7 @@ class Suspects:
     def resolve(self, suspects: Sequence[Entry]) -> Resolution:
         """One query for all of them."""
         etags = self._table.etags([entry.path for entry in suspects])
-        verdict = judge(suspects, etags)
+        verdict = resolve_suspects(suspects, etags)
         overwritten = {entry.path: entry for entry in verdict.overwritten if self._has_new_content(entry, etags)}
         return Resolution(verdict.late, list(overwritten.values()), verdict.known)
 
@@ -60,7 +60,7 @@ class Suspects:
         """For overwritten files that keep their first rows."""
         for entry in overwritten:
             error = "the file was overwritten after it was ingested; its first rows stay (on_overwrite: dead_letter)"
-            self._dead_letters.put_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
+            self._dead_letters.write_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
 
     def refuse(self, entries: Sequence[Entry]) -> None:
         """They could not be read. This process does not try this content again."""

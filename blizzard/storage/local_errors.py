@@ -1,0 +1,40 @@
+"""Errors of the operating system, translated to Blizzard's."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from blizzard.errors import AccessDenied, BlizzardError, StorageBroken, StorageError, StorageFull, StorageUnavailable
+
+ABSENT = (FileNotFoundError, NotADirectoryError)
+"""What the operating system raises for a path that does not exist."""
+_TRANSIENT = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.ETIMEDOUT}
+_BROKEN = {errno.EIO, errno.EBADMSG, errno.ENOTCONN, getattr(errno, "EUCLEAN", errno.EIO)}
+"""Failures of the device or its mount, not of a single file. Only Linux has `EUCLEAN`."""
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def translate_os_errors(operation: str) -> Iterator[None]:
+    """Raises Blizzard's errors instead of OSError. `operation` begins their text."""
+    try:
+        yield
+    except OSError as error:
+        raise translated(error, operation) from error
+
+
+def translated(error: OSError, operation: str) -> BlizzardError:
+    if isinstance(error, PermissionError):
+        return AccessDenied(f"{operation}: {error.strerror}. Give this user permission.")
+    if error.errno in _TRANSIENT:
+        return StorageUnavailable(f"{operation}: {error.strerror}. Try again later.")
+    if error.errno in _BROKEN:
+        return StorageBroken(
+            f"{operation}: {error.strerror}. The disk or its mount fails: repair it, or remove "
+            "the files that it cannot read."
+        )
+    if error.errno in _FULL:
+        return StorageFull(f"{operation}: {error.strerror}. Make room there (or raise the quota) and start again.")
+    if error.errno == errno.EROFS:
+        return AccessDenied(f"{operation}: {error.strerror}. Mount it for writing, or use another place.")
+    return StorageError(f"{operation}: {error.strerror or error}. Look at what is at this place.")
