@@ -2,7 +2,7 @@
 
 import sys
 
-if __package__ in (None, ""):  # spark-submit runs the file by itself and puts only its folder on the path
+if __package__ in (None, ""):  # spark-submit runs this file as a script, with only its folder on the path
     sys.path[0] = sys.path[0].removesuffix("/spark_job")
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the outcomes of a batch say of all of it."""
+"""What the outcomes of reading say about the batch as a whole."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def outcomes(*kinds: FailureKind | None) -> list[Outcome]:
     return [Outcome(f"{number}.txt", "e", 1, error="403", failure_kind=kind) for number, kind in enumerate(kinds)]
 
 
-def test_one_file_of_a_bucket_that_is_gone_is_enough_to_stop() -> None:
+def test_one_file_with_a_systemic_failure_is_enough_to_stop() -> None:
     with pytest.raises(PermanentError, match=r"1 of 4 files of events:landing were refused, the first \(3\.txt\)"):
         refuse_if_systemic(outcomes(None, None, None, FailureKind.SYSTEMIC), "events:landing", systemic_from=2)
 
@@ -26,7 +26,7 @@ def test_one_file_with_a_transient_failure_is_enough_to_retry() -> None:
 @pytest.mark.parametrize(
     ("denied", "of", "systemic_from", "stops"), [(1, 1, 1, True), (1, 1, 2, False), (2, 4, 1, False), (3, 4, 1, True)]
 )
-def test_denied_files_stop_the_run_when_they_are_most_of_a_batch(
+def test_denied_files_stop_the_run_if_they_are_most_of_a_batch(
     denied: int, of: int, systemic_from: int, stops: bool
 ) -> None:
     found = outcomes(*[FailureKind.DENIED] * denied, *[None] * (of - denied))
@@ -45,7 +45,7 @@ READ = [
 ]
 
 
-def test_rows_that_are_held_are_those_of_the_files_that_could_be_read() -> None:
+def test_held_rows_are_those_of_the_readable_files() -> None:
     check_complete(PLANNED, READ, 2)
 
 

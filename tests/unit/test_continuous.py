@@ -230,8 +230,8 @@ class TestTheJob:
         with pytest.raises(SystemExit) as ended:
             job.main(["--config", config, "--once", "--spark-conf", wrong])
         assert ended.value.code == job.EXIT_CONFIG
-        said = capsys.readouterr().err
-        assert f"--spark-conf: expected KEY=VALUE, such as spark.driver.memory=2g, found {wrong!r}" in said
+        error = capsys.readouterr().err
+        assert f"--spark-conf: expected KEY=VALUE, such as spark.driver.memory=2g, found {wrong!r}" in error
 
     def test_a_setting_may_hold_an_equals_sign_or_be_empty(
         self, config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

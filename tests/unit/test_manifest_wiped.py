@@ -1,4 +1,4 @@
-"""A manifest that was wiped, cut, or began again: what is there is read, and what is lost is not taken for settled."""
+"""A manifest that was deleted, cut or restarted: all that is there is read, and nothing lost is taken as settled."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -82,7 +82,7 @@ def the_tail_was_deleted_and_is_longer_again(store: MemoryStore, manifest: Manif
     ],
 )
 @pytest.mark.parametrize("count", [4, 5], ids=["mid-segment", "at-the-end"])
-def test_after_a_wipe_all_that_is_there_is_yielded_in_a_new_chain(happened: Happening, there: str, count: int) -> None:
+def test_after_a_deletion_all_segments_are_yielded_in_a_new_chain(happened: Happening, there: str, count: int) -> None:
     store, manifest = filled("ab", "c", "de")
     position = consumed(manifest, count)
     happened(store, manifest)
@@ -111,7 +111,7 @@ def test_a_replaced_segment_at_the_position_is_read_from_its_start() -> None:
     assert items[1].unbroken_since == 1
 
 
-def test_a_trim_leaves_a_manifest_alone_that_is_not_the_one_it_consumed() -> None:
+def test_a_trim_leaves_a_restarted_manifest_alone() -> None:
     store, manifest = filled("ab", "c", "de")
     position = consumed(manifest, 5)
     wipe(store)
@@ -121,7 +121,7 @@ def test_a_trim_leaves_a_manifest_alone_that_is_not_the_one_it_consumed() -> Non
     assert paths(walk(manifest, position)) == "uvwxy"
 
 
-def test_marks_hold_when_all_that_they_rest_on_was_consumed() -> None:
+def test_marks_hold_if_all_segments_that_they_rest_on_were_consumed() -> None:
     _, manifest = filled("a", "b")
     seen = walk(manifest)
     append(manifest, sweep=Sweep((MARK,), relies_on=0, chain=seen[0].chain))
@@ -136,7 +136,7 @@ def test_marks_that_rest_on_a_lost_segment_do_not_hold() -> None:
     assert [item.marks_are_valid for item in walk(manifest)] == [False, False]
 
 
-def test_marks_of_a_sweep_that_counted_on_wiped_segments_do_not_hold_though_the_numbers_are_the_same() -> None:
+def test_marks_that_rest_on_deleted_segments_do_not_hold_even_if_the_numbers_are_the_same() -> None:
     store, manifest = filled("a", "b")
     seen = walk(manifest)
     wipe(store)
@@ -145,7 +145,7 @@ def test_marks_of_a_sweep_that_counted_on_wiped_segments_do_not_hold_though_the_
     assert [item.marks_are_valid for item in walk(manifest)] == [False, False]
 
 
-def test_marks_that_rest_on_nothing_hold_in_a_manifest_that_began_again() -> None:
+def test_marks_that_rest_on_nothing_hold_in_a_restarted_manifest() -> None:
     store, manifest = filled("a", "b")
     position = consumed(manifest, 2)
     wipe(store)
@@ -154,7 +154,7 @@ def test_marks_that_rest_on_nothing_hold_in_a_manifest_that_began_again() -> Non
 
 
 class History:
-    """Somebody appends, a job consumes and commits, a sweep reads from an old checkpoint, and somebody wipes it all."""
+    """A writer appends, a job consumes and commits, a sweep reads from an old checkpoint, and the manifest is wiped."""
 
     def __init__(self) -> None:
         self.store = memory_store()
@@ -210,7 +210,7 @@ class History:
         wipe(self.store)
 
     def lose(self, kept: int) -> None:
-        """Any segments but the newest."""
+        """Delete any segments except the newest."""
         for bit, info in enumerate(list(self.store.list(PENDING))[:-1]):
             if not kept >> bit & 1:
                 self.store.delete([info.key])
@@ -250,14 +250,14 @@ def run(history: History, steps: Sequence[Step]) -> None:
 
 
 @given(st.lists(steps | cuts, max_size=25))
-def test_whatever_is_wiped_what_is_there_and_was_never_yielded_is_yielded(steps: list[Step]) -> None:
+def test_whatever_is_deleted_every_segment_that_is_left_is_yielded(steps: list[Step]) -> None:
     history = History()
     run(history, steps)
     history.check()
 
 
 @given(st.lists(steps | sweeping, max_size=30))
-def test_whatever_is_wiped_marks_hold_only_if_all_that_they_rest_on_was_yielded(steps: list[Step]) -> None:
+def test_whatever_is_deleted_marks_hold_only_if_all_that_they_rest_on_was_yielded(steps: list[Step]) -> None:
     history = History()
     run(history, steps)
     history.consume(1000)

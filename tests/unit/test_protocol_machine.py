@@ -51,7 +51,7 @@ class Refusing(Overwriting):
     policy = OnOverwrite.DEAD_LETTER
 
 
-def test_case(machine: type[Protocol], examples: int) -> type:
+def with_examples(machine: type[Protocol], examples: int) -> type:
     case = machine.TestCase
     case.settings = settings(
         max_examples=examples, stateful_step_count=50, derandomize=True, deadline=None, database=None
@@ -59,6 +59,6 @@ def test_case(machine: type[Protocol], examples: int) -> type:
     return case
 
 
-TestProtocol = test_case(Protocol, 300)
-TestReplacing = test_case(Replacing, 150)
-TestRefusing = test_case(Refusing, 100)
+TestProtocol = with_examples(Protocol, 300)
+TestReplacing = with_examples(Replacing, 150)
+TestRefusing = with_examples(Refusing, 100)

@@ -120,8 +120,8 @@ def test_a_repair_is_logged_before_it_queries_storage() -> None:
     recovered(world)
     events = [event for event, _ in world.log]
     assert events[-3:] == ["repair_began", "asked", "state_repaired"]
-    said = world.events_logged("repair_began")[0]
-    assert (said["from_sequence"], said["to_sequence"], said["files"]) == (1, 2, 1)
+    logged = world.events_logged("repair_began")[0]
+    assert (logged["from_sequence"], logged["to_sequence"], logged["files"]) == (1, 2, 1)
 
 
 def test_a_txn_that_only_the_snapshot_has_counts_too() -> None:

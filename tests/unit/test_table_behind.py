@@ -13,7 +13,7 @@ def world() -> World:
 
 
 def run(world: World) -> None:
-    """As the job does it with `--sweep`: from the copy, and only then it recovers."""
+    """As the job with `--sweep`: sweeps start from the copy, and only then the job recovers."""
     world.sweep()
     world.late_sweep()
     world.drain()
@@ -24,7 +24,7 @@ def missing(world: World) -> set[str]:
     return {path for path, _ in world.contents} - world.files().keys()
 
 
-def test_a_late_file_that_only_the_newer_table_had_is_ingested_again() -> None:
+def test_a_late_file_that_only_the_newer_table_held_is_ingested_again() -> None:
     lake = world()
     lake.put("b.txt", "b0")
     run(lake)
@@ -39,7 +39,7 @@ def test_a_late_file_that_only_the_newer_table_had_is_ingested_again() -> None:
     assert len(lake.events_logged("table_behind")) == 1
 
 
-def test_a_table_that_was_made_again_gets_all_files_though_nothing_new_comes() -> None:
+def test_a_table_made_again_gets_all_files_even_if_no_new_ones_come() -> None:
     lake = world()
     lake.put("a.txt", "a0")
     lake.put("b.txt", "b0")
@@ -53,7 +53,7 @@ def test_a_table_that_was_made_again_gets_all_files_though_nothing_new_comes() -
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_came_before_and_after_the_backup_is_there_once_after_two_runs(seed: int) -> None:
+def test_files_from_before_and_after_the_backup_are_in_the_table_once_after_two_runs(seed: int) -> None:
     rng = random.Random(seed)
     lake, files = world(), 0
 
@@ -85,8 +85,8 @@ def test_whatever_came_before_and_after_the_backup_is_there_once_after_two_runs(
     assert (missing(lake), lake.doubled()) == (set(), [])
 
 
-def test_a_job_that_is_refused_leaves_what_lies_beside_the_table_as_it_was() -> None:
-    """Delta has forgotten the Txn: the copy knows to which version it has to be set again."""
+def test_a_job_that_is_refused_leaves_the_files_beside_the_table_as_they_were() -> None:
+    """Delta has forgotten the Txn. The copy says to which version it must be set again."""
     lake = world()
     lake.put("a.txt", "a0")
     run(lake)

@@ -81,7 +81,7 @@ def test_of_several_legacy_txns_the_newest_counts() -> None:
     world = World()
     older = legacy_app_id({"schema_version": 1, "source_state": {"files": {"p/a.txt": "Finished"}}, "delta_version": 0})
     world.delta.commits = [Commit(0, {older: 1}, None, 2.0), Commit(1, {IN_APP_ID: 2}, None, 3.0)]
-    world.delta.commits += [Commit(2, {"somebody": 1}, None, 4.0)]
+    world.delta.commits += [Commit(2, {"other writer": 1}, None, 4.0)]
     assert set(recovered(world, scan_commits=1).checkpoint.files) == {"p/m.txt", "p/n.txt"}
 
 
@@ -175,7 +175,7 @@ def test_a_legacy_file_that_says_nothing_was_ingested_is_a_fresh_start(watermark
 def test_a_source_added_after_a_takeover_starts_fresh(first: str, scan_commits: int) -> None:
     world = World()
     world.delta.commits = [Commit(0, {IN_APP_ID: 1}, None, 2.0), Commit(1, {first: 0}, None, 3.0)]
-    world.delta.commits.append(Commit(2, {"somebody": 1}, None, 3.0))
+    world.delta.commits.append(Commit(2, {"other writer": 1}, None, 3.0))
     assert recovered(world, scan_commits=scan_commits) == Recovered(world.unknown())
 
 

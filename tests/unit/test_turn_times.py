@@ -76,9 +76,9 @@ def test_a_commit_logs_whether_delta_wrote_its_own_checkpoint() -> None:
     for number in range(12):
         world.arrive(f"{number:02d}.txt")
         world.drain()
-    told = [committed["delta_checkpoint"] for committed in world.events_logged("batch_committed")]
+    logged = [committed["delta_checkpoint"] for committed in world.events_logged("batch_committed")]
     versions = [commit.version for commit in world.delta.commits if commit.txns]
-    assert [version for version, made in zip(versions, told, strict=True) if made] == [10]
+    assert [version for version, made in zip(versions, logged, strict=True) if made] == [10]
 
 
 def test_a_recovery_logs_how_long_it_took() -> None:
