@@ -14,9 +14,9 @@ from pyspark.sql.types import (
 )
 
 from blizzard.errors import PermanentError
-from spark_job.formats.ndjson.schema_fit import nullable_type
 from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, Described, leaves
 from spark_job.table.sql import quoted
+from spark_job.write.nullable_type import nullable_type
 
 SOURCE_COLUMN = StructField(
     "_source",

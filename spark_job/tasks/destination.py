@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.ndjson.parser import FastParser
-from spark_job.formats.ndjson.schema_fit import nullable_type
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.record_pipeline import Left, Parser, TextParser, deferred_lines_type
+from spark_job.write.nullable_type import nullable_type
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 
 Clock = Callable[[], float]

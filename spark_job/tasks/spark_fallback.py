@@ -18,9 +18,10 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from blizzard.errors import BlizzardError
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.ndjson.schema_fit import does_not_fit, misfits, nullable_type, parsing_type
+from spark_job.formats.ndjson.schema_fit import does_not_fit, misfits, parsing_type
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.error_context import naming
+from spark_job.write.nullable_type import nullable_type
 from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 

@@ -50,25 +50,15 @@ def does_not_fit(path: str, data_type: DataType) -> str:
     return f"{path}: the value does not fit {data_type.simpleString()}"
 
 
-def nullable_type(data_type: DataType) -> DataType:
-    """The type with every NOT NULL taken out, as Delta's nested types want it."""
-    return _rebuilt(data_type, lambda leaf: leaf)
-
-
 def parsing_type(data_type: DataType) -> DataType:
-    """What `from_json` is asked for. For TINYINT it takes 200 and makes -56 of it, so it is read as a wider type."""
-    return _rebuilt(data_type, lambda leaf: ShortType() if isinstance(leaf, ByteType) else leaf)
-
-
-def _rebuilt(data_type: DataType, of_leaf: Callable[[DataType], DataType]) -> DataType:
-    """Without NOT NULL, and with other leaves."""
+    """The type, without NOT NULL, that `from_json` is given. It reads 200 as a TINYINT of -56, so TINYINT is widened."""
     if isinstance(data_type, StructType):
-        return StructType([StructField(f.name, _rebuilt(f.dataType, of_leaf), True, f.metadata) for f in data_type])
+        return StructType([StructField(f.name, parsing_type(f.dataType), True, f.metadata) for f in data_type])
     if isinstance(data_type, ArrayType):
-        return ArrayType(_rebuilt(data_type.elementType, of_leaf), True)
+        return ArrayType(parsing_type(data_type.elementType), True)
     if isinstance(data_type, MapType):
-        return MapType(_rebuilt(data_type.keyType, of_leaf), _rebuilt(data_type.valueType, of_leaf), True)
-    return of_leaf(data_type)
+        return MapType(parsing_type(data_type.keyType), parsing_type(data_type.valueType), True)
+    return ShortType() if isinstance(data_type, ByteType) else data_type
 
 
 def misfits(schema: StructType, record: Column) -> Iterator[Misfit]:
