@@ -9,7 +9,7 @@ from typing import Protocol
 from pyspark import InheritableThread
 
 from blizzard.log import Log
-from spark_job.table.spark_errors import said
+from spark_job.table.spark_errors import error_text
 
 
 class CommitCount(Protocol):
@@ -100,7 +100,7 @@ class WarmUp:
     def _conclude(self, source_id: str, took: "Future[float | None]") -> None:
         self._under_way = None
         if isinstance(failure := took.exception(), Exception):
-            self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {said(failure)}")
+            self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {error_text(failure)}")
         elif (secs := took.result()) is not None:
             self._done = True
             self._log("warmed_up", source=source_id, secs=round(secs, 2))

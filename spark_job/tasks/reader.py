@@ -15,7 +15,7 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.ports.reader import Outcome
 from spark_job.table.columns import columns_of
-from spark_job.table.spark_errors import engine
+from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.staging import Staging
 from spark_job.tasks.arrow_stage import map_in_arrow
 from spark_job.tasks.batch_tasks import Task, run_tasks, task_files
@@ -80,12 +80,12 @@ class SparkReader:
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "SparkRows":
         layout = self._layout(staged=replacing)
         self._tell_reason()
-        with engine("reading the source's schema"):
+        with translating_spark_errors("reading the source's schema"):
             schema = columns_of(self._ddl)
         origin = Provenance(self._source_id, sequence, dict(self._partition_columns))
         destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), origin)
         task = Task(self._uri, self._s3, self._settings, destination)
-        with engine(f"reading a batch of {len(files)} files"):
+        with translating_spark_errors(f"reading a batch of {len(files)} files"):
             reports = run_tasks(self._spark.sparkContext, task, task_files(files, self._partition_columns))
             left = [data_file for report in reports for data_file in report.left]
             decided = self._decided(task, schema, reports, left) if left else []
@@ -171,7 +171,7 @@ class SparkRows:
         """Raises RetryableError when Spark lost what it had decided, and decides otherwise now."""
         if not self._decided:
             return
-        with engine("collecting the refused records"):
+        with translating_spark_errors("collecting the refused records"):
             written = self._dead_letters.put_records(letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
@@ -182,7 +182,7 @@ class SparkRows:
 
     def release(self) -> None:
         try:
-            with engine("letting go of the refused records"):
+            with translating_spark_errors("letting go of the refused records"):
                 for part in self._decided:
                     part.release()
         finally:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
 from blizzard.storage.local import LocalStore
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.table import transaction as adopt
+from spark_job.table import transaction
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.snapshot import PARTITIONS_SETTING
 from spark_job.write.parquet_files import DataFile, TableLayout
@@ -186,7 +186,7 @@ def test_a_table_made_by_a_commit_has_the_columns_and_properties_it_has_by_spark
     by_transaction = world.actions()
     other = World(world.folder / "other", world.spark, schema=world.schema)
     lacking = other.source()
-    lacking.__dict__["_incapable"] = "as in a Delta that lacks something"
+    lacking.preparation.__dict__["unsupported_reason"] = "as in a Delta that lacks something"
     lacking.append(None, sequence=0, user_metadata="by the writer")
     by_writer = other.actions()
 
@@ -195,7 +195,7 @@ def test_a_table_made_by_a_commit_has_the_columns_and_properties_it_has_by_spark
         return {**metadata, "id": "", "createdTime": 0}, next(a["protocol"] for a in actions if "protocol" in a)
 
     assert described(by_transaction) == described(by_writer)
-    columns = list(lacking._spark.read.format("delta").load(str(other.table)).columns)
+    columns = list(lacking._session().read.format("delta").load(str(other.table)).columns)
     assert columns == ["id", "n", "t", "s", "x.y", "_source"]
 
 
@@ -368,7 +368,7 @@ def test_what_others_do_to_their_rows_is_no_conflict(world: World) -> None:
 
 def _overtaken(source: DeltaSourceTable, by: Callable[[], object]) -> None:
     """Somebody else commits between the begin of the source's next commit and its end."""
-    begin, turns = source._begin, iter([False, True])
+    begin, turns = source.preparation.start_transaction, iter([False, True])
 
     def overtaken(**named: Any) -> Any:
         transaction = begin(**named)
@@ -382,14 +382,14 @@ def _overtaken(source: DeltaSourceTable, by: Callable[[], object]) -> None:
             transaction.commit = late  # type: ignore[method-assign]
         return transaction
 
-    source._begin = overtaken  # type: ignore[method-assign]
+    source.preparation.start_transaction = overtaken  # type: ignore[method-assign]
 
 
 def test_an_error_after_the_commit_leaves_its_outcome_open(world: World) -> None:
     source = world.source()
     world.append(0, "a", table=source)
     layout = source.layout()
-    begin = source._begin
+    begin = source.preparation.start_transaction
 
     def breaking(**named: Any) -> Any:
         transaction = begin(**named)
@@ -397,12 +397,12 @@ def test_an_error_after_the_commit_leaves_its_outcome_open(world: World) -> None
 
         def then_break(*args: Any, **named: Any) -> int:
             commit(*args, **named)
-            return int(source._spark._jvm.java.lang.Integer.parseInt("a hook that fails"))
+            return int(source._session()._jvm.java.lang.Integer.parseInt("a hook that fails"))
 
         transaction.commit = then_break  # type: ignore[method-assign]
         return transaction
 
-    source._begin = breaking  # type: ignore[method-assign]
+    source.preparation.start_transaction = breaking  # type: ignore[method-assign]
     with pytest.raises(CommitOutcomeUnknown):
         source.append(Written([world.write(layout, "b")], layout), sequence=1, user_metadata="")
     assert world.ids() == ["a", "b"]
@@ -607,7 +607,7 @@ def test_a_new_table_with_features_by_default_is_made_by_sparks_writer(world: Wo
 def test_a_delta_that_lacks_a_class_gets_staged_files_and_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adopt, "_CLASSES", "org.apache.spark.sql.delta.of.another.build.")
+    monkeypatch.setattr(transaction, "_DELTA_PACKAGE", "org.apache.spark.sql.delta.of.another.build.")
     source = world.source()
     world.append(0, "a", "b", table=source)
     assert "another.build" in str(source.layout_reason)

@@ -34,7 +34,7 @@ def test_where_nobody_knows_how_many_files_there_are_the_table_is_left_alone(
     run(lake.job())
     (lake.log_folder / f"{0:020d}.crc").unlink()
     table = DeltaTransactions(spark(), str(lake.table))
-    assert table.apart().files() is None
+    assert table.independent_snapshot().file_count() is None
     before = jobs_so_far(spark())
     assert lake.job().warm_up() is False
     assert jobs_so_far(spark()) == before
@@ -58,7 +58,7 @@ def test_a_commit_does_not_wait_for_it(lake: Lake, spark: Callable[[], SparkSess
     lake.put("a.ndjson", *ids(0, 2))
     run(lake.job())
     table = DeltaTransactions(spark(), str(lake.table))
-    mine, used = table.apart()._java, table.begin(newest=False).snapshot._java
+    mine, used = table.independent_snapshot()._java, table.start(newest=False).snapshot._java
     assert mine.version() == used.version() == 0
     assert not mine.equals(used)
     assert not mine.deltaLog().equals(used.deltaLog())

@@ -64,7 +64,7 @@ def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
 
 
 def without_what_adopting_needs(table: DeltaSourceTable) -> DeltaSourceTable:
-    table.__dict__["_incapable"] = "as in a Delta that lacks something"
+    table.preparation.__dict__["unsupported_reason"] = "as in a Delta that lacks something"
     return table
 
 
@@ -104,7 +104,7 @@ def test_only_of_the_commit_itself_it_is_not_known_whether_it_landed(name: str) 
     kinds: list[type[BlizzardError] | None] = []
     while None not in kinds:
         table = table_on(Py4JError("gone"), answers=len(kinds))
-        table.__dict__["_wanted"] = []
+        table.preparation.__dict__["source_columns"] = []
         table.prepare = lambda: None  # type: ignore[method-assign]
         kinds.append(_error_of(lambda table=table: CALLS[name](table)))
     assert kinds == [RetryableError] * (len(kinds) - 2) + [CommitOutcomeUnknown, None]

@@ -51,7 +51,7 @@ def does_not_fit(path: str, data_type: DataType) -> str:
 
 
 def parsing_type(data_type: DataType) -> DataType:
-    """The type, without NOT NULL, that `from_json` is given. It reads 200 as a TINYINT of -56, so TINYINT is widened."""
+    """The type for `from_json`, without NOT NULL. It reads 200 as a TINYINT of -56, so TINYINT is widened."""
     if isinstance(data_type, StructType):
         return StructType([StructField(f.name, parsing_type(f.dataType), True, f.metadata) for f in data_type])
     if isinstance(data_type, ArrayType):
