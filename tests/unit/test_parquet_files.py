@@ -27,7 +27,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.tasks.report import Report
 from spark_job.write.parquet_files import DataFile, DataFileWriter, RowBuffer, TableLayout
-from spark_job.write.partition_values import folders
+from spark_job.write.partition_values import partition_folders
 from spark_job.write.upload import ParquetUpload
 from tests.unit.slow_s3 import SlowS3
 
@@ -152,7 +152,7 @@ def test_what_is_said_of_a_file_is_so(tables: list[tuple[list[Row], bool]]) -> N
         metadata = pq.read_metadata(pa.BufferReader(store.get(file.path)))
         assert file.rows == metadata.num_rows == json.loads(file.stats)["numRecords"]
         assert file.modified_ts == 1.5
-        assert file.path.startswith(folders(file.partition_values) + "part-")
+        assert file.path.startswith(partition_folders(file.partition_values) + "part-")
         assert file.path.endswith(".snappy.parquet")
         assert Report.from_json(Report(data_files=[file]).to_json()).data_files == [file]
 
@@ -677,12 +677,12 @@ def test_zero_and_minus_zero_are_two_values() -> None:
 
 
 def test_folders_are_spelled_as_spark_spells_them() -> None:
-    assert folders({"p": "a b/c:%=", "q": None}) == "p=a b%2Fc%3A%25%3D/q=__HIVE_DEFAULT_PARTITION__/"
-    assert folders({"p": "\x01\x7f\"#'*?\\{[]^}é🎉"}) == "p=%01%7F%22%23%27%2A%3F%5C%7B%5B%5D%5E}é🎉/"
+    assert partition_folders({"p": "a b/c:%=", "q": None}) == "p=a b%2Fc%3A%25%3D/q=__HIVE_DEFAULT_PARTITION__/"
+    assert partition_folders({"p": "\x01\x7f\"#'*?\\{[]^}é🎉"}) == "p=%01%7F%22%23%27%2A%3F%5C%7B%5B%5D%5E}é🎉/"
 
 
 def test_a_value_that_is_too_long_for_a_folder_is_cut_and_still_its_own() -> None:
-    found = {folders({"p": "é" * 300 + ending}) for ending in "abc"}
+    found = {partition_folders({"p": "é" * 300 + ending}) for ending in "abc"}
     assert len(found) == 3
     assert all(len(folder.encode()) < 210 for folder in found)
 

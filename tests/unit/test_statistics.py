@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_job.write.statistics import StatsOfFile
+from spark_job.write.statistics import FileStatistics
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 
 
 def statistics(table: pa.Table, *columns: str, chars: int = 32, group_rows: int = 3) -> dict[str, Any]:
-    found = StatsOfFile(table.schema, columns or table.schema.names, chars)
+    found = FileStatistics(table.schema, columns or table.schema.names, chars)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, store_schema=False, store_decimal_as_integer=True) as writer:
         for start in range(0, table.num_rows, group_rows):
