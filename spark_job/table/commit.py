@@ -11,6 +11,7 @@ from spark_job.table.columns import new_table_properties, nullable_schema
 from spark_job.table.commit_errors import translate_commit_error
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
 from spark_job.table.preparation import TablePreparation
+from spark_job.table.source import TableSource
 from spark_job.table.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.table.sql import literal
 from spark_job.table.staging import Staging
@@ -24,24 +25,19 @@ class TableCommits:
     def __init__(
         self,
         spark: Callable[[], SparkSession],
+        source: TableSource,
         preparation: TablePreparation,
         staging: Staging,
         *,
-        uri: str,
-        app_id: str,
-        source_id: str,
-        partition_by: Sequence[str],
         watch: Stopwatch,
         table_exists: Callable[[], bool],
         prepare: Callable[[], None],
     ) -> None:
         self._session = spark
+        self._source = source
+        self._uri = source.table_uri
         self._preparation = preparation
         self._staging = staging
-        self._uri = uri
-        self._app_id = app_id
-        self._source_id = source_id
-        self._partition_by = partition_by
         self._watch = watch
         self._table_exists = table_exists
         self._prepare = prepare
@@ -56,7 +52,7 @@ class TableCommits:
 
     def replace(self, rows: WrittenFiles, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         files = ", ".join(literal(path) for path in sorted(paths))
-        predicate = f"_source.source = {literal(self._source_id)} AND _source.file IN ({files})"
+        predicate = f"_source.source = {literal(self._source.source_id)} AND _source.file IN ({files})"
         self.commit_by_spark_writer(rows, sequence, user_metadata, replace_where=predicate)
         self._staging.remove(rows.data_files)
 
@@ -73,13 +69,14 @@ class TableCommits:
             if rows is not None and files:
                 self._check_layout(transaction.description(), rows.layout)
             with self._watch.part("lookup"):
-                committed = transaction.txn_version(self._app_id)
+                committed = transaction.txn_version(self._source.app_id)
         if committed is not None and committed >= sequence:
             raise LostRace(
-                f"the table has sequence {committed} of source {self._source_id}, this commit was to be {sequence}"
+                f"the table has sequence {committed} of source {self._source.source_id}, this commit was to be "
+                f"{sequence}"
             )
         try:
-            transaction.commit(files, app_id=self._app_id, sequence=sequence, user_metadata=user_metadata)
+            transaction.commit(files, app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
         except SPARK_ERRORS as error:
             raise translate_commit_error(error) from error
 
@@ -111,7 +108,7 @@ class TableCommits:
         """
         with translating_spark_errors(f"beginning a commit to table {self._uri}"):
             writer = self._writer(rows, replace_where)
-            writer = writer.options(txnAppId=self._app_id, txnVersion=str(sequence), userMetadata=user_metadata)
+            writer = writer.options(txnAppId=self._source.app_id, txnVersion=str(sequence), userMetadata=user_metadata)
         try:
             writer.save(self._uri)
         except SPARK_ERRORS as error:
@@ -123,9 +120,9 @@ class TableCommits:
         if replace_where is not None:
             writer = writer.option("replaceWhere", replace_where)
         if not self._table_exists():  # CREATE TABLE would take a folder with `_blizzard/` for an existing table
-            properties = new_table_properties(self._preparation.source_columns, self._partition_by)
+            properties = new_table_properties(self._preparation.source_columns, self._source.partition_by)
             writer = writer.options(**properties)
-            writer = writer.partitionBy(*self._partition_by) if self._partition_by else writer
+            writer = writer.partitionBy(*self._source.partition_by) if self._source.partition_by else writer
         return writer
 
     def _staged_rows(self, rows: WrittenFiles | None) -> DataFrame:

@@ -19,6 +19,7 @@ from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.safety_checks import HasFile, check_txns_are_kept
 from spark_job.table.snapshot import Snapshot, set_snapshot_partitions
+from spark_job.table.source import TableSource
 from spark_job.table.source_rows import SourceRows
 from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.staging import Staging
@@ -58,44 +59,18 @@ class DeltaSourceTable:
         siblings: frozenset[str] = frozenset(),
         has_file: HasFile = lambda path, etag: False,
     ) -> None:
-        self._session = spark
-        self._uri = uri
-        self._store = store
+        self._session, self._uri, self._store = spark, uri, store
         self._log_tail = DeltaLogTail(store)
-        self._partition_by = tuple(partition_by)
         self._target_file_bytes = target_file_bytes
         self._watch = watch or Stopwatch(time.monotonic)
         prefix = state_prefix or f"_blizzard/{source_id.replace(':', '_')}"
         self.staging = Staging(store, prefix, clock=clock, new_id=new_id)
-        self.preparation = TablePreparation(
-            spark,
-            uri=uri,
-            source_id=source_id,
-            schema=schema,
-            partition_columns=partition_columns,
-            partition_by=self._partition_by,
-        )
-        self._source_rows = SourceRows(
-            spark,
-            uri=uri,
-            source_id=source_id,
-            partition_columns=partition_columns,
-            partition_by=self._partition_by,
-            siblings=siblings,
-            has_file=has_file,
-            table_exists=self._exists,
-        )
+        self._source = TableSource(uri, source_id, app_id, schema, partition_columns, tuple(partition_by))
+        self.preparation = TablePreparation(spark, self._source)
+        exists, prepare = self._exists, lambda: self.prepare()
+        self._source_rows = SourceRows(spark, self._source, siblings=siblings, has_file=has_file, table_exists=exists)
         self._commits = TableCommits(
-            spark,
-            self.preparation,
-            self.staging,
-            uri=uri,
-            app_id=app_id,
-            source_id=source_id,
-            partition_by=self._partition_by,
-            watch=self._watch,
-            table_exists=self._exists,
-            prepare=lambda: self.prepare(),
+            spark, self._source, self.preparation, self.staging, watch=self._watch, table_exists=exists, prepare=prepare
         )
         self.layout_reason: str | None = None
         """Why the last `layout` is for Spark's writer; None if the commit adds the files as they are."""
@@ -206,7 +181,7 @@ class DeltaSourceTable:
         if self.layout_reason is not None:
             return None
         if transaction.snapshot.version < 0:
-            stats = new_table_stats_columns(columns, self._partition_by)
+            stats = new_table_stats_columns(columns, self._source.partition_by)
         else:
             stats = transaction.snapshot.stats_columns()
         return TableLayout("", table.partition_by, stats, table.string_prefix_chars, self._target_file_bytes)

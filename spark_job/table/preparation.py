@@ -1,6 +1,6 @@
 """Before a commit: create the table, or add the columns that it lacks, and check that it keeps Txns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 from pyspark.sql import SparkSession
@@ -18,29 +18,18 @@ from spark_job.table.columns import (
 from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL, TableDescription
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.snapshot import set_snapshot_partitions
+from spark_job.table.source import TableSource
 from spark_job.table.sql import quoted, type_sql
 from spark_job.table.transaction import DeltaTransactions, Transaction
 
 
 class TablePreparation:
-    """`schema` is the source's DDL; `spark` returns the session and may start it."""
+    """`spark` returns the session and may start it."""
 
-    def __init__(
-        self,
-        spark: Callable[[], SparkSession],
-        *,
-        uri: str,
-        source_id: str,
-        schema: str,
-        partition_columns: Mapping[str, str],
-        partition_by: Sequence[str],
-    ) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], source: TableSource) -> None:
         self._session = spark
-        self._uri = uri
-        self._source_id = source_id
-        self._ddl = schema
-        self._partition_columns = partition_columns
-        self._partition_by = tuple(partition_by)
+        self._source = source
+        self._uri = source.table_uri
         self.checkpoint_interval = DELTAS_CHECKPOINT_INTERVAL
         """Of the table as the last transaction has seen it, in versions."""
 
@@ -51,9 +40,9 @@ class TablePreparation:
         self._session()
         partitions = [
             StructField(name, columns_of(f"c {type_name}").fields[0].dataType)
-            for name, type_name in self._partition_columns.items()
+            for name, type_name in self._source.partition_columns.items()
         ]
-        return [*columns_of(self._ddl).fields, *partitions, SOURCE_COLUMN]
+        return [*columns_of(self._source.schema).fields, *partitions, SOURCE_COLUMN]
 
     @cached_property
     def unsupported_reason(self) -> str | None:
@@ -73,8 +62,8 @@ class TablePreparation:
         transaction = self.transactions().start(newest=newest)
         set_snapshot_partitions(self._session(), transaction.snapshot)
         if transaction.snapshot.version < 0:
-            properties = new_table_properties(self.source_columns, self._partition_by)
-            transaction.create_table(nullable_schema(self.source_columns), self._partition_by, properties)
+            properties = new_table_properties(self.source_columns, self._source.partition_by)
+            transaction.create_table(nullable_schema(self.source_columns), self._source.partition_by, properties)
             check_txns_are_kept(transaction.description().properties, self._uri)
             return transaction
         table = transaction.description()
@@ -86,10 +75,10 @@ class TablePreparation:
 
     def _add_missing_columns(self, table: TableDescription) -> bool:
         """Whether there were any."""
-        conflicts = list(column_conflicts(table, self.source_columns, self._partition_by))
+        conflicts = list(column_conflicts(table, self.source_columns, self._source.partition_by))
         if conflicts:
             raise PermanentError(
-                f"table {self._uri} does not fit source {self._source_id}: {'; '.join(conflicts)}. "
+                f"table {self._uri} does not fit source {self._source.source_id}: {'; '.join(conflicts)}. "
                 "Change the configuration to fit the table, or write to another table."
             )
         missing = missing_columns(table, self.source_columns)

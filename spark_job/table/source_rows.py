@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from blizzard.errors import PermanentError
 from blizzard.paths.partition import partition_values
 from spark_job.table.safety_checks import HasFile, check_source_was_not_renamed
+from spark_job.table.source import TableSource
 from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.sql import quoted
 
@@ -21,20 +22,14 @@ class SourceRows:
     def __init__(
         self,
         spark: Callable[[], SparkSession],
+        source: TableSource,
         *,
-        uri: str,
-        source_id: str,
-        partition_columns: Mapping[str, str],
-        partition_by: Sequence[str],
         siblings: frozenset[str],
         has_file: HasFile,
         table_exists: Callable[[], bool],
     ) -> None:
         self._session = spark
-        self._uri = uri
-        self._source_id = source_id
-        self._partition_columns = partition_columns
-        self._partition_by = partition_by
+        self._source = source
         self._siblings = siblings
         self._has_file = has_file
         self._table_exists = table_exists
@@ -46,7 +41,7 @@ class SourceRows:
                 return False
             found = not self._rows().isEmpty()
             if not found:
-                check_source_was_not_renamed(self._table(), self._source_id, self._siblings, self._has_file)
+                check_source_was_not_renamed(self._table(), self._source.source_id, self._siblings, self._has_file)
             return found
 
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
@@ -74,29 +69,30 @@ class SourceRows:
         return {path: frozenset(etags) for path, etags in found.items()}
 
     def _table(self) -> DataFrame:
-        return self._session().read.format("delta").load(self._uri)
+        return self._session().read.format("delta").load(self._source.table_uri)
 
     def _has_source_column(self) -> bool:
         return self._table_exists() and "_source" in self._table().columns
 
     def _rows(self) -> DataFrame:
-        return self._table().where(F.col("_source.source") == self._source_id)
+        return self._table().where(F.col("_source.source") == self._source.source_id)
 
     def _is_one_of(self, paths: Sequence[str]) -> Column:
         """A condition that lets Delta skip files by partition and by the statistics of `_source.file`. `paths` is
         sorted."""
         file = F.col("_source.file")
         condition = file.between(paths[0], paths[-1]) & file.isin(list(paths))
-        for name in self._partition_by:
-            if name in self._partition_columns:
+        types = self._source.partition_columns
+        for name in self._source.partition_by:
+            if name in types:
                 values = {self._partition_value(path, name) for path in paths}
-                known = [F.lit(v).cast(self._partition_columns[name]) for v in values if v is not None]
+                known = [F.lit(v).cast(types[name]) for v in values if v is not None]
                 if known and None not in values:
                     condition = condition & F.col(quoted(name)).isin(known)
         return condition
 
     def _partition_value(self, path: str, name: str) -> str | None:
         try:
-            return partition_values(path, {name: self._partition_columns[name]})[name]
+            return partition_values(path, {name: self._source.partition_columns[name]})[name]
         except PermanentError:
             return None
