@@ -1,4 +1,4 @@
-"""The columns that the rows of a source have, and how a table with them is made and fitted."""
+"""The columns of a source's rows, compared with those of its table; and the properties of a new table."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,8 +14,8 @@ from pyspark.sql.types import (
 )
 
 from blizzard.errors import PermanentError
-from spark_job.formats.ndjson.schema_fit import nullable_type
-from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, Described, leaves
+from spark_job.formats.nullable_type import nullable_type
+from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, TableDescription, leaf_paths
 from spark_job.table.sql import quoted
 
 SOURCE_COLUMN = StructField(
@@ -32,50 +32,56 @@ SOURCE_COLUMN = StructField(
     ),
 )
 STATS_COLUMNS = 26
-"""Of the table's own columns; with those of `_source` that makes Delta's usual 32."""
-HAS_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
+"""How many of a table's columns get statistics. With the six of `_source` that makes Delta's default of 32."""
+TYPES_WITH_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 STATS_PREFIX_CHARS = 256
-"""Of a string's start that statistics keep: paths that differ late must still be told apart."""
+"""Length of the prefixes that statistics keep of strings: paths often differ only near their end."""
 
 
 def columns_of(ddl: str) -> StructType:
-    """A DDL schema's columns. Needs a session: Spark's own parser reads it."""
+    """Needs a Spark session, whose parser reads the DDL."""
     parsed_type = StructType.fromDDL(ddl)
     if not isinstance(parsed_type, StructType):
         raise PermanentError(f"schema {ddl!r}: expected columns, found the type {parsed_type.simpleString()}")
     return parsed_type
 
 
-def nullable(columns: Sequence[StructField]) -> StructType:
-    """As the table gets them: NOT NULL is the reader's to enforce."""
+def nullable_schema(columns: Sequence[StructField]) -> StructType:
+    """The table's columns are nullable; the reader enforces NOT NULL."""
     return StructType([StructField(f.name, nullable_type(f.dataType)) for f in columns])
 
 
-def stats_leaves(columns: Sequence[StructField], partition_by: Sequence[str]) -> tuple[str, ...]:
-    """Of a table that is still to be made; dotted."""
-    own = [f for f in columns if f.name not in partition_by and isinstance(f.dataType, HAS_STATS)]
-    return tuple(leaves(StructType([*own[:STATS_COLUMNS], SOURCE_COLUMN])))
+def new_table_stats_columns(columns: Sequence[StructField], partition_by: Sequence[str]) -> tuple[str, ...]:
+    """Dotted paths, as `Snapshot.stats_columns` returns them for a table that exists."""
+    return tuple(leaf_paths(StructType(_columns_with_stats(columns, partition_by))))
 
 
 def new_table_properties(columns: Sequence[StructField], partition_by: Sequence[str]) -> dict[str, str]:
-    own = [f for f in columns if f.name not in partition_by and isinstance(f.dataType, HAS_STATS)]
-    names = [*(field.name for field in own[:STATS_COLUMNS]), SOURCE_COLUMN.name]
+    names = [field.name for field in _columns_with_stats(columns, partition_by)]
     return {STATS_PROPERTY: ",".join(map(quoted, names)), PREFIX_PROPERTY: str(STATS_PREFIX_CHARS)}
 
 
-def misfits(found: Described, columns: Sequence[StructField], partition_by: Sequence[str]) -> Iterator[str]:
-    """What the table has otherwise than the source needs it."""
-    have = {field.name.lower(): field.dataType.simpleString() for field in found.schema.fields}
+def _columns_with_stats(columns: Sequence[StructField], partition_by: Sequence[str]) -> list[StructField]:
+    simple = [f for f in columns if f.name not in partition_by and isinstance(f.dataType, TYPES_WITH_STATS)]
+    return [*simple[:STATS_COLUMNS], SOURCE_COLUMN]
+
+
+def column_conflicts(
+    table: TableDescription, columns: Sequence[StructField], partition_by: Sequence[str]
+) -> Iterator[str]:
+    """Differences that adding columns does not cure: other types, another partitioning. Names are compared without
+    case, as Spark does."""
+    found_types = {field.name.lower(): field.dataType.simpleString() for field in table.schema.fields}
     for field in columns:
         expected = field.dataType.simpleString()
-        there = have.get(field.name.lower(), expected)
-        if there != expected:
-            yield f"column {field.name}: expected {expected}, found {there}"
-    if found.partition_by != tuple(partition_by):
-        yield f"partition_by: expected {list(partition_by)}, found {list(found.partition_by)}"
+        found = found_types.get(field.name.lower(), expected)
+        if found != expected:
+            yield f"column {field.name}: expected {expected}, found {found}"
+    if table.partition_by != tuple(partition_by):
+        yield f"partition_by: expected {list(partition_by)}, found {list(table.partition_by)}"
 
 
-def lacking(found: Described, columns: Sequence[StructField]) -> list[StructField]:
-    """What the table has not got yet."""
-    have = {field.name.lower() for field in found.schema.fields}
-    return [StructField(f.name, nullable_type(f.dataType)) for f in columns if f.name.lower() not in have]
+def missing_columns(table: TableDescription, columns: Sequence[StructField]) -> list[StructField]:
+    """The columns that are not in the table, nullable."""
+    present = {field.name.lower() for field in table.schema.fields}
+    return [StructField(f.name, nullable_type(f.dataType)) for f in columns if f.name.lower() not in present]

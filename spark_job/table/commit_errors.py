@@ -1,21 +1,21 @@
-"""What an error of a commit says about the commit. That it is there does not mean that nothing was committed."""
+"""Errors of a commit, translated. An error does not mean that nothing was committed."""
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
-from spark_job.table.spark_errors import said
+from spark_job.table.spark_errors import error_text
 
 CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
-"""After these the Txn version says what happened; they can mask each other."""
+"""Delta may raise any of these where another one applies as well, so the Txn version decides what happened."""
 TRANSIENT = ("ConcurrentAppendException", "ConcurrentWriteException", "ConcurrentDeleteReadException")
 
 
-def translated(error: Exception) -> Exception:
-    text = f"{type(error).__name__}: {said(error)}"
-    if _is(error, *CONFLICTS):
+def translate_commit_error(error: Exception) -> Exception:
+    text = f"{type(error).__name__}: {error_text(error)}"
+    if _is_delta_error(error, *CONFLICTS):
         return LostRace(text)
-    if _is(error, *TRANSIENT):
+    if _is_delta_error(error, *TRANSIENT):
         return RetryableError(f"a concurrent change of the table got in the way: {text}")
     if isinstance(error, AnalysisException):
         return PermanentError(
@@ -25,9 +25,9 @@ def translated(error: Exception) -> Exception:
     return CommitOutcomeUnknown(text)
 
 
-def _is(error: Exception, *names: str) -> bool:
-    """Whether the error, on either side of the gateway, is one of Delta's classes of these names."""
+def _is_delta_error(error: Exception, *class_names: str) -> bool:
+    """Looks at the Python class, and behind the gateway at the Java class."""
     found = {type(error).__name__}
     if isinstance(error, Py4JJavaError):
         found.add(error.java_exception.getClass().getSimpleName())
-    return bool(found & set(names))
+    return bool(found & set(class_names))

@@ -1,4 +1,4 @@
-"""How a Delta table wants its data files, and whether it takes them as tasks write them. From its log's own words."""
+"""Whether a Delta table takes data files as tasks write them, or needs Spark's writer, by its Metadata and Protocol."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,30 +29,31 @@ CHECKPOINT_PROPERTY = "delta.checkpointInterval"
 DELTAS_CHECKPOINT_INTERVAL = 10
 
 HARMLESS_FEATURES: Mapping[str, str] = {
-    "appendOnly": "nothing but appends",
-    "invariants": "are in the columns' metadata and NOT NULL, which are looked at",
-    "checkConstraints": "are in the properties, which are looked at",
-    "generatedColumns": "are in the columns' metadata, which is looked at",
-    "identityColumns": "are in the columns' metadata, which is looked at",
-    "allowColumnDefaults": "are in the columns' metadata, which is looked at",
-    "columnMapping": "its mode is a property, which is looked at",
+    "appendOnly": "allows nothing but appends",
+    "invariants": "found in the columns' metadata and NOT NULL, which are checked",
+    "checkConstraints": "found in the properties, which are checked",
+    "generatedColumns": "found in the columns' metadata, which is checked",
+    "identityColumns": "found in the columns' metadata, which is checked",
+    "allowColumnDefaults": "found in the columns' metadata, which is checked",
+    "columnMapping": "its mode is a property, which is checked",
     "changeDataFeed": "the change data of an append are the added files",
-    "timestampNtz": "a type like others",
-    "typeWidening": "new files have the table's types of today",
-    "typeWidening-preview": "new files have the table's types of today",
-    "deletionVectors": "new files have none, and statistics with their number of records",
+    "timestampNtz": "a type like any other",
+    "typeWidening": "new files have the table's current types",
+    "typeWidening-preview": "new files have the table's current types",
+    "deletionVectors": "new files have none, and their statistics hold the number of records",
     "v2Checkpoint": "Delta writes its checkpoints itself",
     "v2Checkpoint-preview": "Delta writes its checkpoints itself",
-    "checkpointProtection": "about cleaning the log up",
-    "vacuumProtocolCheck": "about VACUUM",
-    "domainMetadata": "the commit leaves it as it is",
-    "clustering": "new files are unclustered until OPTIMIZE; statistics are those that Delta asks for",
-    "inCommitTimestamp": "Delta's own transaction stamps the commit",
-    "inCommitTimestamp-preview": "Delta's own transaction stamps the commit",
+    "checkpointProtection": "concerns only the log's clean-up",
+    "vacuumProtocolCheck": "concerns only VACUUM",
+    "domainMetadata": "the commit does not change it",
+    "clustering": "new files are unclustered until OPTIMIZE; they have the statistics that Delta asks for",
+    "inCommitTimestamp": "Delta's own transaction sets the time",
+    "inCommitTimestamp-preview": "Delta's own transaction sets the time",
 }
-"""Writer features of the Delta protocol that ask nothing of who adds files, or only what is looked at, and why."""
+"""Writer features of the Delta protocol that do not matter when files are added, and why; some leave traces in
+properties or columns, which are checked."""
 
-WRITERS_PROPERTIES: Mapping[str, str] = {
+SPARK_WRITER_PROPERTIES: Mapping[str, str] = {
     "delta.constraints.": "a CHECK constraint",
     "delta.columnMapping.mode": "column mapping",
     "delta.enableRowTracking": "row tracking",
@@ -63,19 +64,20 @@ WRITERS_PROPERTIES: Mapping[str, str] = {
     "delta.randomizeFilePrefixes": "random prefixes of files",
     "delta.autoOptimize": "optimized writes or automatic compaction",
 }
-"""Properties, or what their names begin with, that Spark's writer sees to."""
-OFF = ("", "false", "none")
+"""Properties (or prefixes of their names) that only Spark's writer implements."""
+OFF_VALUES = ("", "false", "none")
 
 HARMLESS_METADATA = ("comment", "delta.typeChanges")
-"""Of a column. Anything else (generated, identity, default, CHAR(n), collated, mapped) changes what is written."""
+"""Keys of a column's metadata. Any other (generated, identity, default, CHAR(n), collated, mapped) changes what is
+written."""
 
 PARTITION_TYPES = (StringType, DateType, BooleanType, ByteType, ShortType, IntegerType, LongType)
-"""Whose values have one spelling in the log."""
+"""Types whose values have exactly one spelling in the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """One version of a table, as the Metadata and Protocol actions of its log describe it."""
+class TableDescription:
+    """One version of a table, from the Metadata and Protocol actions of its log."""
 
     schema: StructType
     partition_by: tuple[str, ...]
@@ -84,15 +86,14 @@ class Described:
     writer_features: frozenset[str]
 
     @classmethod
-    def of(cls, metadata: str, protocol: str) -> Self:
-        """From the two actions as JSON text."""
-        told, version = json.loads(metadata)["metaData"], json.loads(protocol)["protocol"]
+    def from_actions(cls, metadata_json: str, protocol_json: str) -> Self:
+        metadata, protocol = json.loads(metadata_json)["metaData"], json.loads(protocol_json)["protocol"]
         return cls(
-            schema=StructType.fromJson(json.loads(told["schemaString"])),
-            partition_by=tuple(told["partitionColumns"]),
-            properties=told.get("configuration", {}),
-            writer_version=version["minWriterVersion"],
-            writer_features=frozenset(version.get("writerFeatures", ())),
+            schema=StructType.fromJson(json.loads(metadata["schemaString"])),
+            partition_by=tuple(metadata["partitionColumns"]),
+            properties=metadata.get("configuration", {}),
+            writer_version=protocol["minWriterVersion"],
+            writer_features=frozenset(protocol.get("writerFeatures", ())),
         )
 
     @property
@@ -101,66 +102,68 @@ class Described:
 
     @property
     def checkpoint_interval(self) -> int:
-        """Delta writes a checkpoint of its own at each multiple of this version."""
+        """Delta writes its own checkpoint at each version that is a multiple of this."""
         return int(self.properties.get(CHECKPOINT_PROPERTY, DELTAS_CHECKPOINT_INTERVAL))
 
 
-def why_staged(table: Described, wanted: Sequence[StructField]) -> str | None:
-    """Why Spark's writer has to write the rows; None if the table takes data files as they are.
+def why_spark_must_write(table: TableDescription, source_columns: Sequence[StructField]) -> str | None:
+    """The first reason why only Spark's writer can write the rows; None if the table takes data files as they are.
 
-    `wanted`: the columns of the rows, NOT NULL where they hold no nulls for sure.
+    `source_columns`: all columns of the rows, NOT NULL only where they are sure to hold no nulls.
     """
-    return next(_obstacles(table, wanted), None)
+    return next(_reasons(table, source_columns), None)
 
 
-def _obstacles(table: Described, wanted: Sequence[StructField]) -> Iterator[str]:
+def _reasons(table: TableDescription, source_columns: Sequence[StructField]) -> Iterator[str]:
     if table.writer_version > 7:
         yield f"writer version {table.writer_version} of the Delta protocol, which is not known"
     for feature in sorted(table.writer_features - HARMLESS_FEATURES.keys()):
         yield f"table feature {feature}"
     for name, value in sorted(table.properties.items()):
-        for beginning, what in WRITERS_PROPERTIES.items():
-            if name.lower().startswith(beginning.lower()) and value.lower() not in OFF:
+        for prefix, what in SPARK_WRITER_PROPERTIES.items():
+            if name.lower().startswith(prefix.lower()) and value.lower() not in OFF_VALUES:
                 yield f"{what} ({name})"
-    own = {field.name: field for field in wanted}
-    yield from _in_struct(table.schema, StructType(list(wanted)), "")
+    names = {field.name for field in source_columns}
+    yield from _reasons_in_struct(table.schema, StructType(list(source_columns)), "")
     for field in table.schema.fields:
-        if field.name not in own and field.name.lower() in {name.lower() for name in own}:
+        if field.name not in names and field.name.lower() in {name.lower() for name in names}:
             yield f"column {field.name}, which the source spells otherwise"
         if field.name in table.partition_by and type(field.dataType) not in PARTITION_TYPES:
             yield f"partitions by {field.name} of type {field.dataType.simpleString()}"
 
 
-def _in_struct(found: StructType, wanted: DataType | None, prefix: str) -> Iterator[str]:
-    own = {field.name: field for field in wanted.fields} if isinstance(wanted, StructType) else {}
+def _reasons_in_struct(found: StructType, source_type: DataType | None, prefix: str) -> Iterator[str]:
+    by_name = {field.name: field for field in source_type.fields} if isinstance(source_type, StructType) else {}
     for field in found.fields:
-        path, there = f"{prefix}{field.name}", own.get(field.name)
+        path, own = f"{prefix}{field.name}", by_name.get(field.name)
         for key in sorted(field.metadata.keys() - set(HARMLESS_METADATA)):
             yield f"column {path} with {key}"
-        if not field.nullable and (there is None or there.nullable):
+        if not field.nullable and (own is None or own.nullable):
             yield f"column {path}, NOT NULL in the table and not in the source's schema"
-        yield from _in_type(field.dataType, there.dataType if there else None, path)
+        yield from _reasons_in_type(field.dataType, own.dataType if own else None, path)
 
 
-def _in_type(found: DataType, wanted: DataType | None, path: str) -> Iterator[str]:
+def _reasons_in_type(found: DataType, source_type: DataType | None, path: str) -> Iterator[str]:
     if isinstance(found, StructType):
-        yield from _in_struct(found, wanted, f"{path}.")
+        yield from _reasons_in_struct(found, source_type, f"{path}.")
     elif isinstance(found, ArrayType):
         if not found.containsNull:
             yield f"column {path}, whose elements are NOT NULL"
-        yield from _in_type(found.elementType, wanted.elementType if isinstance(wanted, ArrayType) else None, path)
+        own = source_type.elementType if isinstance(source_type, ArrayType) else None
+        yield from _reasons_in_type(found.elementType, own, path)
     elif isinstance(found, MapType):
         if not found.valueContainsNull:
             yield f"column {path}, whose values are NOT NULL"
-        yield from _in_type(found.keyType, wanted.keyType if isinstance(wanted, MapType) else None, path)
-        yield from _in_type(found.valueType, wanted.valueType if isinstance(wanted, MapType) else None, path)
+        own_map = source_type if isinstance(source_type, MapType) else None
+        yield from _reasons_in_type(found.keyType, own_map and own_map.keyType, path)
+        yield from _reasons_in_type(found.valueType, own_map and own_map.valueType, path)
 
 
-def leaves(schema: StructType, prefix: str = "") -> Iterator[str]:
-    """Dotted paths of what is no struct; in backticks what is no plain word."""
+def leaf_paths(schema: StructType, prefix: str = "") -> Iterator[str]:
+    """Dotted paths of all fields that are no structs. A name with a dot or a backtick is quoted."""
     for field in schema.fields:
         path = prefix + (quoted(field.name) if {".", "`"} & set(field.name) else field.name)
         if isinstance(field.dataType, StructType):
-            yield from leaves(field.dataType, f"{path}.")
+            yield from leaf_paths(field.dataType, f"{path}.")
         else:
             yield path

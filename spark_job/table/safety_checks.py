@@ -1,4 +1,4 @@
-"""Tables and names with which it could not be known what is ingested: such a run ends before it writes anything."""
+"""Checks that end a run before it writes: without Txns, or under a new name, files would be ingested twice."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,34 +8,35 @@ from pyspark.sql import functions as F
 from blizzard.errors import PermanentError, RecoveryError
 
 RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
-FILES_LOOKED_AT = 100
-"""The newest ones of other sources; older ones may be gone from the source."""
+MAX_FILES_CHECKED = 100
+"""The newest files of other sources; older ones may no longer be in the source."""
 
 HasFile = Callable[[str, str], bool]
 """Whether the source has this path with this etag now."""
 
 
-def check_keeps_txns(properties: Mapping[str, str], uri: str) -> None:
-    """Raises PermanentError for a table that forgets Txns: what it has forgotten would be ingested again."""
+def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
+    """Raises PermanentError for a table that forgets old Txns: the files of a forgotten Txn would be ingested again."""
     for name, value in properties.items():
         if name.lower() == RETENTION_PROPERTY.lower():
             raise PermanentError(
-                f"table {uri} has {name} = '{value}', with which Delta forgets what is ingested, so that rows would be "
-                f"doubled. Expected a table without it: ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('{name}'), and "
-                "take it out of the session's defaults, if it is there."
+                f"table {uri} has {name} = '{value}', so Delta forgets which files are ingested, and "
+                "their rows would be doubled. Expected a table without that property: "
+                f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('{name}'), and "
+                "remove it from the session's defaults, if it is there."
             )
 
 
-def check_name(rows: DataFrame, source_id: str, siblings: frozenset[str], has_file: HasFile) -> None:
-    """Of a source that the table does not know. `rows`: of the whole table; `siblings`: ids of sources that the
-    pipeline has beside this one.
+def check_source_was_not_renamed(rows: DataFrame, source_id: str, siblings: frozenset[str], has_file: HasFile) -> None:
+    """For a source of which the table has no rows. `rows`: of the whole table; `siblings`: ids of the pipeline's other
+    sources.
 
     Raises RecoveryError when the table holds files of this source under a name that the pipeline does not have.
     """
     source, file, etag = (F.col(f"_source.{name}") for name in ("source", "file", "etag"))
     others = rows.where(~source.isin(source_id, *siblings))
     newest = others.groupBy(source, file, etag).agg(F.max("_source.modified").alias("modified"))
-    for found in newest.orderBy(F.desc("modified")).limit(FILES_LOOKED_AT).collect():
+    for found in newest.orderBy(F.desc("modified")).limit(MAX_FILES_CHECKED).collect():
         if has_file(found["file"], found["etag"]):
             raise RecoveryError(
                 f"the table has no Txn of source {source_id}, but it holds the same files under another name: "

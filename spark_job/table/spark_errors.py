@@ -1,4 +1,4 @@
-"""Where Spark's errors become ours."""
+"""Translates errors of Spark, Delta and the gateway to the JVM into Blizzard's errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,46 +8,49 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from blizzard.errors import PermanentError, RetryableError
 
-ENGINE_ERRORS = (PySparkException, Py4JError)
-SHOWN_CHARS = 2_000
-_PYTHON = "Traceback (most recent call last):"
-_JAVA = ("\tat ", "\t... ")
+SPARK_ERRORS = (PySparkException, Py4JError)
+MAX_TEXT_CHARS = 2_000
+_PYTHON_TRACEBACK = "Traceback (most recent call last):"
+_JAVA_FRAMES = ("\tat ", "\t... ")
 
 
 @contextmanager
-def engine(doing: str) -> Iterator[None]:
-    """Work for Spark that changes nothing: what does not fit stays an error, everything else may be tried again."""
+def translating_spark_errors(doing: str) -> Iterator[None]:
+    """For work that commits nothing: AnalysisException becomes PermanentError, every other error of Spark becomes
+    RetryableError. `doing` starts the error's text."""
     try:
         yield
     except AnalysisException as error:
         raise PermanentError(
-            f"{doing}: Spark refused it: {said(error)}\nMake the configuration fit the table, or the table the "
+            f"{doing}: Spark refused it: {error_text(error)}\nMake the configuration fit the table, or the table the "
             "configuration, and start again."
         ) from error
-    except ENGINE_ERRORS as error:
+    except SPARK_ERRORS as error:
         raise RetryableError(
-            f"{doing}: Spark failed, nothing was committed: {said(error)}\nIt may be tried again. If the same comes "
-            "each time, the executors' logs say more, and a file that is named here can be moved out of the source."
+            f"{doing}: Spark failed, nothing was committed: {error_text(error)}\nIt may be tried again. If the same "
+            "error comes each time, see the executors' logs, and move a file that is named here out of the source."
         ) from error
 
 
-def said(error: Exception) -> str:
-    """What an error of Spark says, at most some SHOWN_CHARS of it: of a Python worker that failed the end of its
-    traceback, where the error stands; of others all but the frames of Java, the last cause with the first."""
+def error_text(error: Exception) -> str:
+    """The part of a Spark error that explains it, in about MAX_TEXT_CHARS: of a failed Python worker the end of its
+    traceback, where the error is; of other errors all lines but the Java frames, with the middle cut out."""
     text = str(error)
-    if _PYTHON in text:
-        traceback = text.rpartition(_PYTHON)[2]
-        return _end(_before_java(traceback).strip())
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_JAVA)]
-    told = "\n".join(dict.fromkeys(lines))
-    half = SHOWN_CHARS // 2
-    return told if len(told) <= SHOWN_CHARS else f"{told[:half]} … {told[-half:]}"
+    if _PYTHON_TRACEBACK in text:
+        traceback = text.rpartition(_PYTHON_TRACEBACK)[2]
+        return _last_chars(_before_java_frames(traceback).strip())
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_JAVA_FRAMES)]
+    without_frames = "\n".join(dict.fromkeys(lines))
+    half = MAX_TEXT_CHARS // 2
+    if len(without_frames) <= MAX_TEXT_CHARS:
+        return without_frames
+    return f"{without_frames[:half]} … {without_frames[-half:]}"
 
 
-def _before_java(traceback: str) -> str:
-    at = min((at for at in (traceback.find(f"\n{frame}") for frame in _JAVA) if at >= 0), default=len(traceback))
-    return traceback[:at]
+def _before_java_frames(traceback: str) -> str:
+    starts = (traceback.find(f"\n{frame}") for frame in _JAVA_FRAMES)
+    return traceback[: min((start for start in starts if start >= 0), default=len(traceback))]
 
 
-def _end(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARS else f"… {text[-SHOWN_CHARS:]}"
+def _last_chars(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARS else f"… {text[-MAX_TEXT_CHARS:]}"

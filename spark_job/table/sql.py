@@ -1,10 +1,10 @@
-"""Names, types and values as Spark's SQL spells them."""
+"""Identifiers, types and string literals in Spark SQL."""
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 
 def quoted(name: str) -> str:
-    """A column's name as an identifier: it may hold dots."""
+    """A column name in backticks; it may contain dots and backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -14,7 +14,7 @@ def literal(text: str) -> str:
 
 
 def type_sql(data_type: DataType) -> str:
-    """With the names in it quoted, which `simpleString` does not."""
+    """As `simpleString`, but with field names quoted."""
     if isinstance(data_type, StructType):
         return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_sql(f.dataType)}' for f in data_type.fields)}>"
     if isinstance(data_type, ArrayType):

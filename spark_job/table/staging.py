@@ -1,4 +1,5 @@
-"""Data files that Spark's writer shall read: below the table's `_blizzard/`, until the rows are in the table."""
+"""Staged data files: Spark reads them to write their rows into the table, or to parse deferred lines. They lie below
+the table's `_blizzard/` until the commit."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -16,10 +17,10 @@ from blizzard.storage.keys import folder_of
 from blizzard.storage.local import LocalStore
 from spark_job.write.parquet_files import DataFile
 
-READS_AT_ONCE = 16
-"""There is a file for each task that left lines, and on S3 each is a request of its own."""
+PARALLEL_READS = 16
+"""Each task that deferred lines has written a file, and on S3 each file is one request."""
 LEFTOVER_SECS = 86_400.0
-"""What is older belongs to no batch that is still at work."""
+"""Older files belong to no running batch."""
 
 
 class Staging:
@@ -37,46 +38,46 @@ class Staging:
         self._prefix = f"{state_prefix}/staging/"
         self._clock = clock
         self._new_id = new_id
-        self._looked_ts = float("-inf")
+        self._last_clean_up_ts = float("-inf")
 
     def new_folder(self) -> str:
-        """For the files of one attempt; ends in `/`."""
+        """A unique prefix for the files of one attempt; ends in `/`."""
         return f"{self._prefix}{self._new_id()}/"
 
     @property
     def deferred_folder(self) -> str:
-        """For lines that tasks leave; ends in `/`. Names in it are unique, so all batches share it."""
+        """For the deferred lines of all batches, since file names are unique; ends in `/`."""
         return f"{self._prefix}left/"
 
     def frame(self, spark: SparkSession, table_uri: str, files: Sequence[DataFile], schema: StructType) -> DataFrame:
-        """Their rows; a file that is gone or torn is an error, whatever the session says."""
-        paths = [_without_glob(f"{table_uri.rstrip('/')}/{file.path}") for file in files]
+        """The files' rows. A missing or corrupt file is an error, even if the session ignores those."""
+        paths = [_escape_glob(f"{table_uri.rstrip('/')}/{file.path}") for file in files]
         return spark.read.schema(schema).options(ignoreMissingFiles=False, ignoreCorruptFiles=False).parquet(*paths)
 
     def table(self, files: Sequence[DataFile]) -> pa.Table:
-        """Their rows, in memory. Raises NotFound, or what storage has against it."""
-        with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="left") as pool:
+        """The files' rows, in memory, in the order of the files. Raises NotFound and other errors of storage."""
+        with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="staged") as pool:
             bodies = pool.map(self._store.get, [file.path for file in files])
             return pa.concat_tables(pq.read_table(pa.BufferReader(body)) for body in bodies)
 
     def remove(self, files: Sequence[DataFile]) -> None:
-        """Nobody needs them any more, so what cannot be removed costs space and nothing else: `remove_leftovers` comes
-        back."""
+        """Best effort: a file that stays costs only space, until `remove_leftovers` finds it."""
         with suppress(BlizzardError):
             self._delete([file.path for file in files if file.path.startswith(self._prefix)])
 
     def remove_leftovers(self) -> None:
-        """Of attempts that ended without a commit; looks once in so long as they are let alone."""
+        """Remove files older than LEFTOVER_SECS, of attempts that ended without a commit. Looks once in that time."""
         now_ts = self._clock()
-        if now_ts - self._looked_ts < LEFTOVER_SECS:
+        if now_ts - self._last_clean_up_ts < LEFTOVER_SECS:
             return
         with suppress(BucketMissing):
             listed = self._store.list(self._prefix)
             self._delete([info.key for info in listed if info.modified_ts < now_ts - LEFTOVER_SECS])
-        self._looked_ts = now_ts
+        self._last_clean_up_ts = now_ts
 
     def _delete(self, keys: Iterable[str]) -> None:
-        """With the folders of attempts; that for lines that are left may be written to at any time, and stays."""
+        """On a local disk, also the emptied folders of attempts. The folder of deferred lines stays: other batches
+        write to it at any time."""
         keys = [*keys]
         self._store.delete(keys)
         if isinstance(self._store, LocalStore):
@@ -84,6 +85,6 @@ class Staging:
                 self._store.remove_folder(folder)
 
 
-def _without_glob(path: str) -> str:
-    """Spark takes a path for a pattern."""
+def _escape_glob(path: str) -> str:
+    """Spark reads a path as a glob pattern."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)

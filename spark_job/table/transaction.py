@@ -1,4 +1,4 @@
-"""Commits that adopt: data files that are there already enter the table by one transaction of Delta's own."""
+"""Commit existing data files to a table, by a transaction of Delta's own classes on the driver."""
 
 import json
 import time
@@ -11,23 +11,24 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_job.table.file_layout import Described
+from spark_job.table.file_layout import TableDescription
 from spark_job.table.snapshot import Snapshot
 from spark_job.write.parquet_files import DataFile, TableLayout
 
-_CLASSES = "org.apache.spark.sql.delta."
-_WRITE_FIELDS = 4
-"""Of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer Deltas have more, all Options."""
-_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
-"""Beside letters and digits, what Hadoop leaves as it is in the path of a URI."""
-_APART = "fs.blizzard.apart"
-"""A setting that nobody reads: Delta has one log in memory for each table and set of such settings."""
-LACKING = (Py4JError, TypeError, AttributeError, IndexError)
-"""How the gateway says that there is no such class, constructor or method."""
+_DELTA_PACKAGE = "org.apache.spark.sql.delta."
+_WRITE_OPERATION_FIELDS = 4
+"""Of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all Options."""
+_UNESCAPED_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
+"""Characters, beside letters and digits, that Hadoop does not escape in the path of a URI."""
+_INDEPENDENT_LOG = "fs.blizzard.apart"
+"""An option without a meaning. Delta caches one DeltaLog for each table and set of `fs.` options, so this gives another
+one."""
+MISSING_API_ERRORS = (Py4JError, TypeError, AttributeError, IndexError)
+"""Errors of the gateway when a class, constructor or method does not exist."""
 
 
-class WrittenRows(Protocol):
-    """Rows that lie in data files."""
+class WrittenFiles(Protocol):
+    """The data files of a batch, and the layout they were written for."""
 
     @property
     def data_files(self) -> Sequence[DataFile]: ...
@@ -37,8 +38,8 @@ class WrittenRows(Protocol):
 
 
 class DeltaTransactions:
-    """Transactions of one table. What they need lies behind Delta's public interface and may differ in another build:
-    `missing` says so before anything is written."""
+    """Transactions and snapshots of one table. They use classes that are not part of Delta's public interface and may
+    differ in another build; `missing_api` checks them before anything is written."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
@@ -50,43 +51,44 @@ class DeltaTransactions:
 
     def snapshot(self) -> Snapshot:
         """The newest version of the table."""
-        return self._newest(self._log())
+        return self._updated(self._delta_log())
 
-    def apart(self) -> Snapshot:
-        """The newest version, read anew into objects of its own: while one of Delta's computes something, whoever asks
-        it for something else waits."""
-        options = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({_APART: "true"})
+    def independent_snapshot(self) -> Snapshot:
+        """The newest version, read into another DeltaLog than that of commits: a snapshot's methods lock it, so a long
+        computation would block them."""
+        options = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({_INDEPENDENT_LOG: "true"})
         path = self._jvm.org.apache.hadoop.fs.Path(self._uri)
-        return self._newest(self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options))
+        return self._updated(self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options))
 
-    def begin(self, *, newest: bool = True) -> "Transaction":
-        """On the newest version of the table, or on the one that this process has seen last."""
-        log = self._log()
+    def start(self, *, newest: bool = True) -> "Transaction":
+        """On the newest version of the table, or else on the one that this process has seen last."""
+        log = self._delta_log()
         version = self._none if newest else self._some(log.unsafeVolatileSnapshot())
         return Transaction(self._spark, log.startTransaction(self._none, version))
 
-    def _newest(self, log: Any) -> Snapshot:
+    def _updated(self, log: Any) -> Snapshot:
         return Snapshot(self._spark, log.update(False, self._none, self._none))
 
-    def _log(self) -> Any:
+    def _delta_log(self) -> Any:
         return self._delta.DeltaLog.forTable(self._spark._jsparkSession, self._uri)
 
-    def missing(self) -> str | None:
-        """What an adopting commit needs and this Delta lacks; None if it has all. Commits nothing."""
+    def missing_api(self) -> str | None:
+        """The first class or method that a commit needs and this build of Delta lacks, or has with another meaning;
+        None if nothing is missing. Commits nothing."""
         try:
-            transaction = self.begin(newest=False)
+            transaction = self.start(newest=False)
         except Py4JJavaError:
-            raise  # the table's trouble, not Delta's
-        except LACKING as error:
-            return _lack(error)
+            raise  # an exception of Java is a problem of the table, not of Delta's interface
+        except MISSING_API_ERRORS as error:
+            return _one_line(error)
         try:
-            return transaction.rehearse()
-        except LACKING as error:
-            return _lack(error)
+            return transaction.dry_run()
+        except MISSING_API_ERRORS as error:
+            return _one_line(error)
 
 
 class Transaction:
-    """A commit in the making. `java` is Delta's OptimisticTransaction."""
+    """`java` is Delta's OptimisticTransaction."""
 
     def __init__(self, spark: SparkSession, java: Any) -> None:
         self._spark = spark
@@ -97,17 +99,17 @@ class Transaction:
         self._delta = self._jvm.org.apache.spark.sql.delta
         self.snapshot = Snapshot(spark, java.snapshot())
 
-    def described(self) -> Described:
-        """The table as it is after this commit."""
-        return Described.of(str(self._java.metadata().json()), str(self._java.protocol().json()))
+    def description(self) -> TableDescription:
+        """Of the table after this commit."""
+        return TableDescription.from_actions(str(self._java.metadata().json()), str(self._java.protocol().json()))
 
     def txn_version(self, app_id: str) -> int | None:
-        """The newest Txn of this app id. From here on a concurrent commit of the same app id is a conflict."""
+        """The newest Txn of this app id. After this call a concurrent commit of the same app id is a conflict."""
         self._java.readTxn().addOne(app_id)
         return self.snapshot.txn_version(app_id)
 
     def create_table(self, schema: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
-        """The commit makes the table, too. Of two that do, one gets ProtocolChangedException."""
+        """Let the commit create the table, too. If two do so, the second one gets ProtocolChangedException."""
         metadata = {
             "id": str(uuid4()),
             "format": {"provider": "parquet", "options": {}},
@@ -119,36 +121,41 @@ class Transaction:
         self._java.updateMetadata(self._action("metaData", metadata), False)
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
-        """Returns the version. Any error may come after the commit has reached the log."""
-        return int(self._java.commit(*self._prepared(files, app_id, sequence, user_metadata)))
+        """Returns the version. Any error may be raised after the commit has reached the log."""
+        return int(self._java.commit(*self._commit_arguments(files, app_id, sequence, user_metadata)))
 
-    def rehearse(self) -> str | None:
-        """Make all that a commit needs, and look at it; nothing is committed. None if it is as expected."""
+    def dry_run(self) -> str | None:
+        """Build everything that a commit needs, without committing it; what differs from the expected, or None."""
         self._java.readTxn().isEmpty()
         self.snapshot.stats_columns()
         if self.snapshot.version < 0:
             self.create_table(StructType().add("a", "string"), (), {})
-        _, operation = self._prepared([DataFile("a b", 1, 1, 0.0, {}, "{}")], "blizzard", 0, "rehearsal")
+        _, operation = self._commit_arguments([DataFile("a b", 1, 1, 0.0, {}, "{}")], "blizzard", 0, "rehearsal")
         found = (
             str(operation.mode().name()),
             str(operation.userMetadata().get()),
             bool(operation.predicate().isEmpty()),
         )
         expected = ("Append", "rehearsal", True)
-        return None if found == expected else f"{_CLASSES}DeltaOperations.Write: expected {expected}, found {found}"
+        return (
+            None if found == expected else f"{_DELTA_PACKAGE}DeltaOperations.Write: expected {expected}, found {found}"
+        )
 
-    def _prepared(self, files: Sequence[DataFile], app_id: str, sequence: int, user_metadata: str) -> tuple[Any, Any]:
+    def _commit_arguments(
+        self, files: Sequence[DataFile], app_id: str, sequence: int, user_metadata: str
+    ) -> tuple[Any, Any]:
+        """The actions and the operation."""
         self._register_metrics(files)
-        actions = self._added(files)
+        actions = self._add_file_actions(files)
         txn = {"appId": app_id, "version": sequence, "lastUpdated": time.time_ns() // 1_000_000}
         actions.add(0, self._action("txn", txn))
-        return self._seq(actions), self._write(user_metadata)
+        return self._scala_seq(actions), self._write_operation(user_metadata)
 
     def _action(self, kind: str, fields: Mapping[str, object]) -> Any:
         return self._delta.actions.Action.fromJson(json.dumps({kind: fields}))
 
-    def _added(self, files: Sequence[DataFile]) -> Any:
-        """A Java list of AddFile actions, made by one call however many there are."""
+    def _add_file_actions(self, files: Sequence[DataFile]) -> Any:
+        """A Java list of AddFile actions, made by one call to the JVM for all files."""
         adds = [
             {
                 "path": url_path(file.path),
@@ -161,55 +168,56 @@ class Transaction:
             for file in files
         ]
         mapper, array_list = self._delta.util.JsonUtils.mapper(), self._jvm.java.util.ArrayList().getClass()
-        list_type = mapper.getTypeFactory().constructCollectionType(array_list, self._class("actions.AddFile"))
+        list_type = mapper.getTypeFactory().constructCollectionType(array_list, self._load_class("actions.AddFile"))
         return mapper.readValue(json.dumps(adds), list_type)
 
-    def _write(self, user_metadata: str) -> Any:
-        """The operation that history shows: an append."""
+    def _write_operation(self, user_metadata: str) -> Any:
+        """The operation in the table's history: an append."""
         none, some = self._jvm.scala.Option.empty(), self._jvm.scala.Option.apply
         partition_by = self._java.metadata().partitionColumns()
         values = [self._jvm.org.apache.spark.sql.SaveMode.Append, some(partition_by), none, some(user_metadata)]
-        constructor = self._class("DeltaOperations$Write").getConstructors()[0]
+        constructor = self._load_class("DeltaOperations$Write").getConstructors()[0]
         count = constructor.getParameterCount()
         arguments = self._gateway.new_array(self._jvm.java.lang.Object, count)
-        for index, value in enumerate([*values, *[none] * (count - _WRITE_FIELDS)]):
+        for index, value in enumerate([*values, *[none] * (count - _WRITE_OPERATION_FIELDS)]):
             arguments[index] = value
         return constructor.newInstance(arguments)
 
     def _register_metrics(self, files: Sequence[DataFile]) -> None:
-        """What history shows beside the operation."""
-        counted = {
+        """The operation metrics in the table's history."""
+        values = {
             "numFiles": len(files),
             "numOutputRows": sum(file.rows for file in files),
             "numOutputBytes": sum(file.size for file in files),
         }
         metrics, context = self._jvm.java.util.HashMap(), self._spark.sparkContext._jsc.sc()
-        for name, value in counted.items():
+        for name, value in values.items():
             metric = self._jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
             metric.set(value)
             metrics.put(name, metric)
         scala_map = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(metrics)
         self._java.registerSQLMetrics(self._spark._jsparkSession, scala_map)
 
-    def _class(self, name: str) -> Any:
-        """Found by the loader that has Delta, which need not be the gateway's own."""
-        return self._java.getClass().getClassLoader().loadClass(_CLASSES + name)
+    def _load_class(self, name: str) -> Any:
+        """By the class loader that has loaded Delta, which may differ from the gateway's."""
+        return self._java.getClass().getClassLoader().loadClass(_DELTA_PACKAGE + name)
 
-    def _seq(self, java_list: Any) -> Any:
+    def _scala_seq(self, java_list: Any) -> Any:
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(java_list)
 
 
-def _lack(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def url_path(path: str) -> str:
-    """A path as Delta's log has it: encoded as Hadoop encodes the path of a URI."""
+    """A path as it is in Delta's log: escaped as Hadoop escapes the path of a URI. `urllib.parse.quote` escapes other
+    characters: all of non-ASCII, which Hadoop keeps but for spaces and control characters."""
     return "".join(map(_url_char, path))
 
 
 def _url_char(char: str) -> str:
-    if char in _IN_PATHS or (char.isascii() and char.isalnum()):
+    if char in _UNESCAPED_IN_PATHS or (char.isascii() and char.isalnum()):
         return char
     if char.isascii() or unicodedata.category(char) in ("Zs", "Zl", "Zp", "Cc"):
         return "".join(f"%{byte:02X}" for byte in char.encode())

@@ -1,5 +1,5 @@
-"""Delta's first checkpoint in a process keeps files waiting for seconds, since the JVM has never run its queries.
-A job that has to wait anyway has Delta run the first half of them beforehand."""
+"""Runs the first part of Delta's checkpoint in the background while a job waits for files. Otherwise the first
+checkpoint in a process would delay a commit by seconds, since the JVM has never run its queries."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -9,7 +9,7 @@ from typing import Protocol
 from pyspark import InheritableThread
 
 from blizzard.log import Log
-from spark_job.table.spark_errors import said
+from spark_job.table.spark_errors import error_text
 
 
 class CommitCount(Protocol):
@@ -17,14 +17,14 @@ class CommitCount(Protocol):
 
 
 class WarmedIngest(Protocol):
-    """The ingest loop of a source, as far as a warm-up looks at it (`Ingest`)."""
+    """The part of `Ingest` that a warm-up needs."""
 
     @property
     def totals(self) -> CommitCount: ...
 
 
 class WarmedSource(Protocol):
-    """What a warm-up needs of a source (`SourceJob`)."""
+    """The part of `SourceJob` that a warm-up needs."""
 
     @property
     def source_id(self) -> str: ...
@@ -33,22 +33,22 @@ class WarmedSource(Protocol):
     def ingest(self) -> WarmedIngest: ...
 
     def warm_up(self) -> bool:
-        """Whether it did: not for a table on which it would take long. From any thread; may raise anything."""
+        """Whether it did; it skips a table for which it would take long. On any thread; may raise any error."""
         ...
 
 
 def in_a_thread(work: Callable[[], None]) -> None:
-    """One that a run which ends does not wait for, with a thread of the JVM's to itself."""
+    """Start `work` in a daemon thread, which does not delay the end of the run, with a JVM thread of its own."""
     thread: Thread = InheritableThread(target=work, name="warm-up", daemon=True)
     thread.start()
 
 
 class WarmUp:
-    """The wait of a run. The first one after a source's first commit has a warm-up with its table beside it; if that
-    comes to nothing, another source's first commit may have one.
+    """Wraps `wait`. The first wait after a source's first commit starts a warm-up of that source's table in the
+    background. If that warm-up fails or skips the table, the next source with a commit gets one.
 
-    `start` begins it and returns at once; `clock` gives seconds and never goes back. Nothing rests on a warm-up:
-    whatever it fails with is said in the log, by the thread that waits, and no more.
+    `start` runs a function in the background and returns at once; `clock` is monotonic, in seconds. A warm-up is best
+    effort: its error is only logged, by the waiting thread.
     """
 
     def __init__(
@@ -67,27 +67,27 @@ class WarmUp:
         self._stopping = stopping
         self._start = start
         self._clock = clock
-        self._under_way: tuple[str, Future[float | None]] | None = None
-        """Whose warm-up, and how many seconds it took; None if the table is left alone."""
+        self._running: tuple[str, Future[float | None]] | None = None
+        """The source id, and the seconds that the warm-up took; None if it skipped the table."""
         self._done = False
 
     def __call__(self, secs: float) -> object:
-        if self._under_way is not None and self._under_way[1].done():
-            self._conclude(*self._under_way)
-        if not (self._under_way or self._done or self._stopping()):
-            self._begin()
+        if self._running is not None and self._running[1].done():
+            self._log_outcome(*self._running)
+        if not (self._running or self._done or self._stopping()):
+            self._start_next()
         return self._wait(secs)
 
-    def _begin(self) -> None:
+    def _start_next(self) -> None:
         job = next((job for job in self._untried if job.ingest.totals.commits), None)
         if job is None:
             return
         self._untried.remove(job)
         took: Future[float | None] = Future()
-        self._under_way = job.source_id, took
+        self._running = job.source_id, took
         try:
             self._start(lambda: self._warm_up(job, took))
-        except Exception as error:  # noqa: BLE001 - no thread, or no engine: what needs them will say so
+        except Exception as error:  # noqa: BLE001 - no thread, or no Spark: other work will report that
             took.set_exception(error)
 
     def _warm_up(self, job: WarmedSource, took: "Future[float | None]") -> None:
@@ -97,10 +97,10 @@ class WarmUp:
         except Exception as error:  # noqa: BLE001 - as above
             took.set_exception(error)
 
-    def _conclude(self, source_id: str, took: "Future[float | None]") -> None:
-        self._under_way = None
+    def _log_outcome(self, source_id: str, took: "Future[float | None]") -> None:
+        self._running = None
         if isinstance(failure := took.exception(), Exception):
-            self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {said(failure)}")
+            self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {error_text(failure)}")
         elif (secs := took.result()) is not None:
             self._done = True
             self._log("warmed_up", source=source_id, secs=round(secs, 2))

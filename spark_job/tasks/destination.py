@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.deferred import deferred_records_type
-from spark_job.formats.ndjson.schema_fit import nullable_type
+from spark_job.formats.nullable_type import nullable_type
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout

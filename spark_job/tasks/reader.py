@@ -17,7 +17,7 @@ from spark_job.formats.deferred import deferred_records_type
 from spark_job.formats.registry import open_format
 from spark_job.ports.reader import Outcome
 from spark_job.table.columns import columns_of
-from spark_job.table.spark_errors import engine
+from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.staging import Staging
 from spark_job.tasks.arrow_stage import map_in_arrow
 from spark_job.tasks.batch_tasks import Task, run_tasks, task_files
@@ -89,12 +89,12 @@ class SparkReader:
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "SparkRows":
         layout = self._layout(staged=replacing)
         self._tell_reason()
-        with engine("reading the source's schema"):
+        with translating_spark_errors("reading the source's schema"):
             schema = columns_of(self._ddl)
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns))
         destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), provenance)
         task = Task(self._uri, self._s3, self._settings, destination)
-        with engine(f"reading a batch of {len(files)} files"):
+        with translating_spark_errors(f"reading a batch of {len(files)} files"):
             reports = run_tasks(self._spark.sparkContext, task, task_files(files, self._partition_columns))
             deferred = [data_file for report in reports for data_file in report.deferred]
             decided = self._decided(task, schema, reports, deferred) if deferred else []
@@ -180,7 +180,7 @@ class SparkRows:
         """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
         if not self._decided:
             return
-        with engine("collecting the refused records"):
+        with translating_spark_errors("collecting the refused records"):
             written = self._dead_letters.write_records(dead_letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
@@ -191,7 +191,7 @@ class SparkRows:
 
     def release(self) -> None:
         try:
-            with engine("letting go of the refused records"):
+            with translating_spark_errors("letting go of the refused records"):
                 for part in self._decided:
                     part.release()
         finally:

@@ -1,20 +1,20 @@
-"""Arrow types of the columns as they are written: the table's own, but for texts that come dictionary-encoded."""
+"""Arrow schema of a data file: the table's types, except that strings may stay dictionary-encoded."""
 
 import pyarrow as pa
 
-_WORDS = pa.dictionary(pa.int32(), pa.string())
+_DICTIONARY_STRING = pa.dictionary(pa.int32(), pa.string())
 
 
 def file_schema(wanted: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """`wanted` for the columns that are `found`; a text that comes with a dictionary keeps it. For Parquet both are
-    plain strings."""
+    """`wanted`, for those columns that are in `found`. A string that is dictionary-encoded in `found` stays so; the
+    Parquet type is the same."""
     return pa.schema(
-        [wanted.field(field.name).with_type(_kept(wanted.field(field.name).type, field)) for field in found]
+        [wanted.field(field.name).with_type(_file_type(wanted.field(field.name).type, field)) for field in found]
     )
 
 
-def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in exactly these types. Raises pyarrow's errors for values that have no place in them."""
+def cast_to_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in exactly these types. Raises pyarrow's errors for values that do not fit them."""
     columns = [
         pa.chunked_array([_cast(chunk, field.type) for chunk in rows.column(field.name).chunks], field.type)
         for field in schema
@@ -22,21 +22,21 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _kept(wanted: pa.DataType, found: pa.Field) -> pa.DataType:
+def _file_type(wanted: pa.DataType, found: pa.Field) -> pa.DataType:
     if pa.types.is_dictionary(found.type) and pa.types.is_string(wanted):
-        return _WORDS
+        return _DICTIONARY_STRING
     if pa.types.is_struct(wanted) and pa.types.is_struct(found.type):
         fields = (wanted.field(number) for number in range(wanted.num_fields))
-        return pa.struct([field.with_type(_kept(field.type, found.type.field(field.name))) for field in fields])
+        return pa.struct([field.with_type(_file_type(field.type, found.type.field(field.name))) for field in fields])
     return wanted
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array itself where nothing has to be done."""
+    """Returns the array itself if it needs no change."""
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
         return _cast_struct(array, kind)
     if pa.types.is_dictionary(kind):
-        # Parquet's writer refuses null among the words.
+        # Parquet's writer refuses null as a dictionary value.
         if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
             array = array.dictionary_decode()
         if not pa.types.is_dictionary(array.type):

@@ -1,4 +1,4 @@
-"""The table's Parquet files, written by tasks before any commit names them."""
+"""Tasks write rows into Parquet files of the table here, before a commit adds them."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -10,51 +10,51 @@ import pyarrow as pa
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.storage.s3_write import PART_BYTES
-from spark_job.write.encoding import SAMPLE_ROWS, USUAL, Encoding, measured
-from spark_job.write.file_schema import conformed, file_schema
-from spark_job.write.partition_values import Values, folders, split
-from spark_job.write.statistics import StatsOfFile
+from spark_job.write.encoding import DEFAULT_ENCODING, SAMPLE_ROWS, Encoding, choose_encoding
+from spark_job.write.file_schema import cast_to_schema, file_schema
+from spark_job.write.partition_values import Values, partition_folders, split_by_partition
+from spark_job.write.statistics import FileStatistics
 from spark_job.write.upload import ParquetUpload
 
 ROW_GROUP_BYTES = 64 << 20
-"""Of Arrow; some 40 MB of Parquet."""
-_MOST_OPEN = 16
+"""In Arrow's memory; about 40 MB of Parquet."""
+_MAX_OPEN_FILES = 16
 _OPEN_BYTES = 2 * PART_BYTES
-"""What an open file is reckoned at: on S3 it keeps a part of its upload in memory, and another one on its way."""
-_ENDING = 8
-"""Files that are ended at the same time: on S3 the end of a small one is one request of many milliseconds, and there
-may be a thousand of them."""
-_ENDS_ALONE_BYTES = PART_BYTES // 2
-"""A file from this size on may keep a whole part until it has ended, so before another one opens in its place it waits
-for the others; its end is a small part of its time."""
-_FEW_ROWS = 2 * SAMPLE_ROWS
-"""Looking for the best encoding takes as long as writing these."""
-_SHORT_TABLE = 4096
+"""Estimated memory of an open file: on S3 one part of its upload is being filled, and another one is being sent."""
+_PARALLEL_COMMITS = 8
+"""Files that are completed in parallel: on S3 completing a small file is one request of many milliseconds, and there
+may be a thousand files."""
+_LARGE_FILE_BYTES = PART_BYTES // 2
+"""A file of at least this size may hold a whole part in memory until it is complete. Before it is completed, and
+another file opens in its place, the other completions have to be over; for such a file that costs little time."""
+_MIN_ROWS_TO_CHOOSE_ENCODING = 2 * SAMPLE_ROWS
+"""Choosing the encoding takes as long as writing these."""
+_SHORT_TABLE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file in the table's folder that no commit names yet."""
+    """A Parquet file in the table's folder that no commit has added yet."""
 
     path: str
-    """Key below the table's root, as it is on storage (not URL-encoded)."""
+    """Key below the table's root, not URL-encoded."""
     size: int
     """Bytes."""
     rows: int
     modified_ts: float
     """Unix seconds."""
     partition_values: Mapping[str, str | None]
-    """Of every `partition_by` column, as Delta writes them; "" counts as null."""
+    """For every `partition_by` column its value as in Delta's log; "" counts as null."""
     stats: str
     """Delta's statistics, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """How the table wants its files. Made by the table on the driver, obeyed by the writer in tasks."""
+    """How the table wants its files: decided on the driver, used by the writers in tasks."""
 
     folder: str
-    """Prefix below the table's root for new files: "" or something that ends in `/`."""
+    """Prefix of new files below the table's root: "", or a path that ends in `/`."""
     partition_by: tuple[str, ...]
     stats_columns: tuple[str, ...]
     """Dotted paths of the leaves that get statistics: `id`, `_source.file`."""
@@ -63,44 +63,44 @@ class TableLayout:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """What `asdict` gave, after a journey as JSON."""
+        """From the result of `asdict`, also after it was JSON."""
         tuples = {name: tuple(document[name]) for name in ("partition_by", "stats_columns")}
         return cls(**{**document, **tuples})
 
 
 class RowBuffer:
-    """Memory for the rows that wait in several writers of one task, in equal parts for those that have begun and not
-    ended. Whoever begins has the others write at once what is beyond their parts. Not for several threads at once."""
+    """Memory for buffered rows, shared equally by the active writers of one task. When a writer becomes active, the
+    others flush at once what exceeds their smaller share. Not thread-safe."""
 
     def __init__(self, total_bytes: int) -> None:
         self._total_bytes = total_bytes
         self._writers: list[DataFileWriter] = []
 
     @property
-    def part_bytes(self) -> int:
-        """Of each writer."""
+    def share_bytes(self) -> int:
+        """Of each active writer."""
         return self._total_bytes // max(1, len(self._writers))
 
-    def enter(self, writer: "DataFileWriter") -> None:
-        """Raises what their stores raise."""
+    def activate(self, writer: "DataFileWriter") -> None:
+        """Raises errors of the other writers' stores, since these flush."""
         if writer not in self._writers:
             self._writers.append(writer)
             for other in self._writers[:-1]:
-                other.keep_to_part()
+                other.shrink_to_share()
 
-    def leave(self, writer: "DataFileWriter") -> None:
+    def deactivate(self, writer: "DataFileWriter") -> None:
         if writer in self._writers:
             self._writers.remove(writer)
 
 
 class DataFileWriter:
-    """Rows into files of about `target_file_bytes`, each of one partition of the table.
+    """Writes rows into files of about `target_file_bytes`, each of one partition of the table.
 
-    `schema` has all columns in the table's order, those of `partition_by` too. Memory: rows that wait, at most
-    its part of `buffer` and one table, and what open uploads hold, of which there are 2 to 16, one for each 16 MiB of
-    that; those that are being ended keep some 40 MiB at most, one part or 8 of half its size. With more partitions than
-    that under way, the file that was written to least recently ends early.
-    Raises the store's errors; whoever gives up calls `discard`. Not for several threads at once.
+    `schema` has all columns in the table's order, including those of `partition_by`. Memory: buffered rows, at most its
+    share of `buffer` plus one table; the open uploads, 2 to 16 of them, one for each 16 MiB of that share; and about
+    40 MiB for uploads that are being completed, which hold one part, or 8 halves. With more partitions than open files,
+    the file that was written to least recently is completed early.
+    Raises the store's errors; after an error the caller has to call `discard`. Not thread-safe.
     """
 
     def __init__(
@@ -120,9 +120,9 @@ class DataFileWriter:
         self._buffer = buffer
         self._new_name = new_name
         self._clock = clock
-        self._waiting: dict[Values, _Waiting] = {}
+        self._buffered: dict[Values, _BufferedRows] = {}
         self._open: dict[Values, _OpenFile] = {}
-        self._commits = ParallelCalls(_ENDING, name="data-file")
+        self._commits = ParallelCalls(_PARALLEL_COMMITS, name="data-file")
         self._encoding: Encoding | None = None
         self._rows = 0
         self._keys: list[str] = []
@@ -130,116 +130,116 @@ class DataFileWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Of the rows that wait."""
-        return sum(waiting.bytes for waiting in self._waiting.values())
+        """Of the rows that no file has yet."""
+        return sum(rows.bytes for rows in self._buffered.values())
 
     @property
-    def _most_open(self) -> int:
-        return max(2, min(_MOST_OPEN, self._buffer.part_bytes // _OPEN_BYTES))
+    def _max_open_files(self) -> int:
+        return max(2, min(_MAX_OPEN_FILES, self._buffer.share_bytes // _OPEN_BYTES))
 
     @property
     def _row_group_bytes(self) -> int:
-        return max(1, min(ROW_GROUP_BYTES, self._buffer.part_bytes, self._layout.target_file_bytes // 2))
+        return max(1, min(ROW_GROUP_BYTES, self._buffer.share_bytes, self._layout.target_file_bytes // 2))
 
     def write(self, table: pa.Table) -> None:
-        """`table` has the columns of the schema. A text column, also one in a struct, may come dictionary-encoded; if
-        it does so in the first table, it is written without making the texts."""
-        self._buffer.enter(self)
+        """`table` has the columns of the schema. A string column, also one in a struct, may be dictionary-encoded; if
+        it is so in the first table, it is written without decoding."""
+        self._buffer.activate(self)
         self._rows += table.num_rows
-        for values, rows in split(table.select(self._schema.names), self._layout.partition_by):
+        for values, rows in split_by_partition(table.select(self._schema.names), self._layout.partition_by):
             if self._file_schema is None:
                 self._file_schema = file_schema(self._schema, rows.schema)
-            waiting = self._waiting.setdefault(values, _Waiting())
-            waiting.add(conformed(rows, self._file_schema))
-            if waiting.bytes >= self._row_group_bytes:
+            buffered = self._buffered.setdefault(values, _BufferedRows())
+            buffered.add(cast_to_schema(rows, self._file_schema))
+            if buffered.bytes >= self._row_group_bytes:
                 self._flush(values)
-        self._shrink()
+        self._flush_beyond_share()
 
     def close(self) -> list[DataFile]:
-        """Everything that was written, once it is complete on storage."""
-        for values in list(self._waiting):
+        """Returns all files, once they are complete on storage."""
+        for values in list(self._buffered):
             self._flush(values)
-        # No other file opens any more, so what they hold as open ones they may hold until they have ended.
+        # No other file opens any more, so all of these may keep their memory until they are complete.
         for values in list(self._open):
-            self._finish(values, beside_others=True)
+            self._complete(values, in_parallel=True)
         self._commits.wait()
-        self._buffer.leave(self)
+        self._buffer.deactivate(self)
         return self._files
 
-    def keep_to_part(self) -> None:
-        """Write and end what is beyond this writer's part of the buffer, which is smaller than it was."""
-        self._shrink()
-        self._close_beyond(self._most_open)
+    def shrink_to_share(self) -> None:
+        """Flush rows and complete files beyond this writer's share of the buffer, which has become smaller."""
+        self._flush_beyond_share()
+        self._complete_beyond(self._max_open_files)
         self._commits.wait()
 
     def discard(self) -> None:
-        """Nothing of this writer stays on storage, whatever has happened before."""
-        self._buffer.leave(self)
-        # From the last to the first; one that fails does not keep the others from being done.
+        """Remove everything that this writer has put on storage, also after an error and after `close`."""
+        self._buffer.deactivate(self)
+        # Callbacks run from the last to the first. If one fails, the others still run.
         with ExitStack() as stack:
             stack.callback(self._remove)
             stack.callback(self._commits.wait_ignoring_errors)
             for file in self._open.values():
                 stack.callback(file.upload.abort)
             self._open.clear()
-            self._waiting.clear()
+            self._buffered.clear()
             self._files.clear()
 
     def _remove(self) -> None:
         self._store.delete(self._keys)
         self._keys.clear()
 
-    def _shrink(self) -> None:
+    def _flush_beyond_share(self) -> None:
         total = self.buffered_bytes
-        while total > self._buffer.part_bytes:
-            largest = max(self._waiting, key=lambda values: self._waiting[values].bytes)
-            total -= self._waiting[largest].bytes
+        while total > self._buffer.share_bytes:
+            largest = max(self._buffered, key=lambda values: self._buffered[values].bytes)
+            total -= self._buffered[largest].bytes
             self._flush(largest)
 
     def _flush(self, values: Values) -> None:
-        waiting = self._waiting.pop(values)
-        rows = waiting.taken()
-        enough = rows.num_rows >= SAMPLE_ROWS or waiting.bytes >= self._row_group_bytes
-        if self._encoding is None and self._rows >= _FEW_ROWS and enough:
-            self._encoding = measured(rows)
-        groups = -(-waiting.bytes // self._row_group_bytes) or 1
+        buffered = self._buffered.pop(values)
+        rows = buffered.take()
+        is_sample = rows.num_rows >= SAMPLE_ROWS or buffered.bytes >= self._row_group_bytes
+        if self._encoding is None and self._rows >= _MIN_ROWS_TO_CHOOSE_ENCODING and is_sample:
+            self._encoding = choose_encoding(rows)
+        groups = -(-buffered.bytes // self._row_group_bytes) or 1
         size = -(-rows.num_rows // groups)
         for start in range(0, rows.num_rows, size):
-            file = self._file_of(values)
+            file = self._open_file(values)
             file.write(rows.slice(start, size))
             if file.upload.written_bytes >= self._layout.target_file_bytes:
-                self._finish(values)
+                self._complete(values)
 
-    def _file_of(self, values: Values) -> "_OpenFile":
-        """Open, and behind all others in the order of use."""
+    def _open_file(self, values: Values) -> "_OpenFile":
+        """Opened if necessary, and moved to the end of `_open`, which is in the order of use."""
         file = self._open.pop(values, None)
         if file is None:
-            self._close_beyond(self._most_open - 1)
-            file = self._opened(values)
+            self._complete_beyond(self._max_open_files - 1)
+            file = self._new_file(values)
         self._open[values] = file
         return file
 
-    def _close_beyond(self, most: int) -> None:
-        """Of the open files, those that were written to least recently."""
-        while len(self._open) > most:
-            self._finish(next(iter(self._open)))
+    def _complete_beyond(self, max_open: int) -> None:
+        """The open files that were written to least recently."""
+        while len(self._open) > max_open:
+            self._complete(next(iter(self._open)))
 
-    def _opened(self, values: Values) -> "_OpenFile":
-        named = dict(zip(self._layout.partition_by, values, strict=True))
-        key = f"{self._layout.folder}{folders(named)}part-{self._new_name()}.snappy.parquet"
+    def _new_file(self, values: Values) -> "_OpenFile":
+        partition_values = dict(zip(self._layout.partition_by, values, strict=True))
+        key = f"{self._layout.folder}{partition_folders(partition_values)}part-{self._new_name()}.snappy.parquet"
         self._keys.append(key)
-        options = (self._encoding or USUAL).options()
+        options = (self._encoding or DEFAULT_ENCODING).options()
         return _OpenFile(
             ParquetUpload(self._store, key, self._file_schema, options),
-            StatsOfFile(self._file_schema, self._layout.stats_columns, self._layout.string_prefix_chars),
-            named,
+            FileStatistics(self._file_schema, self._layout.stats_columns, self._layout.string_prefix_chars),
+            partition_values,
         )
 
-    def _finish(self, values: Values, *, beside_others: bool = False) -> None:
+    def _complete(self, values: Values, *, in_parallel: bool = False) -> None:
         file = self._open[values]
         metadata = file.upload.end()
         stats = file.stats.to_json(metadata)
-        if file.upload.written_bytes >= _ENDS_ALONE_BYTES and not beside_others:
+        if file.upload.written_bytes >= _LARGE_FILE_BYTES and not in_parallel:
             self._commits.wait()
         self._commits.submit(file.upload.commit)
         del self._open[values]
@@ -248,8 +248,8 @@ class DataFileWriter:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """Rows of one partition that no file has yet."""
+class _BufferedRows:
+    """Rows of one partition."""
 
     tables: list[pa.Table] = field(default_factory=list)
     bytes: int = 0
@@ -258,11 +258,11 @@ class _Waiting:
         self.tables.append(rows)
         self.bytes += rows.nbytes
 
-    def taken(self) -> pa.Table:
-        """All of them; what is made of them anew is not held twice. With one dictionary for each column: at a second
-        one Parquet's writer falls back to plain texts."""
+    def take(self) -> pa.Table:
+        """Returns and drops all rows, so that none is in memory twice. Each column has one dictionary: at a second one
+        Parquet's writer would fall back to plain strings."""
         rows = pa.concat_tables(self.tables)
-        short = rows.num_rows < len(self.tables) * _SHORT_TABLE
+        short = rows.num_rows < len(self.tables) * _SHORT_TABLE_ROWS
         self.tables.clear()
         return rows.combine_chunks() if short else rows.unify_dictionaries()
 
@@ -270,7 +270,7 @@ class _Waiting:
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
     upload: ParquetUpload
-    stats: StatsOfFile
+    stats: FileStatistics
     partition_values: Mapping[str, str | None]
 
     def write(self, rows: pa.Table) -> None:

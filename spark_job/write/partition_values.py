@@ -1,4 +1,4 @@
-"""Rows by the values of the columns that a table is partitioned by, and how Delta and Hive spell these values."""
+"""Splits rows by partition, and spells partition values as Delta's log and Hive's folder names do."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,34 +17,34 @@ _DAYS_OF_400_YEARS = 146_097
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROS_OF_A_DAY = 86_400_000_000
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
-"""What Spark escapes in the name of a partition's folder."""
+"""Characters that Spark escapes in the name of a partition's folder."""
 _MAX_FOLDER_BYTES = 200
-_MANY_WORDS = 16
+_SMALL_DICTIONARY = 16
 
 
-def split(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
-    """The rows of each partition, in order, without the columns of `partition_by`; "" is null. A partition's rows
-    share no memory with the others', so that each can be let go alone."""
+def split_by_partition(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
+    """The rows of each partition, in their order, without the columns of `partition_by`; "" becomes null. Partitions
+    share no memory, so that each can be freed alone."""
     rest = rows.drop_columns(list(partition_by)) if partition_by else rows
     if not rows.num_rows:
         return
-    columns = [_coded(rows.column(name)) for name in partition_by]
+    columns = [_value_codes(rows.column(name)) for name in partition_by]
     if all(codes is None for codes, _ in columns):
         yield tuple(texts[0] for _, texts in columns), rest
         return
-    codes, groups = _combined(columns)
+    codes, groups = _combined_codes(columns)
     order = pc.array_sort_indices(codes)
     rest = rest.combine_chunks()
     start = 0
     for count, values in zip(pc.value_counts(codes).field("counts").to_pylist(), groups, strict=True):
-        yield values, _compact(rest.take(order.slice(start, count)))
+        yield values, _without_unused_values(rest.take(order.slice(start, count)))
         start += count
 
 
-def folders(named: Mapping[str, str | None]) -> str:
-    """`date=2024-01-28/kind=a%2Fb/`, as Spark escapes. It is for people: readers go by the log. A name that no file
-    system would take is cut and ends in a hash."""
-    return "".join(f"{_folder(name, value)}/" for name, value in named.items())
+def partition_folders(values: Mapping[str, str | None]) -> str:
+    """`date=2024-01-28/kind=a%2Fb/`, escaped as Spark does. Only people read it: readers use the values in the log. A
+    name that is too long for a file system is cut and gets a hash."""
+    return "".join(f"{_folder(name, value)}/" for name, value in values.items())
 
 
 def _folder(name: str, value: str | None) -> str:
@@ -59,11 +59,11 @@ def _escaped(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-# --- Codes ---
+# --- Codes: partition values as integers ---
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[pa.Array | None, list[str | None]]:
-    """For each row the number of its value, and the values, each once; no numbers when there is but one value."""
+def _value_codes(column: pa.ChunkedArray) -> tuple[pa.Array | None, list[str | None]]:
+    """For each row the index of its value, and the distinct values. None for the indices if there is only one value."""
     if (only := _only_value(column)) is not None:
         return None, [_text(only)]
     whole = pa.chunked_array(
@@ -82,14 +82,14 @@ def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
     if column.null_count or pa.types.is_floating(column.type):
         return None
     if pa.types.is_dictionary(column.type):
-        words = {word for chunk in column.chunks for word in (chunk.dictionary if len(chunk) else ())}
-        return words.pop() if len(words) == 1 else None
+        values = {value for chunk in column.chunks for value in (chunk.dictionary if len(chunk) else ())}
+        return values.pop() if len(values) == 1 else None
     found = pc.min_max(column)
     return found["min"] if found["min"] == found["max"] else None
 
 
-def _combined(columns: Sequence[tuple[pa.Array | None, list[str | None]]]) -> tuple[pa.Array, list[Values]]:
-    """One number for each row, counted from 0 in the order of first appearance, and what it stands for."""
+def _combined_codes(columns: Sequence[tuple[pa.Array | None, list[str | None]]]) -> tuple[pa.Array, list[Values]]:
+    """For each row the index of its partition, from 0 in the order of first appearance, and the partitions' values."""
     codes: pa.Array | None = None
     groups: list[Values] = [()]
     for own, texts in columns:
@@ -104,22 +104,22 @@ def _combined(columns: Sequence[tuple[pa.Array | None, list[str | None]]]) -> tu
     return codes, groups
 
 
-def _compact(rows: pa.Table) -> pa.Table:
-    """Without words that none of the rows uses: each file would hold them all."""
-    return pa.table([_with_own_words(column) for column in rows.columns], schema=rows.schema)
+def _without_unused_values(rows: pa.Table) -> pa.Table:
+    """Dictionaries reduced to the values that the rows use. Otherwise each file would hold all of them."""
+    columns = [
+        pa.chunked_array([_reduced_dictionary(chunk) for chunk in column.chunks], column.type)
+        for column in rows.columns
+    ]
+    return pa.table(columns, schema=rows.schema)
 
 
-def _with_own_words(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([_own_words(chunk) for chunk in column.chunks], column.type)
-
-
-def _own_words(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type) and len(array.dictionary) > _MANY_WORDS:
+def _reduced_dictionary(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type) and len(array.dictionary) > _SMALL_DICTIONARY:
         return array.dictionary_decode().dictionary_encode().cast(array.type)
     if pa.types.is_struct(array.type):
         fields = [array.type.field(number) for number in range(array.type.num_fields)]
         found = [array.field(number) for number in range(len(fields))]
-        children = [_own_words(child) for child in found]
+        children = [_reduced_dictionary(child) for child in found]
         if any(new is not old for new, old in zip(children, found, strict=True)):
             return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
     return array
@@ -129,7 +129,7 @@ def _own_words(array: pa.Array) -> pa.Array:
 
 
 def _text(value: pa.Scalar) -> str | None:
-    """As Delta writes it into the log; Spark's cast reads it back."""
+    """The value as Delta writes it into the log, from where Spark's cast reads it. None for null and for ""."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -147,16 +147,16 @@ def _text(value: pa.Scalar) -> str | None:
         return format(value.as_py(), "f")
     if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return str(value.as_py()) or None
-    raise TypeError(f"expected simple values in a column that the table is partitioned by, found {kind}")
+    raise TypeError(f"expected simple values in a partition column, found {kind}")
 
 
 def _number_text(value: Any) -> str:
-    words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-    return words.get(repr(value), repr(value))
+    names = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    return names.get(repr(value), repr(value))
 
 
 def _date_text(days: int) -> str:
-    """Any year, with a sign where it has more than four digits: Python's dates end in 9999."""
+    """For any year, with a sign if it has more than four digits or is negative: Python's dates end in 9999."""
     cycles, day = divmod(days, _DAYS_OF_400_YEARS)
     found = date.fromordinal(_EPOCH_DAY + day)
     year = found.year + 400 * cycles

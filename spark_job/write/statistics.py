@@ -1,6 +1,6 @@
-"""Delta's statistics of a data file, made from those that Parquet keeps of its row groups.
+"""Delta's statistics of a data file, from Parquet's statistics of its row groups.
 
-They decide which files a query skips: one that is too narrow hides rows, so whatever is not certain is left out.
+Queries skip files by them. Bounds that are too narrow would hide rows, so a bound that is not certain is left out.
 """
 
 import json
@@ -20,21 +20,21 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_CHARACTER = chr(0x10FFFF)
 
 Path = tuple[str, ...]
-Shown = Callable[[Any], str | None]
-"""From Parquet's raw value to JSON; None when JSON or Delta has no words for it."""
+ToJson = Callable[[Any], str | None]
+"""From Parquet's raw value to JSON text; None for a value that JSON or Delta cannot represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     index: int
-    """Among Parquet's columns."""
+    """Of the Parquet column."""
     path: Path
     type: pa.DataType
 
 
-class StatsOfFile:
-    """Of one file while it is written. `schema` is the file's own, `columns` are dotted paths of leaves; those that
-    are not in the file, or lie in an array or a map, get no statistics."""
+class FileStatistics:
+    """Collected while one file is written. `schema`: of the file. `columns`: dotted paths of leaves; those that are not
+    in the file, or are in an array or a map, get no statistics."""
 
     def __init__(self, schema: pa.Schema, columns: Collection[str], string_prefix_chars: int) -> None:
         self._leaves = [leaf for leaf in _leaves(schema) if ".".join(leaf.path) in columns]
@@ -42,7 +42,7 @@ class StatsOfFile:
         self._with_nan: set[int] = set()
 
     def observe(self, rows: pa.Table) -> None:
-        """To be called for all rows: Parquet's statistics leave out NaN, which Spark takes for the largest number."""
+        """To be called with all rows: Parquet's statistics ignore NaN, which for Spark is the largest number."""
         for leaf in self._leaves:
             if pa.types.is_floating(leaf.type) and leaf.index not in self._with_nan:
                 chunks = rows.column(leaf.path[0]).chunks
@@ -61,28 +61,28 @@ class StatsOfFile:
                 for path_to_text, text in zip((lowest, highest), self._bounds(leaf, found), strict=True):
                     if text is not None:
                         path_to_text[leaf.path] = text
-        parts = {"minValues": lowest, "maxValues": highest, "nullCount": nulls}
-        shown = [f'"{name}":{_nested(values)}' for name, values in parts.items() if values]
-        return "{" + ",".join([f'"numRecords":{metadata.num_rows}', *shown]) + "}"
+        sections = {"minValues": lowest, "maxValues": highest, "nullCount": nulls}
+        texts = [f'"{name}":{_nested_json(values)}' for name, values in sections.items() if values]
+        return "{" + ",".join([f'"numRecords":{metadata.num_rows}', *texts]) + "}"
 
     def _bounds(self, leaf: _Leaf, found: Collection[tuple[Any, int]]) -> tuple[str | None, str | None]:
-        shown = _shown(leaf.type, self._string_prefix_chars)
+        formats = _bound_formats(leaf.type, self._string_prefix_chars)
         filled = [stats for stats, rows in found if stats.null_count < rows]
-        if shown is None or leaf.index in self._with_nan or not filled:
+        if formats is None or leaf.index in self._with_nan or not filled:
             return None, None
         if not all(stats.has_min_max for stats in filled):
             return None, None
-        # Raw values of big-endian decimals do not compare as they are.
+        # Decimals may be big-endian bytes, which do not compare as numbers.
         value = _raw_value(leaf.type)
-        low, high = shown
+        format_low, format_high = formats
         return (
-            low(min(value(stats.min_raw) for stats in filled)),
-            high(max(value(stats.max_raw) for stats in filled)),
+            format_low(min(value(stats.min_raw) for stats in filled)),
+            format_high(max(value(stats.max_raw) for stats in filled)),
         )
 
 
 def _leaves(schema: pa.Schema) -> Iterator[_Leaf]:
-    """Those that lie in structs only."""
+    """The leaves at the top level and in structs, not those in arrays and maps."""
     found = (leaf for field in schema for leaf in _leaves_of(field.type, (field.name,)))
     for index, (path, kind) in enumerate(found):
         if path is not None:
@@ -105,13 +105,16 @@ def _child(array: pa.Array, path: Path) -> pa.Array:
     return array
 
 
-def _nested(values: Mapping[Path, str]) -> str:
-    """JSON of JSON texts by path; paths of one struct follow each other."""
-    inside: dict[str, dict[Path, str]] = {}
+def _nested_json(values: Mapping[Path, str]) -> str:
+    """A JSON object that is nested as the paths are. The values are JSON texts."""
+    by_name: dict[str, dict[Path, str]] = {}
     for path, text in values.items():
-        inside.setdefault(path[0], {})[path[1:]] = text
-    shown = (f"{json.dumps(name, ensure_ascii=False)}:{of.get(()) or _nested(of)}" for name, of in inside.items())
-    return "{" + ",".join(shown) + "}"
+        by_name.setdefault(path[0], {})[path[1:]] = text
+    members = (
+        f"{json.dumps(name, ensure_ascii=False)}:{inner.get(()) or _nested_json(inner)}"
+        for name, inner in by_name.items()
+    )
+    return "{" + ",".join(members) + "}"
 
 
 def _raw_value(kind: pa.DataType) -> Callable[[Any], Any]:
@@ -120,54 +123,56 @@ def _raw_value(kind: pa.DataType) -> Callable[[Any], Any]:
     return lambda raw: raw
 
 
-def _shown(kind: pa.DataType, string_prefix_chars: int) -> tuple[Shown, Shown] | None:
-    """For lower and upper bounds. None for types that Delta keeps no bounds of."""
+def _bound_formats(kind: pa.DataType, string_prefix_chars: int) -> tuple[ToJson, ToJson] | None:
+    """For lower and upper bounds; None for types of which Delta keeps no bounds."""
     if pa.types.is_signed_integer(kind):
         return str, str
     if pa.types.is_floating(kind):
-        return _number, _number
+        return _number_json, _number_json
     if pa.types.is_decimal(kind):
-        return (lambda raw: _decimal(raw, kind.scale),) * 2
+        return (lambda raw: _decimal_json(raw, kind.scale),) * 2
     if pa.types.is_date32(kind):
-        return _date, _date
+        return _date_json, _date_json
     if pa.types.is_timestamp(kind) and kind.unit == "us":
         zone = "Z" if kind.tz else ""
-        return (lambda raw: _time(raw // 1000, zone)), (lambda raw: _time(-(-raw // 1000), zone))
+        return (lambda raw: _time_json(raw // 1000, zone)), (lambda raw: _time_json(-(-raw // 1000), zone))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return (
             lambda raw: json.dumps(raw.decode()[:string_prefix_chars], ensure_ascii=False),
-            lambda raw: _highest_text(raw.decode(), string_prefix_chars),
+            lambda raw: _upper_string_bound(raw.decode(), string_prefix_chars),
         )
     return None
 
 
-def _number(raw: float) -> str | None:
+def _number_json(raw: float) -> str | None:
     return repr(float(raw)) if isfinite(raw) else None
 
 
-def _decimal(raw: int, scale: int) -> str:
-    # Not scaleb(), which rounds to the 28 digits of its context.
+def _decimal_json(raw: int, scale: int) -> str:
+    # scaleb() would round to the 28 digits of its context.
     sign, digits, _ = Decimal(raw).as_tuple()
     return format(Decimal((sign, digits, -scale)), "f")
 
 
-def _date(days: int) -> str | None:
+def _date_json(days: int) -> str | None:
     try:
         return f'"{date.fromordinal(_EPOCH_DAY + days).isoformat()}"'
     except (ValueError, OverflowError):
         return None
 
 
-def _time(millis: int, zone: str) -> str | None:
-    """An upper bound is rounded up, though readers should allow for a millisecond more: not all of them do."""
+def _time_json(millis: int, zone: str) -> str | None:
+    """Callers round an upper bound up to whole milliseconds. The protocol has readers allow for truncation, but not all
+    of them do."""
     try:
         return f'"{(_EPOCH + timedelta(milliseconds=millis)).isoformat(timespec="milliseconds")}{zone}"'
     except OverflowError:
         return None
 
 
-def _highest_text(text: str, prefix_chars: int) -> str | None:
-    """The text, or something above all texts that begin like it and are not above it."""
+def _upper_string_bound(text: str, prefix_chars: int) -> str | None:
+    """The text, or for a longer one its prefix and the last character of Unicode, which sorts after all texts with this
+    prefix. None if there is no such bound."""
     if len(text) > prefix_chars:
         if text[prefix_chars] == _LAST_CHARACTER:
             return None

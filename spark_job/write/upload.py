@@ -1,4 +1,4 @@
-"""One Parquet file on its way into object storage."""
+"""Streams one Parquet file into object storage."""
 
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from blizzard.storage.base import ObjectStore, ObjectWriter
 
 _OPTIONS: dict[str, Any] = {
-    # What every reader of Delta tables knows. Times are microseconds, as Delta has them.
+    # Every reader of Delta tables supports these. Times are microseconds, as in Delta.
     "version": "2.6",
     "data_page_version": "1.0",
     # As Spark writes decimals of up to 18 digits.
@@ -20,11 +20,11 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Abandoned(Exception):
-    """Ends an upload that nobody wants any more."""
+    """Thrown into the store's writer, so that it gives the upload up."""
 
 
 class ParquetUpload:
-    """One file, open from the start."""
+    """Open from the start. The object exists only after `commit`."""
 
     def __init__(self, store: ObjectStore, key: str, schema: pa.Schema, options: dict[str, Any]) -> None:
         self.key = key
@@ -43,7 +43,7 @@ class ParquetUpload:
         self._writer.write_table(rows, row_group_size=rows.num_rows)
 
     def end(self) -> pq.FileMetaData:
-        """Writes the footer. The object appears by `commit`, which may come on another thread."""
+        """Writes the footer. `commit` may be called by another thread."""
         self._writer.close()
         return self._metadata[0]
 
@@ -59,14 +59,14 @@ class ParquetUpload:
 
 
 class _Sink:
-    """What pyarrow takes for a file."""
+    """The file object that pyarrow writes to."""
 
     def __init__(self, writer: ObjectWriter) -> None:
         self._writer = writer
         self.written_bytes = 0
         self.closed = False
         self.abandoned = False
-        """Arrow writes a footer whatever has happened, at the latest when it lets go of the file."""
+        """Then writes are dropped: Arrow writes a footer even after an error, at the latest in garbage collection."""
 
     def write(self, data: Any) -> int:
         if self.abandoned:
@@ -76,7 +76,7 @@ class _Sink:
         return written
 
     def flush(self) -> None:
-        """There is nothing to do before the end."""
+        """Nothing is buffered here."""
 
     def close(self) -> None:
         self.closed = True

@@ -1,5 +1,5 @@
-"""What the table's storage has against a data file: an error in a task, a value on its way to the driver, and there one
-of Blizzard's errors again."""
+"""Errors of the table's storage while tasks write data files: an exception in the task, a value in its report, and on
+the driver one of Blizzard's errors again."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,15 +19,15 @@ from blizzard.errors import (
     StorageUnavailable,
 )
 
-_OF_STORAGE = (
+_STORAGE_ERRORS = (
     *(AccessDenied, BucketMissing, CredentialsRefused, KeyUnusable),
     *(StorageBroken, StorageError, StorageFull, StorageUnavailable),
 )
-_BY_NAME: Mapping[str, type[BlizzardError]] = {kind.__name__: kind for kind in _OF_STORAGE}
+_BY_NAME: Mapping[str, type[BlizzardError]] = {kind.__name__: kind for kind in _STORAGE_ERRORS}
 
 
 class CannotWriteError(Exception):
-    """The table's storage refused a data file; no file that is read is at fault."""
+    """The table's storage refused a data file. No file of the source is at fault."""
 
     def __init__(self, error: BlizzardError) -> None:
         super().__init__(str(error))
@@ -36,7 +36,7 @@ class CannotWriteError(Exception):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Raises CannotWriteError for what the table's storage has against it."""
+    """Turns errors of the table's storage into CannotWriteError."""
     try:
         yield
     except BlizzardError as error:
@@ -45,10 +45,10 @@ def writing() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """`kind` is the error's name, `said` all of its text."""
+    """`kind` is the name of the error's class, `text` its text."""
 
     kind: str
-    said: str
+    text: str
 
     @classmethod
     def of(cls, error: BlizzardError) -> Self:
@@ -59,17 +59,17 @@ class RefusedWrite:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self | None:
-        """What `asdict` gave, after a journey as JSON."""
-        return None if document is None else cls(document["kind"], document["said"])
+        """From the result of `asdict`, also after it was JSON."""
+        return None if document is None else cls(document["kind"], document["text"])
 
     def error(self) -> BlizzardError:
         return _BY_NAME[self.kind](
-            f"the table's storage took no rows: {self.said} Nothing was committed; no file of the source is at fault."
+            f"the table's storage took no rows: {self.text} Nothing was committed; no file of the source is at fault."
         )
 
 
 def raise_refused(refusals: Iterable[RefusedWrite | None]) -> None:
-    """The first that waiting does not cure; else the first, if there are any."""
+    """Raises the first permanent error, or else the first one; nothing if there is none."""
     errors = [refusal.error() for refusal in refusals if refusal is not None]
     if errors:
         raise min(errors, key=lambda error: isinstance(error, RetryableError))

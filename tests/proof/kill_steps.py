@@ -16,6 +16,7 @@ from blizzard.errors import CommitOutcomeUnknown
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
+from spark_job.table.commit import TableCommits
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.transaction import Transaction
 from spark_job.tasks.reader import SparkReader
@@ -129,7 +130,7 @@ def after_the_dead_letters(fate: Fate) -> None:
 
 def before_the_commit(fate: Fate) -> None:
     fate.before(Transaction, "commit")
-    fate.before(DeltaSourceTable, "_save")
+    fate.before(TableCommits, "commit_by_spark_writer")
 
 
 def in_the_commit(fate: Fate) -> None:
@@ -143,12 +144,12 @@ def in_the_commit(fate: Fate) -> None:
         return False
 
     fate.before(Transaction, "commit", soon)
-    fate.before(DeltaSourceTable, "_save", soon)
+    fate.before(TableCommits, "commit_by_spark_writer", soon)
 
 
 def after_the_commit_and_before_its_answer(fate: Fate) -> None:
     fate.after(Transaction, "commit")
-    fate.after(DeltaSourceTable, "_save")
+    fate.after(TableCommits, "commit_by_spark_writer")
 
 
 def before_the_copy(fate: Fate) -> None:
@@ -200,7 +201,7 @@ def when_the_answer_of_a_commit_is_lost(fate: Fate) -> None:
         setattr(owner, name, lose)
 
     around(Transaction, "commit")
-    around(DeltaSourceTable, "_save")
+    around(TableCommits, "commit_by_spark_writer")
 
 
 Step = Callable[[Fate], None]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.preparation import TablePreparation
 from spark_job.table.transaction import Transaction
 from spark_job.tasks.reader import SparkRows
 from spark_job.write.parquet_files import DataFile
@@ -84,14 +85,19 @@ def retry_without_a_look() -> None:
 
 def with_tables(commit: Callable[..., int]) -> None:
     """`commit` in place of Transaction's; it can begin another transaction of the same table."""
-    begin = DeltaSourceTable._begin
+    make, begin = DeltaSourceTable.__init__, TablePreparation.start_transaction
 
-    def begun(self: DeltaSourceTable, **more: Any) -> Transaction:
+    def made(self: DeltaSourceTable, *given: Any, **named: Any) -> None:
+        make(self, *given, **named)
+        self.preparation.table = self  # type: ignore[attr-defined]
+
+    def begun(self: TablePreparation, **more: Any) -> Transaction:
         transaction = begin(self, **more)
-        transaction.of = self  # type: ignore[attr-defined]
+        transaction.of = self.table  # type: ignore[attr-defined]
         return transaction
 
-    DeltaSourceTable._begin = begun  # type: ignore[method-assign]
+    DeltaSourceTable.__init__ = made  # type: ignore[method-assign]
+    TablePreparation.start_transaction = begun  # type: ignore[method-assign]
     Transaction.commit = commit  # type: ignore[method-assign]
 
 
@@ -104,7 +110,7 @@ def _written_again(transaction: Any, file: DataFile) -> DataFile:
 def begin_again(transaction: Any) -> Transaction:
     """Another one of the same table, as `with_tables` knows it."""
     table: DeltaSourceTable = transaction.of
-    return table._begin()
+    return table.preparation.start_transaction()
 
 
 VARIANTS: Mapping[str, Callable[[], None]] = {

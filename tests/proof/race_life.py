@@ -16,8 +16,8 @@ from blizzard.log import stdout_log
 from blizzard.state.identity import Identity, read_copy
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import SweepKind
-from spark_job.table.commit_errors import translated
-from spark_job.table.spark_errors import ENGINE_ERRORS
+from spark_job.table.commit_errors import translate_commit_error
+from spark_job.table.spark_errors import SPARK_ERRORS
 from spark_job.table.transaction import Transaction
 from tests.proof import kill_job
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
@@ -92,9 +92,9 @@ def _leave_rows_out() -> None:
     def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
         try:
             return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
-        except ENGINE_ERRORS as error:
+        except SPARK_ERRORS as error:
             again = begin_again(self)
-            if isinstance(translated(error), LostRace) and again.txn_version(app_id) == sequence:
+            if isinstance(translate_commit_error(error), LostRace) and again.txn_version(app_id) == sequence:
                 state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
                 whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=state)
             raise

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from blizzard.log import silent
 from spark_job.session import lazy_session
 from tests.spark.lake import Lake, session_settings
+from tests.spark.table_world import World
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +22,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Spa
 @pytest.fixture
 def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Lake:
     return Lake(tmp_path, spark)
+
+
+@pytest.fixture
+def world(tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
+    return World(tmp_path, spark)

@@ -1,4 +1,4 @@
-"""What a commit asks of S3: each request is a latency that the next batch waits for, and one on the bill."""
+"""The requests of a commit to S3: each one adds its latency and its price."""
 
 import asyncio
 import socket
@@ -31,12 +31,12 @@ APP_ID = "blizzard:events:landing"
 
 @dataclass
 class Lake:
-    """A bucket, and what was asked of it by Hadoop's clients."""
+    """A bucket, and the requests to it from Hadoop's clients."""
 
     bucket: Bucket
     asked: list[str] = field(default_factory=list)
     refused: str = ""
-    """The end of keys that nobody may write."""
+    """Keys that end so cannot be written."""
     listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
@@ -122,7 +122,7 @@ def test_a_commit_is_four_requests(lake: Lake, table: DeltaSourceTable) -> None:
     assert lake.names(".tmp") == []
 
 
-def test_what_the_checksums_say_is_what_the_next_process_goes_by(
+def test_the_next_process_reads_the_checksums(
     lake: Lake, table: DeltaSourceTable, spark: Callable[[], SparkSession]
 ) -> None:
     for sequence in range(2):
@@ -135,12 +135,12 @@ def test_what_the_checksums_say_is_what_the_next_process_goes_by(
 
 
 def forget_the_log(spark: SparkSession) -> None:
-    """As a new process knows nothing of it."""
+    """As in a new process, which has nothing in memory."""
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-def test_a_checksum_that_cannot_be_written_is_no_failed_commit(
+def test_a_commit_succeeds_though_its_checksum_cannot_be_written(
     lake: Lake, table: DeltaSourceTable, spark: Callable[[], SparkSession]
 ) -> None:
     commit(table, 0)
@@ -155,7 +155,7 @@ def test_a_checksum_that_cannot_be_written_is_no_failed_commit(
         commit(table, 2)
 
 
-def test_what_another_version_of_spark_has_elsewhere_is_left_out(spark: Callable[[], SparkSession]) -> None:
+def test_a_setting_with_a_class_that_this_spark_lacks_is_left_out(spark: Callable[[], SparkSession]) -> None:
     ((setting, ours),) = CHECKSUM_FILES.items()
     assert spark().conf.get(setting) == ours
     events: list[tuple[str, str]] = []

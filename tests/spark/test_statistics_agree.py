@@ -1,4 +1,4 @@
-"""Statistics of our data files against Delta's own for the same rows, and what queries find by them."""
+"""Statistics of our data files compared with Delta's for the same rows, and queries that use them."""
 
 import json
 import random
@@ -60,7 +60,7 @@ MOMENTS += [datetime(1970, 1, 1), datetime(2024, 2, 29, 12, 0, 0, 500), datetime
 
 
 def some_text(rng: random.Random) -> str:
-    """Short ones, long ones, and many that differ only behind the prefix."""
+    """Short strings, long ones, and many that differ only after the prefix."""
     prefix = rng.choice(["", "a" * CHARS, "é" * (CHARS - 1), "🎉" * CHARS, "z" * (CHARS - 1), "\U0010ffff" * CHARS])
     return prefix + "".join(rng.choice(LETTERS) for _ in range(rng.randrange(4)))
 
@@ -88,7 +88,7 @@ def some_leaf(rng: random.Random, kind: pa.DataType, lively: bool) -> Any:
 
 
 def some_rows(case: int) -> list[Row]:
-    """From a few to many rows, so that bounds are tight in some and wide in others; in some cases most is null."""
+    """From few to many rows, so bounds are tight in some and wide in others. Some consist mostly of nulls."""
     rng = random.Random(case)
     null = rng.choice([0, 0.1, 0.8, 1])
     lively = case % 3 == 0
@@ -118,9 +118,9 @@ def at(row: Mapping[str, Any], path: str) -> Any:
 class Tables:
     ours: DataFrame
     plain: DataFrame
-    """The same files, read without anybody's statistics."""
+    """The same files, read without statistics."""
     stats: Mapping[int, tuple[dict[str, Any], dict[str, Any]]]
-    """By case: ours, and Delta's."""
+    """For each case: ours, and Delta's."""
     rows: Sequence[Row]
 
 
@@ -157,7 +157,7 @@ def write_files(root: Path, table: pa.Table) -> list[DataFile]:
 
 
 def adopt(root: Path, files: Sequence[DataFile], schema: str) -> None:
-    """A Delta table of these files, by a commit that is written by hand."""
+    """A Delta table of these files, with a commit written by hand."""
     features = ["timestampNtz"]
     protocol = {
         "minReaderVersion": 3,
@@ -198,7 +198,7 @@ def adds(root: Path) -> list[dict[str, Any]]:
 
 
 def order(value: Any, kind: pa.DataType) -> Any:
-    """As Spark orders; texts by their UTF-8."""
+    """In Spark's order: strings by their UTF-8 bytes."""
     if pa.types.is_floating(kind):
         number = float(value) if kind.bit_width == 64 else struct.unpack("f", struct.pack("f", float(value)))[0]
         return (number != number, 0.0 if number != number else number)
@@ -241,9 +241,7 @@ def section(stats: Mapping[str, Any], name: str, path: str) -> Any:
 
 
 @pytest.mark.parametrize("path", [path for path, kind in LEAVES.items() if not pa.types.is_floating(kind)])
-def test_nothing_but_floats_and_the_last_character_makes_statistics_leave_out_a_bound(
-    tables: Tables, path: str
-) -> None:
+def test_only_floats_and_the_last_character_of_unicode_leave_out_a_bound(tables: Tables, path: str) -> None:
     for ours, theirs in tables.stats.values():
         for name in ("minValues", "maxValues"):
             if section(theirs, name, path) is not None and section(ours, name, path) is None:
@@ -264,7 +262,7 @@ def literal(value: Any, kind: pa.DataType) -> Column:
 
 
 def conditions(rows: Sequence[Row], path: str) -> list[Column]:
-    """What may hide a row: comparisons with a value of a row from each of some cases."""
+    """Conditions that wrong statistics would fail: comparisons with values of rows, some of each case."""
     rng = random.Random(path)
     kind, column = LEAVES[path], F.col(path)
     there = [at(row, path) for row in rows if at(row, path) is not None]
@@ -280,7 +278,7 @@ def conditions(rows: Sequence[Row], path: str) -> list[Column]:
 
 
 @pytest.mark.parametrize("path", LEAVES)
-def test_no_query_loses_a_row_to_the_statistics(
+def test_no_query_misses_a_row_because_of_the_statistics(
     tables: Tables, path: str, spark: Callable[[], SparkSession], request: pytest.FixtureRequest
 ) -> None:
     if pa.types.is_floating(LEAVES[path]):
@@ -300,20 +298,20 @@ def test_no_query_loses_a_row_to_the_statistics(
     assert [found[number] for number in range(len(asked))] == list(wanted)
 
 
-def test_the_statistics_do_skip_files(tables: Tables) -> None:
+def test_queries_skip_files_by_the_statistics(tables: Tables) -> None:
     assert len(tables.ours.where("l < -9000000000000000000").inputFiles()) < CASES // 2
     assert len(tables.ours.where("s > 'é'").inputFiles()) < CASES
     assert len(tables.ours.where("at < timestamp'0001-06-01 00:00:00'").inputFiles()) < CASES
 
 
-def test_what_delta_answers_from_statistics_alone_is_right(tables: Tables) -> None:
+def test_metadata_only_queries_are_right(tables: Tables) -> None:
     names = ["t", "i", "l", "f", "d", "day"]
     asked = [F.count("*"), *(F.min(name) for name in names), *(F.max(name) for name in names)]
     assert repr(tables.ours.agg(*asked).collect()) == repr(tables.plain.agg(*asked).collect())
 
 
 def test_spark_reads_our_files_as_they_were_written(tables: Tables) -> None:
-    """By way of Arrow: collecting would bring the times of year 1 through the C library's calendar."""
+    """Read through Arrow: collecting would convert times of year 1 with the C library's calendar."""
     read = tables.ours.select(*SCHEMA.names).toArrow()
     given = pa.Table.from_pylist(list(tables.rows), SCHEMA)
     assert sorted(map(repr, read.to_pylist())) == sorted(map(repr, given.to_pylist()))

@@ -1,4 +1,4 @@
-"""What becomes of each value that JSON may hold where the schema wants a type: right in the table, or dead-lettered."""
+"""Each kind of JSON value for each type of the schema: right in the table, or dead-lettered."""
 
 import json
 import math
@@ -147,7 +147,7 @@ def record(column: str, value: str) -> str:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
-    """Everything above in one file, the good and the bad in turns."""
+    """All values above in one file, good and bad ones alternating."""
     lake = Lake(tmp_path_factory.mktemp("values"), spark, {"schema": SCHEMA})
     lake.put("good.ndjson", *(record(column, value) for column, value, _ in GOOD))
     lake.put("wrong.ndjson", *(record(column, value) for column, value in WRONG_TYPE), '{"id": "the last"}')
@@ -165,7 +165,7 @@ def letters_of(lake: Lake, file: str) -> dict[int, dict[str, Any]]:
     return {letter["row"]: letter for letter in lake.letters() if letter["path"] == file}
 
 
-def test_every_value_that_fits_its_type_is_in_the_table_as_it_was(read: Lake) -> None:
+def test_every_value_that_fits_its_type_is_unchanged_in_the_table(read: Lake) -> None:
     rows = rows_of(read, "good.ndjson")
     found = [rows[n].get(column) if n in rows else "nothing" for n, (column, _, _) in enumerate(GOOD)]
     assert found == [expected for _, _, expected in GOOD]
@@ -181,7 +181,7 @@ def test_nothing_of_a_record_with_a_wrong_value_is_in_the_table(read: Lake) -> N
     assert [row["id"] for row in rows_of(read, "wrong.ndjson").values()] == ["the last"]
 
 
-def test_a_refused_record_is_kept_as_it_was_with_its_file_and_number(read: Lake) -> None:
+def test_a_refused_record_is_kept_unchanged_with_its_file_and_number(read: Lake) -> None:
     letter = letters_of(read, "wrong.ndjson")[10]
     assert (letter["path"], letter["row"], letter["stage"]) == ("wrong.ndjson", 10, "parse")
     assert letter["raw"] == record(*WRONG_TYPE[10])
@@ -189,7 +189,7 @@ def test_a_refused_record_is_kept_as_it_was_with_its_file_and_number(read: Lake)
     assert letter["etag"] == rows_of(read, "wrong.ndjson")[len(WRONG_TYPE)]["_source"]["etag"]
 
 
-def test_what_must_not_be_null_is_dead_lettered_at_any_depth(read: Lake) -> None:
+def test_a_null_in_a_not_null_field_is_dead_lettered_at_any_depth(read: Lake) -> None:
     letters = letters_of(read, "missing.ndjson")
     reasons = [letters.get(n, {}).get("error", "silent") for n in range(len(MISSING) + 2)]
     paths = [*(path for path, _ in MISSING), "id", "id"]
@@ -198,7 +198,7 @@ def test_what_must_not_be_null_is_dead_lettered_at_any_depth(read: Lake) -> None
 
 
 @pytest.mark.parametrize("value", ["1e-2147483", '"1e-2147483"', "1.5E+99999", '" 17e-214748364"'])
-def test_a_number_that_would_keep_the_engine_busy_for_hours_is_refused(value: str, lake: Lake) -> None:
+def test_a_number_that_would_take_spark_hours_is_refused(value: str, lake: Lake) -> None:
     lake.settings["schema"] = "id STRING, of ARRAY<STRUCT<money: DECIMAL(5,2)>>"
     lake.put(
         "a.ndjson", {"id": "before"}, f'{{"id": "x", "of": [{{"money": {value}}}]}}', {"id": "after", "e": "1e-12"}

@@ -1,4 +1,4 @@
-"""Delta's work for its first checkpoint, done beforehand: beside the run, on real tables."""
+"""The warm-up of Delta's checkpoint, on real tables."""
 
 import threading
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from tests.spark.lake import Lake, event_of, ids, jobs_so_far, run, until
 pytestmark = pytest.mark.spark
 
 CHECKPOINT = 10
-"""The version that Delta makes its first checkpoint of."""
+"""The version of which Delta writes its first checkpoint."""
 
 
-def test_delta_computes_the_tables_state_and_nothing_is_written(lake: Lake, spark: Callable[[], SparkSession]) -> None:
+def test_a_warm_up_computes_the_tables_state_and_writes_nothing(lake: Lake, spark: Callable[[], SparkSession]) -> None:
     lake.put("a.ndjson", *ids(0, 2))
     job = lake.job()
     run(job)
@@ -27,20 +27,18 @@ def test_delta_computes_the_tables_state_and_nothing_is_written(lake: Lake, spar
     assert sorted(lake.table.rglob("*")) == there
 
 
-def test_where_nobody_knows_how_many_files_there_are_the_table_is_left_alone(
-    lake: Lake, spark: Callable[[], SparkSession]
-) -> None:
+def test_a_table_with_an_unknown_number_of_files_is_skipped(lake: Lake, spark: Callable[[], SparkSession]) -> None:
     lake.put("a.ndjson", *ids(0, 2))
     run(lake.job())
     (lake.log_folder / f"{0:020d}.crc").unlink()
     table = DeltaTransactions(spark(), str(lake.table))
-    assert table.apart().files() is None
+    assert table.independent_snapshot().file_count() is None
     before = jobs_so_far(spark())
     assert lake.job().warm_up() is False
     assert jobs_so_far(spark()) == before
 
 
-def test_a_table_of_many_files_is_left_alone(
+def test_a_table_of_many_files_is_skipped(
     lake: Lake, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "FILES_PER_PARTITION", 1)
@@ -54,17 +52,17 @@ def test_a_table_of_many_files_is_left_alone(
     assert jobs_so_far(spark()) == before
 
 
-def test_a_commit_does_not_wait_for_it(lake: Lake, spark: Callable[[], SparkSession]) -> None:
+def test_a_commit_does_not_wait_for_the_warm_up(lake: Lake, spark: Callable[[], SparkSession]) -> None:
     lake.put("a.ndjson", *ids(0, 2))
     run(lake.job())
     table = DeltaTransactions(spark(), str(lake.table))
-    mine, used = table.apart()._java, table.begin(newest=False).snapshot._java
+    mine, used = table.independent_snapshot()._java, table.start(newest=False).snapshot._java
     assert mine.version() == used.version() == 0
     assert not mine.equals(used)
     assert not mine.deltaLog().equals(used.deltaLog())
 
 
-def test_what_it_computed_is_kept_nowhere(lake: Lake, spark: Callable[[], SparkSession]) -> None:
+def test_the_computed_state_is_not_cached(lake: Lake, spark: Callable[[], SparkSession]) -> None:
     lake.put("a.ndjson", *ids(0, 2))
     job = lake.job()
     run(job)
@@ -74,7 +72,7 @@ def test_what_it_computed_is_kept_nowhere(lake: Lake, spark: Callable[[], SparkS
     assert kept().size() == before
 
 
-def test_beside_commits_it_does_no_harm(lake: Lake) -> None:
+def test_a_warm_up_during_commits_does_no_harm(lake: Lake) -> None:
     job = lake.job()
     ended: list[bool] = []
     for n in range(CHECKPOINT + 2):
@@ -90,7 +88,7 @@ def test_beside_commits_it_does_no_harm(lake: Lake) -> None:
     ]
 
 
-def test_its_thread_is_another_and_keeps_no_process_alive(spark: Callable[[], SparkSession]) -> None:
+def test_the_warm_up_has_a_jvm_thread_of_its_own_and_is_a_daemon(spark: Callable[[], SparkSession]) -> None:
     spark()
     seen: list[threading.Thread] = []
     in_a_thread(lambda: seen.append(threading.current_thread()))
@@ -98,7 +96,7 @@ def test_its_thread_is_another_and_keeps_no_process_alive(spark: Callable[[], Sp
     assert (seen[0] is threading.main_thread(), seen[0].daemon) == (False, True)
 
 
-def test_a_job_that_lingers_warms_up_once_and_ends_well(lake: Lake) -> None:
+def test_a_lingering_job_warms_up_once_and_succeeds(lake: Lake) -> None:
     lake.table_settings["linger_secs"] = 3600
     lake.put("a.ndjson", *ids(0, 2))
     lake.write_config()

@@ -1,4 +1,4 @@
-"""What goes wrong in real tasks, as the driver tells it."""
+"""Errors in real tasks, as the driver reports them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ TAKEN_AT_ONCE, FOR_SPARK = b'{"n":1,"t":"a"}', b'{"n":2,"t":7}'
 
 
 def reader_of(folder: Path, spark: Callable[[], SparkSession], line: bytes, **settings: Any) -> SparkReader:
-    """Of a source with one file; the place for its data files below the table is taken by a file."""
+    """Of a source with one file. A file is in the place of the folder for its data files."""
     landing, table = LocalStore(folder / "landing"), LocalStore(folder / "table")
     landing.put("day=1/a.ndjson", line)
     table.put("taken", b"")
@@ -53,7 +53,7 @@ PLANNED = [PlannedFile("day=1/a.ndjson", 15, 0.0, FoundBy.EVENT)]
 
 
 @pytest.mark.parametrize("line", [TAKEN_AT_ONCE, FOR_SPARK], ids=["by the task", "by the slow path"])
-def test_a_table_that_takes_no_rows_ends_the_run_with_the_reason_of_its_storage(
+def test_a_storage_error_of_the_table_ends_the_run_with_its_reason(
     tmp_path: Path, spark: Callable[[], SparkSession], line: bytes
 ) -> None:
     spark()
@@ -66,7 +66,7 @@ def test_a_table_that_takes_no_rows_ends_the_run_with_the_reason_of_its_storage(
     assert "Traceback" not in str(raised.value)
 
 
-def test_an_error_that_nobody_foresaw_is_told_with_the_file_and_the_end_of_its_traceback(
+def test_an_unexpected_error_names_the_file_and_the_end_of_its_traceback(
     tmp_path: Path, spark: Callable[[], SparkSession]
 ) -> None:
     spark()

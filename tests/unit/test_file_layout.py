@@ -1,4 +1,4 @@
-"""Which tables take data files as they are."""
+"""Which tables take data files as they are, and which need Spark's writer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_job.table.columns import SOURCE_COLUMN, lacking, misfits, new_table_properties, stats_leaves
-from spark_job.table.file_layout import HARMLESS_FEATURES, Described, why_staged
-from spark_job.table.snapshot import partitions_for
+from spark_job.table.columns import (
+    SOURCE_COLUMN,
+    column_conflicts,
+    missing_columns,
+    new_table_properties,
+    new_table_stats_columns,
+)
+from spark_job.table.file_layout import HARMLESS_FEATURES, TableDescription, why_spark_must_write
+from spark_job.table.snapshot import snapshot_partitions
 from spark_job.table.transaction import url_path
 
 ID = StructField("id", StringType(), nullable=False)
@@ -34,7 +40,7 @@ def table(
     partition_by: Sequence[str] = (),
     version: int = 2,
     features: Sequence[str] = (),
-) -> Described:
+) -> TableDescription:
     columns = fields or (StructField("id", StringType()), N, SOURCE_COLUMN)
     metadata = {
         "schemaString": StructType(list(columns)).json(),
@@ -44,7 +50,7 @@ def table(
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": version}
     if features:
         protocol["writerFeatures"] = list(features)
-    return Described.of(json.dumps({"metaData": metadata}), json.dumps({"protocol": protocol}))
+    return TableDescription.from_actions(json.dumps({"metaData": metadata}), json.dumps({"protocol": protocol}))
 
 
 def field(name: str, data_type: DataType, *, nullable: bool = True, **metadata: Any) -> StructField:
@@ -52,34 +58,36 @@ def field(name: str, data_type: DataType, *, nullable: bool = True, **metadata: 
 
 
 def test_a_table_of_plain_columns_takes_files() -> None:
-    assert why_staged(table(), WANTED) is None
+    assert why_spark_must_write(table(), WANTED) is None
 
 
-def test_columns_of_other_sources_are_no_obstacle() -> None:
+def test_columns_of_other_sources_do_not_need_sparks_writer() -> None:
     found = table(StructField("id", StringType()), N, SOURCE_COLUMN, field("region", StringType()))
-    assert why_staged(found, WANTED) is None
+    assert why_spark_must_write(found, WANTED) is None
 
 
 @pytest.mark.parametrize("feature", HARMLESS_FEATURES)
-def test_a_harmless_feature_is_no_obstacle(feature: str) -> None:
-    assert why_staged(table(version=7, features=[feature]), WANTED) is None
+def test_a_harmless_feature_does_not_need_sparks_writer(feature: str) -> None:
+    assert why_spark_must_write(table(version=7, features=[feature]), WANTED) is None
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_no_older_version_of_the_protocol_is_an_obstacle_by_itself(version: int) -> None:
-    assert why_staged(table(version=version), WANTED) is None
+def test_an_older_protocol_version_does_not_need_sparks_writer(version: int) -> None:
+    assert why_spark_must_write(table(version=version), WANTED) is None
 
 
-def test_a_later_version_of_the_protocol_is_one() -> None:
-    assert why_staged(table(version=8), WANTED) == "writer version 8 of the Delta protocol, which is not known"
+def test_a_later_protocol_version_needs_sparks_writer() -> None:
+    assert (
+        why_spark_must_write(table(version=8), WANTED) == "writer version 8 of the Delta protocol, which is not known"
+    )
 
 
 @pytest.mark.parametrize(
     "feature", ["rowTracking", "icebergCompatV2", "materializePartitionColumns", "collations", "catalogManaged", "new"]
 )
-def test_a_feature_that_is_not_known_as_harmless_is_an_obstacle(feature: str) -> None:
+def test_an_unknown_feature_needs_sparks_writer(feature: str) -> None:
     found = table(version=7, features=["appendOnly", feature])
-    assert why_staged(found, WANTED) == f"table feature {feature}"
+    assert why_spark_must_write(found, WANTED) == f"table feature {feature}"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +106,8 @@ def test_a_feature_that_is_not_known_as_harmless_is_an_obstacle(feature: str) ->
         ("DELTA.autoOptimize", "TRUE"),
     ],
 )
-def test_a_property_that_sparks_writer_sees_to_is_an_obstacle(name: str, value: str) -> None:
-    reason = why_staged(table(properties={name: value}), WANTED)
+def test_a_property_that_sparks_writer_implements_needs_it(name: str, value: str) -> None:
+    reason = why_spark_must_write(table(properties={name: value}), WANTED)
     assert reason is not None
     assert f"({name})" in reason
 
@@ -114,8 +122,8 @@ def test_a_property_that_sparks_writer_sees_to_is_an_obstacle(name: str, value: 
         ("owner", "delta.constraints."),
     ],
 )
-def test_other_properties_are_none(name: str, value: str) -> None:
-    assert why_staged(table(properties={name: value}), WANTED) is None
+def test_other_properties_do_not_need_sparks_writer(name: str, value: str) -> None:
+    assert why_spark_must_write(table(properties={name: value}), WANTED) is None
 
 
 @pytest.mark.parametrize(
@@ -129,45 +137,50 @@ def test_other_properties_are_none(name: str, value: str) -> None:
         "unheard_of",
     ],
 )
-def test_a_column_with_metadata_is_an_obstacle_wherever_it_is(key: str) -> None:
+def test_a_column_with_metadata_needs_sparks_writer_at_any_depth(key: str) -> None:
     leaf = field("leaf", StringType(), **{key: "x"})
     inside = MapType(StringType(), ArrayType(StructType([leaf])))
     name = key.replace("__", ".")
-    assert why_staged(table(ID, N, SOURCE_COLUMN, leaf), WANTED) == f"column leaf with {name}"
-    assert why_staged(table(ID, N, SOURCE_COLUMN, field("c", inside)), WANTED) == f"column c.leaf with {name}"
+    assert why_spark_must_write(table(ID, N, SOURCE_COLUMN, leaf), WANTED) == f"column leaf with {name}"
+    assert why_spark_must_write(table(ID, N, SOURCE_COLUMN, field("c", inside)), WANTED) == f"column c.leaf with {name}"
 
 
-def test_a_comment_is_none() -> None:
-    assert why_staged(table(ID, N, SOURCE_COLUMN, field("c", StringType(), comment="what it is")), WANTED) is None
+def test_a_column_comment_does_not_need_sparks_writer() -> None:
+    assert (
+        why_spark_must_write(table(ID, N, SOURCE_COLUMN, field("c", StringType(), comment="what it is")), WANTED)
+        is None
+    )
 
 
-def test_a_column_that_may_not_be_null_is_an_obstacle_unless_the_source_says_so_too() -> None:
+def test_a_not_null_column_needs_sparks_writer_unless_the_source_has_it_too() -> None:
     found = table(ID, N, SOURCE_COLUMN)
-    assert why_staged(found, WANTED) is None
+    assert why_spark_must_write(found, WANTED) is None
     lax = [StructField("id", StringType()), N, SOURCE_COLUMN]
-    assert why_staged(found, lax) == "column id, NOT NULL in the table and not in the source's schema"
+    assert why_spark_must_write(found, lax) == "column id, NOT NULL in the table and not in the source's schema"
     others = table(ID, N, SOURCE_COLUMN, field("region", StringType(), nullable=False))
-    assert why_staged(others, WANTED) == "column region, NOT NULL in the table and not in the source's schema"
+    assert why_spark_must_write(others, WANTED) == "column region, NOT NULL in the table and not in the source's schema"
 
 
 @pytest.mark.parametrize("nullable", [True, False])
-def test_not_null_within_a_struct_counts_as_well(nullable: bool) -> None:
+def test_not_null_in_a_struct_is_checked_too(nullable: bool) -> None:
     strict = field("s", ArrayType(StructType([field("a", LongType(), nullable=False)])))
     own = field("s", ArrayType(StructType([field("a", LongType(), nullable=nullable)])))
-    reason = why_staged(table(ID, SOURCE_COLUMN, strict), [ID, SOURCE_COLUMN, own])
+    reason = why_spark_must_write(table(ID, SOURCE_COLUMN, strict), [ID, SOURCE_COLUMN, own])
     assert (reason is None) == (not nullable)
 
 
-def test_elements_and_values_that_may_not_be_null_are_obstacles() -> None:
+def test_not_null_elements_and_values_need_sparks_writer() -> None:
     elements = field("a", ArrayType(LongType(), containsNull=False))
     values = field("m", MapType(StringType(), LongType(), valueContainsNull=False))
-    assert why_staged(table(ID, N, SOURCE_COLUMN, elements), WANTED) == "column a, whose elements are NOT NULL"
-    assert why_staged(table(ID, N, SOURCE_COLUMN, values), WANTED) == "column m, whose values are NOT NULL"
+    assert (
+        why_spark_must_write(table(ID, N, SOURCE_COLUMN, elements), WANTED) == "column a, whose elements are NOT NULL"
+    )
+    assert why_spark_must_write(table(ID, N, SOURCE_COLUMN, values), WANTED) == "column m, whose values are NOT NULL"
 
 
-def test_a_name_in_other_letters_is_an_obstacle_since_other_engines_would_not_find_it() -> None:
+def test_a_column_name_in_another_case_needs_sparks_writer() -> None:
     found = table(StructField("ID", StringType()), N, SOURCE_COLUMN)
-    assert why_staged(found, WANTED) == "column ID, which the source spells otherwise"
+    assert why_spark_must_write(found, WANTED) == "column ID, which the source spells otherwise"
 
 
 @pytest.mark.parametrize(
@@ -176,27 +189,27 @@ def test_a_name_in_other_letters_is_an_obstacle_since_other_engines_would_not_fi
 )
 def test_only_partition_values_with_one_spelling_are_written_by_tasks(data_type: DataType, plain: bool) -> None:
     found = table(ID, SOURCE_COLUMN, field("p", data_type), partition_by=["p"])
-    assert (why_staged(found, [ID, SOURCE_COLUMN, field("p", data_type)]) is None) == plain
+    assert (why_spark_must_write(found, [ID, SOURCE_COLUMN, field("p", data_type)]) is None) == plain
 
 
-def test_a_new_table_has_statistics_of_plain_columns_and_of_the_source() -> None:
+def test_a_new_table_has_statistics_of_simple_columns_and_of_provenance() -> None:
     columns = [*(field(f"c{n}", LongType()) for n in range(40)), field("s", StructType([N])), field("a.b", DateType())]
     own = tuple(f"_source.{name}" for name in SOURCE_COLUMN.dataType.fieldNames())  # type: ignore[attr-defined]
-    assert stats_leaves(columns, ["c3"]) == (*(f"c{n}" for n in range(27) if n != 3), *own)
-    assert stats_leaves(columns[-2:], []) == ("`a.b`", *own)
+    assert new_table_stats_columns(columns, ["c3"]) == (*(f"c{n}" for n in range(27) if n != 3), *own)
+    assert new_table_stats_columns(columns[-2:], []) == ("`a.b`", *own)
     assert new_table_properties(columns[-2:], []) == {
         "delta.dataSkippingStatsColumns": "`a.b`,`_source`",
         "delta.dataSkippingStringPrefixLength": "256",
     }
 
 
-def test_what_a_table_has_otherwise_and_what_it_lacks() -> None:
+def test_conflicting_and_missing_columns_of_a_table() -> None:
     found = table(StructField("ID", StringType()), StructField("n", StringType()), partition_by=["n"])
-    assert list(misfits(found, WANTED, [])) == [
+    assert list(column_conflicts(found, WANTED, [])) == [
         "column n: expected bigint, found string",
         "partition_by: expected [], found ['n']",
     ]
-    assert [column.name for column in lacking(found, WANTED)] == ["_source"]
+    assert [column.name for column in missing_columns(found, WANTED)] == ["_source"]
 
 
 @pytest.mark.parametrize(
@@ -210,10 +223,10 @@ def test_what_a_table_has_otherwise_and_what_it_lacks() -> None:
         ("p=a|b&c+d~!'/f", "p=a%7Cb&c+d~!'/f"),
     ],
 )
-def test_paths_are_spelled_as_delta_spells_them(path: str, expected: str) -> None:
+def test_paths_are_escaped_as_delta_escapes_them(path: str, expected: str) -> None:
     assert url_path(path) == expected
 
 
-def test_the_state_of_a_table_is_held_in_partitions_of_fifty_thousand_files() -> None:
-    found = [partitions_for(files) for files in (0, 1, 50_000, 50_001, 200_000, 10_000_000)]
+def test_a_snapshot_partition_holds_fifty_thousand_files() -> None:
+    found = [snapshot_partitions(files) for files in (0, 1, 50_000, 50_001, 200_000, 10_000_000)]
     assert found == [1, 1, 1, 2, 4, 50]

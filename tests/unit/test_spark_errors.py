@@ -1,4 +1,4 @@
-"""What is told of an error of Spark: the end of a worker's traceback, or what the JVM says without its frames."""
+"""Texts and kinds of Spark's errors: the end of a worker's traceback, or the JVM's text without its frames."""
 
 import traceback
 
@@ -7,8 +7,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
-from spark_job.table.commit_errors import translated
-from spark_job.table.spark_errors import SHOWN_CHARS, engine, said
+from spark_job.table.commit_errors import translate_commit_error
+from spark_job.table.spark_errors import MAX_TEXT_CHARS, error_text, translating_spark_errors
 from spark_job.tasks.error_context import noting_files
 
 JAVA_FRAMES = "\n".join(f"\tat org.apache.spark.scheduler.Frame{n}.run(Frame.scala:{n})" for n in range(60))
@@ -22,7 +22,7 @@ def fail(text: str) -> None:
 
 
 def worker_failed(text: str = "the reason") -> str:
-    """As `str` of a Py4JJavaError has it when a task failed: the worker's traceback, twice, between frames of Java."""
+    """The text of a Py4JJavaError when a task failed: the worker's traceback, twice, between Java frames."""
     with (
         pytest.raises(ValueError, match=text) as raised,
         noting_files("parsing lines of", lambda: ("day=1/poison.ndjson",)),
@@ -36,34 +36,37 @@ def worker_failed(text: str = "the reason") -> str:
     )
 
 
-def test_of_a_worker_that_failed_the_end_of_the_traceback_is_told() -> None:
-    with pytest.raises(RetryableError) as raised, engine("reading a batch of 2 files"):
+def test_the_error_of_a_failed_python_worker_keeps_the_end_of_its_traceback() -> None:
+    with pytest.raises(RetryableError) as raised, translating_spark_errors("reading a batch of 2 files"):
         raise Py4JError(worker_failed())
     text = str(raised.value)
     assert text.startswith("reading a batch of 2 files: Spark failed, nothing was committed: ")
     assert "ValueError: the reason\nwhile parsing lines of day=1/poison.ndjson\n" in text
     assert "first cause" not in text
     assert "\tat " not in text
-    assert "logs say more" in text
+    assert "see the executors' logs" in text
 
 
-def test_of_a_traceback_that_is_too_long_the_end_is_kept() -> None:
-    text = said(Py4JError(worker_failed("x" * 2 * SHOWN_CHARS + " the very end")))
+def test_a_long_traceback_is_cut_at_its_start() -> None:
+    text = error_text(Py4JError(worker_failed("x" * 2 * MAX_TEXT_CHARS + " the very end")))
     assert text.endswith("xx the very end\nwhile parsing lines of day=1/poison.ndjson")
-    assert len(text) <= SHOWN_CHARS + 2
+    assert len(text) <= MAX_TEXT_CHARS + 2
 
 
-def test_of_an_error_of_the_jvm_the_first_words_and_the_last_cause_are_told_without_frames() -> None:
+def test_a_jvm_error_keeps_its_start_and_its_last_cause_without_frames() -> None:
     java = f"java.io.IOException: write failed\n{JAVA_FRAMES}\nCaused by: SlowDown: 503\n{JAVA_FRAMES}\n\t... 9 more"
-    assert said(Py4JError(java)) == "java.io.IOException: write failed\nCaused by: SlowDown: 503"
-    long = said(Py4JError("first words " + "x" * 9_000 + f"\n{JAVA_FRAMES}\nCaused by: the last cause"))
+    assert error_text(Py4JError(java)) == "java.io.IOException: write failed\nCaused by: SlowDown: 503"
+    long = error_text(Py4JError("first words " + "x" * 9_000 + f"\n{JAVA_FRAMES}\nCaused by: the last cause"))
     assert long.startswith("first words x")
     assert long.endswith("\nCaused by: the last cause")
-    assert len(long) <= SHOWN_CHARS + 3
+    assert len(long) <= MAX_TEXT_CHARS + 3
 
 
-def test_what_spark_refuses_says_what_to_do() -> None:
-    with pytest.raises(PermanentError, match="Spark refused it: no column n\nMake the configuration fit"), engine("x"):
+def test_an_analysis_error_says_what_to_do() -> None:
+    with (
+        pytest.raises(PermanentError, match="Spark refused it: no column n\nMake the configuration fit"),
+        translating_spark_errors("x"),
+    ):
         raise AnalysisException("no column n", messageParameters={})
 
 
@@ -76,10 +79,10 @@ def test_what_spark_refuses_says_what_to_do() -> None:
         (type("ConcurrentAppendException", (Exception,), {})("v 7"), RetryableError, "got in the way: .*v 7"),
     ],
 )
-def test_what_a_commit_fails_with_has_its_kind_and_its_reason(
+def test_each_error_of_a_commit_gets_its_kind_and_keeps_its_reason(
     error: Exception, kind: type[BlizzardError], text: str
 ) -> None:
-    found = translated(error)
+    found = translate_commit_error(error)
     assert type(found) is kind
     with pytest.raises(kind, match=text):
         raise found

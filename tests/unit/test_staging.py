@@ -1,4 +1,4 @@
-"""Files that Spark's writer reads: gone with their folders when they are in the table, or a day later."""
+"""Staged files are removed with their folders: after their commit, or after a day."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ def keys(store: ObjectStore) -> list[str]:
     return [info.key for info in store.list()]
 
 
-def test_the_files_of_an_attempt_are_removed_and_nothing_else_is(store: ObjectStore, clock: Clock) -> None:
+def test_only_staged_files_are_removed(store: ObjectStore, clock: Clock) -> None:
     staged = staging(store, clock)
     folder, other = staged.new_folder(), staged.new_folder()
     mine = written(store, f"{folder}1.parquet", f"{folder}2.parquet", f"{staged.deferred_folder}1.parquet")
@@ -55,7 +55,7 @@ def test_the_files_of_an_attempt_are_removed_and_nothing_else_is(store: ObjectSt
     assert keys(store) == [f"{other}1.parquet", "date=2024-01-01/part.parquet"]
 
 
-def test_on_a_disk_the_folder_of_an_attempt_goes_with_its_last_file(tmp_path: Path, clock: Clock) -> None:
+def test_on_a_disk_the_folder_of_an_attempt_is_removed_with_its_last_file(tmp_path: Path, clock: Clock) -> None:
     store = LocalStore(tmp_path)
     staged = staging(store, clock)
     folder = staged.new_folder()
@@ -66,14 +66,14 @@ def test_on_a_disk_the_folder_of_an_attempt_goes_with_its_last_file(tmp_path: Pa
     assert not (tmp_path / folder).exists()
 
 
-def test_the_folder_of_lines_that_are_left_is_everybodys_and_stays(tmp_path: Path, clock: Clock) -> None:
+def test_the_folder_of_deferred_lines_is_shared_and_stays(tmp_path: Path, clock: Clock) -> None:
     store = LocalStore(tmp_path)
     staged = staging(store, clock)
     staged.remove(written(store, f"{staged.deferred_folder}1.parquet"))
     assert [*(tmp_path / STATE / "staging").iterdir()] == [tmp_path / staged.deferred_folder]
 
 
-def test_leftovers_go_after_a_day_with_their_folders(tmp_path: Path) -> None:
+def test_leftovers_are_removed_after_a_day_with_their_folders(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     clock = Clock()
     folder, fresh = (staging(store, clock).new_folder() + name for name in ("old/", "fresh/"))
@@ -104,8 +104,8 @@ def test_leftovers_are_looked_for_once_a_day(tmp_path: Path) -> None:
     assert keys(store) == []
 
 
-class Backwards(MemoryStore):
-    """The first file that is asked for comes last."""
+class SlowFirstFile(MemoryStore):
+    """The first file arrives after the last one."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -120,8 +120,8 @@ class Backwards(MemoryStore):
         return body
 
 
-def test_rows_that_are_read_back_keep_the_order_of_their_files_in_whichever_they_come(clock: Clock) -> None:
-    store = Backwards(clock)
+def test_rows_keep_the_order_of_their_files_however_the_reads_end(clock: Clock) -> None:
+    store = SlowFirstFile(clock)
     staged = staging(store, clock)
     files = written(store, *(f"{staged.deferred_folder}{number}.parquet" for number in range(4)))
     for number, file in enumerate(files):
@@ -131,7 +131,7 @@ def test_rows_that_are_read_back_keep_the_order_of_their_files_in_whichever_they
     assert staged.table(files)["n"].to_pylist() == [0, 10, 1, 11, 2, 12, 3, 13]
 
 
-def test_a_file_that_is_gone_is_said(clock: Clock) -> None:
+def test_a_missing_file_is_an_error(clock: Clock) -> None:
     store = MemoryStore(clock)
     with pytest.raises(NotFound):
         staging(store, clock).table([DataFile("left/1.parquet", 4, 1, 0.0, {}, "{}")])

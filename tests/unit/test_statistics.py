@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_job.write.statistics import StatsOfFile
+from spark_job.write.statistics import FileStatistics
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 
 
 def statistics(table: pa.Table, *columns: str, chars: int = 32, group_rows: int = 3) -> dict[str, Any]:
-    found = StatsOfFile(table.schema, columns or table.schema.names, chars)
+    found = FileStatistics(table.schema, columns or table.schema.names, chars)
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, store_schema=False, store_decimal_as_integer=True) as writer:
         for start in range(0, table.num_rows, group_rows):
@@ -89,13 +89,13 @@ def test_bounds_of_each_type(kind: pa.DataType, values: list[object], low: str |
     assert bounds(values, kind) == (low, high)
 
 
-def test_a_float_is_shown_so_that_it_reads_as_the_same_float() -> None:
+def test_a_float_bound_reads_as_the_same_float() -> None:
     low, high = bounds([0.1, 16777216.0], pa.float32())
     assert struct.pack("f", float(low)) == struct.pack("f", 0.1)
     assert float(high) == 16777216.0
 
 
-def test_no_nan_is_found_where_none_is() -> None:
+def test_columns_without_nan_have_bounds() -> None:
     nested = pa.array([{"x": 1.0}, None, {"x": None}], pa.struct([("x", pa.float64())]))
     assert statistics(pa.table({"s": nested}), "s.x")["maxValues"] == {"s": {"x": "1.0"}}
 
@@ -127,13 +127,13 @@ LAST = chr(0x10FFFF)
         (['"\\\n\x00'], '"\\\n\x00', '"\\\n\x00'),
     ],
 )
-def test_long_texts_are_cut_to_a_prefix_that_still_bounds_them(
+def test_long_strings_are_cut_to_a_prefix_that_is_still_a_bound(
     values: list[str], low: str | None, high: str | None
 ) -> None:
     assert bounds(values, pa.string(), chars=4) == (low, high)
 
 
-def test_a_text_that_parquet_keeps_no_statistics_of_has_none() -> None:
+def test_a_string_without_parquet_statistics_has_no_bounds() -> None:
     assert bounds(["x" * 5000, "a", "b", "c"], pa.string()) == (None, None)
 
 
@@ -154,7 +154,7 @@ def test_leaves_of_null_structs_count_as_null() -> None:
     assert found["minValues"] == {"s": {"a": "1", "b": {"c": "x"}}}
 
 
-def test_columns_behind_lists_and_maps_are_told_apart() -> None:
+def test_columns_after_lists_and_maps_get_their_own_statistics() -> None:
     table = pa.table(
         {
             "l": pa.array([[{"x": 1, "y": 2}], None]),
@@ -167,12 +167,12 @@ def test_columns_behind_lists_and_maps_are_told_apart() -> None:
     assert found["nullCount"] == {"n": "0"}
 
 
-def test_names_may_hold_anything() -> None:
+def test_column_names_may_contain_any_character() -> None:
     table = pa.table({"a.b": [1], 'quo"te': [2], "ü n": [3], "other": [4]})
     assert statistics(table, "a.b", 'quo"te', "ü n")["minValues"] == {"a.b": "1", 'quo"te': "2", "ü n": "3"}
 
 
-def test_columns_that_are_not_wanted_or_not_there_have_none() -> None:
+def test_columns_that_are_not_listed_or_not_in_the_file_have_no_statistics() -> None:
     assert statistics(pa.table({"a": [1], "b": [2]}), "b", "c")["text"] == (
         '{"numRecords":1,"minValues":{"b":2},"maxValues":{"b":2},"nullCount":{"b":0}}'
     )
@@ -183,7 +183,7 @@ def test_columns_that_are_not_wanted_or_not_there_have_none() -> None:
 
 
 def spark_order(value: Any) -> Any:
-    """NaN above all numbers; texts by their UTF-8."""
+    """NaN sorts above all numbers, strings by their UTF-8 bytes."""
     if isinstance(value, float):
         return (value != value, 0.0 if value != value else value)
     return value.encode() if isinstance(value, str) else value
@@ -213,7 +213,7 @@ def _read(text: str, kind: pa.DataType) -> Any:
 
 
 @given(_columns, st.integers(1, 4), st.booleans())
-def test_no_row_lies_outside_of_the_bounds(
+def test_no_row_lies_outside_the_bounds(
     column: tuple[pa.DataType, list[Any]], group_rows: int, with_words: bool
 ) -> None:
     kind, values = column

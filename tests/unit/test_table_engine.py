@@ -1,4 +1,4 @@
-"""Whatever the engine fails with, and wherever, what leaves the table is an error of ours: one source's trouble."""
+"""Every failure of Spark, in every call of the table, becomes an error of Blizzard that concerns one source."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,27 +18,27 @@ ERRORS = [Py4JError("gone"), Py4JNetworkError("reset"), PySparkRuntimeError("Slo
 
 
 class Rows:
-    """Two of a table whose layout says that Spark has to write them."""
+    """A batch of one staged file, for Spark's writer."""
 
     data_files = (FILE,)
     layout = STAGED
 
 
-class Engine:
-    """Stands for every object behind the gateway. Answers so many calls, then each one fails."""
+class FailingSpark:
+    """Stands for every object behind the gateway. The first `answers` calls succeed, all later ones fail."""
 
     def __init__(self, error: Exception, answers: Iterator[None]) -> None:
         self._error, self._answers = error, answers
 
-    def __call__(self, *_: object, **__: object) -> "Engine":
+    def __call__(self, *_: object, **__: object) -> "FailingSpark":
         if next(self._answers, self) is self:
             raise self._error
         return self
 
-    def __getattr__(self, name: str) -> "Engine":
+    def __getattr__(self, name: str) -> "FailingSpark":
         return self
 
-    def __iter__(self) -> Iterator["Engine"]:
+    def __iter__(self) -> Iterator["FailingSpark"]:
         return iter(())
 
     def __contains__(self, name: object) -> bool:
@@ -46,7 +46,7 @@ class Engine:
 
 
 def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
-    engine = Engine(error, iter([None] * answers))
+    engine = FailingSpark(error, iter([None] * answers))
     store = MemoryStore(lambda: 0.0)
     store.put(f"_delta_log/{0:020d}.json", b'{"commitInfo":{}}')
     session: Callable[[], Any] = engine
@@ -63,8 +63,8 @@ def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
     )
 
 
-def without_what_adopting_needs(table: DeltaSourceTable) -> DeltaSourceTable:
-    table.__dict__["_incapable"] = "as in a Delta that lacks something"
+def without_transactions(table: DeltaSourceTable) -> DeltaSourceTable:
+    table.preparation.__dict__["unsupported_reason"] = "as in a Delta without the API"
     return table
 
 
@@ -79,7 +79,7 @@ CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
     "layout": lambda table: table.layout(),
     "append nothing": lambda table: table.append(None, sequence=1, user_metadata="{}"),
     "append staged": lambda table: table.append(Rows(), sequence=1, user_metadata="{}"),
-    "append by Spark": lambda table: without_what_adopting_needs(table).append(None, sequence=1, user_metadata="{}"),
+    "append by Spark": lambda table: without_transactions(table).append(None, sequence=1, user_metadata="{}"),
     "replace": lambda table: table.replace(Rows(), ["a"], sequence=1, user_metadata="{}"),
 }
 
@@ -87,24 +87,24 @@ CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("answers", range(2))
 @pytest.mark.parametrize("name", CALLS)
-def test_an_engine_that_fails_before_the_commit_may_be_asked_again(name: str, answers: int, error: Exception) -> None:
+def test_a_spark_failure_before_the_commit_is_retryable(name: str, answers: int, error: Exception) -> None:
     with pytest.raises(RetryableError, match="Spark failed, nothing was committed"):
         CALLS[name](table_on(error, answers=answers))
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_the_engine_refuses_is_not_asked_again(name: str) -> None:
+def test_an_analysis_error_is_permanent(name: str) -> None:
     refused = AnalysisException("column id is not there", messageParameters={})
     with pytest.raises(PermanentError, match="Spark refused it: column id is not there"):
         CALLS[name](table_on(refused, answers=0))
 
 
 @pytest.mark.parametrize("name", ["append staged", "append by Spark", "replace"])
-def test_only_of_the_commit_itself_it_is_not_known_whether_it_landed(name: str) -> None:
+def test_only_a_failure_of_the_commit_itself_has_an_unknown_outcome(name: str) -> None:
     kinds: list[type[BlizzardError] | None] = []
     while None not in kinds:
         table = table_on(Py4JError("gone"), answers=len(kinds))
-        table.__dict__["_wanted"] = []
+        table.preparation.__dict__["source_columns"] = []
         table.prepare = lambda: None  # type: ignore[method-assign]
         kinds.append(_error_of(lambda table=table: CALLS[name](table)))
     assert kinds == [RetryableError] * (len(kinds) - 2) + [CommitOutcomeUnknown, None]

@@ -1,4 +1,4 @@
-"""What a run does once while it waits: at the first wait after a commit, beside it, and whatever comes of it."""
+"""A run warms Delta up once, in the background, at the first wait after a commit; errors do not matter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,12 +36,12 @@ class Source:
 
 @dataclass
 class Run:
-    """`begun`: what runs beside the waiting, once the test says so."""
+    """`started`: background work, which the test runs itself."""
 
     clock: Clock = field(default_factory=Clock)
     waits: list[float] = field(default_factory=list)
     log: list[tuple[str, dict[str, object]]] = field(default_factory=list)
-    begun: list[Callable[[], None]] = field(default_factory=list)
+    started: list[Callable[[], None]] = field(default_factory=list)
     stopping: bool = False
     no_thread: Exception | None = None
 
@@ -62,7 +62,7 @@ class Run:
     def start(self, work: Callable[[], None]) -> None:
         if self.no_thread is not None:
             raise self.no_thread
-        self.begun.append(work)
+        self.started.append(work)
 
     def commits(self, which: int) -> None:
         self.sources[which].ingest.totals.commits += 1
@@ -80,64 +80,64 @@ def run() -> Run:
 def test_nothing_is_warmed_up_before_a_commit(run: Run) -> None:
     run.wait(1.0)
     run.wait(2.0)
-    assert (run.waits, run.begun, run.log) == ([1.0, 2.0], [], [])
+    assert (run.waits, run.started, run.log) == ([1.0, 2.0], [], [])
 
 
-def test_the_first_wait_after_a_commit_begins_it_and_does_not_stay_for_it(run: Run) -> None:
+def test_the_first_wait_after_a_commit_starts_a_warm_up_without_waiting_for_it(run: Run) -> None:
     run.commits(1)
     run.wait(1.0)
     run.wait(1.0)
-    assert (run.waits, len(run.begun), run.warmed, run.log) == ([1.0, 1.0], 1, [0, 0], [])
-    run.begun[0]()
-    assert (run.warmed, run.log) == ([0, 1], []), "two threads write the log"
+    assert (run.waits, len(run.started), run.warmed, run.log) == ([1.0, 1.0], 1, [0, 0], [])
+    run.started[0]()
+    assert (run.warmed, run.log) == ([0, 1], []), "only the waiting thread writes the log"
     run.wait(1.0)
     assert run.log == [("warmed_up", {"source": "p:b", "secs": SECS})]
 
 
-def test_once_is_enough_for_all_sources(run: Run) -> None:
+def test_one_warm_up_serves_all_sources(run: Run) -> None:
     run.commits(0)
     run.wait(1.0)
-    run.begun[0]()
+    run.started[0]()
     run.commits(1)
     run.wait(1.0)
     run.wait(1.0)
-    assert (len(run.begun), run.warmed) == (1, [1, 0])
+    assert (len(run.started), run.warmed) == (1, [1, 0])
 
 
-def test_two_are_never_under_way_at_once(run: Run) -> None:
+def test_two_warm_ups_never_run_at_the_same_time(run: Run) -> None:
     run.sources[0].outcome = False
     for which in (0, 1):
         run.commits(which)
         run.wait(1.0)
-    assert len(run.begun) == 1
+    assert len(run.started) == 1
 
 
-def test_a_table_that_is_left_alone_leaves_it_to_another_sources(run: Run) -> None:
+def test_after_a_skipped_table_the_next_source_gets_the_warm_up(run: Run) -> None:
     run.sources[0].outcome = False
     run.commits(0)
     run.commits(1)
     for _ in range(4):
         run.wait(1.0)
-        while run.begun:
-            run.begun.pop()()
+        while run.started:
+            run.started.pop()()
     assert (run.warmed, run.log) == ([1, 1], [("warmed_up", {"source": "p:b", "secs": SECS})])
 
 
 @pytest.mark.parametrize(
     "error", [PermanentError("no such thing"), OSError("no such thing"), AssertionError("no such thing")]
 )
-def test_whatever_goes_wrong_is_said_and_goes_no_further(run: Run, error: Exception) -> None:
+def test_an_error_of_a_warm_up_is_only_logged(run: Run, error: Exception) -> None:
     run.sources[0].outcome = error
     run.commits(0)
     run.wait(1.0)
-    run.begun[0]()
+    run.started[0]()
     run.wait(1.0)
     run.wait(1.0)
     assert run.log == [("not_warmed_up", {"source": "p:a", "error": f"{type(error).__name__}: no such thing"})]
-    assert (len(run.begun), run.waits) == (1, [1.0] * 3)
+    assert (len(run.started), run.waits) == (1, [1.0] * 3)
 
 
-def test_where_no_thread_can_be_had_the_run_goes_on(run: Run) -> None:
+def test_the_run_continues_if_no_thread_can_be_started(run: Run) -> None:
     run.no_thread = RuntimeError("can't start new thread")
     run.commits(0)
     run.wait(1.0)
@@ -146,8 +146,8 @@ def test_where_no_thread_can_be_had_the_run_goes_on(run: Run) -> None:
     assert run.waits == [1.0, 1.0]
 
 
-def test_a_run_that_is_to_stop_begins_nothing(run: Run) -> None:
+def test_a_stopping_run_starts_no_warm_up(run: Run) -> None:
     run.commits(0)
     run.stopping = True
     run.wait(1.0)
-    assert (run.begun, run.waits) == ([], [1.0])
+    assert (run.started, run.waits) == ([], [1.0])

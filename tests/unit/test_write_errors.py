@@ -1,4 +1,4 @@
-"""What the table's storage refuses a task, on its way to the driver: its kind and its whole text."""
+"""An error of the table's storage in a task reaches the driver with its kind and its whole text."""
 
 import errno
 import json
@@ -40,7 +40,7 @@ def a_destination(folder: Path) -> Destination:
 
 
 def report_of_a_task(folder: Path) -> Report:
-    """Of one that reads a file of three lines, as the driver sees it."""
+    """Of a task that reads a file of three lines, after it was JSON."""
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "landing/a").write_bytes(b'{"n":1}\n{"n":2}\n{"n":{}}\n')
     task = Task(str(folder / "landing"), S3Settings(), ReadSettings(), a_destination(folder))
@@ -63,7 +63,7 @@ def refusing_disk(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         (errno.ESTALE, StorageUnavailable, RetryableError),
     ],
 )
-def test_a_table_that_takes_no_rows_of_a_task_is_told_to_the_driver_as_what_it_is(
+def test_the_driver_raises_the_storage_error_of_a_task(
     number: int,
     kind: type[BlizzardError],
     branch: type[BlizzardError],
@@ -79,7 +79,7 @@ def test_a_table_that_takes_no_rows_of_a_task_is_told_to_the_driver_as_what_it_i
 
 
 def parsed(*records: int | None) -> pa.RecordBatch:
-    """What Spark's parser hands on, as `LETTERS` and more columns: None is a record that it refused."""
+    """A row of Spark's parser: the columns of `LETTERS` and more. None is a record that it refused."""
     count = len(records)
     columns = {
         "file": pa.array(["a"] * count),
@@ -102,7 +102,7 @@ def report_of_the_spark_fallback(folder: Path) -> dict[str, Any]:
     return report
 
 
-def test_a_table_that_takes_no_rows_of_the_spark_fallback_is_told_to_the_driver_as_what_it_is(
+def test_the_driver_raises_the_storage_error_of_the_spark_fallback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = report_of_the_spark_fallback(tmp_path)
@@ -114,7 +114,7 @@ def test_a_table_that_takes_no_rows_of_the_spark_fallback_is_told_to_the_driver_
         raise_refused([RefusedWrite.from_document(report["refused_write"])])
 
 
-def test_what_breaks_in_the_spark_fallback_otherwise_is_raised_and_names_the_file(tmp_path: Path) -> None:
+def test_any_other_error_of_the_spark_fallback_names_the_file(tmp_path: Path) -> None:
     misfit = parsed(1).set_column(7, "record", pa.array([{"n": {"not": "a number"}}]))
     stage = SparkFallback(a_destination(tmp_path), S3Settings(), 1)
     with pytest.raises(pa.ArrowException) as raised:
@@ -123,23 +123,23 @@ def test_what_breaks_in_the_spark_fallback_otherwise_is_raised_and_names_the_fil
     assert [place for place in (tmp_path / "table").rglob("*") if place.is_file()] == []
 
 
-def test_no_word_of_what_storage_said_is_lost_on_the_way() -> None:
+def test_the_whole_text_of_a_storage_error_reaches_the_driver() -> None:
     refused = RefusedWrite.of(AccessDenied(f"put a: no. {ADVICE}"))
     with pytest.raises(AccessDenied, match=ADVICE):
         raise_refused([Report.from_json(Report(refused_write=refused).to_json()).refused_write])
 
 
-def test_trouble_that_waiting_does_not_cure_is_told_before_one_that_passes() -> None:
-    passing, lasting = RefusedWrite.of(StorageUnavailable("503")), RefusedWrite.of(StorageFull("full"))
+def test_a_permanent_storage_error_is_raised_before_a_transient_one() -> None:
+    transient, permanent = RefusedWrite.of(StorageUnavailable("503")), RefusedWrite.of(StorageFull("full"))
     raise_refused([None, None])
     with pytest.raises(StorageFull):
-        raise_refused([None, passing, lasting, passing])
+        raise_refused([None, transient, permanent, transient])
     with pytest.raises(StorageUnavailable):
-        raise_refused([None, passing])
+        raise_refused([None, transient])
 
 
 @pytest.mark.parametrize(
     ("error", "kind"), [(LostRace("other"), StorageUnavailable), (UnreadableState("torn"), StorageError)]
 )
-def test_an_error_of_another_kind_keeps_its_branch(error: BlizzardError, kind: type[BlizzardError]) -> None:
+def test_another_error_stays_retryable_or_permanent(error: BlizzardError, kind: type[BlizzardError]) -> None:
     assert type(RefusedWrite.of(error).error()) is kind

@@ -12,11 +12,12 @@ from pyspark.sql.types import (
     DateType,
     MapType,
     ShortType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
+
+from spark_job.formats.nullable_type import nullable_with_leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +51,9 @@ def does_not_fit(path: str, data_type: DataType) -> str:
     return f"{path}: the value does not fit {data_type.simpleString()}"
 
 
-def nullable_type(data_type: DataType) -> DataType:
-    """The type without any NOT NULL, as Delta requires of nested types."""
-    return _rebuilt(data_type, lambda leaf: leaf)
-
-
 def parsing_type(data_type: DataType) -> DataType:
     """The type that `from_json` gets. It turns 200 into the TINYINT -56, so TINYINT is read as a wider type."""
-    return _rebuilt(data_type, lambda leaf: ShortType() if isinstance(leaf, ByteType) else leaf)
-
-
-def _rebuilt(data_type: DataType, of_leaf: Callable[[DataType], DataType]) -> DataType:
-    """Without NOT NULL, and with its leaves replaced."""
-    if isinstance(data_type, StructType):
-        return StructType([StructField(f.name, _rebuilt(f.dataType, of_leaf), True, f.metadata) for f in data_type])
-    if isinstance(data_type, ArrayType):
-        return ArrayType(_rebuilt(data_type.elementType, of_leaf), True)
-    if isinstance(data_type, MapType):
-        return MapType(_rebuilt(data_type.keyType, of_leaf), _rebuilt(data_type.valueType, of_leaf), True)
-    return of_leaf(data_type)
+    return nullable_with_leaves(data_type, lambda leaf: ShortType() if isinstance(leaf, ByteType) else leaf)
 
 
 def schema_checks(schema: StructType, record: Column) -> Iterator[SchemaCheck]:

@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_job.formats.ndjson.schema_fit import does_not_fit, nullable_type, parsing_type, schema_checks
+from spark_job.formats.ndjson.schema_fit import does_not_fit, parsing_type, schema_checks
+from spark_job.formats.nullable_type import nullable_type
 
 CORRUPT = "_blizzard_corrupt"
 PARSING = {

@@ -13,14 +13,14 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
- * How Delta writes the checksum beside each commit: on S3 by one PUT, which shows the file whole or not at all.
+ * Writes the checksum file of each Delta commit: on S3 with one PUT, which is atomic.
  *
- * <p>Spark's own way is a temporary file that is renamed. On S3 that is some twenty requests, one after the other, in
- * each commit. All else, other file systems, and what a streaming query of the same session writes, are left to Spark.
+ * <p>Spark writes a temporary file and renames it. On S3 that takes about twenty sequential requests in each commit.
+ * Other files, other file systems, and the files of streaming queries in the same session, are left to Spark.
  */
 public final class ChecksumFiles implements CheckpointFileManager {
 
-  /** Names the class that Spark asks, here this one. */
+  /** The setting with the class that Spark uses, here this one. */
   static final String SETTING = "spark.sql.streaming.checkpointFileManagerClass";
 
   private final Path folder;
@@ -34,7 +34,7 @@ public final class ChecksumFiles implements CheckpointFileManager {
     fs = folder.getFileSystem(hadoopConf);
   }
 
-  /** Made when it is first needed: each transaction has one of us, and Spark's starts a client of its own. */
+  /** Created on first use: each transaction has an instance of this class, and Spark's starts a client of its own. */
   private synchronized CheckpointFileManager sparks() {
     if (sparks == null) {
       Configuration withoutUs = new Configuration(hadoopConf);
@@ -98,7 +98,7 @@ public final class ChecksumFiles implements CheckpointFileManager {
     }
   }
 
-  /** The object comes into being in close(); a stream that is cancelled leaves nothing. */
+  /** The object is created in close(). A cancelled stream creates nothing. */
   private static final class WholeOrNothing extends CancellableFSDataOutputStream {
 
     private final FSDataOutputStream out;

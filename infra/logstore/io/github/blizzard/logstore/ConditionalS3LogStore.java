@@ -28,14 +28,14 @@ import org.apache.hadoop.fs.s3a.S3AUtils;
 import software.amazon.awssdk.core.exception.SdkException;
 
 /**
- * A Delta log on S3 that any number of drivers may write: S3 itself picks the winner of each version.
+ * A Delta log on S3 for any number of writing drivers: S3 itself picks the winner of each version.
  *
- * <p>A commit is one PUT with {@code If-None-Match: *}, which S3 refuses when the key exists. Needs S3A of Hadoop 3.4.2
- * or later, and every writer of the table has to use it. Reading is that of Delta's own S3 log store.
+ * <p>A commit is one PUT with {@code If-None-Match: *}, which S3 refuses if the key exists. This needs S3A of Hadoop
+ * 3.4.2 or later, and every writer of the table has to use this log store. Reads are those of Delta's own S3 log store.
  */
 public class ConditionalS3LogStore extends S3SingleDriverLogStore {
 
-  /** User metadata ({@code x-amz-meta-…}) that tells one's own object from another writer's. */
+  /** User metadata ({@code x-amz-meta-…}) that identifies the write that created an object. */
   static final String WRITE_ID = "blizzard-write-id";
 
   private static final int MAX_CONFLICT_RETRIES = 8;
@@ -51,9 +51,10 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   }
 
   /**
-   * From a version on, by LISTs alone. Delta's own asks first whether there is such a folder, two requests, so that
-   * nobody takes a log that is gone for one without newer versions; that has to be asked only if nothing is found.
-   * Delta's listing goes on into folders beside this one whose names begin alike; what lies there is not ours.
+   * Lists the log from a version on with LIST requests only. Delta's own first checks, with two requests, that the
+   * folder exists, because a missing log must not look like one without newer versions. Here that is checked only if
+   * the listing is empty. Delta's listing also returns objects of folders whose names start with this folder's name;
+   * these are filtered out.
    */
   @Override
   public Iterator<FileStatus> listFrom(Path path, Configuration hadoopConf) throws IOException {
@@ -75,7 +76,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
     return found.iterator();
   }
 
-  /** S3A gives the first page's failures as the SDK has them. */
+  /** For the first page S3A throws exceptions of the SDK; they are translated to Hadoop's. */
   private static FileStatus[] listed(FileSystem fs, Path first) throws IOException {
     try {
       return S3LogStoreUtil.s3ListFromArray(fs, first, first.getParent());
@@ -87,7 +88,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   @Override
   public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration hadoopConf)
       throws IOException {
-    // Drained first: an iterator that fails half-way must not leave half a commit behind.
+    // Read completely first: if the iterator fails half-way, nothing may have been written.
     byte[] body = lines(actions);
     FileSystem fs = path.getFileSystem(hadoopConf);
     if (overwrite) {
@@ -109,14 +110,14 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   private static void create(FileSystem fs, Path path, byte[] body) throws IOException {
     String writeId = UUID.randomUUID().toString();
     for (int conflicts = 0; ; conflicts++) {
-      // Nothing is sent before close(): what fails here is no outcome of a request.
+      // No request is sent before close(), so a failure here says nothing about the commit.
       FSDataOutputStream out = openConditionally(fs, path, writeId);
       try {
         send(out, body);
         return;
       } catch (IOException failure) {
-        // Whatever the failure says, only the object tells who won: the AWS SDK and S3A resend a PUT whose answer was
-        // lost, and the second one is refused because the first one succeeded.
+        // The failure does not tell who won; only the object does. The AWS SDK and S3A resend a PUT whose answer was
+        // lost, and the second PUT is refused because the first one succeeded.
         switch (holder(fs, path, writeId, failure)) {
           case THIS_WRITE:
             return;
@@ -132,11 +133,11 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
     }
   }
 
-  /** What makes the object in close(), by one PUT, unless it is there. */
+  /** For a stream that creates the object in close(), with one PUT, if it does not exist. */
   static FSDataOutputStreamBuilder<?, ?> createOnly(FileSystem fs, Path path) throws IOException {
     FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
     builder.overwrite(false);
-    // must(), not opt(): a file system that does not know the condition has to fail here instead of overwriting.
+    // must(), not opt(): a file system without this condition has to fail here instead of overwriting.
     builder.must(CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE, true);
     return builder;
   }
@@ -154,7 +155,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
     }
   }
 
-  /** The object comes into being in close(); a stream that is aborted leaves nothing. */
+  /** The object is created in close(). An aborted stream creates nothing. */
   private static void send(FSDataOutputStream out, byte[] body) throws IOException {
     boolean complete = false;
     try {
@@ -168,7 +169,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
     out.close();
   }
 
-  /** When even this cannot be found out, the outcome is unknown and the first failure is what the caller gets. */
+  /** If this request fails too, the outcome is unknown, and the original failure is thrown. */
   private static Holder holder(FileSystem fs, Path path, String writeId, IOException failure) throws IOException {
     try {
       byte[] found = fs.getXAttrs(path).get("header." + WRITE_ID);
@@ -182,7 +183,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
     }
   }
 
-  /** S3 answers 409 when two conditional writes overlap, and asks for the request to be sent again. */
+  /** S3 answers 409 when two conditional writes overlap; the client has to send its request again. */
   private static boolean isConflict(IOException failure) {
     return failure instanceof AWSServiceIOException
         && ((AWSServiceIOException) failure).statusCode() == HTTP_CONFLICT;

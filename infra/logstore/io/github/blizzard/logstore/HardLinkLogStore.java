@@ -25,11 +25,11 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 
 /**
- * A Delta log on local files that any number of processes may write: the kernel picks the winner of each version.
+ * A Delta log on local files for any number of writing processes: the kernel picks the winner of each version.
  *
- * <p>A commit is written beside its place under a hidden name, forced to disk, and then given its name with a hard
- * link, which fails when the name exists. (A rename, as in Delta's own, replaces what came between check and rename.)
- * What a killed process leaves is such a hidden file, which nothing ever reads.
+ * <p>A commit is written to a hidden file in the same folder, synced to disk, and then published under its name by a
+ * hard link, which fails if the name exists. (Delta's own log store renames, and so replaces a commit that another
+ * process makes between its check and its rename.) A killed process leaves such a hidden file, which is never read.
  */
 public class HardLinkLogStore extends LocalLogStore {
 
@@ -48,7 +48,7 @@ public class HardLinkLogStore extends LocalLogStore {
     Path hidden = target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
     try {
       writeDurably(hidden, actions);
-      // Hadoop would check what it reads against a sum that an earlier writer of the same name left here.
+      // Hadoop would verify the new file against the checksum of an earlier file with the same name.
       Files.deleteIfExists(target.resolveSibling("." + target.getFileName() + ".crc"));
       if (overwrite) {
         Files.move(hidden, target, StandardCopyOption.ATOMIC_MOVE);
@@ -62,8 +62,8 @@ public class HardLinkLogStore extends LocalLogStore {
   }
 
   /**
-   * As Delta's own, which asks for the status of every file of the log, whatever version it is to begin with: after a
-   * thousand commits that is a tenth of a second, several times a commit.
+   * Same result as Delta's own, which gets the status of every file of the log, also of those before the first version
+   * asked for. After a thousand commits that takes a tenth of a second, several times in each commit.
    */
   @Override
   public Iterator<FileStatus> listFrom(org.apache.hadoop.fs.Path path, Configuration hadoopConf) throws IOException {
@@ -80,20 +80,20 @@ public class HardLinkLogStore extends LocalLogStore {
         try {
           found.add(files.getFileStatus(new org.apache.hadoop.fs.Path(folder, name)));
         } catch (FileNotFoundException gone) {
-          // The log's clean-up took it since.
+          // Removed by the log's clean-up since the listing.
         }
       }
     }
     return found.iterator();
   }
 
-  /** The hard link itself; a test replaces it. */
+  /** Overridden by a test. */
   protected void link(Path target, Path existing) throws IOException {
     Files.createLink(target, existing);
   }
 
   private static void writeDurably(Path file, Iterator<String> actions) throws IOException {
-    // Not a FileChannel: interrupting the thread would close it under the writer.
+    // Not a FileChannel: an interrupt of the thread would close it during the write.
     try (FileOutputStream out = new FileOutputStream(file.toFile())) {
       OutputStream buffered = new BufferedOutputStream(out);
       while (actions.hasNext()) {
@@ -109,7 +109,8 @@ public class HardLinkLogStore extends LocalLogStore {
     try {
       link(target, hidden);
     } catch (IOException | UnsupportedOperationException failure) {
-      // A network file system may lose the answer, repeat the request and report its own first success as a failure.
+      // A network file system may lose the answer, repeat the request, and report a failure because the first one
+      // succeeded.
       if (isSameFile(hidden, target)) {
         return;
       }
@@ -136,7 +137,7 @@ public class HardLinkLogStore extends LocalLogStore {
     try {
       Files.deleteIfExists(hidden);
     } catch (IOException harmless) {
-      // The commit stands, or its failure is already on its way; a hidden file that stays hurts nobody.
+      // The outcome of the commit is already decided. A hidden file that stays does no harm.
     }
   }
 
@@ -144,7 +145,7 @@ public class HardLinkLogStore extends LocalLogStore {
     try (FileChannel channel = FileChannel.open(folder, StandardOpenOption.READ)) {
       channel.force(true);
     } catch (IOException unsupported) {
-      // The commit is visible to all and cannot be taken back. Some file systems cannot sync a folder.
+      // Some file systems cannot sync a folder. The commit is visible by now and cannot be undone.
     }
   }
 }

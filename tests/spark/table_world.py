@@ -1,0 +1,145 @@
+"""A Delta table in a folder, a writer of data files by hand, and another writer that gets in between."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from blizzard.storage.local import LocalStore
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.write.parquet_files import DataFile, TableLayout
+
+APP_ID = "blizzard:events:landing"
+SCHEMA = "id STRING NOT NULL, n BIGINT"
+SOURCE = pa.struct(
+    [
+        ("source", pa.string()),
+        ("file", pa.string()),
+        ("row", pa.int64()),
+        ("etag", pa.string()),
+        ("modified", pa.timestamp("us", "UTC")),
+        ("sequence", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    data_files: Sequence[DataFile]
+    layout: TableLayout
+
+
+@dataclass
+class World:
+    """A table in a folder, and a writer of data files by hand."""
+
+    folder: Path
+    spark: Callable[[], SparkSession]
+    now_ts: Callable[[], float] = time.time
+    written: int = 0
+    schema: str = SCHEMA
+    partition_by: tuple[str, ...] = ()
+    partition_columns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> Path:
+        return self.folder / "table"
+
+    def source(self, name: str = "landing", **changes: Any) -> DeltaSourceTable:
+        """As a new process sees the table."""
+        wanted: dict[str, Any] = {
+            "uri": str(self.table),
+            "store": LocalStore(self.table, may_be_missing=True),
+            "app_id": f"blizzard:events:{name}",
+            "source_id": f"events:{name}",
+            "schema": self.schema,
+            "partition_columns": self.partition_columns,
+            "partition_by": self.partition_by,
+            "clock": self.now_ts,
+        }
+        return DeltaSourceTable(self.spark, **{**wanted, **changes})
+
+    def write(self, layout: TableLayout, *ids: str | None, folder: str = "", **more: Any) -> DataFile:
+        """One Parquet file with these ids; `more`: constant columns, and those of the partition under their names."""
+        self.written += 1
+        named = f"{self.written:05d}.parquet"
+        provenance = {"source": "events:landing", "file": f"f{self.written}", "row": 0, "etag": "e", "sequence": 0}
+        columns = {"id": pa.array(ids, pa.string()), "n": pa.array(range(len(ids)), pa.int64())}
+        columns |= {name: pa.array([value] * len(ids)) for name, value in more.items()}
+        columns["_source"] = pa.array([{**provenance, "modified": datetime.now(UTC)}] * len(ids), SOURCE)
+        partitions = {name: columns.pop(name)[0].as_py() for name in layout.partition_by}
+        path = f"{layout.folder}{folder}part-{named}"
+        file = self.table / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), file)
+        low, high = min(filter(None, ids), default=""), max(filter(None, ids), default="")
+        stats = {"numRecords": len(ids), "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
+        values = {name: None if value is None else str(value) for name, value in partitions.items()}
+        return DataFile(path, file.stat().st_size, len(ids), file.stat().st_mtime, values, json.dumps(stats))
+
+    def append(self, sequence: int, *ids: str | None, table: DeltaSourceTable | None = None) -> None:
+        source = table or self.source()
+        layout = source.layout()
+        rows = Written([self.write(layout, *ids)] if ids else [], layout)
+        source.append(rows, sequence=sequence, user_metadata=f"state {sequence}")
+
+    def sql(self, text: str) -> list[Any]:
+        """`{t}` is the table."""
+        return self.spark().sql(text.replace("{t}", f"delta.`{self.table}`")).collect()
+
+    def make(self, columns: str = SCHEMA, more: str = "", **settings: str) -> None:
+        """A table that another program has created."""
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in settings.items())
+        with_properties = f"TBLPROPERTIES ({properties})" if properties else ""
+        source = (
+            "STRUCT<source: STRING, file: STRING, row: BIGINT, etag: STRING, modified: TIMESTAMP, sequence: BIGINT>"
+        )
+        self.sql(f"CREATE TABLE {{t}} ({columns}, _source {source}) USING delta {more} {with_properties}")
+
+    def ids(self) -> list[str]:
+        """Read by another engine."""
+        return sorted(DeltaTable(str(self.table)).to_pyarrow_table()["id"].to_pylist())
+
+    def ids_in_spark(self) -> list[str]:
+        return sorted(row["id"] for row in self.sql("SELECT id FROM {t}"))
+
+    def versions(self) -> list[int]:
+        return sorted(int(f.stem) for f in (self.table / "_delta_log").glob("*.json") if f.stem.isdigit())
+
+    def actions(self, version: int = -1) -> list[dict[str, Any]]:
+        file = self.table / "_delta_log" / f"{self.versions()[version]:020d}.json"
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    def txn(self, app_id: str = APP_ID) -> int | None:
+        """Read by another engine."""
+        return DeltaTable(str(self.table)).transaction_version(app_id)
+
+    def staged(self) -> list[Path]:
+        return sorted(self.table.glob("_blizzard/*/staging/**/*.parquet"))
+
+
+def overtaken_by(source: DeltaSourceTable, by: Callable[[], object]) -> None:
+    """Another commit happens between the start of the source's next commit and its end."""
+    begin, turns = source.preparation.start_transaction, iter([False, True])
+
+    def slow_start(**named: Any) -> Any:
+        transaction = begin(**named)
+        if next(turns, False):
+            commit = transaction.commit
+
+            def late(*args: Any, **named: Any) -> int:
+                by()
+                return commit(*args, **named)
+
+            transaction.commit = late  # type: ignore[method-assign]
+        return transaction
+
+    source.preparation.start_transaction = slow_start  # type: ignore[method-assign]
