@@ -112,7 +112,7 @@ def test_settings_that_the_template_refuses_are_named_before_anything_starts(tmp
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "local-aws: --set Bar: expected NAME=VALUE, found no =",
-        "local-aws: --set LakeBucketName: publishing the configuration gives it; change the configuration instead",
+        "local-aws: --set LakeBucketName: publishing the configuration sets it; change the configuration instead",
         "local-aws: --set Dispatching: expected one of on, off, found 'maybe'",
         "local-aws: --set Foo: the template has no such parameter",
         "local-aws: --set MaxFailures: expected Number from 1 to 100, found 'x'",
