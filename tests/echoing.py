@@ -32,19 +32,19 @@ REFUSALS: Mapping[str, int] = {
 
 def said_by_s3(code: str, headers: Mapping[str, str]) -> bytes:
     """As S3 does: next to the message, not in it."""
-    said = f"<AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId><StringToSign>{headers.get('X-Amz-Security-Token')}"
-    said += f"</StringToSign><SignatureProvided>{SIGNATURE} {headers.get('Authorization')}</SignatureProvided>"
-    said += f"<HostId>{SECRET}</HostId>"
-    body = f"<Error><Code>{code}</Code><Message>No.</Message>{said}</Error>"
+    echo = f"<AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId><StringToSign>{headers.get('X-Amz-Security-Token')}"
+    echo += f"</StringToSign><SignatureProvided>{SIGNATURE} {headers.get('Authorization')}</SignatureProvided>"
+    echo += f"<HostId>{SECRET}</HostId>"
+    body = f"<Error><Code>{code}</Code><Message>No.</Message>{echo}</Error>"
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'.encode()
 
 
 def said_by_others(headers: Mapping[str, str]) -> bytes:
     """As SQS does: in the message, after its first line."""
-    said = "The request signature we calculated does not match the signature you provided.\n\nThe Canonical String for "
-    said += f"this request should have been\n'POST\n/\n\nx-amz-security-token:{headers.get('X-Amz-Security-Token')}\n'"
-    said += f"\n{headers.get('Authorization')} {SIGNATURE} {SECRET}"
-    return json.dumps({"__type": "InvalidSignatureException", "message": said}).encode()
+    echo = "The request signature we calculated does not match the signature you provided.\n\nThe Canonical String for "
+    echo += f"this request should have been\n'POST\n/\n\nx-amz-security-token:{headers.get('X-Amz-Security-Token')}\n'"
+    echo += f"\n{headers.get('Authorization')} {SIGNATURE} {SECRET}"
+    return json.dumps({"__type": "InvalidSignatureException", "message": echo}).encode()
 
 
 class Refusing(BaseHTTPRequestHandler):
@@ -66,7 +66,7 @@ class Refusing(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer  # noqa: N815 - as the server wants it
 
-    def log_message(self, *said: object) -> None:
+    def log_message(self, *echo: object) -> None:
         pass
 
 

@@ -1,7 +1,7 @@
-"""The local AWS: moto repaired where it misleads, with queues and handlers as on AWS.
+"""The repairs of moto, and the queues of the local AWS.
 
-Each check runs twice: the local AWS passes it, and moto as shipped fails it. When a new moto passes one as it comes,
-the second test says that the repair can go.
+Each check runs twice: the local AWS passes it, and moto as shipped fails it. When a new version of moto passes a check
+without repairs, the second test fails, and the repair can be removed.
 """
 
 import base64
@@ -86,7 +86,7 @@ def upload_in_parts(aws: LocalAws, bucket: str, key: str) -> None:
     s3.complete_multipart_upload(Bucket=bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
 
 
-# What moto as shipped does differently
+# Differences between moto as shipped and AWS
 
 
 def an_upload_in_parts_sends_one_event(aws: LocalAws) -> None:
@@ -287,20 +287,20 @@ def test_the_queue_is_encrypted_and_accepts_only_its_bucket(aws: LocalAws, stack
 def test_a_long_poll_ends_with_the_first_message_and_blocks_no_other_call(aws: LocalAws, stack: Stack) -> None:
     sqs = aws.client("sqs")
     with ThreadPoolExecutor() as pool:
-        began = time.monotonic()
+        started = time.monotonic()
         poll = pool.submit(sqs.receive_message, QueueUrl=stack.queue.url, WaitTimeSeconds=20)
         sqs.send_message(QueueUrl=stack.queue.url, MessageBody="here")
         assert poll.result()["Messages"][0]["Body"] == "here"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
 
 
 def test_an_undeleted_message_is_received_again_once_visible(aws: LocalAws, stack: Stack) -> None:
-    sqs, url, began = aws.client("sqs"), stack.queue.url, time.monotonic()
+    sqs, url, started = aws.client("sqs"), stack.queue.url, time.monotonic()
     sqs.send_message(QueueUrl=url, MessageBody="again")
     sqs.receive_message(QueueUrl=url, VisibilityTimeout=1)
     again = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20, MessageSystemAttributeNames=["All"])["Messages"][0]
     assert (again["Body"], again["Attributes"]["ApproximateReceiveCount"]) == ("again", "2")
-    assert 1 <= time.monotonic() - began < 15
+    assert 1 <= time.monotonic() - started < 15
 
 
 @pytest.mark.parametrize("first_secs", [0, 1], ids=["from visible", "from in flight"])

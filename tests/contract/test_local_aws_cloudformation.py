@@ -197,7 +197,7 @@ def test_a_deleted_stack_keeps_retained_resources(aws: LocalAws) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "says"),
+    ("template", "reason"),
     [
         ({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}, "does not know AWS::SNS::Topic"),
         (changed("Events", Color="blue"), "Events: the local AWS does not know Color of AWS::SQS::Queue"),
@@ -207,10 +207,10 @@ def test_a_deleted_stack_keeps_retained_resources(aws: LocalAws) -> None:
     ids=["type", "property", "value", "choice"],
 )
 def test_an_unknown_name_or_value_fails_the_deployment_and_leaves_nothing(
-    aws: LocalAws, template: dict[str, Any], says: str
+    aws: LocalAws, template: dict[str, Any], reason: str
 ) -> None:
     deployment = Deployment(aws)
-    with pytest.raises(StackFailed, match=says):
+    with pytest.raises(StackFailed, match=reason):
         deployment.create(template)
     queues = aws.client("sqs").list_queues(QueueNamePrefix=deployment.name).get("QueueUrls", [])
     assert (deployment.stack.status, queues) == ("ROLLBACK_COMPLETE", [])

@@ -312,10 +312,10 @@ def test_an_event_reaches_the_function_of_its_rule(running: LocalStack) -> None:
 def test_a_failed_async_invocation_is_retried_and_then_sent_to_its_destination(running: LocalStack) -> None:
     name, event = running.resources["TesterFunction"], {"do": "raise", "name": uuid.uuid4().hex}
     running.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event), InvocationType="Event")
-    [told] = receive(running, "Failed", 1)
-    assert told["requestPayload"] == event
-    assert told["requestContext"]["approximateInvokeCount"] == 2
-    assert told["responsePayload"]["errorType"] == "LookupError"
+    [failure] = receive(running, "Failed", 1)
+    assert failure["requestPayload"] == event
+    assert failure["requestContext"]["approximateInvokeCount"] == 2
+    assert failure["responsePayload"]["errorType"] == "LookupError"
     until(lambda: running.logs("tester").count(f"got {json.dumps(event)}") >= 2)
     assert running.logs("tester").count(f"got {json.dumps(event)}") == 2
 

@@ -224,8 +224,8 @@ def test_the_archive_repeats_nothing_of_the_image(root: Path, manifest: BuildMan
 
 def test_the_command_prints_its_artifacts(root: Path, manifest: BuildManifest) -> None:
     command = [sys.executable, "-m", "infra.package", "--arch", platform.machine()]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    rows = {line.split()[0]: line.split()[1:] for line in said.splitlines()}
+    output = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines()}
     assert set(rows) == set(manifest.artifacts)
     assert rows[ARCHIVE][0] == f"build/{manifest.artifacts[ARCHIVE].file}"
 

@@ -120,9 +120,9 @@ def test_publishing_again_uploads_nothing(checkout: Checkout, capsys: pytest.Cap
     first, samconfig = checkout.objects(), (checkout.root / "samconfig.toml").read_bytes()
     capsys.readouterr()
     assert checkout.publish() == 0
-    said = capsys.readouterr().out
-    assert said.count("there     ") == len(first)
-    assert "uploaded" not in said
+    output = capsys.readouterr().out
+    assert output.count("there     ") == len(first)
+    assert "uploaded" not in output
     assert (checkout.objects(), (checkout.root / "samconfig.toml").read_bytes()) == (first, samconfig)
 
 
@@ -151,9 +151,9 @@ def test_an_unknown_release_is_refused_with_the_known_ones(
     (known,) = [key for key in checkout.objects() if "/releases/" in key]
     capsys.readouterr()
     assert checkout.roll_back("0123456789abcdef") == 1
-    said = capsys.readouterr().err
-    assert said.startswith("rollback: ")
-    assert f"found no such release; published are {Path(known).stem}" in said
+    output = capsys.readouterr().err
+    assert output.startswith("rollback: ")
+    assert f"found no such release; published are {Path(known).stem}" in output
 
 
 @pytest.mark.parametrize(("release", "found"), [("", "nothing"), ("0123", "'0123'"), ("x" * 16, repr("x" * 16))])
@@ -161,9 +161,9 @@ def test_an_invalid_release_id_is_refused_with_the_expected_form(
     checkout: Checkout, capsys: pytest.CaptureFixture[str], release: str, found: str
 ) -> None:
     assert checkout.roll_back(release) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("rollback: RELEASE: expected 16 hex digits")
-    assert said.rstrip().endswith(f"found {found}")
+    output = capsys.readouterr().err
+    assert output.startswith("rollback: RELEASE: expected 16 hex digits")
+    assert output.rstrip().endswith(f"found {found}")
 
 
 def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_uploaded(
@@ -172,15 +172,18 @@ def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_upload
     more = "      other:\n        uri: s3://elsewhere/x/\n        format: text\n"
     checkout.config.write_text(CONFIG.replace("s3://${LAKE}/events", "lake/events") + more)
     assert checkout.publish() == 2
-    said = capsys.readouterr().err.splitlines()
-    assert ["pipelines.events.table_uri" in said[0], "pipelines.events.sources.other.uri" in said[1]] == [True, True]
-    assert len(said) == 2
+    output = capsys.readouterr().err.splitlines()
+    assert ["pipelines.events.table_uri" in output[0], "pipelines.events.sources.other.uri" in output[1]] == [
+        True,
+        True,
+    ]
+    assert len(output) == 2
     assert checkout.objects() == {}
     assert not (checkout.root / "samconfig.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("artifacts", "said"),
+    ("artifacts", "output"),
     [
         ("s3://landing/x", "ARTIFACTS: found landing, which is the landing bucket"),
         ("s3://lake", "ARTIFACTS: found lake, which is the lake bucket"),
@@ -189,10 +192,10 @@ def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_upload
     ],
 )
 def test_an_unsuitable_artifacts_bucket_is_refused(
-    checkout: Checkout, capsys: pytest.CaptureFixture[str], artifacts: str, said: str
+    checkout: Checkout, capsys: pytest.CaptureFixture[str], artifacts: str, output: str
 ) -> None:
     assert checkout.publish(artifacts) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
 def test_a_missing_configuration_is_named(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,16 +39,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackWorld]:
 
 
 def test_two_thousand_files_are_ingested_by_events_and_one_by_the_sweep(world: StackWorld) -> None:
-    began = time.time()
+    started_ts = time.time()
     world.drop("2026-01-01", 1999)
-    (unheard,) = world.drop("2026-01-01", event=False)
+    (without_event,) = world.drop("2026-01-01", event=False)
     world.drop("2026-01-01")
-    assert world.wait_until_ingested().missing == [(unheard, 0), (unheard, 1)]
+    assert world.wait_until_ingested().missing == [(without_event, 0), (without_event, 1)]
     runs = len(world.stack.runs())
     world.stack.fire("SweepScheduled")
     world.until(lambda: len(world.stack.runs()) > runs)
     assert world.wait_until_ingested().good
-    assert all(run["state"] == "SUCCESS" for run in world.runs_since(began))
+    assert all(run["state"] == "SUCCESS" for run in world.runs_since(started_ts))
     for function in world.stack.functions.functions.values():
         assert 0 < function.peak_mb < function.settings.memory_mb
 
@@ -68,7 +68,7 @@ def test_messages_that_failed_go_to_the_dead_letter_queue_and_are_redriven(world
 
 
 def test_a_run_that_fails_twice_succeeds_the_third_time(world: StackWorld) -> None:
-    began = time.time()
+    started_ts = time.time()
     killed: list[str | None] = []
 
     def kill_in_the_midst_of_a_batch(line: str) -> None:
@@ -79,22 +79,22 @@ def test_a_run_that_fails_twice_succeeds_the_third_time(world: StackWorld) -> No
     world.stack.run_control.fail_next = 1
     drop_while_runs_are_held(world, "2026-01-04", rows=20_000)
     with ScheduleTicker(world.stack, "DispatchScheduled"):
-        world.until(lambda: len(world.runs_since(began)) == 3)
+        world.until(lambda: len(world.runs_since(started_ts)) == 3)
         verdict = world.wait_until_ingested()
     assert verdict.good
-    runs = world.runs_since(began)
+    runs = world.runs_since(started_ts)
     assert [run["state"] for run in runs] == ["FAILED", "FAILED", "SUCCESS"]
     assert killed == [runs[1]["id"]]
     world.until(lambda: failures(world)[-2:] == [1, 2])
 
 
 def test_the_schedule_starts_a_run_after_the_event_of_a_runs_end_is_lost(world: StackWorld) -> None:
-    began = time.time()
+    started_ts = time.time()
     world.stack.lose_job_events(True)
     try:
         world.stack.run_control.fail_next = 1
         drop_while_runs_are_held(world, "2026-01-05")
-        world.until(lambda: [run["state"] for run in world.runs_since(began)] == ["FAILED"])
+        world.until(lambda: [run["state"] for run in world.runs_since(started_ts)] == ["FAILED"])
         assert world.status().backlog_files == 3
         with ScheduleTicker(world.stack, "DispatchScheduled"):
             world.until(lambda: world.status().backlog_files == 0)
@@ -104,7 +104,7 @@ def test_the_schedule_starts_a_run_after_the_event_of_a_runs_end_is_lost(world: 
 
 
 def test_concurrent_dispatchers_start_one_run(world: StackWorld) -> None:
-    began = time.time()
+    started_ts = time.time()
     with world.runs_on_hold():
         world.drop("2026-01-06", 3)
         world.wait_for_pending(3)
@@ -112,24 +112,24 @@ def test_concurrent_dispatchers_start_one_run(world: StackWorld) -> None:
             outcomes = list(pool.map(lambda _: world.stack.invoke("DispatcherFunction", DISPATCH), range(12)))
         assert [outcome.error for outcome in outcomes if outcome.error] == []
         world.until(world.queues_are_empty)
-        assert len(world.runs_since(began)) == 1
+        assert len(world.runs_since(started_ts)) == 1
     assert world.wait_until_ingested().good
 
 
 def test_a_stack_update_does_not_disturb_an_active_run(world: StackWorld) -> None:
-    began = time.time()
+    started_ts = time.time()
     before = world.stack.parameters.get("MaxFailures", "5")
     drop_while_runs_are_held(world, "2026-01-07")
     with world.driver_stopped():
-        world.until(lambda: [run["state"] for run in world.runs_since(began)] == ["RUNNING"])
+        world.until(lambda: [run["state"] for run in world.runs_since(started_ts)] == ["RUNNING"])
         world.stack.deploy(parameters={"MaxFailures": "7"})
-        assert [run["state"] for run in world.runs_since(began)] == ["RUNNING"]
+        assert [run["state"] for run in world.runs_since(started_ts)] == ["RUNNING"]
     deployed = world.stack.client("lambda").get_function_configuration(
         FunctionName=world.stack.resources["DispatcherFunction"]
     )
     assert deployed["Environment"]["Variables"]["BLIZZARD_MAX_FAILURES"] == "7"
     assert world.wait_until_ingested().good
-    assert [run["state"] for run in world.runs_since(began)] == ["SUCCESS"]
+    assert [run["state"] for run in world.runs_since(started_ts)] == ["SUCCESS"]
     world.stack.deploy(parameters={"MaxFailures": before})
 
 
@@ -141,11 +141,11 @@ def test_a_new_release_takes_over_and_a_rollback_restores_the_old_one(world: Sta
     assert all(new.parameters[name] != first[name] for name in ("ConfigKey", "JobArchiveKey"))
     old = earlier_release(stack.aws, stack.release_id, tmp_path / "old")
     for taken in (new, old):
-        began = time.time()
+        started_ts = time.time()
         stack.deploy(translate(TEMPLATE, taken.codes), taken.parameters)
         drop_while_runs_are_held(world, "2026-01-08")
         assert world.wait_until_ingested().good
-        (run,) = world.runs_since(began)
+        (run,) = world.runs_since(started_ts)
         asked = stack.client("emr-serverless").get_job_run(applicationId=stack.application_id, jobRunId=run["id"])
         submitted = str(asked["jobRun"]["jobDriver"])
         assert all(taken.parameters[name] in submitted for name in ("ConfigKey", "JobArchiveKey", "JobEntryKey"))

@@ -55,12 +55,12 @@ def grants_of(documents: Iterable[Mapping[str, Any]]) -> list[Grant]:
     return found
 
 
-def lacking(grants: Sequence[Grant], calls: Iterable[Call]) -> list[str]:
+def not_granted(grants: Sequence[Grant], calls: Iterable[Call]) -> list[str]:
     """The calls that no grant allows, without duplicates."""
     return sorted({str(call) for call in calls if not any(grant.covers(call) for grant in grants)})
 
 
-def never_used(grants: Sequence[Grant], calls: Sequence[Call]) -> list[str]:
+def unused_grants(grants: Sequence[Grant], calls: Sequence[Call]) -> list[str]:
     """The grants that allow none of the calls."""
     return sorted({str(grant) for grant in grants if not any(grant.covers(call) for call in calls)})
 

@@ -10,7 +10,7 @@ from blizzard.dispatch.run_records import Phase, RunLog
 from infra.local.stack.local_stack import LocalStack, local_stack
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, StackWorld
 from tests.stack.calls import calls_of
-from tests.stack.policies import Call, Grant, grants_of, lacking, never_used
+from tests.stack.policies import Call, Grant, grants_of, not_granted, unused_grants
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -105,7 +105,7 @@ def _calls(stack: LocalStack, principal: str) -> list[Call]:
 def test_a_role_allows_every_call_that_its_part_makes(stack: LocalStack, principal: str) -> None:
     calls = _calls(stack, principal)
     assert len(calls) > 3
-    assert lacking(_grants(stack, ROLES[principal]), calls) == []
+    assert not_granted(_grants(stack, ROLES[principal]), calls) == []
 
 
 @pytest.mark.parametrize("principal", ROLES)
@@ -115,7 +115,7 @@ def test_a_role_allows_nothing_that_its_part_never_does(stack: LocalStack, princ
         for grant in _grants(stack, ROLES[principal])
         if grant.sid not in BY_THE_SERVICE and (grant.sid, grant.action) not in WHEN_SOMETHING_BREAKS
     ]
-    assert never_used(needed, _calls(stack, principal)) == []
+    assert unused_grants(needed, _calls(stack, principal)) == []
 
 
 def test_every_exemption_matches_a_grant(stack: LocalStack) -> None:

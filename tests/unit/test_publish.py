@@ -77,9 +77,9 @@ def test_all_problems_of_a_stack_are_reported_at_once_with_line_numbers() -> Non
 def test_problems_of_the_configuration_are_reported_as_by_validate() -> None:
     broken = {"table_uri": "s3://lake/a", "sources": {}, "colour": 1}
     text = json.dumps({"pipelines": {"p0": broken}}, indent=1)
-    said = read_config(text, {}, name="pipelines.yaml", folder="/data").problems
-    assert len(said) == 2
-    assert problems(broken) == [str(problem) for problem in said]
+    expected = read_config(text, {}, name="pipelines.yaml", folder="/data").problems
+    assert len(expected) == 2
+    assert problems(broken) == [str(problem) for problem in expected]
 
 
 @pytest.mark.parametrize(

@@ -279,13 +279,13 @@ def test_the_classes_are_archived_once_until_jars_or_java_change(
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
+    ("lines", "reason"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
 )
 def test_a_failed_archive_is_reported_and_not_used(
-    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], said: str
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], reason: str
 ) -> None:
     archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
-    with pytest.raises(SetupError, match=said):
+    with pytest.raises(SetupError, match=reason):
         archive.make(jdk, log_store.file, script(tmp_path / "other", *lines))
     assert not archive.is_current(jdk, log_store.file)
     assert not archive.file.exists()
