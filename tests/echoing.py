@@ -1,4 +1,4 @@
-"""AWS at its worst: a refusal repeats the credentials that came with the request, as it may of a wrong signature."""
+"""A fake AWS whose errors repeat the credentials of the request, as AWS may after a wrong signature."""
 
 import json
 import threading
@@ -31,24 +31,24 @@ REFUSALS: Mapping[str, int] = {
 
 
 def said_by_s3(code: str, headers: Mapping[str, str]) -> bytes:
-    """As S3 does: beside the message, not in it."""
-    said = f"<AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId><StringToSign>{headers.get('X-Amz-Security-Token')}"
-    said += f"</StringToSign><SignatureProvided>{SIGNATURE} {headers.get('Authorization')}</SignatureProvided>"
-    said += f"<HostId>{SECRET}</HostId>"
-    body = f"<Error><Code>{code}</Code><Message>No.</Message>{said}</Error>"
+    """As S3 does: next to the message, not in it."""
+    echo = f"<AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId><StringToSign>{headers.get('X-Amz-Security-Token')}"
+    echo += f"</StringToSign><SignatureProvided>{SIGNATURE} {headers.get('Authorization')}</SignatureProvided>"
+    echo += f"<HostId>{SECRET}</HostId>"
+    body = f"<Error><Code>{code}</Code><Message>No.</Message>{echo}</Error>"
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'.encode()
 
 
 def said_by_others(headers: Mapping[str, str]) -> bytes:
-    """As SQS does: in the message, below its first line."""
-    said = "The request signature we calculated does not match the signature you provided.\n\nThe Canonical String for "
-    said += f"this request should have been\n'POST\n/\n\nx-amz-security-token:{headers.get('X-Amz-Security-Token')}\n'"
-    said += f"\n{headers.get('Authorization')} {SIGNATURE} {SECRET}"
-    return json.dumps({"__type": "InvalidSignatureException", "message": said}).encode()
+    """As SQS does: in the message, after its first line."""
+    echo = "The request signature we calculated does not match the signature you provided.\n\nThe Canonical String for "
+    echo += f"this request should have been\n'POST\n/\n\nx-amz-security-token:{headers.get('X-Amz-Security-Token')}\n'"
+    echo += f"\n{headers.get('Authorization')} {SIGNATURE} {SECRET}"
+    return json.dumps({"__type": "InvalidSignatureException", "message": echo}).encode()
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """Answers each request with an error that repeats what it was sent."""
+    """Responds to each request with an error that repeats its content."""
 
     server: "RefusingServer"
 
@@ -66,12 +66,12 @@ class Refusing(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer  # noqa: N815 - as the server wants it
 
-    def log_message(self, *said: object) -> None:
+    def log_message(self, *echo: object) -> None:
         pass
 
 
 class RefusingServer(ThreadingHTTPServer):
-    """`code`: what S3 says to everything."""
+    """`code`: S3's error code for every request."""
 
     code = "AccessDenied"
 
@@ -98,12 +98,12 @@ class _Proxied(Handler):
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = serve  # noqa: N815
 
     def remember(self, status: int | None) -> None:
-        """Too many to keep."""
+        """Log nothing: there are too many requests."""
 
 
 class EchoingS3(BadDay):
-    """In front of S3. Below a folder `raw`, what begins with `denied` or `unheard` is refused for good. `once`: whether
-    everything else is refused once, with 500. `everything`: what every request is answered with, if it is not empty."""
+    """A proxy in front of S3. Below a folder `raw`, keys that start with `denied` or `unheard` are always refused.
+    `once`: every other request is refused once, with 500. `everything`: the response to all requests, if not empty."""
 
     def __init__(self, endpoint: str, *, once: bool = True) -> None:
         super().__init__(endpoint)
@@ -134,7 +134,7 @@ class EchoingS3(BadDay):
 
 @contextmanager
 def serving(server: ThreadingHTTPServer) -> Iterator[None]:
-    """In a thread of its own, until the end of the block."""
+    """Serve in a thread until the end of the block."""
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

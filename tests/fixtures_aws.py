@@ -1,4 +1,4 @@
-"""The local AWS for tests: a server in a process of its own, with moto repaired."""
+"""The local AWS for tests: repaired moto as a server process."""
 
 import json
 import uuid
@@ -13,7 +13,7 @@ from infra.local.stack.minimal_stack import Queue, Stack, create_stack
 
 @pytest.fixture(scope="session")
 def aws() -> Iterator[LocalAws]:
-    """One server for all tests of a run, so each test makes names of its own."""
+    """One server for all tests of a run, so each test uses unique names."""
     with local_aws() as server:
         yield server
 
@@ -32,7 +32,7 @@ def stack(aws: LocalAws) -> Stack:
 
 
 def new_stack(aws: LocalAws, **settings: Any) -> Stack:
-    """With the test event that begins each queue already received."""
+    """A new stack, whose queue's initial test event is already received."""
     name = f"s{uuid.uuid4().hex[:16]}"
     stack = create_stack(aws, landing=f"{name}-landing", lake=f"{name}-lake", **settings)
     assert [json.loads(body)["Event"] for body in drain(aws, stack.queue)] == ["s3:TestEvent"]
@@ -40,7 +40,7 @@ def new_stack(aws: LocalAws, **settings: Any) -> Stack:
 
 
 def drain(aws: LocalAws, queue: Queue, wait_secs: int = 0) -> list[str]:
-    """The bodies of all that is visible, deleted."""
+    """Receive and delete all visible messages. Returns their bodies."""
     sqs = aws.client("sqs")
     bodies = []
     while messages := sqs.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10, WaitTimeSeconds=wait_secs).get(
@@ -53,7 +53,7 @@ def drain(aws: LocalAws, queue: Queue, wait_secs: int = 0) -> list[str]:
 
 
 def send(aws: LocalAws, queue: Queue, count: int) -> None:
-    """The numbers from 0 to below `count`, a multiple of ten, as bodies."""
+    """Send messages with the bodies 0 to `count` - 1; `count` must be a multiple of ten."""
     sqs = aws.client("sqs")
     for first in range(0, count, 10):
         entries = [{"Id": str(number), "MessageBody": str(number)} for number in range(first, first + 10)]

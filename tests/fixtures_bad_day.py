@@ -1,4 +1,4 @@
-"""A proxy in front of S3 that misbehaves on demand."""
+"""A proxy in front of S3 that injects faults."""
 
 import contextlib
 import http.client
@@ -15,7 +15,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and the status that S3 answered with; None when it was never asked."""
+    """One request and the status of S3's response; None when the request did not reach S3."""
 
     method: str
     path: str
@@ -64,14 +64,14 @@ class Handler(BaseHTTPRequestHandler):
         self.server.exchanges.append(Exchange(self.command, self.path, headers, status))
 
     def log_message(self, *_: object) -> None:
-        """The exchanges say it."""
+        """Log nothing; the exchanges are recorded."""
 
 
 Fault = Callable[[Handler], None]
 
 
 class BadDay(ThreadingHTTPServer):
-    """A proxy in front of S3 that has a list of faults to commit, each once, in order, by method."""
+    """A proxy in front of S3 with a list of faults by method, each injected once, in order."""
 
     daemon_threads = True
 
@@ -97,11 +97,11 @@ class BadDay(ThreadingHTTPServer):
             return self.faults.pop(0) if method == self.method and self.faults else None
 
     def handle_error(self, *_: object) -> None:
-        """A client that gives up is what these tests are about."""
+        """Ignore disconnected clients: these tests provoke them."""
 
 
 def saying(status: int, body: bytes) -> Fault:
-    """An answer that S3 did not give."""
+    """Respond instead of S3."""
 
     def fault(handler: Handler) -> None:
         handler.remember(None)
@@ -131,7 +131,7 @@ def losing_the_answer(handler: Handler) -> None:
 
 
 def ending_early(at: int) -> Fault:
-    """An answer that does not say how long it is: nobody but its reader can know that it is not whole."""
+    """A response without a length, so that only its reader can notice that it is incomplete."""
 
     def fault(handler: Handler) -> None:
         status, headers, body = handler.ask()

@@ -1,4 +1,4 @@
-"""S3 for tests: moto's server in this process, with the lock that its conditional PUT lacks, and for all keys."""
+"""S3 for tests: moto's server in this process, with atomic conditional PUTs and support for all keys."""
 
 import logging
 import threading
@@ -41,7 +41,7 @@ def s3_endpoint() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        # moto looks whether the key exists and then writes: without a lock two writers can both win.
+        # moto checks for the key and then writes: without a lock two writers can both succeed.
         patch.setattr(S3Response, "put_object", _locked(S3Response.put_object))
         patch.setattr(RegexConverter, "__init__", match_across_lines(RegexConverter.__init__))
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

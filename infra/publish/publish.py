@@ -107,7 +107,7 @@ def _check_different_buckets(location: ArtifactLocation, buckets: Buckets) -> No
     for kind, bucket in (("landing", buckets.landing), ("lake", buckets.lake)):
         if location.bucket == bucket:
             raise ConfigError(
-                [f"ARTIFACTS: found {bucket}, which is the {kind} bucket; expected a bucket of its own for artifacts"]
+                [f"ARTIFACTS: found {bucket}, which is the {kind} bucket; expected a separate bucket for artifacts"]
             )
 
 

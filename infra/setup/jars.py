@@ -183,8 +183,8 @@ def update(root: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m infra.setup.jars", description="Jars beside Spark's own.")
-    parser.add_argument("--update", action="store_true", required=True, help="write jars.lock anew from PACKAGES")
+    parser = argparse.ArgumentParser(prog="python -m infra.setup.jars", description="Jars that Spark does not ship.")
+    parser.add_argument("--update", action="store_true", required=True, help="update jars.lock from PACKAGES")
     parser.parse_args()
     try:
         update(ROOT)

@@ -30,7 +30,7 @@ class Java:
         return self.home / "bin" / "java"
 
     @property
-    def fits(self) -> bool:
+    def is_supported(self) -> bool:
         return self.major in ACCEPTED and self.javac.exists()
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ def find_jdk(jvm_folder: Path = JVM_FOLDER) -> Java:
     """JAVA_HOME if it is supported, else the best of PATH and `jvm_folder`. Raises SetupError."""
     given = variables().get("JAVA_HOME")
     named = inspect(Path(given, "bin", "java")) if given else None
-    if named is not None and named.fits:
+    if named is not None and named.is_supported:
         return named
     return choose([java for java in (named, *_others(jvm_folder)) if java is not None])
 
@@ -56,9 +56,9 @@ def _others(jvm_folder: Path) -> Iterable[Java | None]:
 
 def choose(found: list[Java]) -> Java:
     """The first supported Java 17, else the first supported one. Raises SetupError with what was found instead."""
-    fitting = sorted((java for java in found if java.fits), key=lambda java: java.major != PREFERRED)
-    if fitting:
-        return fitting[0]
+    supported = sorted((java for java in found if java.is_supported), key=lambda java: java.major != PREFERRED)
+    if supported:
+        return supported[0]
     others = ", ".join(dict.fromkeys(map(str, found)))
     raise SetupError(f"Blizzard needs a JDK 17 with javac, and found {others or 'no Java at all'}: {INSTALL}")
 
@@ -79,7 +79,7 @@ def write_spark_env(java: Java, pyspark_home: Path, more: str = "") -> None:
     """Write Spark's start script, so that this pyspark always uses `java`. `more`: further lines of it."""
     script = pyspark_home / "conf" / "spark-env.sh"
     text = (
-        "# Written by the set-up. The JDK it found to fit, and an address that needs no lookup of the machine's name.\n"
+        "# Written by the set-up. The JDK that it found, and an address that needs no lookup of the machine's name.\n"
         f"JAVA_HOME='{java.home}'\n"
         'SPARK_LOCAL_IP="${SPARK_LOCAL_IP:-127.0.0.1}"\n'
         f"{more}"

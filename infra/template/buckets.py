@@ -84,12 +84,12 @@ def buckets_expire_old_versions(stack: Stack) -> RuleFindings:
 
 def numbered_objects_are_created_once(stack: Stack) -> RuleFindings:
     """The lake's policy refuses a PUT of a segment or a run record without If-None-Match."""
-    wanted = {f"{S3_ARN}${{LakeBucketName}}/*_blizzard/{part}" for part in ("*/pending/*", "_runs/*")}
+    required = {f"{S3_ARN}${{LakeBucketName}}/*_blizzard/{part}" for part in ("*/pending/*", "_runs/*")}
     for name, bucket in stack.of_type(BUCKET).items():
         if as_text(bucket.get("BucketName")) != "${LakeBucketName}":
             continue
         denied = {resource for policy in _policies(stack, name) for resource in _created_once(policy)}
-        for resource in sorted(wanted - denied):
+        for resource in sorted(required - denied):
             yield name, f"a PUT without If-None-Match could overwrite {resource}; deny it in the bucket policy"
 
 

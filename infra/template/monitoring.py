@@ -43,7 +43,7 @@ def alarms_notify(stack: Stack) -> RuleFindings:
     has_topic = "AlarmTopicArn" in references(stack.of_type(ALARM))
     for name, alarm in stack.of_type(ALARM).items():
         if has_topic and "AlarmTopicArn" not in references(alarm.get("AlarmActions", [])):
-            yield name, "it notifies nobody; set AlarmActions to AlarmTopicArn, as the others do"
+            yield name, "it has no action; set AlarmActions to AlarmTopicArn, as the others do"
         if "TreatMissingData" not in alarm:
             yield name, "missing data has no defined meaning; set TreatMissingData"
 
@@ -53,7 +53,7 @@ def unread_queues_have_an_alarm(stack: Stack) -> RuleFindings:
     read = references([mapping["EventSourceArn"] for mapping in stack.of_type(MAPPING).values()])
     watched = references([metrics_of(alarm) for alarm in stack.of_type(ALARM).values()])
     for name in sorted(stack.of_type(QUEUE).keys() - read - watched):
-        yield name, "nobody is notified of its messages; add an alarm"
+        yield name, "no alarm watches its messages; add one"
 
 
 def watched_metrics_exist(stack: Stack) -> RuleFindings:

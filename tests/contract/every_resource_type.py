@@ -240,7 +240,7 @@ TEMPLATE: dict[str, Any] = {
 
 
 class Deployment:
-    """A stack of the template above, and how to ask what came of it."""
+    """A stack of TEMPLATE, and the settings of its resources as their services return them."""
 
     def __init__(self, aws: LocalAws) -> None:
         self.aws = aws
@@ -284,7 +284,7 @@ class Deployment:
 
 
 def changed(name: str, **properties: Any) -> dict[str, Any]:
-    """The template with other properties of one resource; None takes one out."""
+    """TEMPLATE with other properties of one resource; None removes a property."""
     template = copy.deepcopy(TEMPLATE)
     found = template["Resources"][name]["Properties"]
     for key, value in properties.items():

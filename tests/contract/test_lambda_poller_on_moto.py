@@ -1,4 +1,4 @@
-"""From an object in the landing bucket to a handler, and from a bad message to the dead letters."""
+"""The poller with real queues: from a new object to the handler, and from a bad message to the dead-letter queue."""
 
 import json
 import time
@@ -16,7 +16,7 @@ DEADLINE_SECS = 120
 
 
 class Collected:
-    """A handler that keeps the keys of the events it gets and reports messages that are no event."""
+    """A handler that records the keys of events, and reports messages that are not events."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -38,7 +38,7 @@ def poller(aws: LocalAws, stack: Stack, handler: Collected, **settings: Any) -> 
     return LambdaPoller(aws.client("sqs"), source, handler, log=lambda event, /, **fields: None)
 
 
-def test_each_key_reaches_the_handler_as_it_was_written(aws: LocalAws, stack: Stack) -> None:
+def test_each_key_reaches_the_handler_unchanged(aws: LocalAws, stack: Stack) -> None:
     keys = ["plain", "a b", "a+b", "100%", "%2F", "date=1/é.gz", "a//b", "日本", "a&b=c?d#e", "~-_.!*'()"]
     handler = Collected()
     for key in keys:
@@ -47,7 +47,7 @@ def test_each_key_reaches_the_handler_as_it_was_written(aws: LocalAws, stack: St
     assert handler.keys == keys
 
 
-def test_a_bad_message_alone_ends_in_the_dead_letters(aws: LocalAws, stack: Stack) -> None:
+def test_only_the_bad_message_ends_in_the_dead_letter_queue(aws: LocalAws, stack: Stack) -> None:
     handler = Collected()
     for number in range(15):
         aws.client("s3").put_object(Bucket=stack.landing, Key=f"good-{number}", Body=b"x")
@@ -60,7 +60,7 @@ def test_a_bad_message_alone_ends_in_the_dead_letters(aws: LocalAws, stack: Stac
     assert drain(aws, stack.dead_letters) == ["not an event"]
 
 
-def test_without_a_shortcut_a_failed_message_waits_for_the_visibility_timeout(aws: LocalAws) -> None:
+def test_by_default_a_failed_message_waits_for_the_visibility_timeout(aws: LocalAws) -> None:
     stack = new_stack(aws, visibility_timeout_secs=60)
     aws.client("sqs").send_message(QueueUrl=stack.queue.url, MessageBody="not an event")
     poller(aws, stack, Collected()).poll_once()
@@ -68,7 +68,7 @@ def test_without_a_shortcut_a_failed_message_waits_for_the_visibility_timeout(aw
 
 
 def message_counts(aws: LocalAws, queue: Queue) -> tuple[int, int]:
-    """Visible, in flight."""
+    """Numbers of visible messages and of those in flight."""
     answer = aws.client("sqs").get_queue_attributes(QueueUrl=queue.url, AttributeNames=["All"])["Attributes"]
     return int(answer["ApproximateNumberOfMessages"]), int(answer["ApproximateNumberOfMessagesNotVisible"])
 

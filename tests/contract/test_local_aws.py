@@ -1,7 +1,7 @@
-"""The local AWS: moto repaired where it misleads, with queues and handlers as on AWS.
+"""The repairs of moto, and the queues of the local AWS.
 
-Each check runs twice: the local AWS passes it, and moto as shipped fails it. When a new moto passes one as it comes,
-the second test says that the repair can go.
+Each check runs twice: the local AWS passes it, and moto as shipped fails it. When a new version of moto passes a check
+without repairs, the second test fails, and the repair can be removed.
 """
 
 import base64
@@ -27,8 +27,8 @@ from tests.fixtures_aws import drain, new_stack, send
 MIB = 1024 * 1024
 EMPTY_ZIP = b"UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA=="
 
-# moto looks, computes a checksum, then writes; it looks, marks a message received, then gives it out. A sleep in
-# between widens the gaps that it leaves.
+# moto checks for a key, computes a checksum, then writes; it finds a message, marks it as received, then returns it. A
+# sleep between these steps makes the races frequent.
 SERVER = """
 import time
 from moto.s3.responses import S3Response
@@ -86,7 +86,7 @@ def upload_in_parts(aws: LocalAws, bucket: str, key: str) -> None:
     s3.complete_multipart_upload(Bucket=bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
 
 
-# What moto as shipped does differently
+# Differences between moto as shipped and AWS
 
 
 def an_upload_in_parts_sends_one_event(aws: LocalAws) -> None:
@@ -169,7 +169,7 @@ def a_receive_costs_the_same_whatever_the_backlog(aws: LocalAws) -> None:
     send(aws, stack.queue, 10)
     short_secs = ten_receives_secs(aws, stack.queue)
     send(aws, stack.queue, 300)
-    # The quickest of some: the server may have garbage to collect that others left.
+    # The fastest of several: the server may collect garbage of other tests.
     long_secs = min(ten_receives_secs(aws, stack.queue) for _ in range(3))
     assert long_secs < 2 * short_secs + CLOCK_TICKS_SECS
 
@@ -201,7 +201,7 @@ def receives_that_overlap_share_the_messages(aws: LocalAws) -> None:
 
 
 def ten_receives_secs(aws: LocalAws, queue: Queue) -> float:
-    """Of the server's processor time, so that other programs do not count."""
+    """In the server's processor time, so that other programs do not count."""
     sqs, before_secs = aws.client("sqs"), processor_secs(aws.pid)
     for _ in range(10):
         sqs.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10)
@@ -240,23 +240,23 @@ def named(checks: Sequence[Check]) -> pytest.MarkDecorator:
 
 
 @named(CHECKS)
-def test_the_local_aws_gets_right(check: Check, aws: LocalAws) -> None:
+def test_the_local_aws_behaves_like_aws(check: Check, aws: LocalAws) -> None:
     check(aws)
 
 
 @named(CHECKS)
-def test_moto_as_shipped_gets_wrong(check: Check, as_shipped: LocalAws) -> None:
+def test_moto_as_shipped_differs_from_aws(check: Check, as_shipped: LocalAws) -> None:
     with pytest.raises(AssertionError):
         check(as_shipped)
 
 
 @named(RACES)
-def test_the_local_aws_holds_in_a_race(check: Check, with_gaps: LocalAws) -> None:
+def test_the_local_aws_is_correct_in_a_race(check: Check, with_gaps: LocalAws) -> None:
     check(with_gaps)
 
 
 @named(RACES)
-def test_moto_as_shipped_does_not_hold_in_a_race(check: Check, as_shipped_with_gaps: LocalAws) -> None:
+def test_moto_as_shipped_is_wrong_in_a_race(check: Check, as_shipped_with_gaps: LocalAws) -> None:
     with pytest.raises(AssertionError):
         check(as_shipped_with_gaps)
 
@@ -270,41 +270,41 @@ def test_a_new_queue_begins_with_a_test_event(aws: LocalAws) -> None:
     assert [json.loads(body)["Event"] for body in drain(aws, stack.queue)] == ["s3:TestEvent"]
 
 
-def test_only_objects_below_a_prefix_are_announced(aws: LocalAws) -> None:
+def test_only_objects_below_a_prefix_send_events(aws: LocalAws) -> None:
     stack = new_stack(aws, prefixes=["raw/", "other/"])
     for key in ("raw/1", "elsewhere/2", "other/3"):
         aws.client("s3").put_object(Bucket=stack.landing, Key=key, Body=b"")
     assert [record["s3"]["object"]["key"] for record in records(aws, stack)] == ["raw/1", "other/3"]
 
 
-def test_the_queue_is_encrypted_and_open_to_its_bucket_alone(aws: LocalAws, stack: Stack) -> None:
+def test_the_queue_is_encrypted_and_accepts_only_its_bucket(aws: LocalAws, stack: Stack) -> None:
     answer = aws.client("sqs").get_queue_attributes(QueueUrl=stack.queue.url, AttributeNames=["All"])["Attributes"]
     condition = json.loads(answer["Policy"])["Statement"][0]["Condition"]
     assert answer["SqsManagedSseEnabled"] == "true"
     assert condition["ArnLike"] == {"aws:SourceArn": f"arn:aws:s3:::{stack.landing}"}
 
 
-def test_a_long_poll_ends_with_the_first_message_and_holds_up_nobody(aws: LocalAws, stack: Stack) -> None:
+def test_a_long_poll_ends_with_the_first_message_and_blocks_no_other_call(aws: LocalAws, stack: Stack) -> None:
     sqs = aws.client("sqs")
     with ThreadPoolExecutor() as pool:
-        began = time.monotonic()
+        started = time.monotonic()
         poll = pool.submit(sqs.receive_message, QueueUrl=stack.queue.url, WaitTimeSeconds=20)
         sqs.send_message(QueueUrl=stack.queue.url, MessageBody="here")
         assert poll.result()["Messages"][0]["Body"] == "here"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
 
 
-def test_a_message_that_is_not_deleted_comes_again_as_soon_as_it_is_visible(aws: LocalAws, stack: Stack) -> None:
-    sqs, url, began = aws.client("sqs"), stack.queue.url, time.monotonic()
+def test_an_undeleted_message_is_received_again_once_visible(aws: LocalAws, stack: Stack) -> None:
+    sqs, url, started = aws.client("sqs"), stack.queue.url, time.monotonic()
     sqs.send_message(QueueUrl=url, MessageBody="again")
     sqs.receive_message(QueueUrl=url, VisibilityTimeout=1)
     again = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20, MessageSystemAttributeNames=["All"])["Messages"][0]
     assert (again["Body"], again["Attributes"]["ApproximateReceiveCount"]) == ("again", "2")
-    assert 1 <= time.monotonic() - began < 15
+    assert 1 <= time.monotonic() - started < 15
 
 
 @pytest.mark.parametrize("first_secs", [0, 1], ids=["from visible", "from in flight"])
-def test_extended_visibility_outlasts_the_timeout_it_replaces(aws: LocalAws, stack: Stack, first_secs: int) -> None:
+def test_an_extended_visibility_timeout_replaces_the_first_one(aws: LocalAws, stack: Stack, first_secs: int) -> None:
     sqs, url = aws.client("sqs"), stack.queue.url
     sqs.send_message(QueueUrl=url, MessageBody="mine")
     handle = sqs.receive_message(QueueUrl=url, VisibilityTimeout=first_secs)["Messages"][0]["ReceiptHandle"]
@@ -312,7 +312,7 @@ def test_extended_visibility_outlasts_the_timeout_it_replaces(aws: LocalAws, sta
     assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=2)
 
 
-def test_the_counts_of_a_queue_tell_visible_in_flight_and_delayed(aws: LocalAws, stack: Stack) -> None:
+def test_a_queue_counts_visible_delayed_and_in_flight_messages(aws: LocalAws, stack: Stack) -> None:
     sqs, url = aws.client("sqs"), stack.queue.url
     send(aws, stack.queue, 10)
     sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=60)
@@ -322,7 +322,7 @@ def test_the_counts_of_a_queue_tell_visible_in_flight_and_delayed(aws: LocalAws,
 
 
 def received_while(aws: LocalAws, queue: Queue, receivers: int, *sends: Callable[[], None]) -> list[str]:
-    """The bodies of all that these send, each in a thread, while others receive and delete."""
+    """Send from several threads while others receive and delete. Returns the received bodies."""
     sent = Event()
 
     def receive() -> list[str]:
@@ -347,7 +347,7 @@ def test_nothing_is_lost_or_doubled_when_sends_receives_and_deletes_overlap(aws:
     assert sorted(received) == sorted([str(number) for number in range(100)] * 2)
 
 
-def test_a_fifo_queue_takes_messages_while_others_wait_for_them(aws: LocalAws) -> None:
+def test_a_fifo_queue_accepts_messages_while_receivers_wait(aws: LocalAws) -> None:
     url = aws.client("sqs").create_queue(QueueName=f"{uuid.uuid4().hex}.fifo", Attributes={"FifoQueue": "true"})[
         "QueueUrl"
     ]
@@ -368,7 +368,7 @@ def test_a_purged_queue_is_empty(aws: LocalAws, stack: Stack) -> None:
     assert drain(aws, stack.queue) == []
 
 
-def test_a_fifo_queue_still_keeps_order_groups_and_drops_duplicates(aws: LocalAws) -> None:
+def test_a_fifo_queue_keeps_order_and_groups_and_drops_duplicates(aws: LocalAws) -> None:
     sqs = aws.client("sqs")
     url = sqs.create_queue(QueueName=f"{uuid.uuid4().hex}.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     for body in ("1", "2", "2", "3"):

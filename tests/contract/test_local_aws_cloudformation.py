@@ -13,7 +13,7 @@ from tests.contract.every_resource_type import Deployment, changed, without
 
 @pytest.fixture(scope="module")
 def deployed(aws: LocalAws) -> Deployment:
-    """For tests that only look."""
+    """For tests that change nothing."""
     return Deployment(aws).create()
 
 
@@ -35,7 +35,7 @@ def test_a_bucket_has_every_setting_of_its_template(deployed: Deployment) -> Non
     assert notification["QueueConfigurations"][0]["QueueArn"] == deployed.attributes("Events")["QueueArn"]
 
 
-def test_a_deployed_notification_announces_objects_below_its_prefix(deployed: Deployment) -> None:
+def test_a_deployed_notification_sends_events_below_its_prefix(deployed: Deployment) -> None:
     sqs, url = deployed.aws.client("sqs"), deployed.stack.resources["Events"]
     for key in ("raw/1", "else/2"):
         deployed.aws.client("s3").put_object(Bucket=deployed.name, Key=key, Body=b"")
@@ -46,7 +46,7 @@ def test_a_deployed_notification_announces_objects_below_its_prefix(deployed: De
     assert keys == ["raw/1"]
 
 
-def test_a_bucket_policy_denies_what_its_conditions_say_and_nothing_else(deployed: Deployment) -> None:
+def test_a_bucket_policy_denies_only_what_its_conditions_match(deployed: Deployment) -> None:
     s3, there = deployed.aws.client("s3"), {"Bucket": deployed.name, "Body": b""}
     s3.put_object(Key="t/pending/1", IfNoneMatch="*", **there)
     s3.put_object(Key="t/other/1", **there)
@@ -91,7 +91,7 @@ def test_an_application_has_every_setting_of_its_template(deployed: Deployment) 
     assert found["maximumCapacity"] == {"cpu": "16 vCPU", "memory": "72 GB"}
 
 
-def test_logs_and_metrics_are_as_in_the_template(deployed: Deployment) -> None:
+def test_logs_and_metrics_match_the_template(deployed: Deployment) -> None:
     logs, cloudwatch, resources = (
         deployed.aws.client("logs"),
         deployed.aws.client("cloudwatch"),
@@ -108,7 +108,7 @@ def test_logs_and_metrics_are_as_in_the_template(deployed: Deployment) -> None:
     assert cloudwatch.get_dashboard(DashboardName=deployed.name)["DashboardBody"] == '{"widgets": []}'
 
 
-def test_roles_rules_and_schedules_are_as_in_the_template(deployed: Deployment) -> None:
+def test_roles_rules_and_schedules_match_the_template(deployed: Deployment) -> None:
     resources, function = deployed.stack.resources, deployed.function()["FunctionArn"]
     policy = deployed.aws.client("iam").get_role_policy(RoleName=resources["Role"], PolicyName="log")
     assert resources["Logs"] in policy["PolicyDocument"]["Statement"][0]["Resource"]
@@ -119,12 +119,12 @@ def test_roles_rules_and_schedules_are_as_in_the_template(deployed: Deployment) 
     assert schedule["Target"]["Arn"] == function
 
 
-def test_a_resource_whose_condition_does_not_hold_is_not_made(deployed: Deployment) -> None:
+def test_a_resource_with_a_false_condition_is_not_created(deployed: Deployment) -> None:
     assert "NotMade" not in deployed.stack.resources
     assert deployed.stack.outputs == {"Queue": deployed.stack.resources["Events"]}
 
 
-def test_an_update_of_parameters_reaches_whatever_names_them_and_replaces_nothing(aws: LocalAws) -> None:
+def test_a_parameter_update_changes_its_users_and_replaces_nothing(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     before = deployment.stack.resources
     deployment.update(Greeting="good evening", Window="9", Label="emr-spark-8.2.0")
@@ -136,7 +136,7 @@ def test_an_update_of_parameters_reaches_whatever_names_them_and_replaces_nothin
     assert "Policy" in deployment.attributes("Events")
 
 
-def test_an_update_leaves_a_started_application_alone_and_fails(aws: LocalAws) -> None:
+def test_an_update_of_a_started_application_fails_and_changes_nothing(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     emr, application = aws.client("emr-serverless"), deployment.stack.resources["Application"]
     emr.start_application(applicationId=application)
@@ -151,7 +151,7 @@ def test_an_update_leaves_a_started_application_alone_and_fails(aws: LocalAws) -
     assert deployment.application()["releaseLabel"] == "emr-spark-8.2.0"
 
 
-def test_an_update_of_the_template_adds_changes_and_removes(aws: LocalAws) -> None:
+def test_a_template_update_adds_changes_and_removes_resources(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     deployment.update(without("Schedule"))
     assert "Schedule" not in deployment.stack.resources
@@ -164,7 +164,7 @@ def test_an_update_of_the_template_adds_changes_and_removes(aws: LocalAws) -> No
     assert "Policy" in deployment.attributes("Events")
 
 
-def test_what_cannot_be_changed_is_replaced_and_who_refers_to_it_follows(aws: LocalAws) -> None:
+def test_an_immutable_property_replaces_the_resource_and_updates_references(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     old = deployment.attributes("Events")["QueueArn"]
     deployment.update(changed("Events", QueueName=f"{deployment.name}-other"))
@@ -175,7 +175,7 @@ def test_what_cannot_be_changed_is_replaced_and_who_refers_to_it_follows(aws: Lo
     assert old not in [mapping["EventSourceArn"] for mapping in mappings]
 
 
-def test_an_update_that_fails_leaves_everything_as_it_was(aws: LocalAws) -> None:
+def test_a_failed_update_is_rolled_back(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     before = deployment.stack.resources
     template = changed("Function", Timeout=25)
@@ -187,7 +187,7 @@ def test_an_update_that_fails_leaves_everything_as_it_was(aws: LocalAws) -> None
     assert deployment.stack.resources == before
 
 
-def test_a_deleted_stack_leaves_what_is_retained(aws: LocalAws) -> None:
+def test_a_deleted_stack_keeps_retained_resources(aws: LocalAws) -> None:
     deployment = Deployment(aws).create()
     queue, group = deployment.stack.resources["Events"], deployment.stack.resources["Logs"]
     deployment.stack.delete()
@@ -197,7 +197,7 @@ def test_a_deleted_stack_leaves_what_is_retained(aws: LocalAws) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "says"),
+    ("template", "reason"),
     [
         ({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}, "does not know AWS::SNS::Topic"),
         (changed("Events", Color="blue"), "Events: the local AWS does not know Color of AWS::SQS::Queue"),
@@ -206,11 +206,11 @@ def test_a_deleted_stack_leaves_what_is_retained(aws: LocalAws) -> None:
     ],
     ids=["type", "property", "value", "choice"],
 )
-def test_what_is_not_known_fails_the_deployment_and_leaves_nothing(
-    aws: LocalAws, template: dict[str, Any], says: str
+def test_an_unknown_name_or_value_fails_the_deployment_and_leaves_nothing(
+    aws: LocalAws, template: dict[str, Any], reason: str
 ) -> None:
     deployment = Deployment(aws)
-    with pytest.raises(StackFailed, match=says):
+    with pytest.raises(StackFailed, match=reason):
         deployment.create(template)
     queues = aws.client("sqs").list_queues(QueueNamePrefix=deployment.name).get("QueueUrls", [])
     assert (deployment.stack.status, queues) == ("ROLLBACK_COMPLETE", [])

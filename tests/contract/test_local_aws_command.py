@@ -1,4 +1,4 @@
-"""`make local-aws` as its user has it, and that nothing which it started outlives it."""
+"""`make local-aws` as a user runs it. No process that it starts outlives it."""
 
 import json
 import signal
@@ -54,12 +54,12 @@ def descendants(pid: int) -> set[int]:
 
 
 def is_run(emr: Any, application: str) -> bool:
-    """Whether the job has been started for what was dropped."""
+    """Whether the job was started for the dropped files."""
     runs = emr.list_job_runs(applicationId=application)["jobRuns"]
     return any(run["state"] in ("RUNNING", "SUCCESS") for run in runs)
 
 
-def test_it_prints_where_everything_is_and_leaves_nothing_after_an_interrupt(tmp_path: Path) -> None:
+def test_it_prints_where_everything_is_and_cleans_up_after_an_interrupt(tmp_path: Path) -> None:
     words = [*LOCAL_AWS, "--json", "--set", "MaxFailures=7", "--folder", str(tmp_path / "stack")]
     with subprocess.Popen(words, cwd=CHECKOUT, stdout=PIPE, stderr=PIPE, text=True) as process:
         assert process.stdout is not None
@@ -92,7 +92,7 @@ def test_it_prints_where_everything_is_and_leaves_nothing_after_an_interrupt(tmp
     until(lambda: not any(is_running(pid) for pid in started))
 
 
-def test_a_configuration_that_does_not_fit_is_refused_in_so_many_words(tmp_path: Path) -> None:
+def test_a_configuration_that_a_stack_cannot_run_is_refused_with_the_reason(tmp_path: Path) -> None:
     config = tmp_path / "local.yaml"
     config.write_text(
         "pipelines:\n  p:\n    table_uri: /data/t\n    sources:\n      s: {uri: /data/in, format: text}\n"
@@ -112,7 +112,7 @@ def test_settings_that_the_template_refuses_are_named_before_anything_starts(tmp
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "local-aws: --set Bar: expected NAME=VALUE, found no =",
-        "local-aws: --set LakeBucketName: publishing the configuration gives it; change the configuration instead",
+        "local-aws: --set LakeBucketName: publishing the configuration sets it; change the configuration instead",
         "local-aws: --set Dispatching: expected one of on, off, found 'maybe'",
         "local-aws: --set Foo: the template has no such parameter",
         "local-aws: --set MaxFailures: expected Number from 1 to 100, found 'x'",
@@ -121,7 +121,7 @@ def test_settings_that_the_template_refuses_are_named_before_anything_starts(tmp
 
 
 @pytest.mark.parametrize("module", ["infra.local.aws", "infra.local.demo"])
-def test_a_folder_that_holds_something_else_is_left_alone(module: str, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_touched(module: str, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").touch()
     done = run(module, "--folder", str(tmp_path))
     assert done.returncode == 2
@@ -138,7 +138,7 @@ def test_a_drop_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_while_a_command_is_still_imported_ends_it_in_silence(number: signal.Signals) -> None:
+def test_an_interrupt_during_a_commands_import_ends_it_without_output(number: signal.Signals) -> None:
     script = (
         "import os, sys\nfrom infra.local.processes.interrupts import run_interruptible\n"
         f"def load():\n    os.kill(os.getpid(), {int(number)})\n    raise AssertionError\n"
@@ -154,13 +154,13 @@ def supervised(folder: Path, script: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*words, script], stdin=PIPE, start_new_session=True)
 
 
-def test_a_supervised_command_leaves_its_output_and_its_status(tmp_path: Path) -> None:
+def test_a_supervised_command_keeps_its_output_and_status(tmp_path: Path) -> None:
     process = supervised(tmp_path, "echo hello; echo trouble >&2; exit 3")
     assert process.wait(DEADLINE_SECS) == 3
     assert ((tmp_path / "out").read_text(), (tmp_path / "err").read_text()) == ("hello\n", "trouble\n")
 
 
-def test_a_supervised_command_ends_with_its_starter_and_by_its_orders(tmp_path: Path) -> None:
+def test_a_supervised_command_ends_with_its_parent_and_by_a_signal(tmp_path: Path) -> None:
     for number, end in enumerate([lambda stdin: stdin.close(), lambda stdin: (stdin.write(b"kill\n"), stdin.flush())]):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Functions on the local AWS: run from the deployed bundle, as they are deployed, by whatever invokes them there."""
+"""Functions on the local AWS: run from the deployed bundle with the deployed settings, by every kind of invocation."""
 
 import io
 import json
@@ -183,7 +183,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def receive(stack: LocalStack, queue: str, count: int) -> list[Any]:
-    """The JSON bodies of so many messages, in the order in which they came."""
+    """The JSON bodies of `count` messages, in the order of receiving."""
     sqs, url, found = stack.client("sqs"), stack.resources[queue], []
     deadline = time.monotonic() + DEADLINE_SECS
     while len(found) < count:
@@ -195,20 +195,20 @@ def receive(stack: LocalStack, queue: str, count: int) -> list[Any]:
 
 
 def messages_in(stack: LocalStack, queue: str) -> int:
-    """Whether they are visible or not."""
+    """Visible or not."""
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     found = stack.client("sqs").get_queue_attributes(QueueUrl=stack.resources[queue], AttributeNames=names)
     return sum(int(count) for count in found["Attributes"].values())
 
 
-def test_a_function_sees_what_is_deployed_and_nothing_of_this_process(running: LocalStack) -> None:
+def test_a_function_sees_its_deployed_settings_and_nothing_of_this_process(running: LocalStack) -> None:
     found = running.invoke("TesterFunction", {"do": "environment"}).payload
     assert (found["GREETING"], found["AWS_ACCESS_KEY_ID"]) == ("hello", "tester")
     assert found["AWS_LAMBDA_FUNCTION_NAME"] == running.resources["TesterFunction"]
     assert "OF_THIS_PROCESS" not in found
 
 
-def test_a_function_has_the_packages_of_lambda_and_those_of_its_bundle_alone(running: LocalStack) -> None:
+def test_a_function_imports_only_from_lambdas_packages_and_its_bundle(running: LocalStack) -> None:
     there = {
         name: running.invoke("TesterFunction", {"do": "import", "name": name}).payload
         for name in ("boto3", "code", "json", "pydantic", "blizzard", "infra", "pytest")
@@ -216,14 +216,14 @@ def test_a_function_has_the_packages_of_lambda_and_those_of_its_bundle_alone(run
     assert [name for name, answer in there.items() if answer == "there"] == ["boto3", "code", "json"]
 
 
-def test_a_function_gets_the_context_of_lambda(running: LocalStack) -> None:
+def test_a_function_gets_lambdas_context(running: LocalStack) -> None:
     name, memory, left_ms, arn, group = running.invoke("TesterFunction", {"do": "context"}).payload
     assert (name, memory, group) == (running.resources["TesterFunction"], "128", "/blizzard/test/tester")
     assert arn.endswith(f":function:{name}")
     assert 30_000 < left_ms <= 60_000
 
 
-def test_an_invocation_by_the_api_gives_answer_or_error_and_the_log(running: LocalStack) -> None:
+def test_an_api_invocation_returns_response_or_error_and_the_log(running: LocalStack) -> None:
     functions, name = running.client("lambda"), running.resources["TesterFunction"]
     answer = functions.invoke(FunctionName=name, Payload=json.dumps({"a": ["é", 1]}), LogType="Tail")
     assert json.loads(answer["Payload"].read()) == {"a": ["é", 1]}
@@ -237,25 +237,25 @@ def test_an_invocation_by_the_api_gives_answer_or_error_and_the_log(running: Loc
     )
 
 
-def test_a_function_that_takes_too_long_is_ended_and_the_next_invocation_is_well(running: LocalStack) -> None:
+def test_a_function_is_killed_at_its_timeout_and_the_next_invocation_succeeds(running: LocalStack) -> None:
     outcome = running.invoke("HastyFunction", {"do": "wait", "secs": 60})
     assert outcome.error
     assert outcome.payload["errorMessage"].endswith("Task timed out after 5.00 seconds")
     assert not running.invoke("HastyFunction", {}).error
 
 
-def test_a_function_whose_process_ends_says_so(running: LocalStack) -> None:
+def test_an_exited_function_process_is_an_error(running: LocalStack) -> None:
     outcome = running.invoke("TesterFunction", {"do": "exit"})
     assert outcome.payload["errorType"] == "Runtime.ExitError"
     assert not running.invoke("TesterFunction", {}).error
 
 
-def test_the_most_memory_that_a_function_ever_had_is_told(running: LocalStack) -> None:
+def test_the_peak_memory_of_a_function_is_reported(running: LocalStack) -> None:
     assert running.invoke("TesterFunction", {"do": "memory", "mb": 90}).peak_mb > 90
     assert "Max Memory Used" in running.invoke("TesterFunction", {}).log
 
 
-def test_messages_that_a_batch_reports_come_again_and_end_as_dead_letters(running: LocalStack) -> None:
+def test_reported_messages_are_retried_and_end_in_the_dead_letter_queue(running: LocalStack) -> None:
     for body in ("good", "bad"):
         running.client("sqs").send_message(QueueUrl=running.resources["Queue"], MessageBody=body)
     seen = [body for body, _ in receive(running, "Seen", 3)]
@@ -263,7 +263,7 @@ def test_messages_that_a_batch_reports_come_again_and_end_as_dead_letters(runnin
     assert receive(running, "Dead", 1) == ["bad"]
 
 
-def test_a_redrive_brings_dead_letters_back(running: LocalStack) -> None:
+def test_a_redrive_returns_messages_to_their_queue(running: LocalStack) -> None:
     sqs = running.client("sqs")
     sqs.send_message(QueueUrl=running.resources["Dead"], MessageBody="again")
     names = {"QueueUrl": running.resources["Dead"], "AttributeNames": ["QueueArn"]}
@@ -289,7 +289,7 @@ def test_messages_of_a_group_keep_their_order(running: LocalStack) -> None:
         assert [body for body in seen if body[0] == group] == [f"{group}{number}" for number in range(8)]
 
 
-def test_a_message_is_taken_once_in_five_minutes_even_when_the_first_is_gone(running: LocalStack) -> None:
+def test_a_deduplication_id_is_accepted_once_in_five_minutes_even_after_deletion(running: LocalStack) -> None:
     sqs, name = running.client("sqs"), uuid.uuid4().hex
     message = {"MessageBody": "once", "MessageGroupId": name, "MessageDeduplicationId": name}
     sqs.send_message(QueueUrl=running.resources["Ordered"], **message)
@@ -309,13 +309,13 @@ def test_an_event_reaches_the_function_of_its_rule(running: LocalStack) -> None:
     until(lambda: name in running.logs("tester"))
 
 
-def test_an_invocation_that_nobody_waits_for_is_tried_again_and_then_told_of(running: LocalStack) -> None:
+def test_a_failed_async_invocation_is_retried_and_then_sent_to_its_destination(running: LocalStack) -> None:
     name, event = running.resources["TesterFunction"], {"do": "raise", "name": uuid.uuid4().hex}
     running.client("lambda").invoke(FunctionName=name, Payload=json.dumps(event), InvocationType="Event")
-    [told] = receive(running, "Failed", 1)
-    assert told["requestPayload"] == event
-    assert told["requestContext"]["approximateInvokeCount"] == 2
-    assert told["responsePayload"]["errorType"] == "LookupError"
+    [failure] = receive(running, "Failed", 1)
+    assert failure["requestPayload"] == event
+    assert failure["requestContext"]["approximateInvokeCount"] == 2
+    assert failure["responsePayload"]["errorType"] == "LookupError"
     until(lambda: running.logs("tester").count(f"got {json.dumps(event)}") >= 2)
     assert running.logs("tester").count(f"got {json.dumps(event)}") == 2
 
@@ -325,7 +325,7 @@ def test_a_schedule_invokes_its_function_with_its_input(running: LocalStack) -> 
     assert [body for body, _ in receive(running, "Seen", 1)] == ["by schedule"]
 
 
-def test_what_a_function_prints_is_in_its_log_group_and_in_the_metrics(running: LocalStack) -> None:
+def test_the_output_of_a_function_is_in_its_log_group_and_metrics(running: LocalStack) -> None:
     marker = uuid.uuid4().hex
     running.invoke("TesterFunction", {"marker": marker})
     logs, cloudwatch = running.client("logs"), running.client("cloudwatch")
@@ -358,7 +358,7 @@ def test_after_an_update_the_next_invocation_sees_the_new_settings(running: Loca
         running.deploy(parameters={"Greeting": "hello"})
 
 
-def test_nothing_runs_any_more_when_the_stack_is_closed(tmp_path: Path) -> None:
+def test_a_closed_stack_leaves_no_process(tmp_path: Path) -> None:
     with local_aws() as aws:
         s3, code = aws.client("s3"), io.BytesIO()
         with zipfile.ZipFile(code, "w") as bundle:

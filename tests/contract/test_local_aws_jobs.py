@@ -1,4 +1,4 @@
-"""EMR Serverless of the local AWS: states, tokens, the queue of runs, and events of each change."""
+"""EMR Serverless of the local AWS: states, client tokens, the queue of runs, and events of state changes."""
 
 import json
 import uuid
@@ -37,7 +37,7 @@ class Application:
         return found
 
     def report(self, name: str, *states: str, details: str = "") -> None:
-        """What the machine that has the run says of it."""
+        """Report a state as the runner does."""
         for state in states:
             LocalCalls(self.aws.endpoint).report_run(self.id, name, state, details)
 
@@ -62,7 +62,7 @@ def application(aws: LocalAws) -> Application:
     return Application(aws, made["applicationId"], queues)
 
 
-def test_a_run_goes_through_its_states_and_each_change_is_announced(application: Application) -> None:
+def test_a_run_goes_through_its_states_and_each_change_sends_an_event(application: Application) -> None:
     run = application.start()
     application.report(run, "SCHEDULED", "RUNNING", "SUCCESS")
     assert application.run(run)["state"] == "SUCCESS"
@@ -94,21 +94,21 @@ def test_events_can_be_lost_while_the_states_still_change(application: Applicati
     assert (application.run(run)["state"], application.run(run)["stateDetails"]) == ("FAILED", "Job failed")
 
 
-def test_a_token_that_is_repeated_gives_the_first_run_even_when_it_failed(application: Application) -> None:
+def test_a_repeated_client_token_returns_the_first_run_even_if_it_failed(application: Application) -> None:
     run = application.start("one")
     application.report(run, "FAILED")
     assert application.start("one") == run
     assert application.start("two") != run
 
 
-def test_what_is_above_the_limit_queues_and_comes_in_order(application: Application) -> None:
+def test_runs_above_the_limit_are_queued_in_order(application: Application) -> None:
     first, second, third = (application.start() for _ in range(3))
     assert [application.run(run)["state"] for run in (first, second, third)] == ["PENDING", "QUEUED", "QUEUED"]
     application.report(first, "RUNNING", "FAILED")
     assert [application.run(run)["state"] for run in (second, third)] == ["PENDING", "QUEUED"]
 
 
-def test_a_queued_run_is_cancelled_at_once_and_one_that_runs_when_it_has_ended(application: Application) -> None:
+def test_a_queued_run_is_cancelled_at_once_and_a_running_one_when_it_ends(application: Application) -> None:
     emr = application.aws.client("emr-serverless")
     running, queued = application.start(), application.start()
     application.report(running, "RUNNING")
@@ -119,7 +119,7 @@ def test_a_queued_run_is_cancelled_at_once_and_one_that_runs_when_it_has_ended(a
     assert application.run(running)["state"] == "CANCELLED"
 
 
-def test_a_run_that_is_over_stays_as_it_is(application: Application) -> None:
+def test_a_finished_run_does_not_change(application: Application) -> None:
     run = application.start()
     application.report(run, "RUNNING", "SUCCESS", "FAILED", "RUNNING")
     assert application.run(run)["state"] == "SUCCESS"
@@ -136,7 +136,7 @@ def test_runs_are_listed_newest_first_by_state_and_in_pages(application: Applica
     assert [run["id"] for run in queued] == [runs[2]]
 
 
-def test_an_application_can_be_changed_only_while_it_is_stopped_and_stopped_only_without_work(
+def test_an_application_is_updated_only_when_stopped_and_stopped_only_when_idle(
     application: Application,
 ) -> None:
     emr = application.aws.client("emr-serverless")
@@ -153,7 +153,7 @@ def test_an_application_can_be_changed_only_while_it_is_stopped_and_stopped_only
     assert emr.get_application(applicationId=application.id)["application"]["state"] == "STARTED"
 
 
-def test_requests_that_the_service_refuses_are_refused(application: Application) -> None:
+def test_invalid_requests_are_refused_as_by_the_service(application: Application) -> None:
     emr = application.aws.client("emr-serverless")
     with pytest.raises(ClientError, match="not supported for release label"):
         emr.create_application(name="x", type="SPARK", releaseLabel="spark-8", clientToken="t")

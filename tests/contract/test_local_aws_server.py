@@ -1,4 +1,4 @@
-"""The local AWS as a server: what clients may rely on, and that it never outlives those who use it."""
+"""The local AWS as a server: what clients may rely on. It never outlives the process that started it."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ DEADLINE_SECS = 120
 MIB = 1024 * 1024
 
 
-def test_an_upload_that_breaks_off_leaves_no_object(aws: LocalAws, bucket: str) -> None:
+def test_an_aborted_upload_leaves_no_object(aws: LocalAws, bucket: str) -> None:
     for head, body in ((b"Content-Length: 100", b"ten bytes."), (b"Transfer-Encoding: chunked", b"64\r\nten bytes.")):
         host = urlsplit(aws.endpoint)
         with socket.create_connection((host.hostname, host.port)) as connection:
@@ -41,7 +41,7 @@ def test_a_connection_serves_many_requests(aws: LocalAws, bucket: str) -> None:
     assert connection.sock is first
 
 
-def test_large_and_empty_bodies_come_back_as_they_went(aws: LocalAws, bucket: str) -> None:
+def test_large_and_empty_bodies_are_returned_unchanged(aws: LocalAws, bucket: str) -> None:
     s3 = aws.client("s3")
     for body in (b"", os.urandom(3 * MIB)):
         s3.put_object(Bucket=bucket, Key="k", Body=body)
@@ -49,7 +49,7 @@ def test_large_and_empty_bodies_come_back_as_they_went(aws: LocalAws, bucket: st
         assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == body
 
 
-def test_requests_leave_no_trace_on_the_terminal_and_sigterm_ends_it_well() -> None:
+def test_requests_print_nothing_and_sigterm_ends_the_server_cleanly() -> None:
     with subprocess.Popen(server_command(), cwd=CHECKOUT, stdout=PIPE, stderr=PIPE, text=True) as process:
         assert process.stdout is not None
         aws = LocalAws(json.loads(process.stdout.readline())["endpoint"], process.pid)
@@ -78,24 +78,24 @@ def test_the_server_ends_when_its_parent_is_killed() -> None:
     wait_until_gone(pid)
 
 
-def test_a_server_that_cannot_start_is_an_error_that_says_so() -> None:
+def test_a_server_that_cannot_start_raises_an_error() -> None:
     with pytest.raises(LocalAwsFailed, match="exit status 3"), local_aws([sys.executable, "-c", "raise SystemExit(3)"]):
         pass
 
 
-def test_a_server_that_says_nothing_is_given_up_and_stopped() -> None:
+def test_a_silent_server_is_stopped_after_the_timeout() -> None:
     mute = [sys.executable, "-c", "import time; time.sleep(60)"]
     with pytest.raises(LocalAwsFailed, match="did not answer"), local_aws(mute, start_timeout_secs=0.2):
         pass
 
 
-def test_another_moto_is_refused() -> None:
+def test_another_version_of_moto_is_refused() -> None:
     check_version(SUPPORTED_MOTO)
     with pytest.raises(UnsupportedMoto, match=r"needs moto 5\.2\.5, and moto 5\.2\.6 is installed"):
         check_version("5.2.6")
 
 
-def test_other_processes_find_the_local_aws_by_their_environment(aws: LocalAws, bucket: str) -> None:
+def test_other_processes_use_the_local_aws_through_their_environment(aws: LocalAws, bucket: str) -> None:
     script = "import boto3; print([b['Name'] for b in boto3.client('s3').list_buckets()['Buckets']])"
     environment = {"PATH": os.defpath, **aws.environment()}
     listed = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)

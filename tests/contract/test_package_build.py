@@ -1,4 +1,4 @@
-"""What `make package` makes of this checkout: the same bytes wherever it is made, and all that its programs import."""
+"""`make package` on this checkout: reproducible archives that contain all that their programs import."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ MACHINE_OF_ELF = {"aarch64": 183, "x86_64": 62}
 
 
 def checkout(folder: Path, source: Path = ROOT, modified_ts: float | None = None) -> Path:
-    """A copy of what artifacts are made from, with the jar and the wheels of this checkout."""
+    """A copy of the sources of artifacts, with the jar and the wheels of this checkout."""
     folder.mkdir()
     for name in PACKED:
         ignored = shutil.ignore_patterns("__pycache__")
@@ -54,7 +54,7 @@ def package(root: Path, architecture: str = "arm64", umask: int = 0o022, **envir
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout that is packed for this machine's architecture."""
+    """A checkout, packed for this machine's architecture."""
     root = checkout(tmp_path_factory.mktemp("packed") / "checkout")
     package(root, platform.machine())
     return root
@@ -71,7 +71,7 @@ def hashes(root: Path) -> dict[str, str]:
 
 
 def linked(folder: Path, names: tuple[str, ...]) -> Path:
-    """A folder with these top-level modules of this environment and nothing else."""
+    """A folder with only these top-level modules of this environment."""
     folder.mkdir()
     for name in names:
         spec = find_spec(name)
@@ -84,7 +84,7 @@ def linked(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def run_isolated(code: str, *folders: Path) -> "subprocess.CompletedProcess[str]":
-    """In a Python that sees only these folders and its standard library, and an empty environment."""
+    """Run a Python that imports only from these folders and the standard library, with an empty environment."""
     paths = [str(folder) for folder in folders]
     program = f"import sys; sys.path[:0] = {paths!r}\n{code}"
     return subprocess.run(
@@ -101,16 +101,16 @@ def unzipped(root: Path, function: str, folder: Path) -> Path:
 # --- The same bytes ---------------------------------------------------------------------------------------------------
 
 
-def test_the_same_sources_make_the_same_bytes_anywhere(root: Path, tmp_path: Path) -> None:
+def test_packing_is_reproducible_in_any_folder(root: Path, tmp_path: Path) -> None:
     other = checkout(tmp_path / "another place", root, modified_ts=946_684_800)
-    # What a run of tests leaves.
+    # Leftovers of a test run.
     (other / "blizzard" / "__pycache__").mkdir()
     (other / "blizzard" / "__pycache__" / "batch.cpython-311.pyc").write_bytes(b"")
     package(other, platform.machine(), 0o077, TZ="Asia/Kathmandu", LC_ALL="C", PYTHONHASHSEED="7", HOME=str(tmp_path))
     assert hashes(other) == hashes(root)
 
 
-def test_another_source_makes_another_key(root: Path, manifest: BuildManifest, tmp_path: Path) -> None:
+def test_a_changed_source_changes_the_key(root: Path, manifest: BuildManifest, tmp_path: Path) -> None:
     other = checkout(tmp_path / "other", root)
     changed = other / "spark_job" / "main.py"
     changed.write_text(changed.read_text() + "# changed\n")
@@ -120,7 +120,7 @@ def test_another_source_makes_another_key(root: Path, manifest: BuildManifest, t
     assert again.sources_sha256 != manifest.sources_sha256
 
 
-def test_the_manifest_names_every_artifact_by_its_content(root: Path, manifest: BuildManifest) -> None:
+def test_the_manifest_names_every_artifact_by_its_hash(root: Path, manifest: BuildManifest) -> None:
     assert set(manifest.artifacts) == {*function_names(root), ARCHIVE, ENTRY, LOG_STORE}
     for artifact in manifest.artifacts.values():
         content = (root / "build" / artifact.file).read_bytes()
@@ -133,8 +133,8 @@ def test_the_manifest_names_every_artifact_by_its_content(root: Path, manifest: 
 
 
 @pytest.mark.parametrize("function", function_names(ROOT))
-def test_a_bundle_holds_all_that_its_handler_imports(root: Path, function: str, tmp_path: Path) -> None:
-    """With what the Lambda runtime brings; each module of ours, not only those that the handler imports first."""
+def test_a_bundle_contains_all_that_its_handler_imports(root: Path, function: str, tmp_path: Path) -> None:
+    """With Lambda's packages. Imports each module of ours, not only those that the handler imports at once."""
     bundle, runtime = unzipped(root, function, tmp_path / "bundle"), linked(tmp_path / "runtime", OF_LAMBDA)
     ours = [path for folder in ("blizzard", "functions") for path in sorted((bundle / folder).rglob("*.py"))]
     modules = [
@@ -187,8 +187,8 @@ RUNS_HERE = sys.version_info[:2] == tuple(map(int, EMR_PYTHON.split(".")))
 
 
 @pytest.mark.skipif(not RUNS_HERE, reason=f"the archive is compiled for Python {EMR_PYTHON}, as EMR has it")
-def test_the_archive_holds_all_that_the_job_imports(root: Path, manifest: BuildManifest, tmp_path: Path) -> None:
-    """The entry's own help comes last of the imports; then what the job imports only when it needs it."""
+def test_the_archive_contains_all_that_the_job_imports(root: Path, manifest: BuildManifest, tmp_path: Path) -> None:
+    """The entry's help is printed after its imports; then come the imports that the job makes later."""
     deps, image = tmp_path / "deps", linked(tmp_path / "image", OF_EMR)
     with tarfile.open(root / "build" / manifest.artifacts[ARCHIVE].file) as archive:
         archive.extractall(deps, filter="data")
@@ -212,7 +212,7 @@ print({sys.modules[name].__file__.startswith(sys.path[0]) for name in ours})
     assert run_isolated(later, deps, image).stdout.split() == ["s3", "{True}"]
 
 
-def test_the_archive_has_nothing_that_the_image_has(root: Path, manifest: BuildManifest) -> None:
+def test_the_archive_repeats_nothing_of_the_image(root: Path, manifest: BuildManifest) -> None:
     with tarfile.open(root / "build" / manifest.artifacts[ARCHIVE].file) as archive:
         names = archive.getnames()
     assert not {name.partition("/")[0] for name in names} & {"pyspark", "py4j", "delta", "numpy", "pandas"}
@@ -222,10 +222,10 @@ def test_the_archive_has_nothing_that_the_image_has(root: Path, manifest: BuildM
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_says_what_it_made(root: Path, manifest: BuildManifest) -> None:
+def test_the_command_prints_its_artifacts(root: Path, manifest: BuildManifest) -> None:
     command = [sys.executable, "-m", "infra.package", "--arch", platform.machine()]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    rows = {line.split()[0]: line.split()[1:] for line in said.splitlines()}
+    output = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines()}
     assert set(rows) == set(manifest.artifacts)
     assert rows[ARCHIVE][0] == f"build/{manifest.artifacts[ARCHIVE].file}"
 

@@ -1,4 +1,4 @@
-"""`make publish` and `make rollback` against an S3: what is in the bucket, in samconfig.toml, and on the screen."""
+"""`make publish` and `make rollback` with an S3: their effect on the bucket and samconfig.toml, and their output."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ FILES = {
 
 
 class Checkout:
-    """A folder as `make package` leaves it, with a bucket to publish to."""
+    """A folder as after `make package`, with a bucket to publish to."""
 
     def __init__(self, root: Path, aws: LocalAws, bucket: str) -> None:
         self.root = root
@@ -46,7 +46,7 @@ class Checkout:
         (root / "requirements.lock").touch()
 
     def packs(self, text: str) -> None:
-        """As if of other sources for each `text`."""
+        """Build artifacts whose content depends on `text`."""
         (self.root / "requirements.lock").write_text(text)
         artifacts = {}
         for name, (file, key) in FILES.items():
@@ -71,7 +71,7 @@ class Checkout:
         return {row["Key"]: self.s3.get_object(Bucket=self.bucket, Key=row["Key"])["Body"].read() for row in found}
 
     def parameters(self) -> dict[str, str]:
-        """Of samconfig.toml."""
+        """The parameters in samconfig.toml."""
         content: Any = tomllib.loads((self.root / "samconfig.toml").read_text())
         items = shlex.split(content["default"]["deploy"]["parameters"]["parameter_overrides"])
         return {name: value for name, _, value in (item.partition("=") for item in items)}
@@ -87,13 +87,13 @@ def checkout(tmp_path: Path, aws: LocalAws, bucket: str, monkeypatch: pytest.Mon
     return made
 
 
-def test_everything_is_published_under_its_content_and_the_parameters_name_it(checkout: Checkout) -> None:
+def test_everything_is_published_under_its_hash_and_the_parameters_refer_to_it(checkout: Checkout) -> None:
     assert checkout.publish() == 0
     objects, parameters = checkout.objects(), checkout.parameters()
     assert objects[parameters["JobArchiveKey"]] == b"job_archive of one"
     assert objects[parameters["JobEntryKey"]] == b"job_entry of one"
     assert objects[parameters["LogStoreJarKey"]] == b"log_store of one"
-    # Of every key its hash is the content's own.
+    # Each key contains the hash of its content.
     for key, content in objects.items():
         name = key.rpartition("/")[2]
         assert key.startswith("blizzard/releases/") or hashlib.sha256(content).hexdigest()[:16] in name
@@ -107,7 +107,7 @@ def test_everything_is_published_under_its_content_and_the_parameters_name_it(ch
     }
 
 
-def test_functions_and_job_read_the_published_configuration_as_it_was_meant(checkout: Checkout) -> None:
+def test_functions_and_job_read_the_published_configuration(checkout: Checkout) -> None:
     checkout.publish()
     text = checkout.objects()[checkout.parameters()["ConfigKey"]].decode()
     meant = parse_config(CONFIG, {"LAKE": "lake"})
@@ -120,13 +120,13 @@ def test_publishing_again_uploads_nothing(checkout: Checkout, capsys: pytest.Cap
     first, samconfig = checkout.objects(), (checkout.root / "samconfig.toml").read_bytes()
     capsys.readouterr()
     assert checkout.publish() == 0
-    said = capsys.readouterr().out
-    assert said.count("there     ") == len(first)
-    assert "uploaded" not in said
+    output = capsys.readouterr().out
+    assert output.count("there     ") == len(first)
+    assert "uploaded" not in output
     assert (checkout.objects(), (checkout.root / "samconfig.toml").read_bytes()) == (first, samconfig)
 
 
-def test_what_was_published_before_stays_and_can_be_gone_back_to(
+def test_earlier_releases_stay_and_can_be_restored(
     checkout: Checkout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout.publish()
@@ -144,26 +144,26 @@ def test_what_was_published_before_stays_and_can_be_gone_back_to(
     assert (checkout.root / "build" / "functions" / "collector.zip").read_bytes() == b"collector of one"
 
 
-def test_a_release_that_is_not_there_is_answered_with_those_that_are(
+def test_an_unknown_release_is_refused_with_the_known_ones(
     checkout: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkout.publish()
     (known,) = [key for key in checkout.objects() if "/releases/" in key]
     capsys.readouterr()
     assert checkout.roll_back("0123456789abcdef") == 1
-    said = capsys.readouterr().err
-    assert said.startswith("rollback: ")
-    assert f"found no such release; published are {Path(known).stem}" in said
+    output = capsys.readouterr().err
+    assert output.startswith("rollback: ")
+    assert f"found no such release; published are {Path(known).stem}" in output
 
 
 @pytest.mark.parametrize(("release", "found"), [("", "nothing"), ("0123", "'0123'"), ("x" * 16, repr("x" * 16))])
-def test_what_is_no_release_is_answered_with_what_one_looks_like(
+def test_an_invalid_release_id_is_refused_with_the_expected_form(
     checkout: Checkout, capsys: pytest.CaptureFixture[str], release: str, found: str
 ) -> None:
     assert checkout.roll_back(release) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("rollback: RELEASE: expected 16 hex digits")
-    assert said.rstrip().endswith(f"found {found}")
+    output = capsys.readouterr().err
+    assert output.startswith("rollback: RELEASE: expected 16 hex digits")
+    assert output.rstrip().endswith(f"found {found}")
 
 
 def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_uploaded(
@@ -172,15 +172,18 @@ def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_upload
     more = "      other:\n        uri: s3://elsewhere/x/\n        format: text\n"
     checkout.config.write_text(CONFIG.replace("s3://${LAKE}/events", "lake/events") + more)
     assert checkout.publish() == 2
-    said = capsys.readouterr().err.splitlines()
-    assert ["pipelines.events.table_uri" in said[0], "pipelines.events.sources.other.uri" in said[1]] == [True, True]
-    assert len(said) == 2
+    output = capsys.readouterr().err.splitlines()
+    assert ["pipelines.events.table_uri" in output[0], "pipelines.events.sources.other.uri" in output[1]] == [
+        True,
+        True,
+    ]
+    assert len(output) == 2
     assert checkout.objects() == {}
     assert not (checkout.root / "samconfig.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("artifacts", "said"),
+    ("artifacts", "output"),
     [
         ("s3://landing/x", "ARTIFACTS: found landing, which is the landing bucket"),
         ("s3://lake", "ARTIFACTS: found lake, which is the lake bucket"),
@@ -188,14 +191,14 @@ def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_upload
         ("s3://My_Bucket", "a bucket name has 3 to 63 lower-case letters, digits, dots and hyphens"),
     ],
 )
-def test_a_place_that_cannot_hold_artifacts_is_refused(
-    checkout: Checkout, capsys: pytest.CaptureFixture[str], artifacts: str, said: str
+def test_an_unsuitable_artifacts_bucket_is_refused(
+    checkout: Checkout, capsys: pytest.CaptureFixture[str], artifacts: str, output: str
 ) -> None:
     assert checkout.publish(artifacts) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
-def test_a_configuration_that_is_not_there_is_named(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_configuration_is_named(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     checkout.config.unlink()
     assert checkout.publish() == 2
     assert "pipelines.yaml: cannot be read: No such file" in capsys.readouterr().err
@@ -208,9 +211,7 @@ def test_a_configuration_that_is_not_there_is_named(checkout: Checkout, capsys: 
     ]
 
 
-def test_what_was_packed_of_other_sources_is_not_published(
-    checkout: Checkout, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_outdated_build_is_not_published(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     (checkout.root / "spark_job").mkdir()
     (checkout.root / "spark_job" / "main.py").touch()
     assert checkout.publish() == 1
@@ -218,9 +219,7 @@ def test_what_was_packed_of_other_sources_is_not_published(
     assert checkout.objects() == {}
 
 
-def test_an_artifact_that_was_changed_or_is_gone_is_not_published(
-    checkout: Checkout, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_or_missing_artifact_is_not_published(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     file = checkout.root / "build" / "functions" / "collector.zip"
     file.write_bytes(b"changed")
     assert checkout.publish() == 1
@@ -232,9 +231,7 @@ def test_an_artifact_that_was_changed_or_is_gone_is_not_published(
     assert "run `make package` first" in capsys.readouterr().err
 
 
-def test_a_key_that_somebody_else_took_is_not_overwritten(
-    checkout: Checkout, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_with_other_content_is_not_overwritten(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = json.loads((checkout.root / "build" / "manifest.json").read_text())
     key = f"blizzard/{manifest['artifacts'][0]['key']}"
     checkout.s3.put_object(Bucket=checkout.bucket, Key=key, Body=b"by hand")
@@ -244,31 +241,31 @@ def test_a_key_that_somebody_else_took_is_not_overwritten(
     assert not (checkout.root / "samconfig.toml").exists()
 
 
-def test_what_kms_encrypted_is_compared_by_its_content(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its etag is no MD5."""
+def test_an_object_encrypted_by_kms_is_compared_by_content(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With KMS, an etag is not the content's MD5."""
     monkeypatch.setattr("infra.publish.upload.hashlib.md5", lambda *_, **__: hashlib.sha1(usedforsecurity=False))
     assert checkout.publish() == 0
     assert checkout.publish() == 0
 
 
-def test_a_bucket_that_is_not_there_is_said(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_bucket_is_reported(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     assert checkout.publish("s3://nobody-made-this-one") == 1
     assert "there is no such bucket. Create it, or correct the URI." in capsys.readouterr().err
     assert not (checkout.root / "samconfig.toml").exists()
 
 
-def test_missing_credentials_are_said(
+def test_missing_credentials_are_reported(
     checkout: Checkout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    # Connections are kept by their settings, with the credentials that they were made with.
+    # Connections are cached by settings, with the credentials of their creation.
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
     assert checkout.publish() == 1
     assert "Expected credentials where boto3 looks for them" in capsys.readouterr().err
 
 
-def test_a_samconfig_that_cannot_be_changed_keeps_everything_from_being_uploaded(
+def test_nothing_is_uploaded_when_samconfig_cannot_be_changed(
     checkout: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (checkout.root / "samconfig.toml").write_text("default = 3\n")

@@ -1,4 +1,4 @@
-"""Each test has a deployment of its own."""
+"""Each test has its own deployment."""
 
 from collections.abc import Iterator
 from pathlib import Path

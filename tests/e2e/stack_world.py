@@ -1,4 +1,4 @@
-"""The deployed stack as its users see it: files go in, rows come out, and what happens in between can be disturbed."""
+"""A deployed stack for tests: they drop files, disturb its parts, and compare its rows."""
 
 import gzip
 import json
@@ -29,8 +29,8 @@ PREFIX = "raw-events/"
 STATE_PREFIX = "_blizzard/events_landing"
 COLUMNS = ["id", "n"]
 ACTIVE = frozenset({"SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING"})
-PATIENCE_SECS = 600.0
-"""For a stack on a machine that does much else; what comes sooner is not waited for."""
+TIMEOUT_SECS = 600.0
+"""Long, for a busy machine. No test waits longer than it has to."""
 
 CONFIG = """\
 pipelines:
@@ -47,10 +47,10 @@ pipelines:
         settle_delay_secs: 0
         sweep: {{interval_secs: 1, late_interval_secs: 1}}
 """
-SOON = {"BatchingWindowSecs": "1", "WakeWindowSecs": "1", "BackoffSecs": "1"}
+FAST_PARAMETERS = {"BatchingWindowSecs": "1", "WakeWindowSecs": "1", "BackoffSecs": "1"}
 """The shortest waits that the template allows."""
-NOBODY_LOOKS = {"DispatchSchedule": "rate(365 days)", "SweepSchedule": "rate(365 days)"}
-"""Schedules fire when a test says so."""
+SCHEDULES_OFF = {"DispatchSchedule": "rate(365 days)", "SweepSchedule": "rate(365 days)"}
+"""Schedules fire only when a test fires them."""
 
 
 @dataclass
@@ -59,13 +59,13 @@ class StackWorld:
 
     stack: LocalStack
     bodies: dict[str, bytes] = field(default_factory=dict)
-    """Everything that was ever dropped, by path."""
+    """Every dropped file, by path."""
     numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
 
-    # What lands
+    # Files
 
     def drop(self, day: str, files: int = 1, *, rows: int = 2, event: bool = True) -> list[str]:
-        """Files of this day, each with `rows` records; their paths."""
+        """Drop files of `rows` records each into the folder of `day`. Returns their paths."""
         paths = [f"date={day}/{next(self.numbers):06d}.ndjson.gz" for _ in range(files)]
         for path in paths:
             records = ({"id": f"{path}-{row}", "n": row} for row in range(rows))
@@ -74,7 +74,7 @@ class StackWorld:
             self.bodies[path] = body
         return paths
 
-    # What is there
+    # State
 
     @cached_property
     def lake(self) -> S3Store:
@@ -91,14 +91,14 @@ class StackWorld:
         )
 
     def verdict(self) -> Verdict:
-        """Every record that was dropped against every row of the table."""
+        """Compare every dropped record with every row of the table."""
         letters = list(DeadLetters(self.lake, STATE_PREFIX, "events:landing").letters())
         options = {**self.stack.aws.environment(), "AWS_ALLOW_HTTP": "true"}
         table = f"s3://{self.stack.lake}/events"
         return judge(read_source(self.bodies.items(), "id"), table, options, letters, COLUMNS)
 
     def messages(self, logical_id: str) -> int:
-        """In a queue, whether visible, delayed or with somebody."""
+        """The number of messages in a queue: visible, delayed, or in flight."""
         names = ["", "NotVisible", "Delayed"]
         wanted = [f"ApproximateNumberOfMessages{name}" for name in names]
         url = self.stack.resources[logical_id]
@@ -109,15 +109,15 @@ class StackWorld:
         return [run for run in self.stack.runs() if run["state"] in ACTIVE]
 
     def runs_since(self, ts: float) -> list[dict[str, Any]]:
-        """The oldest first."""
+        """Oldest first."""
         found = [run for run in self.stack.runs() if _seconds(run["createdAt"]) >= ts]
         return sorted(found, key=lambda run: _seconds(run["createdAt"]))
 
-    # What can be held up
+    # Disturbances
 
     @contextmanager
-    def runs_held(self) -> Iterator[None]:
-        """Runs are asked for, and none starts before the end of the block."""
+    def runs_on_hold(self) -> Iterator[None]:
+        """Runs are requested, but none starts before the end of the block."""
         self.stack.run_control.may_start.clear()
         try:
             yield
@@ -125,9 +125,11 @@ class StackWorld:
             self.stack.run_control.may_start.set()
 
     @contextmanager
-    def run_stopped(self) -> Iterator[None]:
-        """The driver of the run that is under way gets no time until the end of the block; without it the run does not
-        get on. Not its whole group: a process that is being made meanwhile may stay stopped for good."""
+    def driver_stopped(self) -> Iterator[None]:
+        """Stop the driver of the active run until the end of the block, so that the run makes no progress.
+
+        Not its process group: a process that is just being forked could stay stopped forever.
+        """
         self.until(lambda: len(self._drivers()) == 1)
         (driver,) = self._drivers()
         os.kill(driver, signal.SIGSTOP)
@@ -137,7 +139,7 @@ class StackWorld:
             os.kill(driver, signal.SIGCONT)
 
     def _drivers(self) -> list[int]:
-        """What supervisors have started by now, each the leader of a process group."""
+        """The process group leaders that supervisors have started."""
         found = []
         for process in list(self.stack.jobs._running.values()):
             with suppress(FileNotFoundError, ProcessLookupError):
@@ -145,47 +147,49 @@ class StackWorld:
                     found += [int(child)] if os.getpgid(int(child)) == int(child) else []
         return found
 
-    # What one waits for
+    # Waiting
 
-    def until(self, true: Callable[[], bool]) -> None:
-        """A condition that does not come about is a failure."""
-        deadline = time.monotonic() + PATIENCE_SECS
-        while not true():
-            assert time.monotonic() < deadline, f"it did not come about within {PATIENCE_SECS:g} s\n{self.diagnosis()}"
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition. Fails after TIMEOUT_SECS."""
+        deadline = time.monotonic() + TIMEOUT_SECS
+        while not condition():
+            assert time.monotonic() < deadline, (
+                f"the condition did not hold within {TIMEOUT_SECS:g} s\n{self.diagnosis()}"
+            )
             time.sleep(0.2)
 
-    def all_in(self) -> Verdict:
-        """Wait until nothing waits anywhere and no run is active; then every record of the source is judged."""
-        self.until(self.told)
-        self.until(lambda: not self.active_runs() and not self.waits())
+    def wait_until_ingested(self) -> Verdict:
+        """Wait until all queues and the backlog are empty and no run is active. Returns the verdict."""
+        self.until(self.queues_are_empty)
+        self.until(lambda: not self.active_runs() and not self.has_backlog())
         return self.verdict()
 
-    def told(self) -> bool:
-        """Whether each event has come to the manifest, and each wake to the dispatcher."""
+    def queues_are_empty(self) -> bool:
+        """Whether all events are in the manifest, and all wake-ups at the dispatcher."""
         return self.messages("EventsQueue") == 0 and self.messages("WakeQueue") == 0
 
-    def waits(self) -> bool:
-        """Whether there is a backlog as the dispatcher sees it: duplicates that a run has looked at are none."""
+    def has_backlog(self) -> bool:
+        """Whether the dispatcher sees a backlog. Duplicates that a run has already seen do not count."""
         config = self.stack.parameters["ConfigKey"]
         text = self.stack.client("s3").get_object(Bucket="artifacts", Key=config)["Body"].read().decode()
         latest = RunLog(self.lake, "events", new_id=str).latest()
         pipeline = read_published(text, config).pipelines["events"]
         return read_backlog(self.lake, pipeline, examined_marks(latest)).needs_run
 
-    def announced(self, files: int) -> None:
-        """Wait until so many files are pending or ingested."""
+    def wait_for_pending(self, files: int) -> None:
+        """Wait until at least `files` files are pending."""
         self.until(lambda: self.status().backlog_files >= files)
 
     def diagnosis(self) -> str:
-        """What a person would look at when it does not come about."""
+        """Runs, backlog and logs, for the error text of a timeout."""
         names = ("collector", "dispatcher", "sweeper", "job")
         logs = "\n".join(f"--- {name}\n{self.stack.logs(name)[-1500:]}" for name in names)
         states = [(run["id"], run["state"], run.get("stateDetails")) for run in self.stack.runs()]
         return f"runs: {states}\nbacklog: {self.status().backlog_files}\n{logs}"
 
 
-class Ticking:
-    """Fires a schedule every second, as a shorter rate than the service has would."""
+class ScheduleTicker:
+    """Fires a schedule every second, more often than EventBridge Scheduler can."""
 
     def __init__(self, stack: LocalStack, logical_id: str) -> None:
         self._stack = stack

@@ -1,4 +1,4 @@
-"""The demo itself, as a newcomer runs it with no terminal."""
+"""The whole demo, without a terminal."""
 
 import subprocess
 import sys

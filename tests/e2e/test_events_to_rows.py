@@ -1,4 +1,4 @@
-"""Events to rows: bucket, queue, collector and the real Spark job on the local AWS, judged by rows."""
+"""From events to rows: bucket, queue, collector and the real Spark job on the local AWS."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ def names(letters: list[Mapping[str, Any]]) -> list[tuple[str, int | None]]:
     return [(letter["path"], letter.get("row")) for letter in letters]
 
 
-def test_what_events_announce_is_in_the_table_and_what_is_broken_in_the_dead_letters(world: World) -> None:
+def test_announced_files_are_in_the_table_and_bad_input_in_the_dead_letters(world: World) -> None:
     for number in range(6):
         world.put(f"date=2026-01-0{1 + number % 2}/{9 - number}.ndjson.gz", record(f"a{number}"), record(f"b{number}"))
     world.put(HOSTILE, record("hostile"))
@@ -38,7 +38,7 @@ def test_what_events_announce_is_in_the_table_and_what_is_broken_in_the_dead_let
     ]
 
 
-def test_a_file_without_an_event_is_found_by_a_sweep_and_events_that_come_again_change_nothing(world: World) -> None:
+def test_a_sweep_finds_a_file_without_an_event_and_repeated_events_change_nothing(world: World) -> None:
     world.put("date=2026-01-01/announced.ndjson.gz", record("announced"))
     [body] = [*drain(world.aws, world.stack.queue, wait_secs=2)]
     for _ in range(3):

@@ -1,7 +1,7 @@
-"""The shipped template, deployed and really running, through what goes wrong in its life.
+"""The shipped template, deployed and running, with failures of its parts.
 
-Each test leaves the stack as it found it, and ends with every record of the landing bucket against every row of the
-table, those of the tests before it included.
+Each test restores the stack, and at its end compares every record of the landing bucket with every row of the table,
+including those of earlier tests.
 """
 
 import base64
@@ -21,7 +21,7 @@ from infra.local.deploy.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_r
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import local_stack
 from infra.template.translate import translate
-from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld, Ticking
+from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, ScheduleTicker, StackWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -33,28 +33,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackWorld]:
     folder = tmp_path_factory.mktemp("stack")
     config = folder / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=1000))
-    parameters = {**SOON, **NOBODY_LOOKS, "LandingPrefix": PREFIX}
+    parameters = {**FAST_PARAMETERS, **SCHEDULES_OFF, "LandingPrefix": PREFIX}
     with local_stack(config, parameters=parameters, folder=folder / "stack", retry_after_secs=1) as stack:
         yield StackWorld(stack)
 
 
-def test_two_thousand_files_by_events_and_one_by_the_sweep(world: StackWorld) -> None:
-    began = time.time()
+def test_two_thousand_files_are_ingested_by_events_and_one_by_the_sweep(world: StackWorld) -> None:
+    started_ts = time.time()
     world.drop("2026-01-01", 1999)
-    (unheard,) = world.drop("2026-01-01", event=False)
+    (without_event,) = world.drop("2026-01-01", event=False)
     world.drop("2026-01-01")
-    assert world.all_in().missing == [(unheard, 0), (unheard, 1)]
+    assert world.wait_until_ingested().missing == [(without_event, 0), (without_event, 1)]
     runs = len(world.stack.runs())
     world.stack.fire("SweepScheduled")
     world.until(lambda: len(world.stack.runs()) > runs)
-    assert world.all_in().good
-    assert all(run["state"] == "SUCCESS" for run in world.runs_since(began))
+    assert world.wait_until_ingested().good
+    assert all(run["state"] == "SUCCESS" for run in world.runs_since(started_ts))
     for function in world.stack.functions.functions.values():
         assert 0 < function.peak_mb < function.settings.memory_mb
 
 
 def test_messages_that_failed_go_to_the_dead_letter_queue_and_are_redriven(world: StackWorld) -> None:
-    """While the deployment is broken all messages fail; when it is mended only the one that makes no sense does."""
+    """While the deployment is broken all messages fail; after its repair only the invalid one fails."""
     stack, key = world.stack, world.stack.parameters["ConfigKey"]
     stack.deploy(parameters={"ConfigKey": "config-00000000.json"})
     stack.client("sqs").send_message(QueueUrl=stack.resources["EventsQueue"], MessageBody="no event at all")
@@ -62,13 +62,13 @@ def test_messages_that_failed_go_to_the_dead_letter_queue_and_are_redriven(world
     world.until(lambda: world.messages("EventsDeadLetterQueue") == 4)
     stack.deploy(parameters={"ConfigKey": key})
     redrive(world)
-    assert world.all_in().good
+    assert world.wait_until_ingested().good
     world.until(lambda: world.messages("EventsDeadLetterQueue") == 1)
     stack.client("sqs").purge_queue(QueueUrl=stack.resources["EventsDeadLetterQueue"])
 
 
 def test_a_run_that_fails_twice_succeeds_the_third_time(world: StackWorld) -> None:
-    began = time.time()
+    started_ts = time.time()
     killed: list[str | None] = []
 
     def kill_in_the_midst_of_a_batch(line: str) -> None:
@@ -78,62 +78,62 @@ def test_a_run_that_fails_twice_succeeds_the_third_time(world: StackWorld) -> No
     world.stack.listen("job", kill_in_the_midst_of_a_batch)
     world.stack.run_control.fail_next = 1
     drop_while_runs_are_held(world, "2026-01-04", rows=20_000)
-    with Ticking(world.stack, "DispatchScheduled"):
-        world.until(lambda: len(world.runs_since(began)) == 3)
-        verdict = world.all_in()
+    with ScheduleTicker(world.stack, "DispatchScheduled"):
+        world.until(lambda: len(world.runs_since(started_ts)) == 3)
+        verdict = world.wait_until_ingested()
     assert verdict.good
-    runs = world.runs_since(began)
+    runs = world.runs_since(started_ts)
     assert [run["state"] for run in runs] == ["FAILED", "FAILED", "SUCCESS"]
     assert killed == [runs[1]["id"]]
     world.until(lambda: failures(world)[-2:] == [1, 2])
 
 
-def test_when_the_event_of_a_runs_end_is_lost_the_schedule_picks_the_backlog_up(world: StackWorld) -> None:
-    began = time.time()
+def test_the_schedule_starts_a_run_after_the_event_of_a_runs_end_is_lost(world: StackWorld) -> None:
+    started_ts = time.time()
     world.stack.lose_job_events(True)
     try:
         world.stack.run_control.fail_next = 1
         drop_while_runs_are_held(world, "2026-01-05")
-        world.until(lambda: [run["state"] for run in world.runs_since(began)] == ["FAILED"])
+        world.until(lambda: [run["state"] for run in world.runs_since(started_ts)] == ["FAILED"])
         assert world.status().backlog_files == 3
-        with Ticking(world.stack, "DispatchScheduled"):
+        with ScheduleTicker(world.stack, "DispatchScheduled"):
             world.until(lambda: world.status().backlog_files == 0)
-            assert world.all_in().good
+            assert world.wait_until_ingested().good
     finally:
         world.stack.lose_job_events(False)
 
 
-def test_many_dispatchers_at_the_same_moment_start_one_run(world: StackWorld) -> None:
-    began = time.time()
-    with world.runs_held():
+def test_concurrent_dispatchers_start_one_run(world: StackWorld) -> None:
+    started_ts = time.time()
+    with world.runs_on_hold():
         world.drop("2026-01-06", 3)
-        world.announced(3)
+        world.wait_for_pending(3)
         with ThreadPoolExecutor(6) as pool:
             outcomes = list(pool.map(lambda _: world.stack.invoke("DispatcherFunction", DISPATCH), range(12)))
         assert [outcome.error for outcome in outcomes if outcome.error] == []
-        world.until(world.told)
-        assert len(world.runs_since(began)) == 1
-    assert world.all_in().good
+        world.until(world.queues_are_empty)
+        assert len(world.runs_since(started_ts)) == 1
+    assert world.wait_until_ingested().good
 
 
-def test_a_stack_update_in_the_middle_of_a_run_disturbs_nothing(world: StackWorld) -> None:
-    began = time.time()
+def test_a_stack_update_does_not_disturb_an_active_run(world: StackWorld) -> None:
+    started_ts = time.time()
     before = world.stack.parameters.get("MaxFailures", "5")
     drop_while_runs_are_held(world, "2026-01-07")
-    with world.run_stopped():
-        world.until(lambda: [run["state"] for run in world.runs_since(began)] == ["RUNNING"])
+    with world.driver_stopped():
+        world.until(lambda: [run["state"] for run in world.runs_since(started_ts)] == ["RUNNING"])
         world.stack.deploy(parameters={"MaxFailures": "7"})
-        assert [run["state"] for run in world.runs_since(began)] == ["RUNNING"]
+        assert [run["state"] for run in world.runs_since(started_ts)] == ["RUNNING"]
     deployed = world.stack.client("lambda").get_function_configuration(
         FunctionName=world.stack.resources["DispatcherFunction"]
     )
     assert deployed["Environment"]["Variables"]["BLIZZARD_MAX_FAILURES"] == "7"
-    assert world.all_in().good
-    assert [run["state"] for run in world.runs_since(began)] == ["SUCCESS"]
+    assert world.wait_until_ingested().good
+    assert [run["state"] for run in world.runs_since(started_ts)] == ["SUCCESS"]
     world.stack.deploy(parameters={"MaxFailures": before})
 
 
-def test_a_new_release_takes_over_and_a_rollback_brings_the_old_one_back(world: StackWorld, tmp_path: Path) -> None:
+def test_a_new_release_takes_over_and_a_rollback_restores_the_old_one(world: StackWorld, tmp_path: Path) -> None:
     stack, first = world.stack, dict(world.stack.parameters)
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=2))
@@ -141,11 +141,11 @@ def test_a_new_release_takes_over_and_a_rollback_brings_the_old_one_back(world: 
     assert all(new.parameters[name] != first[name] for name in ("ConfigKey", "JobArchiveKey"))
     old = earlier_release(stack.aws, stack.release_id, tmp_path / "old")
     for taken in (new, old):
-        began = time.time()
+        started_ts = time.time()
         stack.deploy(translate(TEMPLATE, taken.codes), taken.parameters)
         drop_while_runs_are_held(world, "2026-01-08")
-        assert world.all_in().good
-        (run,) = world.runs_since(began)
+        assert world.wait_until_ingested().good
+        (run,) = world.runs_since(started_ts)
         asked = stack.client("emr-serverless").get_job_run(applicationId=stack.application_id, jobRunId=run["id"])
         submitted = str(asked["jobRun"]["jobDriver"])
         assert all(taken.parameters[name] in submitted for name in ("ConfigKey", "JobArchiveKey", "JobEntryKey"))
@@ -155,22 +155,21 @@ def test_a_new_release_takes_over_and_a_rollback_brings_the_old_one_back(world: 
 
 
 def drop_while_runs_are_held(world: StackWorld, day: str, *, rows: int = 2) -> None:
-    """Three files, all of which are announced before the one run starts: none comes late for it, so that it needs no
-    second one."""
-    with world.runs_held():
+    """Three files whose events all arrive before the run starts, so that no second run is needed."""
+    with world.runs_on_hold():
         world.drop(day, 3, rows=rows)
-        world.announced(3)
-        world.until(world.told)
+        world.wait_for_pending(3)
+        world.until(world.queues_are_empty)
 
 
 def failures(world: StackWorld) -> list[int]:
-    """In a row, as the dispatcher says at each."""
+    """The number of consecutive failures, as the dispatcher logs it."""
     lines = [line for line in world.stack.logs("dispatcher").splitlines() if '"run_failed"' in line]
     return [json.loads(line)["failures"] for line in lines]
 
 
 def other_sources(root: Path) -> Path:
-    """Packed from sources that differ in a line of every bundle."""
+    """Packed from sources with one changed line in every bundle."""
     root.mkdir()
     for name in LINKED:
         source = CHECKOUT / name
@@ -180,7 +179,7 @@ def other_sources(root: Path) -> Path:
             (root / name).symlink_to(source)
     with (root / "blizzard" / "errors.py").open("a") as file:
         file.write("# the next release\n")
-    # In a process of its own, which finds these modules and not the checkout's.
+    # In its own process, which imports these modules and not the checkout's.
     make = f"from pathlib import Path; from infra.package.build import package; package({architecture()!r}, Path.cwd())"
     subprocess.run([sys.executable, "-c", make], cwd=root, check=True)
     return root
@@ -191,7 +190,7 @@ def architecture() -> str:
 
 
 def deployed_sha256(world: StackWorld, function: str) -> str:
-    """As the keys of artifacts have it: the first 16 hexadecimal digits."""
+    """The hash as in artifact keys: the first 16 hexadecimal digits."""
     found = world.stack.client("lambda").get_function_configuration(FunctionName=world.stack.resources[function])
     return base64.b64decode(found["CodeSha256"]).hex()[:16]
 

@@ -40,7 +40,7 @@ pipelines:
 
 @dataclass(frozen=True)
 class World:
-    """One deployment of its own."""
+    """One deployment."""
 
     aws: LocalAws
     stack: Stack
@@ -53,13 +53,13 @@ class World:
         self.aws.client("s3").put_object(Bucket=self.stack.landing, Key=key, Body=body[: len(body) - cut_bytes])
 
     def collect(self) -> None:
-        """Hand over everything that is in the queue, until what fails has used up its receives."""
+        """Process all messages of the queue, until failing ones have reached their maximum of receives."""
         for _ in range(MAX_RECEIVE_COUNT + 1):
             while self.poller.poll_once():
                 pass
 
     def run(self, *more: str) -> list[dict[str, Any]]:
-        """The real job; its events."""
+        """Run the real job. Returns its log events."""
         words = [sys.executable, "-m", "spark_job.main", "--config", str(self.config), "--once", *more]
         words += ["--jars", str(CHECKOUT / "jars"), "--spark-conf", "spark.driver.memory=1g"]
         words += ["--spark-conf", "spark.driver.extraJavaOptions=-Duser.timezone=UTC -XX:TieredStopAtLevel=1"]

@@ -27,7 +27,7 @@ RUNS = re.compile(r"/applications/([^/]+)/jobruns(?:/([^/]+))?")
 
 
 def calls_of(request: Mapping[str, Any]) -> list[Call]:
-    """What one request asked for. Raises ValueError for one that is not known here: nothing is let through unseen."""
+    """The calls of one request. Raises ValueError for an unknown request, so that none is skipped."""
     found = {"s3": _s3, "sqs": _sqs, "emr-serverless": _emr_serverless, "logs": _logs}.get(request["service"])
     if found is None:
         raise ValueError(f"no mapping for the service of {request}")

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as IAM sees it. `context` has the condition keys that the request carries."""
+    """One call as IAM checks it. `context`: the condition keys of the request."""
 
     action: str
     resource: str
@@ -40,7 +40,7 @@ class Grant:
 
 
 def grants_of(documents: Iterable[Mapping[str, Any]]) -> list[Grant]:
-    """The Allow statements of policy documents. Denials in a role's own policy are refused: none is expected there."""
+    """The Allow statements of policy documents. A Deny in a role's policy is an error: none is expected."""
     found = []
     for document in documents:
         for number, statement in enumerate(_listed(document["Statement"])):
@@ -55,13 +55,13 @@ def grants_of(documents: Iterable[Mapping[str, Any]]) -> list[Grant]:
     return found
 
 
-def lacking(grants: Sequence[Grant], calls: Iterable[Call]) -> list[str]:
-    """The calls that no grant covers, each once."""
+def not_granted(grants: Sequence[Grant], calls: Iterable[Call]) -> list[str]:
+    """The calls that no grant allows, without duplicates."""
     return sorted({str(call) for call in calls if not any(grant.covers(call) for grant in grants)})
 
 
-def never_used(grants: Sequence[Grant], calls: Sequence[Call]) -> list[str]:
-    """The grants that cover none of the calls."""
+def unused_grants(grants: Sequence[Grant], calls: Sequence[Call]) -> list[str]:
+    """The grants that allow none of the calls."""
     return sorted({str(grant) for grant in grants if not any(grant.covers(call) for call in calls)})
 
 
@@ -70,14 +70,14 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """`*` and `?` as IAM has them; brackets mean themselves."""
+    """`*` and `?` are wildcards as in IAM; brackets are literal."""
     escaped = pattern.replace("[", "[[]")
     return re.match(fnmatch.translate(escaped), text) is not None
 
 
 def _holds(operator: str, keys: Mapping[str, Sequence[str]], context: Mapping[str, str]) -> bool:
-    """Several keys must all hold, of several values one. A key that the request lacks fails the condition, unless the
-    operator says IfExists."""
+    """All keys must match, each with one of its values. A key that the request lacks fails the condition, unless the
+    operator ends in IfExists."""
     base = operator.removesuffix("IfExists")
     if base not in _OPERATORS:
         raise ValueError(f"the condition operator {operator} is not known here; teach this module what it means")

@@ -1,4 +1,4 @@
-"""The deployed roles against the requests that the parts really make: nothing lacks, and nothing is granted in vain."""
+"""The deployed roles against the recorded requests: every call is allowed, and every grant is used."""
 
 import time
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import pytest
 
 from blizzard.dispatch.run_records import Phase, RunLog
 from infra.local.stack.local_stack import LocalStack, local_stack
-from tests.e2e.stack_world import CONFIG, NOBODY_LOOKS, PREFIX, SOON, StackWorld
+from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, StackWorld
 from tests.stack.calls import calls_of
-from tests.stack.policies import Call, Grant, grants_of, lacking, never_used
+from tests.stack.policies import Call, Grant, grants_of, not_granted, unused_grants
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -27,43 +27,43 @@ BY_THE_SERVICE = {
     "TakeEvents": "Lambda polls the queue, with the role",
     "TakeWakes": "Lambda polls the queue, with the role",
 }
-"""Grants, by their statement's Sid, that no code of ours uses."""
+"""Grants by the Sid of their statement, which services use and our code does not."""
 WHEN_SOMETHING_BREAKS = {
     ("WriteLake", "s3:AbortMultipartUpload"): "S3A's answer to a write that broke off",
     ("FindArtifacts", "s3:ListBucket"): "spark-submit's answer to an artifact that is not where it looks",
     ("CreateSegments", "s3:GetObject"): "a refused write is looked at: it may be one's own, whose answer was lost",
 }
-"""Statement and action: what a good day does not need."""
+"""Statement and action that are used only after failures."""
 MORE = "settle_delay_secs: 0\n        on_overwrite: replace\n        limits: {max_tracked_files: 1}"
 RECORDS = 61
-"""So many run records that the dispatcher trims them."""
+"""Enough run records that the dispatcher trims them."""
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack in which everything has happened that its parts do of themselves."""
+    """A stack in which every regular operation has happened."""
     folder = tmp_path_factory.mktemp("iam")
     config = folder / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=2).replace("settle_delay_secs: 0", MORE))
-    parameters = {**SOON, **NOBODY_LOOKS, "LandingPrefix": PREFIX}
+    parameters = {**FAST_PARAMETERS, **SCHEDULES_OFF, "LandingPrefix": PREFIX}
     with local_stack(config, parameters=parameters, folder=folder / "stack", retry_after_secs=1) as stack:
         _a_life(StackWorld(stack))
         yield stack
 
 
 def _a_life(world: StackWorld) -> None:
-    """Files by events and by a sweep, over several batches; one that is overwritten; records that are trimmed."""
+    """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records."""
     world.drop("2026-01-01", 5)
-    assert world.all_in().good
+    assert world.wait_until_ingested().good
     _write_run_records(world)
     (path,) = world.drop("2026-01-02", rows=1)
-    world.all_in()
+    world.wait_until_ingested()
     world.stack.drop(path, world.bodies[path], event=False)
     world.drop("2026-01-03", event=False)
     runs = len(world.stack.runs())
     world.stack.fire("SweepScheduled")
     world.until(lambda: len(world.stack.runs()) > runs)
-    assert world.all_in().good
+    assert world.wait_until_ingested().good
     _sweep_late_while_segments_wait(world)
 
 
@@ -73,16 +73,16 @@ def _sweep_late_while_segments_wait(world: StackWorld) -> None:
         assert not outcome.error
         return '"kind":"late"' in outcome.log
 
-    with world.runs_held():
+    with world.runs_on_hold():
         world.drop("2026-01-04")
-        world.announced(1)
+        world.wait_for_pending(1)
         world.until(swept_late)
-    assert world.all_in().good
+    assert world.wait_until_ingested().good
 
 
 def _write_run_records(world: StackWorld) -> None:
     log = RunLog(world.lake, "events", new_id=lambda: "by-hand")
-    # The dispatcher has a last one to write, of the run's end, and none after it.
+    # The dispatcher writes one more record, of the run's end.
     world.until(lambda: (latest := log.latest()) is not None and latest.phase is Phase.SUCCEEDED)
     for _ in range(RECORDS):
         latest = log.latest()
@@ -105,7 +105,7 @@ def _calls(stack: LocalStack, principal: str) -> list[Call]:
 def test_a_role_allows_every_call_that_its_part_makes(stack: LocalStack, principal: str) -> None:
     calls = _calls(stack, principal)
     assert len(calls) > 3
-    assert lacking(_grants(stack, ROLES[principal]), calls) == []
+    assert not_granted(_grants(stack, ROLES[principal]), calls) == []
 
 
 @pytest.mark.parametrize("principal", ROLES)
@@ -115,16 +115,16 @@ def test_a_role_allows_nothing_that_its_part_never_does(stack: LocalStack, princ
         for grant in _grants(stack, ROLES[principal])
         if grant.sid not in BY_THE_SERVICE and (grant.sid, grant.action) not in WHEN_SOMETHING_BREAKS
     ]
-    assert never_used(needed, _calls(stack, principal)) == []
+    assert unused_grants(needed, _calls(stack, principal)) == []
 
 
-def test_every_exemption_is_still_about_a_grant(stack: LocalStack) -> None:
+def test_every_exemption_matches_a_grant(stack: LocalStack) -> None:
     grants = [grant for role in ROLES.values() for grant in _grants(stack, role)]
     assert BY_THE_SERVICE.keys() <= {grant.sid for grant in grants}
     assert WHEN_SOMETHING_BREAKS.keys() <= {(grant.sid, grant.action) for grant in grants}
 
 
-def test_only_these_parts_ask_for_anything(stack: LocalStack) -> None:
-    """A principal that nobody thought of would be held against no role."""
+def test_only_known_principals_send_requests(stack: LocalStack) -> None:
+    """Requests of an unknown principal would be compared with no role."""
     others = {request["principal"] for request in stack.requests()} - ROLES.keys()
     assert others <= {"operator", "local", "cloudformation", "logs", "emr-serverless"}

@@ -1,11 +1,11 @@
-"""The judge of the IAM tests, judged: it must see what a role lacks and what it has in vain."""
+"""Tests of the policy evaluation in the IAM tests: it must find missing and unused grants."""
 
 from typing import Any
 
 import pytest
 
 from tests.stack.calls import calls_of
-from tests.stack.policies import Call, grants_of, lacking, never_used
+from tests.stack.policies import Call, grants_of, not_granted, unused_grants
 
 PENDING = "arn:aws:s3:::lake/*_blizzard/*/pending/*"
 SEGMENT = "arn:aws:s3:::lake/events/_blizzard/events_landing/pending/0.json"
@@ -19,26 +19,26 @@ def request(method: str, path: str, query: str = "", **more: Any) -> dict[str, A
     return {"service": "s3", "method": method, "path": path, "query": query, "target": "", "named": {}, **more}
 
 
-def test_a_call_beside_the_resource_or_the_action_lacks_a_grant() -> None:
+def test_a_call_with_another_resource_or_action_is_not_granted() -> None:
     grants = grants_of([statement("s3:PutObject", PENDING)])
-    assert lacking(grants, [Call("s3:PutObject", SEGMENT)]) == []
+    assert not_granted(grants, [Call("s3:PutObject", SEGMENT)]) == []
     elsewhere = "arn:aws:s3:::lake/events/part-0.parquet"
-    assert lacking(grants, [Call("s3:PutObject", elsewhere), Call("s3:GetObject", SEGMENT)]) == [
+    assert not_granted(grants, [Call("s3:PutObject", elsewhere), Call("s3:GetObject", SEGMENT)]) == [
         f"s3:GetObject on {SEGMENT}",
         f"s3:PutObject on {elsewhere}",
     ]
 
 
-def test_a_grant_that_covers_no_call_is_seen_though_its_statement_has_others() -> None:
+def test_an_unused_action_is_found_in_a_used_statement() -> None:
     grants = grants_of([statement(["s3:PutObject", "s3:DeleteObject"], PENDING)])
-    assert never_used(grants, [Call("s3:PutObject", SEGMENT)]) == [f"It: s3:DeleteObject on {PENDING}"]
+    assert unused_grants(grants, [Call("s3:PutObject", SEGMENT)]) == [f"It: s3:DeleteObject on {PENDING}"]
 
 
-def test_a_resource_that_is_granted_in_vain_is_seen_though_another_is_used() -> None:
+def test_an_unused_resource_is_found_in_a_used_statement() -> None:
     document = statement("s3:PutObject", PENDING)
     document["Statement"][0]["Resource"] = [PENDING, "arn:aws:s3:::lake/*_sweep.json"]
     used = [Call("s3:PutObject", SEGMENT)]
-    assert never_used(grants_of([document]), used) == ["It: s3:PutObject on arn:aws:s3:::lake/*_sweep.json"]
+    assert unused_grants(grants_of([document]), used) == ["It: s3:PutObject on arn:aws:s3:::lake/*_sweep.json"]
 
 
 @pytest.mark.parametrize(
@@ -52,16 +52,16 @@ def test_a_resource_that_is_granted_in_vain_is_seen_though_another_is_used() -> 
         ("StringEquals", {"s3:prefix": "events/_blizzard/a/pending/"}, False),
     ],
 )
-def test_a_condition_holds_as_it_does_in_iam(operator: str, context: dict[str, str], covered: bool) -> None:
+def test_conditions_are_evaluated_as_in_iam(operator: str, context: dict[str, str], covered: bool) -> None:
     condition = {operator: {"s3:prefix": "*_blizzard/*/pending/*"}}
     grants = grants_of([statement("s3:ListBucket", "arn:aws:s3:::lake", Condition=condition)])
-    assert (lacking(grants, [Call("s3:ListBucket", "arn:aws:s3:::lake", context)]) == []) is covered
+    assert (not_granted(grants, [Call("s3:ListBucket", "arn:aws:s3:::lake", context)]) == []) is covered
 
 
-def test_what_is_not_known_is_refused_and_not_let_through() -> None:
+def test_an_unknown_policy_element_is_an_error() -> None:
     grants = grants_of([statement("s3:GetObject", "*", Condition={"NumericLessThan": {"a": "1"}})])
     with pytest.raises(ValueError, match="NumericLessThan"):
-        lacking(grants, [Call("s3:GetObject", "x", {"a": "0"})])
+        not_granted(grants, [Call("s3:GetObject", "x", {"a": "0"})])
     with pytest.raises(ValueError, match="Deny"):
         grants_of([{"Statement": {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}}])
     with pytest.raises(ValueError, match="dynamodb"):
@@ -89,7 +89,7 @@ def test_what_is_not_known_is_refused_and_not_let_through() -> None:
         ),
     ],
 )
-def test_a_request_of_s3_is_the_action_that_aws_decides_on(
+def test_an_s3_request_maps_to_the_action_that_iam_checks(
     found: dict[str, Any], wanted: list[tuple[str, str, dict[str, str]]]
 ) -> None:
     assert calls_of(found) == [Call(action, f"arn:aws:s3:::{place}", context) for action, place, context in wanted]

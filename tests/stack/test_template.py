@@ -46,19 +46,19 @@ def of(template: Template, logical_id: str) -> Any:
 # --- Translation ---
 
 
-def test_each_function_gets_the_code_that_it_is_given() -> None:
+def test_each_function_gets_its_code() -> None:
     template = translate(TEMPLATE, {name: f"s3://bucket/code/{name}.zip" for name in FUNCTIONS})
     for name in FUNCTIONS:
         assert of(template, name)["Code"] == {"S3Bucket": "bucket", "S3Key": f"code/{name}.zip"}
 
 
-def test_what_is_translated_has_nothing_left_of_sam() -> None:
+def test_the_translation_contains_nothing_of_sam() -> None:
     assert "Transform" not in deployed()
     assert "Globals" not in deployed()
     assert not [r["Type"] for r in deployed()["Resources"].values() if r["Type"].startswith("AWS::Serverless")]
 
 
-def test_translation_leaves_parameters_to_the_deployment() -> None:
+def test_translation_keeps_references_to_parameters() -> None:
     assert of(deployed(), "CollectorFunctionLanded")["MaximumBatchingWindowInSeconds"] == {"Ref": "BatchingWindowSecs"}
     assert deployed()["Parameters"] == sam()["Parameters"]
 
@@ -69,13 +69,13 @@ def test_translation_adds_no_role_and_no_policy() -> None:
     assert not [r for r in roles if "ManagedPolicyArns" in of(deployed(), r)]
 
 
-def test_translation_leaves_the_parsed_template_as_it_is() -> None:
+def test_translation_does_not_change_the_parsed_template() -> None:
     before = json.dumps(sam(), default=str)
     translate_template(sam(), placeholder_codes(sam()))
     assert json.dumps(sam(), default=str) == before
 
 
-def test_translation_needs_code_for_exactly_the_functions_there_are() -> None:
+def test_translation_needs_code_for_exactly_the_templates_functions() -> None:
     with pytest.raises(TranslationError, match=r"expected one for each of .*'SweeperFunction'.*, found \['X'\]"):
         translate(TEMPLATE, {"X": "s3://bucket/x.zip"})
 
@@ -85,7 +85,7 @@ def test_a_template_that_is_not_sam_is_refused() -> None:
         translate_template({"Resources": {}}, {})
 
 
-def test_a_template_that_cannot_be_translated_says_what_is_wrong() -> None:
+def test_a_template_that_cannot_be_translated_is_refused_with_the_reason() -> None:
     resource = {"Type": "AWS::Serverless::Function", "Properties": {"Handler": "a.b", "Events": {"X": {"Type": "Cow"}}}}
     broken = {"Transform": "AWS::Serverless-2016-10-31", "Resources": {"Milk": resource}}
     with pytest.raises(TranslationError, match="Milk"):
@@ -115,7 +115,7 @@ def chosen(**parameters: str) -> Template:
     return with_conditions_evaluated(deployed(), {**defaults, **REQUIRED, **parameters})
 
 
-def test_a_landing_bucket_of_ones_own_sends_events_straight_to_the_queue() -> None:
+def test_a_created_landing_bucket_sends_events_directly_to_the_queue() -> None:
     template = chosen(LandingBucketMode="create")
     (notification,) = of(template, "LandingBucket")["NotificationConfiguration"]["QueueConfigurations"]
     assert notification == {"Event": "s3:ObjectCreated:*", "Queue": {"Fn::GetAtt": ["EventsQueue", "Arn"]}}
@@ -128,7 +128,7 @@ def test_the_queue_lets_the_bucket_in_before_the_bucket_is_made() -> None:
     assert deployed()["Resources"]["LandingBucket"]["DependsOn"] == "EventsQueuePolicy"
 
 
-def test_a_prefix_narrows_what_is_announced() -> None:
+def test_a_prefix_limits_which_objects_send_events() -> None:
     own = chosen(LandingPrefix="raw/")
     (notification,) = of(own, "LandingBucket")["NotificationConfiguration"]["QueueConfigurations"]
     assert notification["Filter"] == {"S3Key": {"Rules": [{"Name": "prefix", "Value": {"Ref": "LandingPrefix"}}]}}
@@ -138,7 +138,7 @@ def test_a_prefix_narrows_what_is_announced() -> None:
     }
 
 
-def test_a_bucket_of_another_stack_is_listened_to_by_a_rule() -> None:
+def test_an_existing_landing_bucket_sends_events_through_a_rule() -> None:
     template = chosen(LandingBucketMode="eventbridge")
     assert not {"LandingBucket", "LandingBucketPolicy"} & template["Resources"].keys()
     pattern = of(template, "LandingRule")["EventPattern"]
@@ -148,28 +148,28 @@ def test_a_bucket_of_another_stack_is_listened_to_by_a_rule() -> None:
     assert [s["Principal"] for s in statements if s["Effect"] == "Allow"] == [{"Service": "events.amazonaws.com"}]
 
 
-def test_a_lake_that_exists_is_left_as_it_is() -> None:
+def test_an_existing_lake_is_not_changed() -> None:
     made, left = chosen(LakeBucketMode="create"), chosen(LakeBucketMode="existing")
     assert made["Resources"].keys() - left["Resources"].keys() == {"LakeBucket", "LakeBucketPolicy"}
 
 
 @pytest.mark.parametrize("landing", ["create", "eventbridge"])
 @pytest.mark.parametrize("lake", ["create", "existing"])
-def test_nothing_refers_to_what_is_not_there(landing: str, lake: str) -> None:
+def test_every_reference_resolves(landing: str, lake: str) -> None:
     template = chosen(LandingBucketMode=landing, LakeBucketMode=lake)
     known = template["Resources"].keys() | template["Parameters"].keys()
     named = references([template["Resources"], template["Outputs"]])
     assert {name for name in named if not name.startswith("AWS::")} <= known
 
 
-def test_alarms_without_a_topic_tell_nobody() -> None:
+def test_alarms_without_a_topic_have_no_actions() -> None:
     assert "AlarmActions" not in of(chosen(), "FreshnessAlarm")
     with_topic = chosen(AlarmTopicArn="arn:aws:sns:eu-west-1:123456789012:alarms")
     assert of(with_topic, "FreshnessAlarm")["AlarmActions"] == [{"Ref": "AlarmTopicArn"}]
 
 
 @pytest.mark.parametrize("dispatching", ["on", "off"])
-def test_a_pause_turns_off_all_that_invokes_the_dispatcher_and_nothing_else(dispatching: str) -> None:
+def test_a_pause_disables_exactly_what_invokes_the_dispatcher(dispatching: str) -> None:
     resources = chosen(Dispatching=dispatching, LandingBucketMode="eventbridge")["Resources"]
     switches = {
         "AWS::Scheduler::Schedule": ("State", "ENABLED"),
@@ -195,11 +195,11 @@ def refused(**parameters: str) -> list[str]:
     return refusals(sam(), {**REQUIRED, **parameters})
 
 
-def test_what_publish_gives_is_enough() -> None:
+def test_the_parameters_of_publish_are_enough() -> None:
     assert refused() == []
 
 
-def test_what_has_no_default_is_asked_for() -> None:
+def test_a_parameter_without_a_default_is_required() -> None:
     assert [text.partition(":")[0] for text in refusals(sam(), {})] == sorted(REQUIRED)
 
 
@@ -244,7 +244,7 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("JobTimeoutMinutes", "1"),
     ],
 )
-def test_a_value_that_cannot_work_is_refused_at_once(name: str, value: str) -> None:
+def test_an_invalid_value_is_refused(name: str, value: str) -> None:
     (text,) = refused(**{name: value})
     assert text.startswith(f"{name}: ")
     assert text.endswith(f", found {value!r}")
@@ -264,11 +264,11 @@ def test_a_value_that_cannot_work_is_refused_at_once(name: str, value: str) -> N
         ("AlarmTopicArn", "arn:aws-cn:sns:cn-north-1:123456789012:alarms.fifo"),
     ],
 )
-def test_a_value_that_works_is_taken(name: str, value: str) -> None:
+def test_a_valid_value_is_accepted(name: str, value: str) -> None:
     assert refused(**{name: value}) == []
 
 
-def test_landing_lake_and_artifacts_are_kept_apart() -> None:
+def test_landing_lake_and_artifacts_must_be_different_buckets() -> None:
     assert refused(LandingBucketName="lake") == [
         "BucketsAreApart: Landing and lake must be two buckets, or the job's own files would trigger events."
     ]

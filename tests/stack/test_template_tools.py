@@ -1,4 +1,4 @@
-"""The environments of the tools that check template and locks; `make check-stack` and `make advisories` run them."""
+"""The environments of the tools that `make check-stack` and `make advisories` run."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", [*NAMES, INSTALLER])
-def test_a_lock_pins_what_is_asked_for_with_hashes(name: str) -> None:
+def test_a_lock_pins_its_requirements_with_hashes(name: str) -> None:
     lock = (LOCKS / f"{name}.lock").read_text()
     wanted = (LOCKS / f"{name}.in").read_text().strip()
     assert re.search(rf"^{re.escape(wanted)} \\$", lock, re.MULTILINE)
@@ -27,14 +27,14 @@ def test_a_lock_pins_what_is_asked_for_with_hashes(name: str) -> None:
 
 
 def made(root: Path, name: str) -> Path:
-    """An environment that is there already, as far as Tools can tell."""
+    """An environment that Tools takes for complete."""
     folder = root / ".cache" / "tools" / name
     (folder / "bin").mkdir(parents=True)
     put_stamp(folder / ".made", Tools(root)._key(name))
     return folder
 
 
-def test_an_environment_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_environment_is_reused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = made(tmp_path, "sam")
     assert Tools(tmp_path).program("sam") == folder / "bin" / "sam"
     assert capsys.readouterr().out == ""
@@ -42,7 +42,7 @@ def test_an_environment_that_is_there_is_not_made_again(tmp_path: Path, capsys: 
 
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Locks of packages that nobody has."""
+    """Locks of packages that do not exist."""
     folder = tmp_path / "locks"
     folder.mkdir()
     for name in (*NAMES, INSTALLER):
@@ -53,7 +53,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_an_environment_is_made_again_when_its_lock_changed(tmp_path: Path, locks: Path) -> None:
+def test_an_environment_is_recreated_when_its_lock_changed(tmp_path: Path, locks: Path) -> None:
     folder = made(tmp_path, "sam")
     made(tmp_path, INSTALLER)
     (locks / "sam.lock").write_text("sam==1\n")
@@ -62,7 +62,7 @@ def test_an_environment_is_made_again_when_its_lock_changed(tmp_path: Path, lock
     assert not (folder / ".made").exists()
 
 
-def test_an_installation_that_fails_says_what_and_leaves_nothing_that_looks_whole(tmp_path: Path, locks: Path) -> None:
+def test_a_failed_installation_is_reported_and_not_taken_for_complete(tmp_path: Path, locks: Path) -> None:
     with pytest.raises(SetupError, match=r"Installing uv failed with status 1; its last lines:\n.*uv==0\.0\.0"):
         Tools(tmp_path).program("sam")
     assert not list((tmp_path / ".cache").rglob(".made"))

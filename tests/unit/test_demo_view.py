@@ -1,4 +1,4 @@
-"""What the demo shows on a terminal stays readable at 80 columns."""
+"""The demo's output is readable at 80 columns."""
 
 import pytest
 from rich.console import Console
@@ -12,7 +12,7 @@ LETTER = (
 )
 
 
-def test_a_long_line_is_broken_between_words_only() -> None:
+def test_a_long_line_wraps_between_words_only() -> None:
     lines = wrap_line(LETTER, 80).splitlines()
     assert len(lines) > 1
     assert all(len(line) <= 80 for line in lines)
@@ -21,7 +21,7 @@ def test_a_long_line_is_broken_between_words_only() -> None:
 
 
 @pytest.mark.parametrize(("rate", "shown"), [(None, "-"), (1234.4, "1,234")])
-def test_the_rate_is_that_of_the_last_commit_and_a_dash_while_nothing_is_read(rate: float | None, shown: str) -> None:
+def test_the_rate_is_of_the_last_commit_or_a_dash_without_a_batch(rate: float | None, shown: str) -> None:
     view = View()
     view.update(Figures(rows_per_sec=rate))
     console = Console(width=80)
@@ -31,7 +31,7 @@ def test_the_rate_is_that_of_the_last_commit_and_a_dash_while_nothing_is_read(ra
     assert dict(zip(reversed(heads), reversed(values), strict=False))["rows/s"] == shown
 
 
-def test_off_a_terminal_each_thing_is_a_line_and_figures_come_when_they_change(
+def test_without_a_terminal_figures_are_printed_when_they_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with View() as view:

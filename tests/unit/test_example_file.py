@@ -1,4 +1,4 @@
-"""The file that a newcomer is told to make fits the source that it is for."""
+"""The suggested example file fits its source."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def config(*sources: str) -> Config:
         ("schema: 'id STRING'", "s0/first.ndjson"),
     ],
 )
-def test_its_key_is_of_the_sources_folder_and_pattern(source: str, key: str) -> None:
+def test_the_key_matches_the_sources_folder_and_pattern(source: str, key: str) -> None:
     found = config(source)
     example = example_file(next(found.sources())[1], NOON_TS)
     assert example.key == key
@@ -41,12 +41,12 @@ def test_its_key_is_of_the_sources_folder_and_pattern(source: str, key: str) -> 
 
 
 @pytest.mark.parametrize("pattern", ["in-[0-9]*.txt", "{a,b}/**", "deep/*.txt"])
-def test_where_the_pattern_says_too_little_the_file_is_left_to_the_user(pattern: str) -> None:
+def test_without_a_usable_pattern_the_user_chooses_the_file(pattern: str) -> None:
     example = example_file(next(config(f"format: text, pattern: '{pattern}'").sources())[1], NOON_TS)
     assert (example.name, example.command) == ("FILE", f"FILE: a file that matches {pattern}")
 
 
-def test_its_command_makes_a_file_with_every_column_that_is_needed(tmp_path: Path) -> None:
+def test_the_command_makes_a_file_with_every_required_column(tmp_path: Path) -> None:
     schema = "id STRING NOT NULL, number BIGINT NOT NULL, right BOOLEAN NOT NULL, other STRING"
     found = config(f"schema: '{schema}', pattern: '**/*.ndjson.gz'")
     example = example_file(next(found.sources())[1], NOON_TS)

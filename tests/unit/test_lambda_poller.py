@@ -1,4 +1,4 @@
-"""What a handler gets from the poller, and what becomes of its messages, by Lambda's rules."""
+"""The poller's events and its treatment of messages, by Lambda's rules."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ DEADLINE_SECS = 60
 
 @dataclass
 class FakeQueue:
-    """An SQS client with one queue. Waiting moves its clock; what was received is invisible until changed."""
+    """An SQS client with one queue. Waiting advances its clock; received messages stay invisible until changed."""
 
     bodies: list[str] = field(default_factory=list)
     now: float = 0.0
@@ -27,7 +27,7 @@ class FakeQueue:
     deleted: list[str] = field(default_factory=list)
     visibility: dict[str, int] = field(default_factory=dict)
     broken: Exception | None = None
-    """What the next receive meets, once."""
+    """Raised by the next receive, once."""
 
     def clock(self) -> float:
         return self.now
@@ -67,7 +67,7 @@ def id_of(body: str) -> str:
 
 
 class Events:
-    """A log that remembers."""
+    """Records log events."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, dict[str, object]]] = []
@@ -88,7 +88,7 @@ class Run:
 
 
 def poll(queue: FakeQueue, answer: Callable[[list[str]], object], source: EventSource = SOURCE) -> Run:
-    """One poll, with a handler that answers to the bodies of a batch."""
+    """One poll, with a handler that gets the bodies of a batch and returns the response."""
     log, batches = Events(), []
 
     def handler(event: dict[str, Any], context: Any) -> object:
@@ -104,7 +104,7 @@ def report(*bodies: str) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": id_of(body)} for body in bodies]}
 
 
-def test_what_succeeded_is_deleted_and_what_failed_is_left() -> None:
+def test_processed_messages_are_deleted_and_failed_ones_stay() -> None:
     run = poll(FakeQueue(["a", "b", "c"]), lambda _: report("b"))
     assert run.queue.deleted == ["a", "c"]
     assert run.queue.visibility == {}
@@ -112,7 +112,7 @@ def test_what_succeeded_is_deleted_and_what_failed_is_left() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"batchItemFailures": []}, {"batchItemFailures": None}, {"status": 200}])
-def test_an_answer_without_failures_is_success(answer: object) -> None:
+def test_a_response_without_failures_means_success(answer: object) -> None:
     assert poll(FakeQueue(["a", "b"]), lambda _: answer).queue.deleted == ["a", "b"]
 
 
@@ -130,14 +130,14 @@ def test_an_answer_without_failures_is_success(answer: object) -> None:
     ],
     ids=repr,
 )
-def test_an_answer_that_lambda_refuses_fails_the_whole_batch(answer: object) -> None:
+def test_an_invalid_response_fails_the_whole_batch(answer: object) -> None:
     run = poll(FakeQueue(["a", "b"]), lambda _: answer)
     assert run.queue.deleted == []
     assert run.counts == PollerCounts(invocations=1, failed=2, handler_errors=1)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by nothing"), SystemExit(1)])
-def test_a_handler_that_raises_fails_the_whole_batch_and_says_why(error: BaseException) -> None:
+def test_a_handler_that_raises_fails_the_whole_batch_with_the_reason(error: BaseException) -> None:
     def fail(_: list[str]) -> object:
         raise error
 
@@ -147,7 +147,7 @@ def test_a_handler_that_raises_fails_the_whole_batch_and_says_why(error: BaseExc
     assert type(error).__name__ in str(run.log.lines[0][1]["error"])
 
 
-def test_a_handler_that_takes_too_long_has_failed_though_it_answered() -> None:
+def test_a_handler_that_exceeds_its_timeout_fails_even_if_it_responds() -> None:
     queue = FakeQueue(["a"])
 
     def dawdle(_: list[str]) -> None:
@@ -173,12 +173,12 @@ def test_an_empty_queue_invokes_nothing() -> None:
     assert (run.batches, run.counts) == ([], PollerCounts())
 
 
-def test_a_batch_without_a_window_is_what_one_receive_gives() -> None:
+def test_a_batch_without_a_window_is_one_receive() -> None:
     run = poll(FakeQueue([str(number) for number in range(15)]), lambda _: None, replace(SOURCE, batch_size=4))
     assert run.batches == [["0", "1", "2", "3"]]
 
 
-def test_a_window_gathers_what_arrives_until_it_closes() -> None:
+def test_a_window_collects_messages_until_it_closes() -> None:
     queue = FakeQueue(["first"], arrivals={2.0: "in time", 7.0: "too late"})
     run = poll(queue, lambda _: None, replace(SOURCE, batch_size=100, window_secs=5))
     assert run.batches == [["first", "in time"]]
@@ -191,7 +191,7 @@ def test_a_full_batch_does_not_wait_for_its_window() -> None:
     assert queue.now == 0
 
 
-def test_a_batch_ends_where_lambdas_payload_is_full() -> None:
+def test_a_batch_ends_at_lambdas_payload_limit() -> None:
     queue = FakeQueue([f"{number:03d}" + "x" * 100_000 for number in range(100)])
     run = poll(queue, lambda _: None, replace(SOURCE, batch_size=100, window_secs=5))
     assert FULL_PAYLOAD_BYTES <= sum(map(len, run.batches[0])) <= 6 * 1024 * 1024
@@ -202,7 +202,7 @@ def test_more_than_ten_messages_without_a_window_are_refused_as_on_aws() -> None
         replace(SOURCE, batch_size=11)
 
 
-def test_a_record_has_the_shape_that_lambda_gives_it() -> None:
+def test_a_record_has_lambdas_form() -> None:
     received = {
         **message("body"),
         "Attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1706450400000"},
@@ -242,7 +242,7 @@ def test_the_context_names_the_function_and_counts_down() -> None:
     assert seen == [("collector", "arn:aws:lambda:eu-west-1:123456789012:function:collector", "256"), 19_500]
 
 
-def test_each_invocation_has_a_request_id_of_its_own() -> None:
+def test_each_invocation_has_its_own_request_id() -> None:
     queue, seen = FakeQueue(["a", "b"]), set()
     poller = LambdaPoller(
         queue, replace(SOURCE, batch_size=1), lambda _, context: seen.add(context.aws_request_id), Events()
@@ -251,12 +251,12 @@ def test_each_invocation_has_a_request_id_of_its_own() -> None:
     assert len(seen) == 2
 
 
-def test_unknown_ids_are_named_beside_those_of_the_batch() -> None:
+def test_unknown_ids_are_reported_with_those_of_the_batch() -> None:
     with pytest.raises(InvocationFailed, match=r"names \['id-x'\]; the batch has \['id-a'\]"):
         failed_ids(report("x"), frozenset({"id-a"}))
 
 
-def test_a_poller_outlives_a_queue_that_is_away_and_reports_it() -> None:
+def test_a_poller_survives_an_unavailable_queue_and_reports_it() -> None:
     queue, log, received = FakeQueue(["a"]), Events(), threading.Event()
     queue.broken = EndpointConnectionError(endpoint_url="http://queue")
     with LambdaPoller(queue, SOURCE, lambda *_: received.set(), log) as poller:

@@ -1,4 +1,4 @@
-"""The parts of the local AWS that decide without asking anybody."""
+"""The parts of the local AWS without I/O."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_schedule_fires_when_its_expression_says(expression: str, after: float
 
 
 @pytest.mark.parametrize("expression", ["rate(5 fortnights)", "cron(0 0 L * ? *)", "at(2026-01-01T00:00:00)", "hourly"])
-def test_a_schedule_that_is_not_understood_is_refused(expression: str) -> None:
+def test_an_unsupported_schedule_is_refused(expression: str) -> None:
     with pytest.raises(UnsupportedSchedule, match="expected"):
         parse_schedule(expression)
 
@@ -62,12 +62,12 @@ def test_a_filter_matches_what_its_pattern_says(pattern: str, holds: bool) -> No
 
 
 @pytest.mark.parametrize("pattern", ["ERROR", "{ $.a }", '{ $.a = "b" ', '{ $.a = "b" } and more', '{ ($.a = "b" }'])
-def test_a_pattern_that_is_not_understood_is_refused(pattern: str) -> None:
+def test_an_unsupported_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         matches(pattern, RECORD)
 
 
-def test_a_filter_measures_a_field_or_counts() -> None:
+def test_a_filter_extracts_a_field_or_counts_lines() -> None:
     transformations = (
         {"metricName": "Rows", "metricNamespace": "B", "metricValue": "$.rows", "dimensions": {"source": "$.source"}},
         {"metricName": "Lines", "metricNamespace": "B", "metricValue": "1", "unit": "Count"},
@@ -97,7 +97,7 @@ def resources(**depends_on: list[str]) -> dict[str, Any]:
 
 
 @given(st.dictionaries(st.integers(0, 20), st.lists(st.integers(0, 20), max_size=4), max_size=20))
-def test_resources_come_after_all_that_they_refer_to(graph: dict[int, list[int]]) -> None:
+def test_resources_are_ordered_after_their_references(graph: dict[int, list[int]]) -> None:
     acyclic = resources(**{f"r{name}": [f"r{one}" for one in on if one < name] for name, on in graph.items()})
     order = in_dependency_order(acyclic)
     assert sorted(order) == sorted(acyclic)
@@ -106,12 +106,12 @@ def test_resources_come_after_all_that_they_refer_to(graph: dict[int, list[int]]
             assert other not in acyclic or order.index(other) < order.index(name)
 
 
-def test_a_circle_of_references_is_refused_by_name() -> None:
+def test_a_circular_reference_is_refused_with_its_names() -> None:
     with pytest.raises(CircularDependency, match="a → b → c → a"):
         in_dependency_order(resources(a=["b"], b=["c"], c=["a"]))
 
 
-def test_references_are_found_wherever_they_are_written() -> None:
+def test_references_are_found_in_every_intrinsic_function() -> None:
     value = {
         "A": {"Ref": "one"},
         "B": [{"Fn::GetAtt": ["two", "Arn"]}, {"Fn::GetAtt": "three.Arn"}],
@@ -142,7 +142,7 @@ RUN = {
 }
 
 
-def test_a_request_is_taken_apart() -> None:
+def test_a_job_request_is_parsed() -> None:
     request = read_request(RUN)
     assert request.archives == [("s3://a/job.tar.gz", "deps")]
     assert request.jars == [f"{IMAGE_JARS}delta-spark.jar", "s3://a/logstore.jar"]
@@ -150,7 +150,7 @@ def test_a_request_is_taken_apart() -> None:
     assert (request.log_group, request.arguments) == ("/g", ("--config", "s3://a/c.json"))
 
 
-def test_only_what_this_machine_needs_takes_the_place_of_what_is_asked_for() -> None:
+def test_only_machine_specific_settings_replace_requested_ones() -> None:
     conf = local_conf(
         read_request(RUN),
         image_jars=Path("/image"),
@@ -164,7 +164,7 @@ def test_only_what_this_machine_needs_takes_the_place_of_what_is_asked_for() -> 
     assert "spark.archives" not in conf
 
 
-def test_parameters_of_spark_submit_that_are_not_understood_are_refused() -> None:
+def test_unsupported_parameters_of_spark_submit_are_refused() -> None:
     assert conf_of("") == {}
     with pytest.raises(ValueError, match="expected --conf"):
         conf_of("--py-files s3://a/x.zip")

@@ -1,4 +1,4 @@
-"""What is packed for whom, and that the same files make the same archive."""
+"""The contents of bundles and archives, which are reproducible."""
 
 import base64
 import hashlib
@@ -29,13 +29,13 @@ EMR = Target("3.11", "aarch64")
 
 
 @pytest.mark.parametrize("pack", [make_zip, make_tar_gz])
-def test_the_same_files_in_any_order_make_the_same_archive(pack: object) -> None:
+def test_archives_do_not_depend_on_the_order_of_files(pack: object) -> None:
     assert callable(pack)
     assert pack(FILES) == pack(dict(reversed(FILES.items())))
     assert pack(FILES) != pack({**FILES, "a.py": b"\n"})
 
 
-def test_a_zip_holds_the_files_readable_by_all_and_without_dates() -> None:
+def test_zip_entries_are_readable_by_all_and_have_no_dates() -> None:
     with zipfile.ZipFile(io.BytesIO(make_zip(FILES))) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == FILES
         assert archive.namelist() == sorted(FILES)
@@ -44,9 +44,9 @@ def test_a_zip_holds_the_files_readable_by_all_and_without_dates() -> None:
         }
 
 
-def test_a_tar_holds_the_files_readable_by_all_owned_by_nobody_and_without_dates() -> None:
+def test_tar_entries_are_readable_by_all_and_have_no_owner_and_no_dates() -> None:
     packed = make_tar_gz(FILES)
-    # RFC 1952: flags (a name would set one), then the time.
+    # RFC 1952: flags (with one for a file name), then the time.
     assert packed[3:8] == bytes(5)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         found = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
@@ -59,7 +59,7 @@ def test_a_tar_holds_the_files_readable_by_all_owned_by_nobody_and_without_dates
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package with modules that import each other in every way."""
+    """A package with every form of import between its modules."""
     name = f"p{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:12]}"
     modules = {
         "__init__": "",
@@ -79,19 +79,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def test_what_a_module_needs_is_all_it_imports_and_the_packages_around(project: str) -> None:
+def test_a_module_needs_its_transitive_imports_and_their_parent_packages(project: str) -> None:
     found = imports_of(f"{project}.entry", [project])
     needed = {"", ".entry", ".inner", ".inner.near", ".pulled_in_by_inner", ".lazily"}
     assert found.modules == {f"{project}{name}" for name in needed}
     assert {"json", "sqlite3"} <= found.outside
 
 
-def test_a_module_lies_in_an_archive_where_python_looks_for_it(project: str) -> None:
+def test_a_module_has_its_import_path_in_an_archive(project: str) -> None:
     assert archive_path(f"{project}.inner") == f"{project}/inner/__init__.py"
     assert archive_path(f"{project}.inner.near") == f"{project}/inner/near.py"
 
 
-def test_a_module_that_is_not_there_is_named(project: str) -> None:
+def test_a_missing_module_is_named(project: str) -> None:
     with pytest.raises(PackageError, match=rf"{project}\.gone: expected a module of {project}, found none"):
         imports_of(f"{project}.gone", [project])
 
@@ -112,7 +112,7 @@ def test_every_folder_of_functions_with_a_handler_is_packed() -> None:
     assert "collector" in function_names(ROOT)
 
 
-def test_a_function_that_imports_more_than_it_may_is_refused_with_the_way_it_came_to_it(
+def test_a_function_with_a_forbidden_import_is_refused_with_the_import_chain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(contents, "FUNCTION_PACKAGES", frozenset())
@@ -120,7 +120,7 @@ def test_a_function_that_imports_more_than_it_may_is_refused_with_the_way_it_cam
         function_contents("collector", LOCK)
 
 
-def test_the_job_gets_what_its_modules_import_less_what_is_on_the_image() -> None:
+def test_the_job_gets_its_imports_except_those_on_the_image() -> None:
     found = job_contents(LOCK, "aarch64")
     names = {package.name for package in found.packages}
     assert {"pydantic", "pydantic-core", "annotated-types", "ruamel-yaml", "orjson", "obstore", "botocore"} <= names
@@ -130,13 +130,13 @@ def test_the_job_gets_what_its_modules_import_less_what_is_on_the_image() -> Non
     assert not {name for name in found.modules if name.startswith(("functions", "blizzard.cli"))}
 
 
-def test_descriptions_of_other_aws_services_are_left_out() -> None:
+def test_models_of_other_aws_services_are_omitted() -> None:
     wheel = {"botocore/data/s3/x.json": b"", "botocore/data/ec2/x.json": b"", "botocore/data/endpoints.json": b""}
     held = contents.Contents(frozenset(), ()).files(wheel)
     assert set(held) == {"botocore/data/s3/x.json", "botocore/data/endpoints.json"}
 
 
-def test_parts_of_arrow_for_other_purposes_are_left_out() -> None:
+def test_unused_parts_of_arrow_are_omitted() -> None:
     kept = [
         "pyarrow/lib.so",
         "pyarrow/libarrow.so.2600",
@@ -155,7 +155,7 @@ def test_the_requirements_of_the_functions_agree_with_the_lock() -> None:
 # --- The lock ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_lock_is_read_for_the_platform_that_is_packed_for() -> None:
+def test_the_lock_is_read_for_the_target_platform() -> None:
     text = (
         "a==1 ; python_full_version < '3.12' \\\n    --hash=sha256:" + "1" * 64 + "\n"
         "a==2 ; python_full_version >= '3.12' \\\n    --hash=sha256:" + "2" * 64 + "\n"
@@ -172,11 +172,11 @@ def test_the_lock_is_read_for_the_platform_that_is_packed_for() -> None:
 def test_the_whole_lock_is_understood() -> None:
     found = read_lock(LOCK, EMR)
     assert all(package.sha256s for package in found.values())
-    # All but those of Windows and of another Python.
+    # All but the packages for Windows and for another Python.
     assert len(found) > 0.9 * LOCK.count("==")
 
 
-def test_what_the_lock_lacks_is_named() -> None:
+def test_packages_missing_in_the_lock_are_named() -> None:
     with pytest.raises(PackageError, match=r"requirements\.lock has no nope, nowhere: update it"):
         pinned(["nowhere", "orjson", "nope"], read_lock(LOCK, EMR))
 
@@ -185,7 +185,7 @@ def test_what_the_lock_lacks_is_named() -> None:
 
 
 class Index:
-    """A folder with wheels, which pip asks in place of any index."""
+    """A folder of wheels that pip uses in place of an index."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -223,7 +223,7 @@ def cache(tmp_path: Path) -> WheelCache:
     return WheelCache(tmp_path / "cache", EMR)
 
 
-def test_wheels_are_fetched_for_the_platform_that_is_packed_for(index: Index, cache: WheelCache) -> None:
+def test_wheels_are_fetched_for_the_target_platform(index: Index, cache: WheelCache) -> None:
     wanted = [
         index.offers("pure", "a"),
         index.offers("compiled", "b", "cp311-cp311-manylinux_2_17_aarch64.manylinux2014_aarch64"),
@@ -240,7 +240,7 @@ def test_wheels_are_fetched_once(index: Index, cache: WheelCache) -> None:
     assert cache.fetch(wanted) == first
 
 
-def test_a_wheel_that_was_spoiled_in_the_cache_is_fetched_again(index: Index, cache: WheelCache) -> None:
+def test_a_corrupt_cached_wheel_is_fetched_again(index: Index, cache: WheelCache) -> None:
     wanted = [index.offers("pure", "a")]
     (wheel,) = cache.fetch(wanted)
     good = wheel.read_bytes()
@@ -248,13 +248,13 @@ def test_a_wheel_that_was_spoiled_in_the_cache_is_fetched_again(index: Index, ca
     assert [again.read_bytes() for again in cache.fetch(wanted)] == [good]
 
 
-def test_a_wheel_with_another_hash_than_the_locks_is_refused_in_pips_words(index: Index, cache: WheelCache) -> None:
+def test_a_wheel_with_another_hash_is_refused_with_pips_output(index: Index, cache: WheelCache) -> None:
     index.offers("pure", "tampered")
     with pytest.raises(PackageError, match=r"pip cannot fetch(?s:.)*THESE PACKAGES DO NOT MATCH THE HASHES"):
         cache.fetch([Pinned("pure", "1", ("0" * 64,))])
 
 
-def test_a_wheel_gives_its_modules_and_metadata_but_no_scripts(index: Index, cache: WheelCache) -> None:
+def test_a_wheel_is_unpacked_without_scripts(index: Index, cache: WheelCache) -> None:
     (wheel,) = cache.fetch([index.offers("pure", "a")])
     info = {f"pure-1.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD")}
     assert set(contents_of_wheel(wheel)) == {"pure/__init__.py", "pure_more.py"} | info
@@ -263,7 +263,7 @@ def test_a_wheel_gives_its_modules_and_metadata_but_no_scripts(index: Index, cac
 # --- The manifest -----------------------------------------------------------------------------------------------------
 
 
-def test_the_manifest_reads_as_it_was_written(tmp_path: Path) -> None:
+def test_the_manifest_round_trips(tmp_path: Path) -> None:
     artifact = Artifact("collector", "functions/collector.zip", "collector-00.zip", "00", 1)
     manifest = BuildManifest("ARM64", "11", {"collector": artifact})
     (tmp_path / "manifest.json").write_text(manifest.to_json())
@@ -271,7 +271,7 @@ def test_the_manifest_reads_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "hint"), [(None, "run `make package` first"), ("{}", "run `make package` again")])
-def test_a_manifest_that_is_missing_or_foreign_says_what_to_do(tmp_path: Path, text: str | None, hint: str) -> None:
+def test_a_missing_or_unreadable_manifest_says_what_to_do(tmp_path: Path, text: str | None, hint: str) -> None:
     if text is not None:
         (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(PackageError, match=hint):

@@ -20,7 +20,7 @@ LOCKS = sorted(
 )
 
 
-def test_the_locks_are_those_that_the_page_names() -> None:
+def test_the_documented_locks_exist() -> None:
     named = re.search(r"in (`requirements\.lock`.*) and the locks of\s+`infra/tools`", PAGE.read_text())
     assert named is not None
     tools = {f"infra/tools/{file.stem}.lock" for file in (ROOT / "infra/tools").glob("*.in")}
@@ -47,8 +47,8 @@ INSTALLING = {"infra/setup/venv.py", "infra/package/wheels.py", "infra/tools/env
 
 
 def words_of(node: ast.AST, tree: ast.Module) -> set[str]:
-    """The texts among the elements of a list or the arguments of a call, with those of a list that a function of the
-    same module returns."""
+    """The string elements of a list or arguments of a call, including those of lists that functions of the same module
+    return."""
     elements = node.elts if isinstance(node, ast.List) else node.args if isinstance(node, ast.Call) else []
     found = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
     for element in elements:
@@ -62,15 +62,15 @@ def words_of(node: ast.AST, tree: ast.Module) -> set[str]:
 
 
 def unhashed(tree: ast.Module) -> list[set[str]]:
-    """The words of each command that gives pip a list of packages without a demand for hashes, or a project with what
-    it depends on."""
+    """The words of each pip command that installs a list of packages without requiring hashes, or a project with its
+    dependencies."""
     commands = [words_of(node, tree) for node in ast.walk(tree) if isinstance(node, ast.List | ast.Call)]
     lists = [words for words in commands if {"-r", "--requirement"} & words and "--require-hashes" not in words]
     projects = [words for words in commands if {"-e", "--editable"} & words and "--no-deps" not in words]
     return lists + projects
 
 
-def test_packages_are_installed_with_their_hashes_and_none_beside_them() -> None:
+def test_packages_are_installed_only_with_hashes() -> None:
     commands = {
         file
         for file, tree in trees().items()
@@ -87,6 +87,6 @@ def test_packages_are_installed_with_their_hashes_and_none_beside_them() -> None
     "code",
     ["run(['pip', 'install', '-r', lock])", "pip('--no-deps', '--requirement', lock)", "pip('-e', '.')"],
 )
-def test_an_installation_without_hashes_is_seen(code: str) -> None:
-    """Also beside one with them."""
+def test_an_installation_without_hashes_is_found(code: str) -> None:
+    """Even next to an installation with hashes."""
     assert unhashed(ast.parse(f"{code}\npip('--require-hashes', '-r', lock)")) != []

@@ -1,4 +1,4 @@
-"""Which configurations the stack can run, and what happens to samconfig.toml."""
+"""Configurations that a stack can run, uploads, and samconfig.toml."""
 
 import json
 import shlex
@@ -38,7 +38,7 @@ def problems(*pipelines: dict[str, object]) -> list[str]:
     return error.value.problems
 
 
-def test_buckets_and_what_all_sources_have_in_common_are_found() -> None:
+def test_buckets_and_the_common_prefix_of_all_sources_are_found() -> None:
     one = pipeline("s3://lake/a", "s3://landing/raw/a/x/", "s3://landing/raw/a/y/")
     two = pipeline("s3://lake/b", "s3://landing/raw/ab/")
     assert fit(one) == Buckets("landing", "raw/a/", "lake")
@@ -46,7 +46,7 @@ def test_buckets_and_what_all_sources_have_in_common_are_found() -> None:
     assert fit(one, pipeline("s3://lake/c", "s3://landing/other/")) == Buckets("landing", "", "lake")
 
 
-def test_a_prefix_that_the_template_cannot_spell_is_left_out_from_there_on() -> None:
+def test_the_common_prefix_ends_before_a_folder_that_the_template_does_not_allow() -> None:
     assert fit(pipeline("s3://lake/a", "s3://landing/raw/new files/x/")).landing_prefix == "raw/"
 
 
@@ -54,7 +54,7 @@ def test_variables_are_resolved() -> None:
     assert fit(pipeline("s3://${LAKE}/a", "s3://landing/raw/"), LAKE="big").lake == "big"
 
 
-def test_all_that_cannot_run_on_aws_is_said_at_once_with_its_lines() -> None:
+def test_all_problems_of_a_stack_are_reported_at_once_with_line_numbers() -> None:
     one = pipeline("lake/a", "s3://landing/raw/", "s3://other/raw/", "file:///incoming")
     two = pipeline("s3://lake/b", "s3://landing/more/")
     three = pipeline("s3://pond/c", "s3://landing/most/")
@@ -74,12 +74,12 @@ def test_all_that_cannot_run_on_aws_is_said_at_once_with_its_lines() -> None:
     assert "found landing, the landing bucket; expected another bucket" in found[5]
 
 
-def test_what_is_wrong_with_the_configuration_itself_is_said_as_validate_says_it() -> None:
+def test_problems_of_the_configuration_are_reported_as_by_validate() -> None:
     broken = {"table_uri": "s3://lake/a", "sources": {}, "colour": 1}
     text = json.dumps({"pipelines": {"p0": broken}}, indent=1)
-    said = read_config(text, {}, name="pipelines.yaml", folder="/data").problems
-    assert len(said) == 2
-    assert problems(broken) == [str(problem) for problem in said]
+    expected = read_config(text, {}, name="pipelines.yaml", folder="/data").problems
+    assert len(expected) == 2
+    assert problems(broken) == [str(problem) for problem in expected]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_what_is_wrong_with_the_configuration_itself_is_said_as_validate_says_it
         ("s3://arts/a/b/", ArtifactLocation("arts", "a/b/")),
     ],
 )
-def test_the_place_of_artifacts_is_a_bucket_and_maybe_a_prefix(uri: str, location: ArtifactLocation) -> None:
+def test_artifacts_are_at_a_bucket_and_an_optional_prefix(uri: str, location: ArtifactLocation) -> None:
     assert ArtifactLocation.parse(uri) == location
 
 
 @pytest.mark.parametrize("uri", ["", "arts", "s3://", "s3://a", "s3://arts//a", "s3://arts/a b", "https://arts/a"])
-def test_another_place_of_artifacts_is_refused(uri: str) -> None:
+def test_an_invalid_artifact_location_is_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="ARTIFACTS: expected s3://bucket"):
         ArtifactLocation.parse(uri)
 
@@ -109,20 +109,20 @@ def store() -> MemoryStore:
     return MemoryStore(lambda: 0.0)
 
 
-def test_what_is_there_with_the_same_content_is_not_written_again(store: MemoryStore) -> None:
+def test_an_object_with_the_same_content_is_not_written_again(store: MemoryStore) -> None:
     assert upload(store, "a-1", b"content").is_new
     assert not upload(store, "a-1", b"content").is_new
     assert store.get("a-1") == b"content"
 
 
-def test_what_is_there_with_another_content_is_never_overwritten(store: MemoryStore) -> None:
+def test_an_object_with_other_content_is_never_overwritten(store: MemoryStore) -> None:
     store.put("a-1", b"by hand")
     with pytest.raises(PublishError, match=r"a-1: expected nothing, or an object with sha256 ed7002b4.*Delete it"):
         upload(store, "a-1", b"content")
     assert store.get("a-1") == b"by hand"
 
 
-def test_what_comes_back_is_what_was_put(store: MemoryStore) -> None:
+def test_a_fetched_object_is_verified_by_its_hash(store: MemoryStore) -> None:
     store.put("a-1", b"content")
     assert fetch(store, "a-1", "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73") == b"content"
     with pytest.raises(PublishError, match=r"a-1: expected sha256 00, found ed7002b4"):
@@ -137,12 +137,12 @@ OURS = {"ConfigKey": "config-1.json", "LandingPrefix": ""}
 
 
 def parameters(text: str, environment: str = "default") -> dict[str, str]:
-    """As SAM reads them."""
+    """Parsed as SAM does."""
     items = shlex.split(tomllib.loads(text)[environment]["deploy"]["parameters"]["parameter_overrides"])
     return dict(item.partition("=")[::2] for item in items)  # type: ignore[misc]
 
 
-def test_a_new_file_has_the_parameters_and_the_version_that_sam_asks_for() -> None:
+def test_a_new_file_has_the_parameters_and_the_version_that_sam_requires() -> None:
     text = with_parameters("", OURS)
     assert tomllib.loads(text)["version"] == 0.1
     assert parameters(text) == OURS
@@ -166,7 +166,7 @@ parameter_overrides = "ConfigKey=prod.json"
 """
 
 
-def test_what_a_user_has_in_the_file_stays_to_the_letter() -> None:
+def test_everything_else_in_the_file_stays_unchanged() -> None:
     text = with_parameters(GUIDED, OURS)
     changed = [(old, new) for old, new in zip(GUIDED.splitlines(), text.splitlines(), strict=True) if old != new]
     assert len(changed) == 1
@@ -192,7 +192,7 @@ def test_another_environment_has_its_own_parameters() -> None:
         "'ParameterKey=A,ParameterValue=1 ParameterKey=ConfigKey,ParameterValue=old'",
     ],
 )
-def test_every_form_of_overrides_that_sam_takes_is_understood(value: str) -> None:
+def test_every_form_of_overrides_that_sam_accepts_is_supported(value: str) -> None:
     before = (
         f"version = 0.1\n[default.deploy.parameters]\nparameter_overrides = {value}\nregion = 'r'\n[other]\na = 1\n"
     )
@@ -254,11 +254,11 @@ values = st.text(st.characters(codec="utf-8", exclude_characters="\\\"'`$", excl
 
 
 @given(st.dictionaries(names, values, max_size=4), st.dictionaries(names, values, max_size=4))
-def test_ours_win_over_theirs_and_theirs_stay(theirs: dict[str, str], ours: dict[str, str]) -> None:
+def test_published_parameters_win_and_other_parameters_stay(theirs: dict[str, str], ours: dict[str, str]) -> None:
     text = f"[default.deploy.parameters]\nparameter_overrides = {json.dumps(overrides(theirs), ensure_ascii=False)}\n"
     assert parameters(with_parameters(text, ours)) == {**theirs, **ours}
 
 
-def test_samconfig_and_build_are_not_for_git() -> None:
+def test_git_ignores_samconfig_and_build() -> None:
     ignored = (Path(__file__).parents[2] / ".gitignore").read_text().splitlines()
     assert {"/samconfig.toml", "/build/", "/.aws-sam/"} <= set(ignored)

@@ -36,7 +36,7 @@ def test_every_parameter_of_the_template_is_explained() -> None:
     assert explained == set(parameters())
 
 
-def test_the_defaults_that_are_shown_are_the_templates() -> None:
+def test_the_documented_defaults_are_the_templates() -> None:
     texts = parameters()
     shown = 0
     for row in rows("What is created"):
@@ -49,7 +49,7 @@ def test_the_defaults_that_are_shown_are_the_templates() -> None:
     assert shown >= 15
 
 
-def test_published_parameters_are_parameters_of_the_template_and_fit_their_patterns() -> None:
+def test_published_parameters_exist_in_the_template_and_match_its_patterns() -> None:
     names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
     build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
     buckets = Buckets("landing", "raw-events/", "lake")
@@ -63,7 +63,7 @@ def test_published_parameters_are_parameters_of_the_template_and_fit_their_patte
         assert allowed is None or value in allowed[1].split(", ")
 
 
-def test_a_release_says_for_which_emr_its_archive_was_made_and_the_template_agrees() -> None:
+def test_a_release_and_the_template_agree_on_the_emr_release() -> None:
     names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
     build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
     release = make_release(build, config_key="c", buckets=Buckets("landing", "", "lake"), location=("arts", ""))
@@ -71,8 +71,8 @@ def test_a_release_says_for_which_emr_its_archive_was_made_and_the_template_agre
     assert f"Default: {EMR_RELEASE}\n" in parameters()["ReleaseLabel"]
 
 
-def test_what_only_a_stopped_application_takes_is_listed() -> None:
-    """And all else of the application is the same at each deployment of a stack."""
+def test_settings_that_need_a_stopped_application_are_listed() -> None:
+    """All other settings of the application never change between deployments of a stack."""
     section = PAGE.split("\n### What only a stopped application takes\n")[1].split("\n## ")[0]
     listed_here = {
         name
@@ -84,7 +84,7 @@ def test_what_only_a_stopped_application_takes_is_listed() -> None:
     assert listed_here == references(application) - {"AWS::StackName"}
 
 
-def test_the_policy_for_a_lake_that_exists_is_the_templates() -> None:
+def test_the_documented_policy_of_an_existing_lake_is_the_templates() -> None:
     section = PAGE.split("\n## A lake that exists already\n")[1].split("\n## ")[0]
     (shown,) = re.findall(r"<<'END'\n(.*?)^END$", section, re.DOTALL | re.MULTILINE)
     document = parse(TEMPLATE)["Resources"]["LakeBucketPolicy"]["Properties"]["PolicyDocument"]
@@ -98,7 +98,7 @@ def test_the_policy_for_a_lake_that_exists_is_the_templates() -> None:
 
 
 def tables_of_costs() -> list[list[list[str]]]:
-    """Each ends with its sum."""
+    """Tables of costs, each with its sum in the last row."""
     tables: list[list[list[str]]] = [[]]
     for row in rows("What it costs"):
         if row[0] == "what":
@@ -120,12 +120,12 @@ def test_the_costs_are_added_up_correctly(table: list[list[str]]) -> None:
     assert number(total[3]) == pytest.approx(sum(number(item[3]) for item in items), abs=0.001)
 
 
-def test_the_number_of_alarms_is_the_templates() -> None:
+def test_the_documented_number_of_alarms_is_the_templates() -> None:
     (alarms,) = [row[1] for row in rows("What is created") if row[0] == "CloudWatch"]
     assert alarms.startswith(f"{TEMPLATE.count('Type: AWS::CloudWatch::Alarm')} alarms")
 
 
-def test_the_files_that_the_template_ships_are_those_that_are_packed() -> None:
+def test_the_template_refers_to_the_packed_files() -> None:
     shipped = set(re.findall(r"CodeUri: build/functions/(\w+)\.zip", TEMPLATE))
     assert shipped == {file.parent.name for file in Path(ROOT / "functions").glob("*/handler.py")}
     assert TEMPLATE.count("SkipBuild: true") == len(shipped)

@@ -1,4 +1,4 @@
-"""The published configuration: the same to the job, which reads it whole, and to the functions, which need a part."""
+"""The published configuration: the job, which reads all of it, and the functions, which read a part, get the same."""
 
 import dataclasses
 import json
@@ -93,14 +93,14 @@ pipelines = st.fixed_dictionaries(
 
 
 @given(st.dictionaries(names, pipelines, min_size=1, max_size=2))
-def test_a_published_configuration_reads_as_the_one_that_was_published(value: dict[str, Any]) -> None:
+def test_a_published_configuration_round_trips(value: dict[str, Any]) -> None:
     try:
         config = Config.model_validate({"pipelines": value})
         text = to_published(config)
     except ValidationError:
         return
     except ConfigError as error:
-        # What was drawn is no configuration as a whole, which the checks across sources find.
+        # The generated sources conflict with each other.
         if "reads differently" in str(error):
             raise
         return
@@ -174,7 +174,7 @@ def test_the_same_configuration_is_published_as_the_same_text() -> None:
     assert published(SMALL, BUCKET="a1b") != published(SMALL, BUCKET="a2b")
 
 
-def test_a_configuration_that_grows_too_large_is_not_published() -> None:
+def test_a_too_large_configuration_is_not_published() -> None:
     columns = f"id STRING COMMENT '{'x' * (1 << 20)}'"
     value = {"table_uri": "s3://lake/t", "sources": {"s": {"uri": "s3://landing", "schema": columns}}}
     with pytest.raises(ConfigError, match="cannot be published: the published form: the file is larger than 1048576"):

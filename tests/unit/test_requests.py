@@ -1,4 +1,4 @@
-"""How many requests the loop makes of the table's storage for one batch: each is a round trip that rows wait for."""
+"""The number of storage requests of the loop for one batch: each is a round trip that delays its rows."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ LOG = "_delta_log/"
 
 
 class LoggedTable(MemoryTable):
-    """Keeps its log as files, and reads them as the real table does."""
+    """A table with its log in files, which it reads as the real table does."""
 
     def __init__(self, delta: MemoryDelta, identity: Identity, store: ObjectStore, watched: ObjectStore) -> None:
         super().__init__(delta, identity, Calls())
@@ -62,7 +62,7 @@ class LoggedWorld(World):
 
 
 def requests(world: World, job: Ingest) -> Counter[str]:
-    """What one turn asks of the table's storage: verb and folder."""
+    """The storage requests of one turn: verb and folder."""
     world.calls.names.clear()
     job.step(draining=True)
     return Counter(request for name in world.calls.names if (request := _request(name)))
@@ -76,7 +76,7 @@ def _request(name: str) -> str:
 
 
 def running(world: World) -> Ingest:
-    """A job that has committed already."""
+    """A job that has committed once."""
     world.arrive("a.txt")
     job = world.job()
     job.step(draining=True)
@@ -85,7 +85,7 @@ def running(world: World) -> Ingest:
 
 PLAN = {"list manifest": 1, "get manifest": 1}
 COMMIT = {"put receipt": 1, "list log": 1, "get log": 1}
-"""The table asks once whether it is there; the last GET finds that the commit is ours."""
+"""One check whether the table exists; the last GET finds that the commit is ours."""
 PUBLISH = {"put copy": 1, "list manifest": 1, "delete manifest": 1}
 
 
@@ -102,7 +102,7 @@ def test_a_batch_costs_eight_requests() -> None:
     assert len(world.delta.commits) == 1 + 4
 
 
-def test_a_batch_costs_the_same_when_the_table_is_old() -> None:
+def test_a_batch_on_an_old_table_costs_the_same_requests() -> None:
     world = LoggedWorld()
     job = running(world)
     for number in range(100):
@@ -112,7 +112,7 @@ def test_a_batch_costs_the_same_when_the_table_is_old() -> None:
     assert requests(world, job) == total(PLAN, COMMIT, PUBLISH)
 
 
-def test_batches_that_end_within_a_segment_neither_read_it_again_nor_trim() -> None:
+def test_batches_within_one_segment_neither_read_it_again_nor_trim() -> None:
     world = LoggedWorld(settings(interval_files=2))
     job = running(world)
     world.deliver(*[world.put(f"b{number}.txt", "x") for number in range(6)])
@@ -122,7 +122,7 @@ def test_batches_that_end_within_a_segment_neither_read_it_again_nor_trim() -> N
     assert world.segments() == [1]
 
 
-def test_a_commit_of_another_writer_in_between_costs_a_look_at_the_log() -> None:
+def test_a_commit_of_another_writer_costs_one_read_of_the_log() -> None:
     world = LoggedWorld()
     job = running(world)
     world.delta.commits.append(Commit(len(world.delta.commits), {"blizzard:events:other": 5}, "{}", None))
@@ -133,7 +133,7 @@ def test_a_commit_of_another_writer_in_between_costs_a_look_at_the_log() -> None
     assert requests(world, job) == total(PLAN, COMMIT, PUBLISH)
 
 
-def test_a_turn_without_news_costs_one_listing() -> None:
+def test_a_turn_without_new_files_costs_one_listing() -> None:
     world = LoggedWorld()
     job = running(world)
     assert requests(world, job) == {"list manifest": 1}

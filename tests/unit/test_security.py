@@ -1,5 +1,5 @@
-"""What docs/security.md promises and no other test shows: no code from data, no shell, forged events that do no
-harm; and that each of its promises names a test that exists."""
+"""Claims of docs/security.md that no other test covers: no code from data, no shell, harmless forged events. Each claim
+of the page names an existing test."""
 
 import ast
 import json
@@ -45,26 +45,26 @@ def test_each_row_of_the_page_names_a_test_or_says_why_there_is_none() -> None:
 # --- No code, no template and no shell from data ---
 
 
-def test_nothing_is_evaluated() -> None:
+def test_no_data_is_evaluated_as_code() -> None:
     forbidden = {"eval", "exec", "compile", "__import__", "builtins.eval", "builtins.exec", "importlib.__import__"}
     assert [(file, node.lineno) for file, node, name in calls() if name in forbidden] == []
 
 
-def test_modules_are_imported_by_names_that_the_code_has() -> None:
-    """One of our own commands; on the local Lambda the handler that the template names."""
+def test_imported_module_names_come_from_code_not_data() -> None:
+    """Our own commands; and in the local Lambda the handler that the template names."""
     found = {file for file, _, name in calls() if name.rpartition(".")[2] == "import_module"}
     assert found == {"blizzard/cli/__init__.py", "infra/local/functions/bootstrap.py"}
 
 
-def test_nothing_is_read_that_can_build_objects() -> None:
+def test_no_reader_can_build_arbitrary_objects() -> None:
     builders = {"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "jsonpickle", "joblib", "yaml"}
     assert [(file, module) for file, module in imported() if module.partition(".")[0] in builders] == []
     loaders = [ast.unparse(node) for _, node, name in calls() if name.rpartition(".")[2] == "YAML"]
     assert loaders == ["YAML(typ='safe', pure=True)"]
 
 
-def test_no_text_of_data_is_a_template() -> None:
-    """`str.format` on anything but a text that stands in the code reads attributes of what it is given."""
+def test_no_data_is_used_as_a_format_template() -> None:
+    """`str.format` with a template from data can read attributes of its arguments."""
     engines = {"jinja2", "mako", "chevron", "django"}
     assert [(file, module) for file, module in imported() if module.partition(".")[0] in engines] == []
     found = set()
@@ -80,16 +80,16 @@ def test_no_text_of_data_is_a_template() -> None:
 
 
 NUMBERS = {"version % self._checkpoint_interval", "number % PARTITIONS", "at % _RECORD_BYTES"}
-"""What is left of a division, where the code does not show that it is one."""
+"""Modulo operations whose operands the code does not show to be numbers."""
 
 
-def test_no_text_of_data_is_a_format_with_percent() -> None:
+def test_no_data_is_used_as_a_percent_format() -> None:
     found = {ast.unparse(node) for tree in trees().values() for node in ast.walk(tree) if is_percent(node)}
     assert found == NUMBERS
 
 
 def is_percent(node: ast.AST) -> bool:
-    """Whether it may format: not a text that stands in the code, and by nothing that surely is a number."""
+    """Whether this `%` may format data: its left side is no literal, its right side not certainly a number."""
     if isinstance(node, ast.AugAssign):
         return isinstance(node.op, ast.Mod)
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)):
@@ -102,7 +102,7 @@ def is_percent(node: ast.AST) -> bool:
 SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "cmd", "cmd.exe"}
 THROUGH_A_SHELL = re.compile(r"os\.(system|popen)|subprocess\.get(status)?output|pty\.spawn|.*create_subprocess_shell")
 IN_PLACE_OF_SUBPROCESS = re.compile(r"os\.(exec|spawn|posix_spawn)\w*|asyncio\.create_subprocess_exec")
-"""None is used; whoever begins to shall extend these tests."""
+"""None is used. Extend these tests before using one."""
 
 
 def test_no_command_goes_through_a_shell() -> None:
@@ -113,7 +113,7 @@ def test_no_command_goes_through_a_shell() -> None:
     assert not {"commands", "pty", "pexpect"} & {module.partition(".")[0] for _, module in imported()}
 
 
-def test_no_word_of_a_command_is_a_shell() -> None:
+def test_no_command_starts_a_shell() -> None:
     words = {
         (file, node.value)
         for file, tree in trees().items()
@@ -126,16 +126,16 @@ def test_no_word_of_a_command_is_a_shell() -> None:
 @pytest.mark.parametrize(
     "code", ["text % value", "row['format'] % (1, 2)", "template % {'a': 1}", "TEMPLATE % name", "text %= value"]
 )
-def test_a_format_with_percent_is_seen(code: str) -> None:
+def test_a_percent_format_is_found(code: str) -> None:
     assert any(is_percent(node) for node in ast.walk(ast.parse(code)))
 
 
 @pytest.mark.parametrize("code", ["'%s' % value", "number % 7", "number % max(1, count)", "x = number / 7"])
-def test_a_number_is_no_format(code: str) -> None:
+def test_a_modulo_of_numbers_is_not_taken_for_a_format(code: str) -> None:
     assert not any(is_percent(node) for node in ast.walk(ast.parse(code)))
 
 
-def test_a_command_is_a_list_of_words_and_not_one_text() -> None:
+def test_a_command_is_a_list_of_words() -> None:
     starts = {"run", "Popen", "call", "check_call", "check_output"}
     for file, node, name in calls():
         if name.startswith("subprocess.") and name.rpartition(".")[2] in starts:
@@ -143,7 +143,7 @@ def test_a_command_is_a_list_of_words_and_not_one_text() -> None:
             assert not isinstance(first, ast.Constant | ast.JoinedStr | ast.BinOp), f"{file}:{node.lineno}"
 
 
-def test_tls_is_never_left_out() -> None:
+def test_tls_is_never_disabled() -> None:
     off = [
         (file, node.lineno)
         for file, node, _ in calls()
@@ -173,7 +173,7 @@ def test_the_job_refuses_a_bad_configuration_with_2_and_lines_of_json(tmp_path: 
 
 
 FORGED = Entry("c.txt", 10, "f" * 32, 100_000.0)
-"""Of a file that is not there yet."""
+"""For a file that does not exist yet."""
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_forged_event_loses_and_doubles_nothing(forged: Entry, known: bool) ->
     assert set(world.dead_files()) <= {"c.txt", "zzzz.txt"}
 
 
-def test_an_event_of_a_file_that_is_not_there_costs_one_get_and_one_letter() -> None:
+def test_an_event_of_a_missing_file_costs_one_get_and_one_dead_letter() -> None:
     world = World()
     world.arrive("a.txt", "a0")
     world.drain()
@@ -224,7 +224,7 @@ def test_an_event_of_a_file_that_is_not_there_costs_one_get_and_one_letter() -> 
     assert world.dead_files() == {"c.txt": "gone"}
 
 
-def test_a_file_that_comes_after_its_forged_event_is_a_duplicate_until_the_next_late_sweep() -> None:
+def test_a_file_that_lands_after_its_forged_event_is_ingested_by_the_next_late_sweep() -> None:
     world = World()
     world.deliver(FORGED)
     world.drain()
@@ -242,7 +242,9 @@ def test_a_file_that_comes_after_its_forged_event_is_a_duplicate_until_the_next_
 
 
 def resources() -> dict[str, dict[str, Any]]:
-    from infra.template.translate import parse  # SAM's translator takes a second, and most tests here do not need it
+    from infra.template.translate import (
+        parse,
+    )  # SAM's translator takes a second to import, and most tests here do not need it
 
     found: dict[str, dict[str, Any]] = parse((ROOT / "template.yaml").read_text())["Resources"]
     return found
@@ -251,7 +253,7 @@ def resources() -> dict[str, dict[str, Any]]:
 LISTENING = re.compile(r"ApiGateway|LoadBalanc|::Url$|EC2::|ECS::|CloudFront|AppRunner|Serverless::(Http)?Api")
 
 
-def test_nothing_that_is_deployed_listens() -> None:
+def test_nothing_deployed_listens_on_a_port() -> None:
     servers = {"http.server", "socketserver", "wsgiref", "xmlrpc", "flask", "aiohttp", "uvicorn", "fastapi"}
     deployed = [(file, module) for file, module in imported() if not file.startswith("infra/")]
     assert [(file, module) for file, module in deployed if {module, module.partition(".")[0]} & servers] == []
@@ -264,7 +266,7 @@ def test_nothing_that_is_deployed_listens() -> None:
     assert not {"Api", "HttpApi", "ALB"} & {*events}
 
 
-def test_the_templates_landing_bucket_keeps_what_was_replaced_for_thirty_days() -> None:
+def test_the_templates_landing_bucket_keeps_old_versions_for_thirty_days() -> None:
     bucket = resources()["LandingBucket"]["Properties"]
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     (rule,) = bucket["LifecycleConfiguration"]["Rules"]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Machine:
-    """A PATH with nothing on it but what a test puts there."""
+    """A PATH with only the programs that a test adds."""
 
     def __init__(self, folder: Path) -> None:
         self._bin = folder / "bin"
@@ -28,7 +28,7 @@ class Machine:
         (self._bin / "dirname").symlink_to("/usr/bin/dirname")
 
     def has(self, name: str, answer: str) -> None:
-        """A Python that answers this to the question what it is, and says its name when the set-up is handed to it."""
+        """Add a Python that prints `answer` to the set-up's probe, and its own name when the set-up runs in it."""
         script(self._bin / name, f'[ "$1" = -c ] && echo "{answer}" || echo "{name} $*"')
 
     def has_shim_without_version(self, name: str) -> None:
@@ -56,7 +56,7 @@ def test_a_machine_without_python_is_told_what_to_install(machine: Machine) -> N
     assert "sudo apt install python3 python3-venv" in refusal(machine.set_up())
 
 
-def test_a_machine_with_too_old_a_python_is_told_what_it_has_and_needs(machine: Machine) -> None:
+def test_a_machine_with_an_old_python_is_told_what_it_has_and_needs(machine: Machine) -> None:
     machine.has("python3", "unfit 3.10")
     sentence = refusal(machine.set_up())
     assert "needs Python 3.11, 3.12 or 3.13, and python3 is 3.10" in sentence
@@ -68,27 +68,27 @@ def test_a_python_without_its_venv_module_is_told_the_package(machine: Machine) 
     assert "sudo apt install python3.11-venv" in refusal(machine.set_up())
 
 
-def test_a_fitting_python_is_found_beside_an_older_default(machine: Machine) -> None:
+def test_a_supported_python_is_found_next_to_an_older_default(machine: Machine) -> None:
     machine.has("python3", "unfit 3.10")
     machine.has("python3.12", "whole 3.12")
     machine.has_shim_without_version("python3.13")
     assert machine.set_up().stdout.startswith("python3.12 -m infra.setup")
 
 
-def test_a_python_that_can_make_environments_is_taken_before_one_that_cannot(machine: Machine) -> None:
+def test_a_python_with_the_venv_module_is_preferred(machine: Machine) -> None:
     machine.has("python3.13", "bare 3.13")
     machine.has("python3.11", "whole 3.11")
     assert machine.set_up().stdout.startswith("python3.11 -m infra.setup")
 
 
-def test_the_named_python_is_taken_and_no_other(machine: Machine) -> None:
+def test_only_the_named_python_is_used(machine: Machine) -> None:
     machine.has("python3.13", "whole 3.13")
     machine.has("python3.12", "whole 3.12")
     assert machine.set_up(PYTHON="python3.12").stdout.startswith("python3.12 -m infra.setup")
     assert "python3.9 does not run" in refusal(machine.set_up(PYTHON="python3.9"))
 
 
-def test_this_python_is_recognised_as_fitting(machine: Machine) -> None:
+def test_this_python_is_supported(machine: Machine) -> None:
     done = machine.set_up(PYTHON=sys.executable)
     assert done.stdout.startswith("usage: infra/setup/run")
 
@@ -105,7 +105,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def installed(checkout: Path) -> Venv:
-    """As after a set-up that was not interrupted."""
+    """As after a completed set-up."""
     venv = Venv(checkout)
     script(venv.python)
     (venv.folder / ".began").touch()
@@ -113,31 +113,31 @@ def installed(checkout: Path) -> Venv:
     return venv
 
 
-def test_an_environment_that_is_complete_is_left_alone(checkout: Path) -> None:
+def test_a_complete_environment_is_reused(checkout: Path) -> None:
     assert Venv(checkout).needs_packages()
     assert not installed(checkout).needs_packages()
 
 
-def test_an_environment_is_made_anew_for_another_lock(checkout: Path) -> None:
+def test_an_environment_is_recreated_for_another_lock(checkout: Path) -> None:
     venv = installed(checkout)
     (checkout / "requirements.lock").write_text("a==2 \\\n    --hash=sha256:00\n")
     assert venv.needs_packages()
 
 
-def test_an_environment_is_made_anew_where_it_was_moved_to(checkout: Path) -> None:
+def test_a_moved_environment_is_recreated(checkout: Path) -> None:
     installed(checkout)
     moved = checkout.rename(checkout.with_name("elsewhere"))
     assert Venv(moved).needs_packages()
 
 
-def test_an_environment_is_made_anew_when_its_python_is_gone(checkout: Path) -> None:
+def test_an_environment_without_its_python_is_recreated(checkout: Path) -> None:
     venv = installed(checkout)
     venv.python.unlink()
     venv.python.symlink_to("/nowhere/python3.12")
     assert venv.needs_packages()
 
 
-def test_an_environment_that_somebody_else_made_is_not_touched(checkout: Path) -> None:
+def test_an_environment_not_made_by_the_set_up_is_not_touched(checkout: Path) -> None:
     precious = checkout / ".venv" / "precious"
     precious.parent.mkdir()
     precious.touch()
@@ -146,7 +146,7 @@ def test_an_environment_that_somebody_else_made_is_not_touched(checkout: Path) -
     assert precious.exists()
 
 
-def test_the_entry_of_a_package_has_its_hashes_and_no_other_package(checkout: Path) -> None:
+def test_a_lock_entry_has_the_hashes_of_one_package_only(checkout: Path) -> None:
     lock = (checkout / "requirements.lock").read_text()
     assert lock_entry(lock, "a") == "a==1 \\\n    --hash=sha256:00\n"
     with pytest.raises(SetupError, match="no entry for b"):
@@ -160,7 +160,7 @@ def test_the_lock_has_nothing_but_names_versions_and_hashes() -> None:
     assert [line for line in lines if not (name.fullmatch(line) or hashed.fullmatch(line))] == []
 
 
-def test_the_lock_holds_what_the_project_asks_for() -> None:
+def test_the_lock_satisfies_the_projects_requirements() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     wanted = [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["dev"]]

@@ -33,13 +33,13 @@ def java(home: Path, major: int, *, javac: bool = True) -> Path:
 
 @pytest.fixture
 def jvms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a machine's JVMs, empty; nothing else of Java is in sight."""
+    """An empty folder for JVMs; neither PATH nor JAVA_HOME has a Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda _: None)
     return tmp_path / "jvm"
 
 
-def test_java_17_is_found_beside_a_newer_default(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_17_is_found_next_to_a_newer_default(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = java(jvms / "a-25", 25)
     monkeypatch.setenv("JAVA_HOME", str(newer))
     monkeypatch.setattr("shutil.which", lambda _: str(newer / "bin" / "java"))
@@ -48,13 +48,13 @@ def test_java_17_is_found_beside_a_newer_default(jvms: Path, monkeypatch: pytest
     assert find_jdk(jvms) == Java(jvms / "c-17", 17)
 
 
-def test_java_21_will_do_where_there_is_no_17(jvms: Path) -> None:
+def test_java_21_is_used_without_a_17(jvms: Path) -> None:
     java(jvms / "a-25", 25)
     java(jvms / "b-21", 21)
     assert find_jdk(jvms).major == 21
 
 
-def test_a_fitting_java_home_is_taken_before_all_others(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supported_java_home_is_preferred(jvms: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java(jvms / "a-17", 17)
     monkeypatch.setenv("JAVA_HOME", str(java(jvms / "b-21", 21)))
     assert find_jdk(jvms) == Java(jvms / "b-21", 21)
@@ -85,7 +85,7 @@ def test_every_spark_of_the_environment_runs_on_the_java_that_was_found(tmp_path
 
 
 class Ivy:
-    """A checkout whose spark-submit resolves to what is in `resolved`."""
+    """A checkout whose spark-submit resolves to the content of `resolved`."""
 
     def __init__(self, root: Path) -> None:
         self.resolved = root / "resolved"
@@ -100,7 +100,7 @@ class Ivy:
         script(self._pyspark / "bin" / "spark-submit", *lines)
 
     def lock(self, **contents: bytes) -> None:
-        """Pins files with these contents, and lets them be found."""
+        """Lock files with these contents, and let Ivy resolve them."""
         jars = []
         for name, content in contents.items():
             file = self.resolved / f"org_{name}-1.jar"
@@ -121,7 +121,7 @@ def ivy(tmp_path: Path) -> Ivy:
     return Ivy(tmp_path)
 
 
-def test_the_folder_holds_what_the_lock_lists_and_nothing_else(ivy: Ivy) -> None:
+def test_the_folder_contains_exactly_the_locked_jars(ivy: Ivy) -> None:
     ivy.lock(delta=b"delta", s3=b"s3")
     (ivy.resolved / "org_jackson-1.jar").write_bytes(b"not in the lock")
     folder = ivy.make()
@@ -129,7 +129,7 @@ def test_the_folder_holds_what_the_lock_lists_and_nothing_else(ivy: Ivy) -> None
     assert folder.is_complete()
 
 
-def test_the_folder_is_made_anew_when_the_lock_changes_or_a_jar_is_gone(ivy: Ivy) -> None:
+def test_the_folder_is_recreated_when_the_lock_changes_or_a_jar_is_missing(ivy: Ivy) -> None:
     ivy.lock(delta=b"delta")
     folder = ivy.make()
     (folder.folder / "org_delta-1.jar").unlink()
@@ -140,7 +140,7 @@ def test_the_folder_is_made_anew_when_the_lock_changes_or_a_jar_is_gone(ivy: Ivy
     assert ivy.make().is_complete()
 
 
-def test_a_jar_with_another_content_is_named_and_none_is_used(ivy: Ivy) -> None:
+def test_a_jar_with_another_hash_is_named_and_no_jar_is_used(ivy: Ivy) -> None:
     ivy.lock(delta=b"delta", s3=b"s3")
     (ivy.resolved / "org_delta-1.jar").write_bytes(b"tampered")
     with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\): expected sha256 .*, found") as error:
@@ -155,7 +155,7 @@ def test_a_jar_that_was_not_resolved_is_named(ivy: Ivy) -> None:
         ivy.make()
 
 
-def test_jars_that_were_there_stay_when_new_ones_cannot_be_had(ivy: Ivy, tmp_path: Path) -> None:
+def test_existing_jars_stay_when_new_ones_cannot_be_resolved(ivy: Ivy, tmp_path: Path) -> None:
     ivy.lock(delta=b"delta")
     ivy.make()
     ivy.answers("echo unresolved dependency >&2", "exit 1")
@@ -164,7 +164,7 @@ def test_jars_that_were_there_stay_when_new_ones_cannot_be_had(ivy: Ivy, tmp_pat
     assert (tmp_path / "jars" / "org_delta-1.jar").exists()
 
 
-def test_what_an_interrupted_set_up_left_is_replaced(ivy: Ivy, tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_set_up_are_replaced(ivy: Ivy, tmp_path: Path) -> None:
     ivy.lock(delta=b"delta")
     for left_over in ("jars", ".cache/jars.partial", ".cache/jars.old", ".cache/ivy/jars"):
         (tmp_path / left_over).mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_what_an_interrupted_set_up_left_is_replaced(ivy: Ivy, tmp_path: Path) -
     assert (ivy.make().folder / "org_delta-1.jar").read_bytes() == b"delta"
 
 
-def test_the_lock_of_jars_holds_all_that_was_asked_for_and_nothing_that_spark_brings() -> None:
+def test_the_jar_lock_has_all_requested_jars_and_none_that_spark_ships() -> None:
     locked = read_lock((ROOT / "infra" / "setup" / "jars.lock").read_text())
     assert set(PACKAGES) <= {jar.coordinate for jar in locked}
     spark = find_spec("pyspark")
@@ -182,13 +182,13 @@ def test_the_lock_of_jars_holds_all_that_was_asked_for_and_nothing_that_spark_br
     assert shipped_with_spark(locked, Path(spark.origin).parent) == []
 
 
-def test_a_jar_that_spark_brings_is_recognised_in_any_version(tmp_path: Path) -> None:
+def test_a_jar_that_spark_ships_is_recognised_in_any_version(tmp_path: Path) -> None:
     script(tmp_path / "jars" / "jackson-core-2.20.0.jar")
     older, other = (Jar("", "", f"com.fasterxml:{name}:2.13.5") for name in ("jackson-core", "jackson-core-extras"))
     assert shipped_with_spark([older, other], tmp_path) == [older]
 
 
-def test_what_is_excluded_is_said_to_ivy(ivy: Ivy, tmp_path: Path) -> None:
+def test_exclusions_are_passed_to_ivy(ivy: Ivy, tmp_path: Path) -> None:
     ivy.lock()
     ivy.answers(f'echo "$@" > {tmp_path}/asked; mkdir {tmp_path}/.cache/ivy/jars')
     ivy.make()
@@ -211,7 +211,7 @@ def log_store(tmp_path: Path) -> LogStoreJar:
 
 @pytest.fixture
 def jdk(tmp_path: Path) -> Java:
-    """Its compiler copies the last source to where the classes go."""
+    """Its compiler copies the last source into the folder of classes."""
     folder = 'while [ "$1" != -d ]; do shift; done; classes=$2; for source; do :; done'
     script(tmp_path / "jdk" / "bin" / "javac", folder, 'cp "$source" "$classes/Store.class"')
     return Java(tmp_path / "jdk", 17)
@@ -238,13 +238,13 @@ def test_the_same_sources_give_the_same_jar(log_store: LogStoreJar, jdk: Java, t
     assert log_store.file.read_bytes() == first
 
 
-def test_a_log_store_jar_that_is_cut_off_is_made_again(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> None:
+def test_a_truncated_log_store_jar_is_made_again(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> None:
     log_store.make(jdk, tmp_path)
     log_store.file.write_bytes(log_store.file.read_bytes()[:50])
     assert not log_store.is_current()
 
 
-def test_a_source_that_does_not_compile_is_shown_in_the_compilers_words(log_store: LogStoreJar, tmp_path: Path) -> None:
+def test_a_compile_error_is_shown_with_the_compilers_output(log_store: LogStoreJar, tmp_path: Path) -> None:
     script(tmp_path / "jdk" / "bin" / "javac", "echo 'Store.java:1: error: expected ;' >&2; exit 1")
     with pytest.raises(SetupError, match=r"Store\.java:1: error"):
         log_store.make(Java(tmp_path / "jdk", 17), tmp_path)
@@ -254,7 +254,7 @@ def test_a_source_that_does_not_compile_is_shown_in_the_compilers_words(log_stor
 # --- Archive of classes -----------------------------------------------------------------------------------------------
 
 LOADS = 'for option in $SPARK_SUBMIT_OPTS; do case $option in *AtExit=*) echo classes > "${option#*=}" ;; esac; done'
-"""Instead of a job in a JVM that writes down what it loads."""
+"""Stands in for a job in a JVM that archives its classes."""
 
 
 @pytest.fixture
@@ -279,19 +279,19 @@ def test_the_classes_are_archived_once_until_jars_or_java_change(
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
+    ("lines", "reason"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
 )
-def test_without_an_archive_there_is_none_and_the_reason_is_said(
-    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], said: str
+def test_a_failed_archive_is_reported_and_not_used(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], reason: str
 ) -> None:
     archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
-    with pytest.raises(SetupError, match=said):
+    with pytest.raises(SetupError, match=reason):
         archive.make(jdk, log_store.file, script(tmp_path / "other", *lines))
     assert not archive.is_current(jdk, log_store.file)
     assert not archive.file.exists()
 
 
-def test_the_archive_is_used_where_nobody_has_settings_of_his_own(
+def test_the_archive_is_used_unless_the_user_has_spark_settings(
     archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path
 ) -> None:
     spark = tmp_path / "pyspark"

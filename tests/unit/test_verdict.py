@@ -1,4 +1,4 @@
-"""The verdict finds what it looks for: it is trusted only because these fail it."""
+"""The verdict finds each kind of fault."""
 
 import gzip
 from collections.abc import Mapping
@@ -26,19 +26,19 @@ def verdict(tmp_path: Path, rows: list[tuple[str, str, int]], letters: list[Mapp
     return judge(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, letters, ["id"])
 
 
-def test_everything_in_its_place_is_good(tmp_path: Path) -> None:
+def test_complete_rows_are_good(tmp_path: Path) -> None:
     found = verdict(tmp_path, ROWS)
     assert found.good
     assert (found.files, found.rows_in, found.rows_out) == (3, 3, 3)
 
 
-def test_a_record_that_is_not_in_the_table_is_missing(tmp_path: Path) -> None:
+def test_a_record_without_a_row_is_missing(tmp_path: Path) -> None:
     found = verdict(tmp_path, ROWS[:-1])
     assert not found.good
     assert found.missing == [("b.gz", 0)]
 
 
-def test_a_record_that_is_there_twice_is_doubled(tmp_path: Path) -> None:
+def test_a_record_with_two_rows_is_doubled(tmp_path: Path) -> None:
     found = verdict(tmp_path, [*ROWS, ROWS[0]])
     assert not found.good
     assert found.doubled == [("a.gz", 0)]
@@ -50,13 +50,13 @@ def test_a_record_with_other_values_is_changed(tmp_path: Path) -> None:
     assert found.changed == [("a.gz", 0)]
 
 
-def test_a_row_of_no_record_is_unexpected(tmp_path: Path) -> None:
+def test_a_row_without_a_record_is_unexpected(tmp_path: Path) -> None:
     found = verdict(tmp_path, [*ROWS, ("4", "c.gz", 0)])
     assert not found.good
     assert found.unexpected == [("c.gz", 0)]
 
 
-def test_what_is_neither_in_the_table_nor_dead_lettered_is_silent(tmp_path: Path) -> None:
+def test_bad_input_without_a_dead_letter_is_silent(tmp_path: Path) -> None:
     found = verdict(tmp_path, ROWS, LETTERS[:1])
     assert not found.good
     assert found.silent == ["c.gz"]
@@ -67,7 +67,7 @@ def verdict_of_no_letters(tmp_path: Path) -> Verdict:
     return judge(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [], ["id"])
 
 
-def test_the_words_name_each_fault_and_each_letter(tmp_path: Path) -> None:
+def test_the_text_names_each_fault_and_each_dead_letter(tmp_path: Path) -> None:
     words = "\n".join(verdict(tmp_path, ROWS[:-1]).lines())
     assert "missing      1  [('b.gz', 0)]" in words
     assert "b.gz record 1: parse: not JSON" in words

@@ -185,7 +185,7 @@ def _kill_in_mid_batch(demo: Demo) -> None:
             demo.figures.rows_per_sec = None
             demo.view.print(f"killed the Spark job in the middle of batch {event['sequence']}; the dispatcher's turn")
             return
-    raise BlizzardError(f"the Spark job did not get to its second batch; {demo.stack.folder / 'logs'} says why")
+    raise BlizzardError(f"the Spark job did not get to its second batch; {demo.stack.folder / 'logs'} has the reason")
 
 
 def _events(demo: Demo) -> Iterator[Mapping[str, Any]]:

@@ -115,8 +115,8 @@ def compare(
     for row in rows:
         record = (row["_source"]["file"], row["_source"]["row"])
         found[record] += 1
-        wanted = source.records.get(record)
-        if wanted is not None and any(row[name] != wanted.get(name) for name in columns):
+        expected = source.records.get(record)
+        if expected is not None and any(row[name] != expected.get(name) for name in columns):
             changed.append(record)
     letters = {(letter["path"], letter.get("row")) for letter in dead_letters}
     silent = [path for path in source.bad_files if (path, None) not in letters]

@@ -123,10 +123,10 @@ class LambdaPoller:
             messages += more
         return messages
 
-    def _receive_within(self, remaining_secs: float, wanted: int) -> list[Message]:
+    def _receive_within(self, remaining_secs: float, max_messages: int) -> list[Message]:
         """SQS waits only whole seconds, so a shorter wait happens here."""
         wait_secs = min(LONG_POLL_SECS, int(remaining_secs))
-        messages = self._receive(wanted, wait_secs)
+        messages = self._receive(max_messages, wait_secs)
         if not messages and not wait_secs:
             self._stopping.wait(min(remaining_secs, PAUSE_SECS))
         return messages
@@ -134,10 +134,10 @@ class LambdaPoller:
     def _payload_bytes(self, messages: Sequence[Message]) -> int:
         return sum(len(json.dumps(record_of(message, self._source))) for message in messages)
 
-    def _receive(self, wanted: int, wait_secs: int) -> list[Message]:
+    def _receive(self, max_messages: int, wait_secs: int) -> list[Message]:
         answer = self._sqs.receive_message(
             QueueUrl=self._source.queue_url,
-            MaxNumberOfMessages=min(SQS_BATCH, wanted),
+            MaxNumberOfMessages=min(SQS_BATCH, max_messages),
             WaitTimeSeconds=wait_secs,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],

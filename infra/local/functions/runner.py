@@ -150,13 +150,13 @@ class FunctionsRunner:
 
     def _refresh_functions(self) -> None:
         found = self._client("lambda", "operator").list_functions()["Functions"]
-        wanted = {
+        deployed = {
             one["FunctionName"]: FunctionSettings.from_configuration(one, self._principal_of(one["FunctionName"]))
             for one in found
         }
-        for name in [name for name, function in self._functions.items() if function.settings != wanted.get(name)]:
+        for name in [name for name, function in self._functions.items() if function.settings != deployed.get(name)]:
             self._functions.pop(name).close()
-        for name, settings in wanted.items():
+        for name, settings in deployed.items():
             if name not in self._functions:
                 self._functions[name] = self._function(settings)
 
@@ -170,16 +170,16 @@ class FunctionsRunner:
         return Function(settings, folder, self._packages, aws, sink)
 
     def _refresh_pollers(self) -> None:
-        wanted: dict[EventSource, int] = {}
+        deployed: dict[EventSource, int] = {}
         for mapping in self._client("lambda", "operator").list_event_source_mappings()["EventSourceMappings"]:
             if mapping["State"] == "Enabled":
                 source = self._source(mapping)
                 most = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", MAX_POLLERS)
-                wanted[source] = min(MAX_POLLERS, int(most))
-        gone = [self._pollers.pop(source) for source in list(self._pollers) if source not in wanted]
-        for poller in [poller for pollers in gone for poller in pollers]:
+                deployed[source] = min(MAX_POLLERS, int(most))
+        removed = [self._pollers.pop(source) for source in list(self._pollers) if source not in deployed]
+        for poller in [poller for pollers in removed for poller in pollers]:
             poller.stop()
-        for source, count in wanted.items():
+        for source, count in deployed.items():
             if source not in self._pollers:
                 self._pollers[source] = [self._poller(source) for _ in range(count)]
 

@@ -55,8 +55,8 @@ def filter_data(metric_filter: MetricFilter, line: str) -> Iterator[Datum]:
     if record is None or not matches(metric_filter.pattern, record):
         return
     for transformation in metric_filter.transformations:
-        wanted = str(transformation["metricValue"])
-        value = field_of(record, wanted) if wanted.startswith("$") else float(wanted)
+        source = str(transformation["metricValue"])
+        value = field_of(record, source) if source.startswith("$") else float(source)
         if not isinstance(value, int | float):
             continue
         dimensions = {name: field_of(record, field) for name, field in (transformation.get("dimensions") or {}).items()}
@@ -125,16 +125,16 @@ def _condition(text: str, record: Mapping[str, Any]) -> tuple[bool, str]:
     raise ValueError(f'expected a condition such as $.event = "x", found {text!r}')
 
 
-def _compare(value: Any, operator: str, wanted: str) -> bool:
+def _compare(value: Any, operator: str, operand: str) -> bool:
     if value is None:
         return False
-    if wanted.startswith('"') or not _is_number(wanted):
-        text = wanted.strip('"')
+    if operand.startswith('"') or not _is_number(operand):
+        text = operand.strip('"')
         same = str(value) == text or ("*" in text and re.fullmatch(re.escape(text).replace(r"\*", ".*"), str(value)))
         return bool(same) if operator == "=" else operator == "!=" and not same
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    number = float(wanted)
+    number = float(operand)
     return {
         "=": value == number,
         "!=": value != number,

@@ -196,13 +196,13 @@ class LocalStack:
 
     @contextmanager
     def _without_notifications(self, s3: Any) -> Iterator[None]:
-        wanted = s3.get_bucket_notification_configuration(Bucket=self.landing)
-        wanted.pop("ResponseMetadata", None)
+        original = s3.get_bucket_notification_configuration(Bucket=self.landing)
+        original.pop("ResponseMetadata", None)
         s3.put_bucket_notification_configuration(Bucket=self.landing, NotificationConfiguration={})
         try:
             yield
         finally:
-            s3.put_bucket_notification_configuration(Bucket=self.landing, NotificationConfiguration=wanted)
+            s3.put_bucket_notification_configuration(Bucket=self.landing, NotificationConfiguration=original)
 
     def _take_work(self) -> None:
         while not self._stopping.is_set():

@@ -14,7 +14,7 @@ from infra.local.moto.repairs.patching import replace
 
 METHODS = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "DELETE": "s3:DeleteObject", "PUT": "s3:PutObject"}
 SUBRESOURCES = frozenset({"acl", "tagging", "legal-hold", "retention", "attributes", "torrent", "restore"})
-"""Query parameters of requests that are not about the object itself; they have actions of their own."""
+"""Query parameters of requests that are not about the object itself; they have other actions."""
 
 
 def evaluate_conditions() -> None:
@@ -62,31 +62,31 @@ def _context(environ: Mapping[str, Any], method: str, query: Mapping[str, Any]) 
 
 def _conditions_hold(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, str]) -> bool:
     return all(
-        _condition_holds(operator, name, wanted if isinstance(wanted, list) else [wanted], context)
+        _condition_holds(operator, name, expected if isinstance(expected, list) else [expected], context)
         for operator, keys in conditions.items()
-        for name, wanted in keys.items()
+        for name, expected in keys.items()
     )
 
 
-def _condition_holds(operator: str, name: str, wanted: list[Any], context: Mapping[str, str]) -> bool:
+def _condition_holds(operator: str, name: str, expected: list[Any], context: Mapping[str, str]) -> bool:
     found = context.get(name)
     if operator == "Null":
-        return str(wanted[0]).lower() == str(found is None).lower()
+        return str(expected[0]).lower() == str(found is None).lower()
     plain = operator.removesuffix("IfExists")
     if found is None:
         return plain != operator or plain.startswith("StringNot")
     test = _TESTS.get(plain)
     if test is None:
         raise NotImplementedError(f"the local AWS does not know the condition operator {operator}")
-    return test(found, [str(one) for one in wanted])
+    return test(found, [str(one) for one in expected])
 
 
 _TESTS: dict[str, Callable[[str, list[str]], bool]] = {
-    "Bool": lambda found, wanted: found.lower() in [one.lower() for one in wanted],
-    "StringEquals": lambda found, wanted: found in wanted,
-    "StringNotEquals": lambda found, wanted: found not in wanted,
-    "StringLike": lambda found, wanted: any(_matches(one, found) for one in wanted),
-    "StringNotLike": lambda found, wanted: not any(_matches(one, found) for one in wanted),
+    "Bool": lambda found, expected: found.lower() in [one.lower() for one in expected],
+    "StringEquals": lambda found, expected: found in expected,
+    "StringNotEquals": lambda found, expected: found not in expected,
+    "StringLike": lambda found, expected: any(_matches(one, found) for one in expected),
+    "StringNotLike": lambda found, expected: not any(_matches(one, found) for one in expected),
 }
 
 

@@ -158,11 +158,11 @@ def _newest_first(shipped: Call) -> Call:
     """As shipped, moto refuses to list before the first run, and sorts the oldest first."""
 
     @wraps(shipped)
-    def list_job_runs(backend: EMRServerlessBackend, application_id: str, **wanted: Any) -> list[JobRun]:
+    def list_job_runs(backend: EMRServerlessBackend, application_id: str, **filters: Any) -> list[JobRun]:
         backend.get_application(application_id)
         backend.job_runs.setdefault(application_id, [])
         with _lock:
-            return list(reversed(shipped(backend, application_id=application_id, **wanted)))
+            return list(reversed(shipped(backend, application_id=application_id, **filters)))
 
     return list_job_runs
 
