@@ -11,6 +11,7 @@ LONGEST_FIRST = (
     "tests/stack/test_iam",
     "tests/crash/",
     "tests/contract/",
+    "tests/unit/test_protocol_machine",
     "tests/",
 )
 
