@@ -6,12 +6,13 @@ unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup demo local-aws test check check-stack format bench prove package publish rollback lock advisories clean
+.PHONY: help setup demo local-aws test quick check check-stack format bench prove package publish rollback lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
-	@echo "make test     all checks and all tests (sets up first); three workers; PYTEST='-k sweep' runs some"
+	@echo "make test     all checks and all tests (sets up first); four workers; PYTEST='-k sweep' runs some"
+	@echo "make quick    format, lint, types and unit tests, in a minute and a half"
 	@echo "make check    format, lint, types and import contracts; the template (make check-stack is that alone)"
 	@echo "make format   put the code into shape"
 	@echo "make setup    virtual environment, jars, log store, classes; PYTHON=… names the interpreter"
@@ -34,7 +35,13 @@ local-aws: setup
 	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
 
 test: check
-	@$(BIN)/python -m pytest -n 3 $(PYTEST)
+	@$(BIN)/python -m pytest -n 4 $(PYTEST)
+
+quick: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@$(BIN)/python -m pytest -q -n auto tests/unit
 
 check: setup check-stack
 	$(BIN)/ruff format --check .

@@ -1,16 +1,26 @@
-"""Which of several workers runs which tests (`make test` starts three)."""
+"""Which of several workers runs which tests (`make test` starts four)."""
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 ALONE = "tests/e2e/"
+ONE_SESSION = (
+    "tests/proof/test_log_life.py",
+    "tests/proof/test_takeover.py",
+    "tests/proof/test_bad_input_job.py",
+    "tests/spark/test_bench_small.py",
+)
+"""The longest of the files that use the one Spark session of their worker; tests/spark has the others."""
+OTHER_SESSION = "tests/spark/"
 LONGEST_FIRST = (
     ALONE,
+    ONE_SESSION[0],
+    OTHER_SESSION,
     "tests/proof/",
-    "tests/spark/",
     "tests/stack/test_iam",
     "tests/crash/",
     "tests/contract/",
+    "tests/unit/test_protocol_machine",
     "tests/",
 )
 
@@ -20,12 +30,15 @@ class ByFixture(LoadScopeScheduling):
     worker is left alone with it.
 
     All of ALONE goes to one worker: two deployed stacks at a time, each with Spark jobs, would wait for each other
-    until their tests give up.
+    until their tests give up. What shares a Spark session goes to two workers: starting a JVM and its first queries
+    take longer than most of these files.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return ALONE if file.startswith(ALONE) else file
+        if file in ONE_SESSION:
+            return ONE_SESSION[0]
+        return next((start for start in (ALONE, OTHER_SESSION) if file.startswith(start)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(min(self.workqueue, key=_rank), last=False)

@@ -13,7 +13,7 @@ from tests.fixtures_bad_day import BadDay, Handler, losing_the_answer, refusing,
 
 pytestmark = pytest.mark.spark
 
-VERSIONS = 1000
+VERSIONS, VERSIONS_ON_S3 = 1000, 250
 S3_STORE, LOCAL_STORE = LOG_STORES["s3a"], LOG_STORES["file"]
 DELTAS_S3_STORE, DELTAS_LOCAL_STORE = "io.delta.storage.S3SingleDriverLogStore", "io.delta.storage.LocalLogStore"
 WITHOUT_HARD_LINKS = "LogStoreDriver$WithoutHardLinks"
@@ -89,7 +89,7 @@ def check(winners: list[list[int]], held: Callable[[int], str]) -> None:
 def test_two_jvms_have_one_winner_for_each_version_on_s3(
     driver: Driver, aws: LocalAws, s3_log: S3Log, tmp_path: Path
 ) -> None:
-    winners = driver.race(S3_STORE, s3_log.uri, VERSIONS, tmp_path, hadoop_settings(aws.endpoint))
+    winners = driver.race(S3_STORE, s3_log.uri, VERSIONS_ON_S3, tmp_path, hadoop_settings(aws.endpoint))
     check(winners, s3_log.read)
 
 

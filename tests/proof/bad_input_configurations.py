@@ -34,6 +34,12 @@ OBJECTS: Mapping[str, Callable[[Path], str]] = {
 
 def configurations() -> Iterator[tuple[str, str]]:
     """All of them are to be refused."""
+    yield from _no_yaml_or_no_mapping()
+    yield from _names_and_places()
+    yield from _values()
+
+
+def _no_yaml_or_no_mapping() -> Iterator[tuple[str, str]]:
     yield "nothing", ""
     yield "a word", "x"
     yield "a list", "[]"
@@ -59,6 +65,9 @@ def configurations() -> Iterator[tuple[str, str]]:
     yield "two documents", CONFIG + "---\n" + CONFIG
     yield "a directive", "%YAML 9.9\n---\n" + CONFIG
     yield "an anchor alone", "&a"
+
+
+def _names_and_places() -> Iterator[tuple[str, str]]:
     yield "a pipeline's name with a blank", CONFIG.replace("events:", '"e v":')
     yield "a pipeline's name with a blank and nothing in it", 'pipelines: {"e v": {table_uri: s3://lake/events}}'
     yield "a pipeline's name with an end of line", CONFIG.replace("  events:", '  "events\\n":')
@@ -72,6 +81,9 @@ def configurations() -> Iterator[tuple[str, str]]:
     yield "a table in its source", CONFIG.replace("s3://lake/events", "s3://landing/raw/table")
     yield "a pattern of a climber", CONFIG.replace('"**/*.ndjson.gz"', '"../*"')
     yield "a pattern of a million", CONFIG.replace('"**/*.ndjson.gz"', '"' + "{a,b}" * 20 + '"')
+
+
+def _values() -> Iterator[tuple[str, str]]:
     yield "a variable that is not set", CONFIG.replace("s3://lake", "${LAKE}")
     yield "a variable in a variable", CONFIG.replace("s3://lake", "${LAKE:-${HOME}}")
     yield "a variable of two lines", CONFIG.replace('"**/*.ndjson.gz"', '"${\\n}"')

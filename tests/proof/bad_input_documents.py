@@ -58,65 +58,74 @@ def _with(name: str, value: Any) -> str:
     return json.dumps(body)
 
 
+NO_MESSAGES = {
+    "nothing": "",
+    "blank": " ",
+    "NUL": "\0",
+    "half": put("a")[:200],
+    "text": '"text"',
+    "a list": "[1]",
+    "null": "null",
+    "NaN": "NaN",
+    "an empty object": "{}",
+    "records are no list": '{"Records": {"0": {}}}',
+    "a record is null": '{"Records": [null]}',
+    "a record is a list": '{"Records": [[]]}',
+    "100 levels": "[" * 100 + "]" * 100,
+    "2000 levels": "[" * 2_000 + "]" * 2_000,
+    "100000 levels": '{"Records":' * 100_000,
+    "a number of 5000 digits": '{"Records": ' + "9" * 5_000 + "}",
+    "SNS of nothing": '{"Type": "Notification", "TopicArn": "a", "Message": ""}',
+    "SNS in SNS": json.dumps({"Type": "Notification", "TopicArn": "a", "Message": json.dumps(sample("sns_wrapped"))}),
+}
+"""Bodies by name that are not of the shape of an event. All of them are refused, as are those below."""
+
+NO_OBJECTS = {
+    "another service": _with("eventSource", "aws:sqs"),
+    "version 3": _with("eventVersion", "3.0"),
+    "no time": _with("eventTime", "yesterday"),
+    "February 30": _with("eventTime", "2024-02-30T00:00:00Z"),
+    "a time that is a number": _with("eventTime", 1706450400),
+    "no record's object": _with("s3", []),
+    "size below 0": put("a", size=-1),
+    "size beyond 64 bits": put("a", size=2**63),
+    "size as text": put("a", size="1"),
+    "size as a fraction": put("a", size=1.5),
+    "size true": put("a", size=True),
+    "size NaN": put("a", size=float("nan")),
+    "no etag": put("a", eTag='""'),
+    "etag as an object": put("a", eTag={"a": "b"}),
+    "sequencer of other letters": put("a", sequencer="xyz"),
+    "key missing": put("a").replace('"key": "a"', '"other": "a"'),
+    "key empty": put(""),
+    "key of 1,025 bytes": put("x" * 1_025),
+    "key of 513 two-byte letters": put("%C3%A9" * 513),
+    "key no UTF-8": put("%ff"),
+    "key with a lone surrogate": put("\ud800"),
+    "key with an encoded surrogate": put("%ED%A0%80"),
+}
+"""Events by name in which a field is wrong."""
+
+KEYS = {
+    "a%0Ab": "a\nb",
+    "a%00b": "a\0b",
+    "%2E%2E%2Foutside%2Fcanary": "../outside/canary",
+    "a%2F%2Fb": "a//b",
+    "%252e%252e%252f": "%2e%2e%2f",
+    "a%E2%80%AEb": "a\u202eb",
+    "x" * 1_024: "x" * 1_024,
+    "%zz%": "%zz%",
+    "{0.__class__}%25s": "{0.__class__}%s",
+    "a+b%2Bc": "a b+c",
+}
+"""By how S3 writes them in an event."""
+
+
 def messages() -> Iterator[Message]:
     yield Message("good", put("a.ndjson"), "a.ndjson")
-    for name, body in {
-        "nothing": "",
-        "blank": " ",
-        "NUL": "\0",
-        "half": put("a")[:200],
-        "text": '"text"',
-        "a list": "[1]",
-        "null": "null",
-        "NaN": "NaN",
-        "an empty object": "{}",
-        "records are no list": '{"Records": {"0": {}}}',
-        "a record is null": '{"Records": [null]}',
-        "a record is a list": '{"Records": [[]]}',
-        "100 levels": "[" * 100 + "]" * 100,
-        "2000 levels": "[" * 2_000 + "]" * 2_000,
-        "100000 levels": '{"Records":' * 100_000,
-        "a number of 5000 digits": '{"Records": ' + "9" * 5_000 + "}",
-        "SNS of nothing": '{"Type": "Notification", "TopicArn": "a", "Message": ""}',
-        "SNS in SNS": json.dumps(
-            {"Type": "Notification", "TopicArn": "a", "Message": json.dumps(sample("sns_wrapped"))}
-        ),
-        "another service": _with("eventSource", "aws:sqs"),
-        "version 3": _with("eventVersion", "3.0"),
-        "no time": _with("eventTime", "yesterday"),
-        "February 30": _with("eventTime", "2024-02-30T00:00:00Z"),
-        "a time that is a number": _with("eventTime", 1706450400),
-        "no record's object": _with("s3", []),
-        "size below 0": put("a", size=-1),
-        "size beyond 64 bits": put("a", size=2**63),
-        "size as text": put("a", size="1"),
-        "size as a fraction": put("a", size=1.5),
-        "size true": put("a", size=True),
-        "size NaN": put("a", size=float("nan")),
-        "no etag": put("a", eTag='""'),
-        "etag as an object": put("a", eTag={"a": "b"}),
-        "sequencer of other letters": put("a", sequencer="xyz"),
-        "key missing": put("a").replace('"key": "a"', '"other": "a"'),
-        "key empty": put(""),
-        "key of 1,025 bytes": put("x" * 1_025),
-        "key of 513 two-byte letters": put("%C3%A9" * 513),
-        "key no UTF-8": put("%ff"),
-        "key with a lone surrogate": put("\ud800"),
-        "key with an encoded surrogate": put("%ED%A0%80"),
-    }.items():
+    for name, body in (NO_MESSAGES | NO_OBJECTS).items():
         yield Message(name, body)
-    for encoded, key in {
-        "a%0Ab": "a\nb",
-        "a%00b": "a\0b",
-        "%2E%2E%2Foutside%2Fcanary": "../outside/canary",
-        "a%2F%2Fb": "a//b",
-        "%252e%252e%252f": "%2e%2e%2f",
-        "a%E2%80%AEb": "a\u202eb",
-        "x" * 1_024: "x" * 1_024,
-        "%zz%": "%zz%",
-        "{0.__class__}%25s": "{0.__class__}%s",
-        "a+b%2Bc": "a b+c",
-    }.items():
+    for encoded, key in KEYS.items():
         yield Message(f"key {encoded[:40]}", put(encoded), key)
     yield Message("a folder's marker of two lines", put("a%0A%1B%5B2J%E2%80%AE/"), ignored=True)
     yield Message("Records twice: the last one counts", '{"Records": null, ' + put("b")[1:], "b")

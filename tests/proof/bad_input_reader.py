@@ -28,6 +28,7 @@ from spark_job.tasks.decided_records import RefusedByTasks, dead_letters_of, ref
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
 from tests.proof.bad_input_corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
@@ -104,7 +105,11 @@ def read_entries(
         remote=True,
         parsers=2,
     ).read(files)
-    report = type(report).from_json(report.to_json())
+    return _found(table, store, type(report).from_json(report.to_json()), left_schema, parts)
+
+
+def _found(table: Path, store: ObjectStore, report: Report, left_schema: pa.Schema, parts: Parts) -> Found:
+    """What the driver does with a task's report: it writes the dead letters and counts."""
     found, said = Found(), io.StringIO()
     letters, log = parts.letters(store, STATE, "events:landing"), parts.log(said)
     failed = [outcome for outcome in report.outcomes if outcome.error is not None]

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.log import silent
 from spark_job.session import lazy_session
-from tests.spark.lake import Lake, session_settings
+from tests.spark.lake import SMALL_QUERIES, Lake, session_settings
 from tests.spark.table_world import World
 
 
@@ -27,3 +27,13 @@ def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Lake:
 @pytest.fixture
 def world(tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
     return World(tmp_path, spark)
+
+
+@pytest.fixture
+def query_defaults(spark: Callable[[], SparkSession]) -> Iterator[None]:
+    """Spark plans and compiles queries as in production: for tests that compare values with Spark's own."""
+    for name in SMALL_QUERIES:
+        spark().conf.unset(name)
+    yield
+    for name, value in SMALL_QUERIES.items():
+        spark().conf.set(name, value)

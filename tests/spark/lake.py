@@ -32,6 +32,13 @@ JARS = Path(__file__).resolve().parents[2] / "jars"
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options with which a JVM warms up in half the time."""
+SMALL_QUERIES = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For queries of a few rows: compiling a plan, or planning it again between its stages, takes longer than running it.
+Jobs in processes of their own, and tests that use `query_defaults`, have Spark's defaults."""
 PATIENCE_SECS = 300.0
 """The longest wait for a job in a process of its own, on a busy machine."""
 
@@ -198,6 +205,7 @@ def session_settings(warehouse: Path, *, s3_endpoint: str | None = None) -> dict
         "spark.pyspark.python": sys.executable,
         "spark.sql.warehouse.dir": str(warehouse),
         "spark.log.level": "ERROR",
+        **SMALL_QUERIES,
     }
     return {**conf, **own}
 

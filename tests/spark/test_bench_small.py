@@ -114,14 +114,17 @@ def test_new_files_are_found_behind_a_history_of_each_size(setting: Setting, mon
     assert reported(result) == ["20", "500"]
 
 
-def test_a_history_is_measured_commit_by_commit(setting: Setting) -> None:
+def test_a_history_is_measured_commit_by_commit(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.suite.history.LEAST_COMMITS", 12)  # one of them makes a Delta checkpoint
+    monkeypatch.setattr("benchmarks.suite.history.START", 2)
     result = history.run(setting)
     assert reported(result)[-2:] == ["with a Delta checkpoint", "without"]
     commits = result.raw["commits"]
     assert [commit["version"] for commit in commits] == [*range(len(commits))]
 
 
-def test_a_file_is_followed_until_its_rows_are_visible(setting: Setting) -> None:
+def test_a_file_is_followed_until_its_rows_are_visible(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
     result = latency.run(setting)
     assert {"announced → planned", "planned → read", "read → visible", "in all"} <= set(reported(result))
     assert all(secs > 0 for secs in result.raw["secs"])

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from blizzard.storage.local import LocalStore
 from spark_job.write.parquet_files import DataFile, DataFileWriter, RowBuffer, TableLayout
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 
 DDL = (
     "t TINYINT, i INT, l BIGINT, f FLOAT, d DOUBLE, small DECIMAL(9,2), large DECIMAL(38,6), s STRING, day DATE, "

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import Lake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 
 SCHEMA = """
     id STRING NOT NULL,
