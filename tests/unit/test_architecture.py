@@ -1,0 +1,128 @@
+"""`docs/architecture.md` names files, functions and rooms that exist, and every room of the tree."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+ROOMS_OF = ("blizzard", "spark_job", "functions", "infra/local")
+TOP_FOLDERS = "blizzard|spark_job|functions|infra|tests|benchmarks|docs|events|examples"
+PATH = re.compile(rf"(?<![\w/.])(?:(?:{TOP_FOLDERS})/[\w./-]*|template\.yaml|pyproject\.toml)")
+NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?"
+NAME_IN_FILE = re.compile(rf"`({NAME})` in `?(?:\n)?`?([\w./]+\.py)`")
+STEP = re.compile(r"(?:\d+ +| {3,})(?P<what>\S.*?)  *(?P<file>(?<= )\S+\.py) +(?P<names>\S.*)")
+QUESTIONS = {
+    "gzip, where it is opened",
+    "bad line becomes a dead letter",
+    "Txn version, where it is compared",
+    "lost race, where it is noticed",
+    "segment gets its number",
+    "dispatcher decides to start a run",
+    "alarm, where it is defined",
+}
+
+
+def prose() -> str:
+    """The page without its picture, each line at its own place."""
+    return re.sub(r"^```.*?^```$", lambda m: "\n" * m[0].count("\n"), PAGE.read_text(), flags=re.M | re.S)
+
+
+def picture() -> Iterator[tuple[int, str]]:
+    """Each line of the picture with its number on the page."""
+    text = PAGE.read_text()
+    start = text.index("\n```\n") + len("\n```\n")
+    first = text.count("\n", 0, start) + 1
+    return enumerate(text[start : text.index("\n```\n", start)].splitlines(), first)
+
+
+def named_paths() -> list[tuple[int, str]]:
+    lines = enumerate(PAGE.read_text().splitlines(), 1)
+    return [(number, path.rstrip(".")) for number, line in lines for path in PATH.findall(line)]
+
+
+def named_definitions() -> list[tuple[int, str, str]]:
+    """Line, function or `Class.method`, and the file that must define it."""
+    text = prose()
+    found = [(text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in NAME_IN_FILE.finditer(text)]
+    for number, line in picture():
+        if step := STEP.fullmatch(line):
+            names = step["names"].partition(":")[0].split(", ")
+            found += [(number, name, step["file"]) for name in names]
+    return found
+
+
+@cache
+def definitions_in(file: str) -> frozenset[str]:
+    """Functions, classes, variables of the module, and members as `Class.member`; empty where there is no such file."""
+    path = ROOT / file
+    return frozenset(_definitions(ast.parse(path.read_text()), "")) if path.is_file() else frozenset()
+
+
+def _definitions(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[str]:
+    for statement in node.body:
+        match statement:
+            case ast.ClassDef(name=name):
+                yield prefix + name
+                yield from _definitions(statement, f"{name}.")
+            case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield prefix + name
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                yield prefix + name
+
+
+def rooms() -> set[str]:
+    """Every folder with Python files below the four packages, as the page spells it."""
+    inits = (init for top in ROOMS_OF for init in (ROOT / top).rglob("__init__.py"))
+    return {f"{init.parent.relative_to(ROOT).as_posix()}/" for init in inits}
+
+
+def listed_rooms() -> set[str]:
+    section = PAGE.read_text().partition("\n## Rooms\n")[2]
+    cells = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    return {room for cell in cells for room in re.findall(r"`([^`]+/)`", cell)}
+
+
+def test_every_path_on_the_page_exists() -> None:
+    assert len(named_paths()) > 60
+    gone = [
+        f"architecture.md:{line}: no {path} in the tree" for line, path in named_paths() if not (ROOT / path).exists()
+    ]
+    assert not gone, "\n".join(gone)
+
+
+def test_every_name_is_defined_in_the_file_beside_it() -> None:
+    assert len(named_definitions()) > 40
+    gone = [
+        f"architecture.md:{line}: {file} defines no {name}"
+        for line, name, file in named_definitions()
+        if name not in definitions_in(file)
+    ]
+    assert not gone, "\n".join(gone)
+
+
+def test_each_step_of_the_picture_names_a_file_and_a_function() -> None:
+    wrong = [
+        f"architecture.md:{number}: no file and name in {line!r}"
+        for number, line in picture()
+        if not STEP.fullmatch(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_is_on_the_page_and_every_room_on_the_page_exists() -> None:
+    missing = [f"architecture.md: no row for {room}" for room in sorted(rooms() - listed_rooms())]
+    gone = [
+        f"architecture.md lists {room}, which is gone" for room in sorted(listed_rooms()) if not (ROOT / room).is_dir()
+    ]
+    assert not missing + gone, "\n".join(missing + gone)
+
+
+@pytest.mark.parametrize("question", sorted(QUESTIONS))
+def test_what_a_newcomer_looks_for_has_a_row_with_a_file(question: str) -> None:
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {question} |")]
+    assert PATH.search(row)
