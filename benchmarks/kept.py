@@ -1,7 +1,7 @@
 """The results that the documents show: kept as JSON beside them, and the documents written anew from there.
 
-`docs/performance.json` is what `--json` wrote, without lists of single commits, files or events; `docs/performance.md`,
-the README and the picture say what it says, between marks.
+`docs/performance.json` is what `--json` wrote, without lists of single commits, files or events; `docs/performance.md`
+and the picture say what it says, the page between marks.
 """
 
 import json
@@ -22,11 +22,11 @@ LONGEST = 30
 Machine = Mapping[str, Any]
 Shown = Callable[[Machine, Sequence[Result]], str]
 PAGE: Mapping[str, Shown] = {
+    "figures of the benchmarks": as_summary,
     "what came out": as_markdown,
     "how large a job has to be": as_sizing,
     "the driver's share": as_driver,
 }
-README: Mapping[str, Shown] = {"figures of the benchmarks": as_summary}
 END = "<!-- end of what was measured -->\n"
 
 
@@ -47,10 +47,6 @@ class Documents:
     @property
     def picture(self) -> Path:
         return self.json.with_suffix(".svg")
-
-    @property
-    def readme(self) -> Path:
-        return self.json.parent.parent / "README.md"
 
 
 def written(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
@@ -88,7 +84,7 @@ def slim(value: Any) -> Any:
 
 
 def keep(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
-    """Write all four. Raises CannotKeep, and then none has changed."""
+    """Write all three. Raises CannotKeep, and then none has changed."""
     if small := [result.name for result in results if result.scale != 1]:
         raise CannotKeep(f"expected results of the full size, found smaller ones of {', '.join(small)}")
     kept = document(machine, [replace(result, raw=slim(result.raw)) for result in results])
@@ -98,13 +94,12 @@ def keep(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
 
 
 def anew(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Page, README and picture as these results have them. Raises CannotKeep."""
+    """Page and picture as these results have them. Raises CannotKeep."""
     machine, results = kept["machine"], [Result.from_json(one) for one in kept["benchmarks"]]
-    for file, blocks in ((place.page, PAGE), (place.readme, README)):
-        text = file.read_text()
-        for name, shown in blocks.items():
-            text = replaced(text, name, shown(machine, results), file.name)
-        yield file, text
+    text = place.page.read_text()
+    for name, shown in PAGE.items():
+        text = replaced(text, name, shown(machine, results), place.page.name)
+    yield place.page, text
     yield place.picture, picture(results)
 
 

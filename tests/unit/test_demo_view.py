@@ -1,8 +1,11 @@
 """What the demo shows on a terminal stays readable at 80 columns."""
 
+from pathlib import Path
+
 import pytest
 from rich.console import Console
 
+from infra.local.demo.picture import PICTURE, main
 from infra.local.demo.story import fitting
 from infra.local.demo.view import Figures, View
 
@@ -42,3 +45,8 @@ def test_off_a_terminal_each_thing_is_a_line_and_figures_come_when_they_change(
         "a run ended: FAILED (it was killed) [not markup]",
         "seen 2, pending 0, committed 0 files 0 rows, dead-lettered 1 files, watermarks 0 partitions",
     ]
+
+
+def test_the_picture_in_the_documents_is_what_the_command_makes(tmp_path: Path) -> None:
+    assert main([str(tmp_path / "view.svg")]) == 0
+    assert (tmp_path / "view.svg").read_text() == PICTURE.read_text(), "`python -m infra.local.demo.picture` writes it"
