@@ -26,7 +26,7 @@ def picture(recording: Path = RECORDING) -> str:
     """The recorded lines and, below them, the live table, as SVG."""
     recorded = json.loads(recording.read_text())
     view = View()
-    view.update(Figures(**recorded["figures"]))
+    view._figures = Figures(**recorded["figures"])  # update() would print them too
     console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False, force_terminal=True)
     lines = [Text.from_markup(escape(line)) for line in recorded["lines"]]
     console.print(Group(*lines, view._render()))
