@@ -1,7 +1,7 @@
 """The results that the documents show: kept as JSON beside them, and the documents written anew from there.
 
 `docs/performance.json` is what `--json` wrote, without lists of single commits, files or events. `docs/performance.md`,
-`docs/sizing.md`, the README and the picture are written from it, between marks.
+`docs/sizing.md` and the picture are written from it, between marks.
 """
 
 import json
@@ -21,9 +21,8 @@ LONGEST = 30
 """Items of a list that is kept: rounds, not single events."""
 Machine = Mapping[str, Any]
 Shown = Callable[[Machine, Sequence[Result]], str]
-PAGE: Mapping[str, Shown] = {"what came out": as_markdown}
+PAGE: Mapping[str, Shown] = {"figures of the benchmarks": as_summary, "what came out": as_markdown}
 SIZING: Mapping[str, Shown] = {"how large a job has to be": as_sizing, "the driver's share": as_driver}
-README: Mapping[str, Shown] = {"figures of the benchmarks": as_summary}
 END = "<!-- end of what was measured -->\n"
 
 
@@ -48,10 +47,6 @@ class Documents:
     @property
     def picture(self) -> Path:
         return self.json.with_suffix(".svg")
-
-    @property
-    def readme(self) -> Path:
-        return self.json.parent.parent / "README.md"
 
 
 def written(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
@@ -99,9 +94,9 @@ def keep(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
 
 
 def anew(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Pages, README and picture as these results have them. Raises CannotKeep."""
+    """Pages and picture as these results have them. Raises CannotKeep."""
     machine, results = kept["machine"], [Result.from_json(one) for one in kept["benchmarks"]]
-    for file, blocks in ((place.page, PAGE), (place.sizing, SIZING), (place.readme, README)):
+    for file, blocks in ((place.page, PAGE), (place.sizing, SIZING)):
         text = file.read_text()
         for name, shown in blocks.items():
             text = replaced(text, name, shown(machine, results), file.name)

@@ -1,4 +1,4 @@
-"""What the README says of the benchmarks: what somebody asks first, cold beside warm, and whether the goal was met."""
+"""The benchmarks in short, for docs/performance.md: cold beside warm, and whether the goal was met."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,8 @@
-"""The README's figures of the proof, from reports of runs: `python -m tests.proof.figures [REPORT.json …]`.
+"""The figures of the proof in docs/proof.md, from reports of runs: `python -m tests.proof.figures [REPORT.json …]`.
 `python -m tests.proof.figures --outdated` says which of the kept ones are of code that has changed since.
 
 With reports, which `--json` wrote, these take the place of the ones that are kept in docs/proof.json. Without, the
-README and the table of worlds in docs/proof.md are written anew from there. Only a report in which all went well is
+figures and the table of worlds in docs/proof.md are written anew from there. Only a report in which all went well is
 taken.
 """
 
@@ -20,7 +20,6 @@ from tests.proof.campaigns import MODULES, known, load
 from tests.proof.kill_deaths import MOST_KILLS
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 
-README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"
 
 Counted = Mapping[str, tuple[str, ...]]
@@ -77,7 +76,7 @@ SOAK_SECS = 3600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: README, docs/proof.md and docs/proof.json agree now, and the reports show all that they have to; 1: they
+    """0: docs/proof.md and docs/proof.json agree now, and the reports show all that they have to; 1: they
     agree, and it says what the reports lack; 2: a report cannot be taken."""
     words = sys.argv[1:] if arguments is None else arguments
     if [*words] == [OUTDATED]:
@@ -87,8 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if files:
             keep([(str(file), json.loads(file.read_text())) for file in files])
         reports = json.loads(KEPT.read_text())
-        README.write_text(replaced(README.read_text(), reports))
-        DOCUMENT.write_text(worlds_replaced(DOCUMENT.read_text(), reports))
+        DOCUMENT.write_text(worlds_replaced(replaced(DOCUMENT.read_text(), reports), reports))
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -154,7 +152,7 @@ def _of(report: Mapping[str, Any]) -> str:
 
 
 def lacking(reports: Reports) -> list[str]:
-    """What the README says of the proof and these reports do not show; empty: nothing."""
+    """What docs/proof.md says of the proof and these reports do not show; empty: nothing."""
     return [*_lacking_versions(reports), *_lacking_campaigns(reports), *_lacking_variants(reports)]
 
 
@@ -197,12 +195,14 @@ def pairs(reports: Reports) -> set[tuple[str, str]]:
     return {(each["campaign"], each["variant"]) for each in found}
 
 
-def replaced(readme: str, reports: Reports) -> str:
-    """The README with the figures of these reports."""
-    before, begin, rest = readme.partition(BEGIN)
+def replaced(page: str, reports: Reports) -> str:
+    """The page with the figures of these reports."""
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{README.name}: expected {BEGIN.strip()} and {END.strip()}, between which the figures stand")
+        raise ValueError(
+            f"{DOCUMENT.name}: expected {BEGIN.strip()} and {END.strip()}, between which the figures stand"
+        )
     return before + BEGIN + as_markdown(reports) + lacking_as_markdown(reports) + END + after
 
 

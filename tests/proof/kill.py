@@ -15,7 +15,7 @@ from tests.proof.kill_deaths import MOST_KILLS, Death, jvm_deaths
 from tests.proof.kill_jvm import DAEMON, TRAP, is_gone
 from tests.proof.kill_landing import Landing
 from tests.proof.kill_letters import etags_of, wrong_letters
-from tests.proof.kill_lives import CHECKOUT, KILLED, RunStatus
+from tests.proof.kill_lives import CHECKOUT, KILLED, Life
 from tests.proof.kill_names import (
     BETWEEN_CALLS,
     JVM_STEPS,
@@ -138,7 +138,7 @@ class _Table:
         self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
         kill_deaths.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
 
-    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> RunStatus:
+    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> Life:
         words, environment, jvm = self._words, dict(self.place.environment), 0
         if whom is Whom.OWN:
             words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
@@ -160,7 +160,7 @@ class _Table:
             variant=self._run.variant,
         )
 
-    def _kill(self, life: RunStatus, whom: Whom) -> None:
+    def _kill(self, life: Life, whom: Whom) -> None:
         if whom in (Whom.BOTH, Whom.JVM):
             self._stage.kill_jvm()
         elif whom is Whom.OWN:
@@ -223,7 +223,7 @@ def _own_conf() -> Iterator[str]:
     return (word for key, value in options.items() for word in ("--spark-conf", f"{key}={value}"))
 
 
-def _last_words(life: RunStatus) -> str:
+def _last_words(life: Life) -> str:
     return life.log.read_text()[-1500:] if life.log.exists() else ""
 
 

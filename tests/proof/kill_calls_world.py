@@ -19,7 +19,7 @@ from tests.proof.kill_calls_places import Places
 from tests.proof.kill_calls_service import STARTED, active_runs, end_run
 from tests.proof.kill_calls_table import WRITTEN, FileDelta
 from tests.proof.kill_lives import KILLED, Lives
-from tests.proof.kill_lives import RunStatus as Process
+from tests.proof.kill_lives import Life as Process
 from tests.unit.fakes import POISON, REFUSED
 
 ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job")

@@ -31,7 +31,7 @@ from tests.proof import log_life_events as events
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.engine import session
 from tests.proof.log_life_events import EVENTS, FROM_COPY, FROM_ROWS, REFUSED, Event
-from tests.proof.log_life_table import BATCH, RunStatus
+from tests.proof.log_life_table import BATCH, Life
 from tests.spark.lake import run
 
 EVENTS_OF_A_BROKEN_LIFE = 2
@@ -83,7 +83,7 @@ class Broken:
 
     fault: Fault
     by: Callable[[], AbstractContextManager[object]]
-    shown_by: Callable[[RunStatus, random.Random], object]
+    shown_by: Callable[[Life, random.Random], object]
 
 
 VARIANTS: Mapping[str, Broken] = {
@@ -151,7 +151,7 @@ class LogLife:
             check_shown(run, self.wanted)
 
 
-def _alone(run: Run, failed: Failed, number: int, event: Event, life: RunStatus) -> Failed:
+def _alone(run: Run, failed: Failed, number: int, event: Event, life: Life) -> Failed:
     """The same round on a table without a past: its failure, if it fails there as well, else the one that is known."""
     try:
         _Round(replace(run, counts=Counter()), life, event, run.rng(number)).go()
@@ -162,12 +162,12 @@ def _alone(run: Run, failed: Failed, number: int, event: Event, life: RunStatus)
     return Failed(failed.why, [*failed.steps, "(on a new table the last of these alone does no harm)"])
 
 
-def _life(folder: Path, spark: Callable[[], SparkSession], cleanups: int | None = None) -> RunStatus:
+def _life(folder: Path, spark: Callable[[], SparkSession], cleanups: int | None = None) -> Life:
     folder.mkdir()
-    return RunStatus(folder, spark, BATCH, cleanups=cleanups)
+    return Life(folder, spark, BATCH, cleanups=cleanups)
 
 
-def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[RunStatus, Event]]:
+def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
     """Each event once in an order of the seed's, then at random; another table from time to time, and soon where
     something is broken that shows with the first event of a table, or not."""
     rng = random.Random(run.seed)
@@ -183,7 +183,7 @@ def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession
 
 
 class _Round:
-    def __init__(self, run: Run, life: RunStatus, event: Event, rng: random.Random) -> None:
+    def __init__(self, run: Run, life: Life, event: Event, rng: random.Random) -> None:
         self._run = run
         self._life = life
         self._event = event

@@ -9,7 +9,7 @@ from pathlib import Path
 from spark_job.loop.ingest import Step
 from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL
 from spark_job.table.safety_checks import RETENTION_PROPERTY
-from tests.proof.log_life_table import RunStatus
+from tests.proof.log_life_table import Life
 
 LONG_AGO_SECS = 40 * 86_400
 """Longer than Delta keeps its log."""
@@ -17,12 +17,12 @@ ALL = 100
 """Batches: more than there are."""
 
 
-def _names(life: RunStatus, pattern: str) -> Sequence[str]:
+def _names(life: Life, pattern: str) -> Sequence[str]:
     """In the log, those that fit."""
     return [file.name for file in life.log_folder.iterdir() if re.fullmatch(pattern, file.name)]
 
 
-def _somebody_commits(life: RunStatus) -> None:
+def _somebody_commits(life: Life) -> None:
     """A version of which Delta makes no checkpoint by itself, of the form that it likes."""
     life.insert_foreign_row()
     if life.versions()[-1] % DELTAS_CHECKPOINT_INTERVAL == 0:
@@ -32,14 +32,14 @@ def _somebody_commits(life: RunStatus) -> None:
 # --- Checkpoints in each form -----------------------------------------------------------------------------------------
 
 
-def the_log_has_a_checkpoint_in_one_file(life: RunStatus, rng: random.Random) -> None:
+def the_log_has_a_checkpoint_in_one_file(life: Life, rng: random.Random) -> None:
     life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
     _somebody_commits(life)
     life.make_checkpoint()
     assert _names(life, rf"{life.versions()[-1]:020d}\.checkpoint\.parquet")
 
 
-def the_log_has_a_checkpoint_in_parts(life: RunStatus, rng: random.Random) -> None:
+def the_log_has_a_checkpoint_in_parts(life: Life, rng: random.Random) -> None:
     life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
     _somebody_commits(life)
     with life.conf(spark__databricks__delta__checkpoint__partSize="1"):
@@ -49,7 +49,7 @@ def the_log_has_a_checkpoint_in_parts(life: RunStatus, rng: random.Random) -> No
     assert all(re.search(r"\.\d{10}\.\d{10}\.parquet$", name) for name in found), found
 
 
-def _v2(life: RunStatus, top_level: str) -> None:
+def _v2(life: Life, top_level: str) -> None:
     life.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')")
     _somebody_commits(life)
     sizes = {"spark__databricks__delta__checkpoint__partSize": "2"}
@@ -59,11 +59,11 @@ def _v2(life: RunStatus, top_level: str) -> None:
     assert [*(life.log_folder / "_sidecars").glob("*.parquet")]
 
 
-def the_log_has_a_v2_checkpoint_with_json_on_top(life: RunStatus, rng: random.Random) -> None:
+def the_log_has_a_v2_checkpoint_with_json_on_top(life: Life, rng: random.Random) -> None:
     _v2(life, "json")
 
 
-def the_log_has_a_v2_checkpoint_with_parquet_on_top(life: RunStatus, rng: random.Random) -> None:
+def the_log_has_a_v2_checkpoint_with_parquet_on_top(life: Life, rng: random.Random) -> None:
     _v2(life, "parquet")
 
 
@@ -78,13 +78,13 @@ FORMS = (
 )
 """Where no event asks for one of them, clean-ups take them in turn: two of them meet an old form and a new one."""
 
-Do = Callable[[RunStatus, random.Random], object]
+Do = Callable[[Life, random.Random], object]
 
 
 def cleaned_up_behind(form: Do) -> Do:
     """The event in which the log is cleaned up behind a checkpoint of this form."""
 
-    def do(life: RunStatus, rng: random.Random) -> None:
+    def do(life: Life, rng: random.Random) -> None:
         _clean_up(life, rng, form)
 
     do.__name__ = form.__name__.replace("has", "is_cleaned_up_behind", 1)
@@ -94,7 +94,7 @@ def cleaned_up_behind(form: Do) -> Do:
 CLEANED_UP = [cleaned_up_behind(form) for form in FORMS]
 
 
-def _clean_up(life: RunStatus, rng: random.Random, form: Do | None = None) -> None:
+def _clean_up(life: Life, rng: random.Random, form: Do | None = None) -> None:
     """As Delta does it after 30 days: the Txn is in a checkpoint only, and no commit has the job's state any more."""
     if form is None:
         life.cleanups = rng.randrange(len(FORMS)) if life.cleanups is None else life.cleanups + 1
@@ -117,12 +117,12 @@ def _clean_up(life: RunStatus, rng: random.Random, form: Do | None = None) -> No
     assert life.states_in_log() == [], life.versions()
 
 
-def the_log_is_cleaned_up_and_the_copy_is_lost(life: RunStatus, rng: random.Random) -> None:
+def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -> None:
     _clean_up(life, rng)
     life.copy.unlink(missing_ok=True)
 
 
-def the_log_is_cleaned_up_and_the_copy_is_old(life: RunStatus, rng: random.Random) -> None:
+def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) -> None:
     """The job has committed since: a file that lies above the copy's watermark is in the table."""
     _ingest_one_more(life, rng)
     old = life.copy.read_text()
@@ -133,7 +133,7 @@ def the_log_is_cleaned_up_and_the_copy_is_old(life: RunStatus, rng: random.Rando
     life.copy.write_text(old)
 
 
-def the_log_is_cleaned_up_in_the_middle_of_a_file(life: RunStatus, rng: random.Random) -> None:
+def the_log_is_cleaned_up_in_the_middle_of_a_file(life: Life, rng: random.Random) -> None:
     """The rows say how much of it is in the table, and nothing else does."""
     life.arrive_above_all(rng, large=True)
     job = life.job()
@@ -143,7 +143,7 @@ def the_log_is_cleaned_up_in_the_middle_of_a_file(life: RunStatus, rng: random.R
     life.copy.unlink()
 
 
-def _ingest_one_more(life: RunStatus, rng: random.Random) -> None:
+def _ingest_one_more(life: Life, rng: random.Random) -> None:
     life.arrive_above_all(rng)
     life.begin(ALL)
 
@@ -151,7 +151,7 @@ def _ingest_one_more(life: RunStatus, rng: random.Random) -> None:
 # --- Delta forgets Txns for a time ------------------------------------------------------------------------------------
 
 
-def a_checkpoint_forgets_the_txn(life: RunStatus, rng: random.Random) -> None:
+def a_checkpoint_forgets_the_txn(life: Life, rng: random.Random) -> None:
     """Somebody lets Delta forget Txns, and takes it back before a job comes. The commits are still there."""
     _let_delta_forget(life, rng)
     FORMS[rng.randrange(len(FORMS))](life, rng)
@@ -159,7 +159,7 @@ def a_checkpoint_forgets_the_txn(life: RunStatus, rng: random.Random) -> None:
     assert life.states_in_log(), life.versions()
 
 
-def a_clean_up_forgets_the_txn(life: RunStatus, rng: random.Random) -> None:
+def a_clean_up_forgets_the_txn(life: Life, rng: random.Random) -> None:
     """The same, and the commits are gone: only the rows and the copy know of the source."""
     _let_delta_forget(life, rng)
     _clean_up(life, rng)
@@ -168,12 +168,12 @@ def a_clean_up_forgets_the_txn(life: RunStatus, rng: random.Random) -> None:
     assert not life.states_in_log(), life.versions()
 
 
-def _let_delta_forget(life: RunStatus, rng: random.Random) -> None:
+def _let_delta_forget(life: Life, rng: random.Random) -> None:
     _ingest_one_more(life, rng)
     life.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{RETENTION_PROPERTY}' = 'interval 0 seconds')")
 
 
-def _keep_txns(life: RunStatus) -> None:
+def _keep_txns(life: Life) -> None:
     life.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{RETENTION_PROPERTY}')")
     for crc in life.log_folder.glob("*.crc"):
         crc.unlink()
@@ -181,7 +181,7 @@ def _keep_txns(life: RunStatus) -> None:
     assert not life.delta_says_txn(), "the checkpoint has the Txn"
 
 
-def the_txn_is_said_again(life: RunStatus) -> None:
+def the_txn_is_said_again(life: Life) -> None:
     """With the newest sequence that rows or copy know, as docs/runbook.md has it."""
     sequences = [row["_source"]["sequence"] for row in life.own_rows()]
     if life.copy.exists():
@@ -192,28 +192,28 @@ def the_txn_is_said_again(life: RunStatus) -> None:
 # --- What is beside the log, and what speeds it up --------------------------------------------------------------------
 
 
-def the_copy_is_lost(life: RunStatus, rng: random.Random) -> None:
+def the_copy_is_lost(life: Life, rng: random.Random) -> None:
     life.copy.unlink()
 
 
-def the_copy_is_torn(life: RunStatus, rng: random.Random) -> None:
+def the_copy_is_torn(life: Life, rng: random.Random) -> None:
     text = life.copy.read_text() if life.copy.exists() else "{}"
     life.copy.write_text(text[: rng.randrange(len(text))])
 
 
-def the_pointer_to_the_last_checkpoint_is_lost(life: RunStatus, rng: random.Random) -> None:
+def the_pointer_to_the_last_checkpoint_is_lost(life: Life, rng: random.Random) -> None:
     _pointer(life, rng).unlink()
     life.forget_in_memory()
 
 
-def _pointer(life: RunStatus, rng: random.Random) -> Path:
+def _pointer(life: Life, rng: random.Random) -> Path:
     pointer = life.log_folder / "_last_checkpoint"
     if not pointer.exists():
         the_log_has_a_checkpoint_in_one_file(life, rng)
     return pointer
 
 
-def the_pointer_to_the_last_checkpoint_is_torn(life: RunStatus, rng: random.Random) -> None:
+def the_pointer_to_the_last_checkpoint_is_torn(life: Life, rng: random.Random) -> None:
     pointer = _pointer(life, rng)
     body = pointer.read_bytes()
     pointer.write_bytes(body[: rng.randrange(len(body))])
@@ -221,7 +221,7 @@ def the_pointer_to_the_last_checkpoint_is_torn(life: RunStatus, rng: random.Rand
     life.forget_in_memory()
 
 
-def the_checksums_of_the_versions_are_lost(life: RunStatus, rng: random.Random) -> None:
+def the_checksums_of_the_versions_are_lost(life: Life, rng: random.Random) -> None:
     there = [*life.log_folder.glob("*.crc")]
     assert there, "no version has a checksum"
     for crc in there:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spark_job.wiring import SourceJob
 from tests.proof import log_life_checkpoints as checkpoints
-from tests.proof.log_life_table import RunStatus
+from tests.proof.log_life_table import Life
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,10 @@ class Event:
     `repaired`: from what the next job has to make its state again, as neither the log nor the copy has it. `calm`:
     nothing new arrives behind it, with which the job would go on where it need not have seen what was there."""
 
-    do: Callable[[RunStatus, random.Random], object]
+    do: Callable[[Life, random.Random], object]
     refused: str = ""
-    cure: Callable[[RunStatus], object] = lambda life: None
-    job: Callable[[RunStatus], SourceJob] = lambda life: life.job()
+    cure: Callable[[Life], object] = lambda life: None
+    job: Callable[[Life], SourceJob] = lambda life: life.job()
     repaired: str = ""
     calm: bool = False
 
@@ -31,25 +31,25 @@ class Event:
 # --- What somebody sets -----------------------------------------------------------------------------------------------
 
 
-def somebody_lets_delta_forget_txns(life: RunStatus, rng: random.Random) -> None:
+def somebody_lets_delta_forget_txns(life: Life, rng: random.Random) -> None:
     days = rng.choice(["interval 1 day", "interval 0 seconds", "interval 52 weeks"])
     life.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = '{days}')")
 
 
-def keep_txns(life: RunStatus) -> None:
+def keep_txns(life: Life) -> None:
     life.sql("ALTER TABLE {table} UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')")
 
 
 # --- The table is made again, restored, copied, renamed ---------------------------------------------------------------
 
 
-def the_table_is_dropped(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_dropped(life: Life, rng: random.Random) -> None:
     shutil.rmtree(life.table)
     life.forget_in_memory()
     life.removed.clear()
 
 
-def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
     life.begin(9)  # so that sweeps begin behind what is ingested
     for path in life.table.iterdir():
         if path.name != "_blizzard":
@@ -58,14 +58,14 @@ def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: RunStatus, rn
     life.removed.clear()
 
 
-def the_table_is_overwritten_with_nothing(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_overwritten_with_nothing(life: Life, rng: random.Random) -> None:
     before = life.records()
     nothing = life.spark().read.format("delta").load(str(life.table)).limit(0)
     nothing.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(life.table))
     life.removed |= before
 
 
-def the_table_is_restored_to_an_older_version(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_restored_to_an_older_version(life: Life, rng: random.Random) -> None:
     before = life.records()
     older = life.versions()[-4:-1]
     if not older:  # a clean-up has left the newest alone
@@ -77,7 +77,7 @@ def the_table_is_restored_to_an_older_version(life: RunStatus, rng: random.Rando
     life.removed -= after
 
 
-def a_backup_of_the_whole_table_takes_its_place(life: RunStatus, rng: random.Random) -> None:
+def a_backup_of_the_whole_table_takes_its_place(life: Life, rng: random.Random) -> None:
     _back_up_and_go_on(life, rng)
     assert life.backup is not None
     folder, removed = life.backup
@@ -87,7 +87,7 @@ def a_backup_of_the_whole_table_takes_its_place(life: RunStatus, rng: random.Ran
     life.forget_in_memory()
 
 
-def a_backup_of_the_log_and_the_data_takes_their_place(life: RunStatus, rng: random.Random) -> None:
+def a_backup_of_the_log_and_the_data_takes_their_place(life: Life, rng: random.Random) -> None:
     """What Blizzard keeps beside the table is ahead of it then."""
     newer = life.folder / "newer"
     _back_up_and_go_on(life, rng)
@@ -103,7 +103,7 @@ def a_backup_of_the_log_and_the_data_takes_their_place(life: RunStatus, rng: ran
     life.forget_in_memory()
 
 
-def _back_up_and_go_on(life: RunStatus, rng: random.Random) -> None:
+def _back_up_and_go_on(life: Life, rng: random.Random) -> None:
     if life.backup is None or rng.random() < 0.5:
         folder = life.folder / "backup"
         shutil.rmtree(folder, ignore_errors=True)
@@ -113,39 +113,39 @@ def _back_up_and_go_on(life: RunStatus, rng: random.Random) -> None:
         life.begin(9)
 
 
-def the_table_is_copied_to_another_place(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_copied_to_another_place(life: Life, rng: random.Random) -> None:
     here = life.table
     life.move()
     shutil.copytree(here, life.table)
     shutil.rmtree(here)
 
 
-def the_table_is_copied_without_what_blizzard_put_beside_it(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_copied_without_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
     the_table_is_copied_to_another_place(life, rng)
     shutil.rmtree(life.table / "_blizzard")
 
 
-def the_table_is_renamed(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_renamed(life: Life, rng: random.Random) -> None:
     here = life.table
     life.move()
     here.rename(life.table)
 
 
-def the_rows_are_copied_without_the_log(life: RunStatus, rng: random.Random) -> None:
+def the_rows_are_copied_without_the_log(life: Life, rng: random.Random) -> None:
     life.aside = life.place
     here = life.table
     life.move()
     life.spark().read.format("delta").load(str(here)).write.format("delta").save(str(life.table))
 
 
-def the_table_is_cloned(life: RunStatus, rng: random.Random) -> None:
+def the_table_is_cloned(life: Life, rng: random.Random) -> None:
     life.aside = life.place
     here = life.table
     life.move()
     life.sql(f"CREATE TABLE {{table}} SHALLOW CLONE delta.`{here}`")
 
 
-def back_to_the_first(life: RunStatus) -> None:
+def back_to_the_first(life: Life) -> None:
     shutil.rmtree(life.table)
     life.place = life.aside
 
@@ -153,11 +153,11 @@ def back_to_the_first(life: RunStatus) -> None:
 # --- Another name -----------------------------------------------------------------------------------------------------
 
 
-def the_pipeline_has_another_name(life: RunStatus, rng: random.Random) -> None:
+def the_pipeline_has_another_name(life: Life, rng: random.Random) -> None:
     """Nothing is done to the table."""
 
 
-def the_source_has_another_name(life: RunStatus, rng: random.Random) -> None:
+def the_source_has_another_name(life: Life, rng: random.Random) -> None:
     """Nothing is done to the table."""
 
 

@@ -22,7 +22,7 @@ from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
 from tests.proof.kill_beliefs import Promise, believed
 from tests.proof.kill_jvm import Jvm
-from tests.proof.kill_lives import Lives, RunStatus
+from tests.proof.kill_lives import Life, Lives
 from tests.proof.kill_place import LocalPlace, Place, S3Place
 from tests.proof.race_log import overwriting
 from tests.proof.race_names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
@@ -76,7 +76,7 @@ class _Race:
     done: list[str] = field(default_factory=list)
     words: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     """By source id and size of a batch."""
-    alive: list[tuple[str, RunStatus]] = field(default_factory=list)
+    alive: list[tuple[str, Life]] = field(default_factory=list)
     paths: dict[str, list[str]] = field(default_factory=dict)
     records: int = 0
     promised: set[Promise] = field(default_factory=set)

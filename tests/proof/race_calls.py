@@ -8,8 +8,8 @@ from blizzard.dispatch.service import RunStatus
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
 from tests.proof.campaign import Fault, Run
 from tests.proof.kill_calls_world import World
+from tests.proof.kill_lives import Life as Process
 from tests.proof.kill_lives import Lives
-from tests.proof.kill_lives import RunStatus as Process
 
 TURNS = 6
 """Races of a round, before the comparison."""

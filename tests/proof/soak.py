@@ -13,7 +13,7 @@ from typing import Any
 from tests.proof import kill_place
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.kill_jvm import Jvm
-from tests.proof.kill_lives import Lives, RunStatus
+from tests.proof.kill_lives import Life, Lives
 from tests.proof.soak_fates import Dies, Fates
 from tests.proof.soak_job import HEAP
 from tests.proof.soak_place import Grounds, failing_s3, local
@@ -29,7 +29,7 @@ MIB = 1 << 20
 class _Life:
     """A process and what it logs."""
 
-    life: RunStatus
+    life: Life
     _read: int = 0
 
     def news(self) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ class _Soak:
         if not verdict.good:
             raise Failed("\n".join(verdict.lines()), self._steps())
 
-    def _start(self, words: list[str], variant: str) -> RunStatus:
+    def _start(self, words: list[str], variant: str) -> Life:
         return self._lives.start(
             "tests.proof.soak_job:live",
             environment={**self._grounds.place.environment, **self._jvm.environment},

@@ -1,4 +1,4 @@
-"""The README's figures of the proof are those of the kept reports."""
+"""The figures of the proof in docs/proof.md are those of the kept reports."""
 
 import json
 import shlex
@@ -12,13 +12,13 @@ from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.figures import (
     BEGIN,
+    DOCUMENT,
     END,
     FIGURES,
     KEPT,
     LEAST,
     LEAST_OF_ONE,
     MOST_KILLS,
-    README,
     SOAK_SECS,
     as_markdown,
     is_named,
@@ -41,14 +41,16 @@ def _report(
     return {"where": WHERE, "good": end in ("passed", "interrupted"), "campaigns": [outcome]}
 
 
-def test_the_readme_has_the_figures_of_the_kept_reports() -> None:
+def test_the_page_has_the_figures_of_the_kept_reports() -> None:
     reports = json.loads(KEPT.read_text())
-    assert replaced(README.read_text(), reports) == README.read_text(), "`python -m tests.proof.figures` writes it anew"
+    assert replaced(DOCUMENT.read_text(), reports) == DOCUMENT.read_text(), (
+        "`python -m tests.proof.figures` writes it anew"
+    )
     assert all(report["good"] for report in reports)
 
 
 def test_what_the_kept_reports_do_not_show_is_said_beside_their_figures() -> None:
-    _, _, figures_on = README.read_text().partition(BEGIN)
+    _, _, figures_on = DOCUMENT.read_text().partition(BEGIN)
     said = [line.removeprefix("- ") for line in figures_on.partition(END)[0].splitlines() if line.startswith("- ")]
     assert said == lacking(json.loads(KEPT.read_text()))
 
@@ -113,7 +115,7 @@ def test_a_pair_counts_once_and_a_report_of_one_variant_says_which() -> None:
 
 
 def _passed() -> list[dict[str, Any]]:
-    """A report of each campaign, with as much as the README says."""
+    """A report of each campaign, with as much as docs/proof.md says."""
     return [_report(name, secs=SOAK_SECS, **_wanted(name), **_least(name)) for name in known()]
 
 
@@ -257,24 +259,22 @@ def test_a_report_in_which_not_all_went_well_is_not_taken(
 def test_reports_take_the_place_of_those_that_were_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, readme, document = tmp_path / "kept.json", tmp_path / "README.md", tmp_path / "proof.md"
-    for name, file in {"KEPT": kept, "README": readme, "DOCUMENT": document}.items():
+    kept, document = tmp_path / "kept.json", tmp_path / "proof.md"
+    for name, file in {"KEPT": kept, "DOCUMENT": document}.items():
         monkeypatch.setattr(figures, name, file)
-    readme.write_text(f"before\n{BEGIN}old\n{END}after\n")
-    document.write_text(f"before\n{WORLDS_HEADER}| old | 0 | 0 | 1 |\n\nafter\n")
+    document.write_text(f"before\n{BEGIN}old\n{END}between\n{WORLDS_HEADER}| old | 0 | 0 | 1 |\n\nafter\n")
     keep([("old", _report(kills=1))])
     (tmp_path / "r.json").write_text(json.dumps(_report(kills=2)))
     assert main([str(tmp_path / "r.json")]) == 1
     assert "not shown: race: expected at least 6 rounds, found 0\n" in capsys.readouterr().err
     assert json.loads(kept.read_text()) == [_report(kills=2)]
     told = as_markdown([_report(kills=2)]) + figures.lacking_as_markdown([_report(kills=2)])
-    assert readme.read_text() == f"before\n{BEGIN}{told}{END}after\n"
     assert "\n- race: expected at least 6 rounds, found 0\n" in told
-    assert document.read_text() == f"before\n{worlds_as_markdown([])}\nafter\n"
+    assert document.read_text() == f"before\n{BEGIN}{told}{END}between\n{worlds_as_markdown([])}\nafter\n"
     kept.write_text(json.dumps([*_passed(), *_found()]))
     assert main([]) == 0
     assert not capsys.readouterr().err
-    assert "not shown" not in readme.read_text()
+    assert "not shown" not in document.read_text()
 
 
 def test_the_ways_to_what_is_broken_on_purpose_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +286,7 @@ def test_the_ways_to_what_is_broken_on_purpose_are_not_kept(tmp_path: Path, monk
     assert json.loads((tmp_path / "kept.json").read_text()) == [found]
 
 
-def test_a_readme_without_a_place_for_them_is_an_error() -> None:
+def test_a_page_without_a_place_for_them_is_an_error() -> None:
     with pytest.raises(ValueError, match="between which the figures stand"):
         replaced("nothing", [])
 
@@ -322,7 +322,7 @@ def test_the_command_says_what_is_outdated_and_writes_nothing(
     monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
     (tmp_path / "kept.json").write_text(json.dumps([_report()]))
     monkeypatch.setattr(figures, "outdated", lambda reports: found)
-    before = README.read_text()
+    before = DOCUMENT.read_text()
     assert main(["--outdated"]) == status
     assert capsys.readouterr().out == ("\n".join(found) or "no report is outdated") + "\n"
-    assert README.read_text() == before
+    assert DOCUMENT.read_text() == before

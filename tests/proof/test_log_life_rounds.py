@@ -14,10 +14,10 @@ from tests.proof import log_life
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.log_life import CAMPAIGN, LogLife
 from tests.proof.log_life_events import EVENTS, FROM_COPY, FROM_ROWS, REFUSED, Event
-from tests.proof.log_life_table import RunStatus
+from tests.proof.log_life_table import Life
 
 
-class Quiet(RunStatus):
+class Quiet(Life):
     """A life in which only the events happen: they write down what its job says, and what is lost."""
 
     lost = 0
@@ -51,7 +51,7 @@ def go(folder: Path, *events: Event, rounds: int | None = None) -> Run:
     return run
 
 
-def nothing(life: RunStatus, rng: random.Random) -> None:
+def nothing(life: Life, rng: random.Random) -> None:
     """Happens."""
 
 
@@ -129,7 +129,7 @@ def test_all_events_come_in_as_many_rounds_and_the_campaign_wants_each(tmp_path:
     happened: list[int] = []
 
     def event(number: int) -> Event:
-        def one(life: RunStatus, rng: random.Random) -> None:
+        def one(life: Life, rng: random.Random) -> None:
             happened.append(number)
 
         return Event(one)

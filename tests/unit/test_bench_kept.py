@@ -1,4 +1,4 @@
-"""The page, the README and the picture say what the kept results say; and how they are written."""
+"""The page and the picture say what the kept results say; and how they are written."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ AGAIN = "`python -m benchmarks --read docs/performance.json --keep docs/performa
 # --- What is kept ---
 
 
-def test_the_page_the_readme_and_the_picture_say_what_the_kept_results_say() -> None:
+def test_the_page_and_the_picture_say_what_the_kept_results_say() -> None:
     for file, text in anew(KEPT, json.loads(KEPT.json.read_text())):
         assert file.read_text() == text, f"{file.name}: {AGAIN}"
 
@@ -60,7 +60,6 @@ def place(tmp_path: Path) -> Documents:
     (tmp_path / "docs").mkdir()
     for file in (KEPT.json, KEPT.page, KEPT.sizing, KEPT.picture):
         shutil.copy(file, tmp_path / "docs")
-    shutil.copy(KEPT.readme, tmp_path)
     return Documents(tmp_path / "docs" / "performance.json")
 
 
@@ -76,7 +75,7 @@ def bench(tmp_path: Path) -> Callable[..., str]:
 
 
 def texts_of(place: Documents) -> list[str]:
-    return [file.read_text() for file in (place.json, place.page, place.sizing, place.picture, place.readme)]
+    return [file.read_text() for file in (place.json, place.page, place.sizing, place.picture)]
 
 
 def test_one_command_writes_all_documents_anew(
@@ -86,11 +85,11 @@ def test_one_command_writes_all_documents_anew(
     assert command.main(["--read", bench("a.json", BIG), bench("b.json", SMALL), "--keep", str(place.json)]) == 0
     assert all(new != old for new, old in zip(texts_of(place), before, strict=True))
     assert "what big is" in capsys.readouterr().out
-    for file in (place.json, place.page, place.picture, place.readme):
+    for file in (place.json, place.page, place.picture):
         assert "what big is" in file.read_text()
         assert "what small is" in file.read_text()
     assert [result.name for result in written(place.json)[1]] == ["big", "small"]
-    assert "## How it compares" in place.readme.read_text()
+    assert "### Goals that were not met, and why" in place.page.read_text()
     assert "## What a million files cost" in place.sizing.read_text()
 
 
@@ -123,7 +122,7 @@ def test_what_cannot_be_kept_changes_no_document(
         lost = (
             "<!-- measured: figures of the benchmarks -->" if trouble == "mark" else "<!-- end of what was measured -->"
         )
-        place.readme.write_text(place.readme.read_text().replace(lost, ""))
+        place.page.write_text(place.page.read_text().replace(lost, ""))
     before = texts_of(place)
     assert command.main(["--read", *files, "--keep", str(place.json)]) == 2
     assert "expected" in capsys.readouterr().err
@@ -145,14 +144,14 @@ def test_what_stands_between_marks_is_replaced_and_nothing_else() -> None:
         replaced(text, "y", "new")
 
 
-# --- The README's tables ---
+# --- The short tables ---
 
 
 def rows_of(text: str, column: int = 0) -> list[str]:
     return [line.split(" | ")[column].strip("| ") for line in text.splitlines() if line.startswith("| ")]
 
 
-def test_the_readme_has_cold_beside_warm_and_whether_goals_were_met() -> None:
+def test_the_summary_has_cold_beside_warm_and_whether_goals_were_met() -> None:
     told = as_summary(MACHINE, [BIG, SMALL])
     assert "in a process that has done it once before | 9 (8..10) | 20 (18..24) | 2 (2..3) | " in told
     assert "in a new process, interpreter and JVM included | 27 (24..30) | 80 (72..96) | 2.67 (2.67..4) | " in told
@@ -165,7 +164,7 @@ def test_the_readme_has_cold_beside_warm_and_whether_goals_were_met() -> None:
     ]
 
 
-def test_the_readme_says_what_finding_files_takes_by_the_size_of_what_is_known() -> None:
+def test_the_summary_says_what_finding_files_takes_by_the_size_of_what_is_known() -> None:
     kinds = ("steady", "first", "swept", "streaming")
     secs = {
         known: {kind: [1.0 * n, 9.0, 0.1] for n, kind in enumerate(kinds, 2 + more)}
@@ -179,7 +178,7 @@ def test_the_readme_says_what_finding_files_takes_by_the_size_of_what_is_known()
     ]
 
 
-def test_of_s3_and_latency_the_readme_has_the_goals() -> None:
+def test_of_s3_and_latency_the_summary_has_the_goals() -> None:
     judged = {
         name: tuple(judge(goals_of(name), {"big": Spread.of([0.7, 0.9]), "p50": Spread.of([1.0])}, {}))
         for name in ("s3", "latency")

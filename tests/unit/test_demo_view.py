@@ -1,8 +1,11 @@
 """The demo's output is readable at 80 columns."""
 
+from pathlib import Path
+
 import pytest
 from rich.console import Console
 
+from infra.local.demo.picture import PICTURE, main
 from infra.local.demo.story import wrap_line
 from infra.local.demo.view import Figures, View
 
@@ -42,3 +45,8 @@ def test_without_a_terminal_figures_are_printed_when_they_change(
         "a run ended: FAILED (it was killed) [not markup]",
         "seen 2, pending 0, committed 0 files 0 rows, dead-lettered 1 files, watermarks 0 partitions",
     ]
+
+
+def test_the_picture_in_the_documents_is_what_the_command_makes(tmp_path: Path) -> None:
+    assert main([str(tmp_path / "view.svg")]) == 0
+    assert (tmp_path / "view.svg").read_text() == PICTURE.read_text(), "`python -m infra.local.demo.picture` writes it"

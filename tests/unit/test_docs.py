@@ -217,40 +217,6 @@ def test_the_targets_that_make_is_shown_to_explain_are_those_that_it_explains() 
     assert shown.splitlines() == re.findall(r'^\t@echo "(.*)"$', text("Makefile"), re.MULTILINE)
 
 
-def layout() -> dict[str, list[str]]:
-    """What `Layout` names in each folder: modules, folders with a `/`, `json_…` for all that begin so."""
-    (shown,) = [
-        fence for fence in fences_of(ROOT / "docs" / "development.md") if "the core, shared by all" in fence.body
-    ]
-    found: dict[str, list[str]] = {}
-    for line in shown.body.splitlines():
-        if match := re.match(r"(\S+(?:, \S+)*)(?: {2,}|$)", line):
-            found |= {name: [] for name in match[1].split(", ")}
-        elif match := re.match(r" {4}(\S+(?:, \S+)*)(?: {2,}|$)", line):
-            found[[*found][-1]] += match[1].split(", ")
-    return found
-
-
-def is_there(folder: Path, name: str) -> bool:
-    begins = name.removesuffix("…")
-    return (folder / name).is_dir() or any(folder.glob(f"{begins}*.py" if begins != name else f"{name}.py"))
-
-
-def test_what_the_layout_names_is_there() -> None:
-    named = layout()
-    assert {"blizzard/", "spark_job/", "infra/local/", "tests/", "functions/runtime"} <= set(named)
-    places = [("", name) for name in named] + [(folder, name) for folder, names in named.items() for name in names]
-    assert [folder + name for folder, name in places if not is_there(ROOT / folder, name)] == []
-
-
-@pytest.mark.parametrize("folder", ["blizzard/", "spark_job/"])
-def test_the_layout_names_every_module(folder: str) -> None:
-    names = layout()[folder]
-    beginnings = tuple(name.removesuffix("…") for name in names if name.endswith("…"))
-    modules = [path.stem for path in sorted((ROOT / folder).glob("*.py")) if path.stem != "__init__"]
-    assert [module for module in modules if module not in names and not module.startswith(beginnings or "…")] == []
-
-
 def test_every_package_has_its_reason_in_the_decisions() -> None:
     project = tomllib.loads(text("pyproject.toml"))["project"]
     needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
@@ -542,3 +508,37 @@ def test_the_readme_links_to_every_document() -> None:
 
 def test_no_place_is_left_open() -> None:
     assert re.findall(r"\b(?:TODO|FIXME|XXX|TBD)\b", everything()) == []
+
+
+def row_of(document: str, beginning: str) -> list[str]:
+    """The cells of the first row that begins so."""
+    line = next(line for line in text(document).splitlines() if line.startswith(f"| {beginning}"))
+    return [cell.strip(" *") for cell in line.strip("|").split("|")]
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len(text("README.md").splitlines()) <= 150
+
+
+def test_the_figures_that_the_readme_quotes_of_the_proof_are_those_of_the_proof() -> None:
+    lost, doubled, kills, races, compared = (
+        row_of("docs/proof.md", name)[1]
+        for name in ("**records lost", "**records doubled", "processes killed", "races", "records compared")
+    )
+    _, losses, doubles, *_ = row_of("README.md", "Blizzard |")
+    assert f"**{lost}** of {compared} compared records lost" in losses
+    assert f"**{doubled}** doubled, over {kills} kills and {races} races" in doubles
+
+
+def test_the_figures_that_the_readme_quotes_of_the_benchmarks_are_those_of_the_benchmarks() -> None:
+    measured = section("docs/performance.md", "## In short").splitlines()
+    times = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in measured
+        if "Delta, in a" in line or "the same, in a" in line
+    ]
+    assert len(times) == 4
+    for what, ours, sparks, _, goal, verdict in times:
+        assert f"| {what} | {ours} s | {sparks} s | {goal}, {verdict} |" in text("README.md")
+    ratio = row_of("docs/performance.md", "throughput over S3")[1].split()[0]
+    assert re.search(rf"reaches {re.escape(ratio)} of the throughput\s+of a local disk", text("README.md"))
