@@ -10,8 +10,8 @@ from aws_lambda_powertools.shared import constants
 
 _VARIABLE = re.compile(r"BLIZZARD_[A-Z_]+")
 _METRIC = re.compile(r"(?:[A-Z][a-z]+)+")
-_AS_DICT = re.compile(r"asdict\(.+\.(\w+)\(\)\)")
-"""A field whose value is a dataclass that a method returned."""
+_AS_DICT = re.compile(r"asdict\((?:.+\.)?(\w+(?:\(\))?)\)")
+"""A field whose value is a dataclass: an argument, or what a method returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ def read_code(root: Path) -> CodeFacts:
 
 
 def _logged_events(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
-    returned = _returned_fields(nodes)
+    nested = {**_argument_fields(nodes), **_returned_fields(nodes)}
     return {
-        node.args[0].value: frozenset(name for keyword in node.keywords for name in _names(keyword, returned))
+        node.args[0].value: frozenset(name for keyword in node.keywords for name in _names(keyword, nested))
         for node in nodes
         if isinstance(node, ast.Call)
         and node.args
@@ -53,20 +53,32 @@ def _logged_events(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
     }
 
 
-def _names(keyword: ast.keyword, returned: Mapping[str, frozenset[str]]) -> Iterator[str]:
+def _names(keyword: ast.keyword, nested: Mapping[str, frozenset[str]]) -> Iterator[str]:
     if keyword.arg is not None:
         yield keyword.arg
-        if nested := _AS_DICT.fullmatch(ast.unparse(keyword.value)):
-            yield from (f"{keyword.arg}.{name}" for name in returned.get(nested[1], ()))
+        if as_dict := _AS_DICT.fullmatch(ast.unparse(keyword.value)):
+            yield from (f"{keyword.arg}.{name}" for name in nested.get(as_dict[1], ()))
 
 
 def _returned_fields(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
-    """By method name: the fields of the classes of this code that methods of that name return, by their annotation."""
+    """By method name, as `name()`: the fields of the classes of this code that methods of that name return."""
+    methods = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    return _fields_by_name(nodes, ((f"{method.name}()", method.returns) for method in methods))
+
+
+def _argument_fields(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
+    """By the name of an argument: the fields of the classes of this code that arguments of that name are."""
+    return _fields_by_name(nodes, ((node.arg, node.annotation) for node in nodes if isinstance(node, ast.arg)))
+
+
+def _fields_by_name(
+    nodes: list[ast.AST], annotated: Iterable[tuple[str, ast.expr | None]]
+) -> Mapping[str, frozenset[str]]:
     fields = {node.name: _annotated_names(node) for node in nodes if isinstance(node, ast.ClassDef)}
     found: dict[str, frozenset[str]] = {}
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id in fields:
-            found[node.name] = found.get(node.name, frozenset()) | fields[node.returns.id]
+    for name, annotation in annotated:
+        if isinstance(annotation, ast.Name) and annotation.id in fields:
+            found[name] = found.get(name, frozenset()) | fields[annotation.id]
     return found
 
 
