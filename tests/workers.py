@@ -5,9 +5,9 @@ from xdist.workermanage import WorkerController
 
 ALONE = "tests/e2e/"
 ONE_SESSION = (
-    "tests/proof/test_log_life.py",
-    "tests/proof/test_takeover.py",
-    "tests/proof/test_bad_input_job.py",
+    "tests/proof/log_life/test_log_life.py",
+    "tests/proof/takeover/test_takeover.py",
+    "tests/proof/bad_input/test_bad_input_job.py",
     "tests/spark/test_bench_small.py",
 )
 """The longest of the files that use the one Spark session of their worker; tests/spark has the others."""

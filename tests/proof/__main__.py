@@ -16,11 +16,11 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.version import version
-from tests.proof.apart import run_apart
 from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.outcome import End, Outcome
 from tests.proof.report import all_good, as_json, as_markdown
+from tests.proof.separate_process import run_apart
 from tests.proof.view import View
 
 MINUTES = 30.0

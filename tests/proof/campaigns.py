@@ -6,16 +6,16 @@ from importlib import import_module
 from tests.proof.campaign import Campaign
 
 MODULES: Mapping[str, str] = {
-    "small-worlds": "tests.proof.every_way",
-    "kill": "tests.proof.kill",
-    "kill-calls": "tests.proof.kill_calls",
-    "race": "tests.proof.race",
-    "race-calls": "tests.proof.race_calls",
-    "bad-storage": "tests.proof.bad_storage",
-    "bad-input": "tests.proof.bad_input",
-    "log-life": "tests.proof.log_life",
-    "takeover": "tests.proof.takeover",
-    "soak": "tests.proof.soak",
+    "small-worlds": "tests.proof.interleavings.campaign",
+    "kill": "tests.proof.kill.campaign",
+    "kill-calls": "tests.proof.kill_calls.campaign",
+    "race": "tests.proof.race.campaign",
+    "race-calls": "tests.proof.race.calls",
+    "bad-storage": "tests.proof.bad_storage.campaign",
+    "bad-input": "tests.proof.bad_input.campaign",
+    "log-life": "tests.proof.log_life.campaign",
+    "takeover": "tests.proof.takeover.campaign",
+    "soak": "tests.proof.soak.campaign",
 }
 """Each is the `CAMPAIGN` of a module, which is imported only when it is run."""
 

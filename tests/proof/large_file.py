@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.proof import kill_place
-from tests.proof.kill_place import LoggedCommits
+from tests.proof import places
+from tests.proof.places import LoggedCommits
 
 RECORDS = 600
 ID_BYTES = 2_000
@@ -19,7 +19,7 @@ def commits_of_a_part(place: str) -> str:
 
 def parts_in(log: LoggedCommits) -> int:
     """The commits that leave some of a file's records to the next ones."""
-    return sum(any(map(_is_a_part, _files(kill_place.state_of(actions)))) for _, actions in log)
+    return sum(any(map(_is_a_part, _files(places.state_of(actions)))) for _, actions in log)
 
 
 def _files(state: Mapping[str, Any]) -> Iterable[object]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.proof.campaign import Fault
 from tests.proof.campaigns import MODULES, known, load
-from tests.proof.every_way import IN_PART, WHOLE, WORLDS, Explorable
-from tests.proof.small_worlds import Bounds
+from tests.proof.interleavings.campaign import IN_PART, WHOLE, WORLDS, Explorable
+from tests.proof.interleavings.worlds import Bounds
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "proof.md"

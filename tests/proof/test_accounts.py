@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from infra.local.demo.verdict import Source
-from tests.proof import kill_letters
-from tests.proof.kill_beliefs import believed, lost
-from tests.proof.kill_calls_account import CHANGED, History, account, strangers, wrong_letters
-from tests.proof.kill_calls_places import MANY, Places
+from tests.proof.kill import letters as kill_letters
+from tests.proof.kill.beliefs import believed, lost
+from tests.proof.kill_calls.account import CHANGED, History, account, strangers, wrong_letters
+from tests.proof.kill_calls.places import MANY, Places
 from tests.unit.fakes import POISON, REFUSED, Row
 
 LARGE = [f"large {n}" for n in range(10)]

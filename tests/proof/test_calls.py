@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import kill_calls, race_calls
 from tests.proof.breaks import NO_TXN
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.kill_calls_world import ACTORS
-from tests.proof.kill_lives import Lives
+from tests.proof.kill.lives import Lives
+from tests.proof.kill_calls import campaign as kill_calls
+from tests.proof.kill_calls.world import ACTORS
+from tests.proof.race import calls as race_calls
 
 TURNS_ON_S3 = 8
 ROUNDS_TO_FIND, TRIES = 150, 6
@@ -49,7 +50,7 @@ def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: 
 def test_whoever_is_killed_on_s3_is_made_good_too(tmp_path: Path) -> None:
     """As it is in each sixth round of a long run, but shorter."""
     with ExitStack() as stack:
-        lives = stack.enter_context(Lives(tmp_path / "lives", ["tests.proof.kill_calls_life"]))
+        lives = stack.enter_context(Lives(tmp_path / "lives", ["tests.proof.kill_calls.life"]))
         aws = kill_calls.s3_of(stack)
         for run in tries(tmp_path, rounds=1):
             kill_calls.Tables(run, lives, aws).round(run.seed, run.rng(0), TURNS_ON_S3)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.proof.campaigns import MODULES, known, load
-from tests.proof.every_way import CAMPAIGN as SMALL_WORLDS
-from tests.proof.every_way import WORLDS, Explorable
-from tests.proof.small_worlds import Bounds
+from tests.proof.interleavings.campaign import CAMPAIGN as SMALL_WORLDS
+from tests.proof.interleavings.campaign import WORLDS, Explorable
+from tests.proof.interleavings.variants import PROGRAMS, VARIANTS
+from tests.proof.interleavings.worlds import Bounds
 from tests.proof.table import (
     DOCUMENT,
     HEADER,
@@ -24,7 +25,6 @@ from tests.proof.table import (
     worlds_as_markdown,
     worlds_replaced,
 )
-from tests.proof.variants import PROGRAMS, VARIANTS
 
 TEXT = DOCUMENT.read_text()
 
@@ -65,7 +65,9 @@ def test_each_world_is_in_the_table_once() -> None:
 
 
 def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() -> None:
-    modules = [import_module(f"tests.proof.{file.stem}") for file in Path(__file__).parent.glob("test_*.py")]
+    root = Path(__file__).parents[2]
+    files = Path(__file__).parent.rglob("test_*.py")
+    modules = [import_module(".".join(file.relative_to(root).with_suffix("").parts)) for file in files]
     tried = {name: frozenset[str]() for name in known()}
     for module in modules:
         for name, some in getattr(module, "TRIED", {}).items():
@@ -102,4 +104,4 @@ def test_each_option_is_explained() -> None:
 
 def test_each_world_that_is_broken_on_purpose_is_a_variant_of_the_small_worlds() -> None:
     assert {*SMALL_WORLDS.variants} == {*VARIANTS, *PROGRAMS}
-    assert load("tests.proof.every_way") is SMALL_WORLDS
+    assert load("tests.proof.interleavings.campaign") is SMALL_WORLDS

@@ -1,0 +1,39 @@
+"""What all rounds have: a place of their own, and one batch with everything that must hold of any."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.proof.bad_input.compare import compare
+from tests.proof.bad_input.places import check_log, check_places, tree
+from tests.proof.bad_input.reader import Found, counted, read_batch
+from tests.proof.bad_input.stores import CANARY
+from tests.proof.bad_input.variants import Surroundings
+from tests.proof.campaign import Failed, Run
+
+
+def place(run: Run, name: str) -> Path:
+    """An empty folder with an empty table, and beside it what nobody may touch."""
+    folder = run.folder / name
+    shutil.rmtree(folder, ignore_errors=True)
+    for part in ("table", "outside", "landing"):
+        (folder / part).mkdir(parents=True)
+    (folder / "outside" / "canary.ndjson").write_bytes(CANARY)
+    return folder
+
+
+def batch(run: Run, around: Surroundings, name: str, files: Mapping[str, bytes], *, is_text: bool = False) -> Found:
+    """One batch with everything that must hold of any. What became of its records is counted."""
+    folder = place(run, name)
+    before = tree(folder)
+    try:
+        found = read_batch(folder / "table", files, around.parts, is_text=is_text)
+    except Failed:
+        raise
+    except Exception as error:
+        raise Failed(f"the batch crashed with {type(error).__name__}: {error!s:.300}") from error
+    check_places(folder, before)
+    compare(files, found, is_text=is_text)
+    check_log(found.log, ["file_dead_lettered"] * sum(outcome.error is not None for outcome in found.outcomes))
+    run.counts.update(counted(found))
+    return found

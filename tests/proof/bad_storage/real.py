@@ -1,0 +1,250 @@
+"""The rounds of the campaign `bad-storage` with the real job."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tests.proof.bad_storage.proxy import DELAYED, LOST, OUTAGES, BadStorage, Outage, Plan
+from tests.proof.bad_storage.rounds import BEGINS_WITHIN, RATES, SMALLER_SECS, STRETCH_SECS, STRETCHES
+from tests.proof.bad_storage.spark import Ended, SparkJobs
+from tests.proof.campaign import Failed, Run
+from tests.proof.reduce import reduced
+
+SPARK_OUTAGES = "outages of the real job"
+KNOWN_AGAIN = "answers lost of a Delta commit that was known again"
+LOST_BY_CHANCE = "answers lost by chance of a Delta commit that was known again"
+LATE = "requests of the real job that were delayed for long"
+IN_A_ROW = "outages in a row of the real job"
+PARTS = "commits of a part of a file"
+RUNS = 3
+"""Of the real job in a round with faults, before storage is well again."""
+MANY_FILES = 12
+"""That arrive at least before a run whose commits matter: three of them."""
+CLEAR = ("RetryableError", "StorageUnavailable", "LostRace")
+"""Kinds of errors that say: try again."""
+FOLLOWS = "the source could not be swept"
+"""What the job says at its end, after it has said why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How much of it. `losses`: the ways in which answers of commits are lost; one that times out takes 20 s."""
+
+    runs: int
+    losses: Sequence[str]
+    commit_losses: float
+    delays: float
+    delay_secs: tuple[float, float]
+    in_a_row: int
+    outage_secs: tuple[float, float]
+
+
+LONG = Form(3, LOST, 0.5, 0.1, (0.5, 5.0), 3, (20.0, 40.0))
+SHORT = Form(1, ("answer lost", "500 though done"), 0.7, 0.05, (0.2, 0.8), 3, (0.7, 1.2))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One run of the job over bad storage. `seed`: of what arrives before it. `unharmed`: what goes wrong is for it to
+    put right, without a word."""
+
+    what: str
+    seed: str
+    plan: Plan
+    shipped: bool = True
+    fewest: int = 1
+    unharmed: bool = False
+
+    def new_plan(self) -> Plan:
+        """One that nobody has used."""
+        return replace(self.plan, then=[*self.plan.then], counts=Counter(), lost_delta_commits=[], _times=Counter())
+
+
+class SparkBadStorage:
+    """The rounds with the real job. Its process is started when the first of them comes."""
+
+    def __init__(self, run: Run, jobs: Callable[[], SparkJobs], proxy: BadStorage) -> None:
+        self._run = run
+        self._make = jobs
+        self._proxy = proxy
+        self._jobs: SparkJobs | None = None
+        self._steps: list[str] = []
+        self._parts: list[Part] = []
+        """Since all was last found to be well."""
+
+    # -- rounds
+
+    def turn(self, turn: int, number: int, rng: random.Random) -> None:
+        """In turn one of each kind."""
+        kinds = (self.round, self.commits, self.slowly, self.round, self.outages)
+        kinds[turn % len(kinds)](number, rng)
+
+    def round(self, number: int, rng: random.Random, runs: int = RUNS) -> None:
+        """First the answer of a commit is lost and nothing else goes wrong; then so many of all requests fail."""
+        self.lose_a_commit(number, rng)
+        for turn in range(runs):
+            rate = rng.choice(RATES)
+            plan = Plan(f"{self._run.seed}/{number}/{turn}", rate, STRETCHES, STRETCH_SECS)
+            self._go(number, Part(f"{rate:.0%} of all requests fail", _seed(rng), plan, shipped=False))
+        self._go_well(number)
+
+    def lose_a_commit(self, number: int, rng: random.Random) -> None:
+        """The log store knows its own commit again, though S3 refuses to write it twice. With the patience that users
+        have: that this machine is busy for a second must not look like another fault."""
+        part = Part("the answer of a commit is lost", _seed(rng), Plan(0, lose_delta_commits=1), unharmed=True)
+        if not self._go(number, part).lost_delta_commits:
+            self._fail("the job had files to ingest, and committed nothing")
+
+    def commits(self, number: int, rng: random.Random, form: Form = LONG, *, well: bool = True) -> None:
+        """The answers of any commits are lost, in any way, some twice; nothing else goes wrong."""
+        what = f"{form.commit_losses:.0%} of the answers of commits are lost"
+        for turn in range(form.runs):
+            plan = Plan(f"{self._run.seed}/{number}/{turn}", commit_losses=form.commit_losses, losses=form.losses)
+            lost = self._go(number, Part(what, _seed(rng), plan, fewest=MANY_FILES, unharmed=True)).lost_delta_commits
+            self._run.counts[LOST_BY_CHANCE] += len({*lost})
+        if well:
+            self._go_well(number)
+
+    def slowly(self, number: int, rng: random.Random, form: Form = LONG, *, well: bool = True) -> None:
+        """Requests or their answers are late by seconds; nothing else goes wrong."""
+        what = f"{form.delays:.0%} of all requests take up to {form.delay_secs[1]:g} s longer"
+        for turn in range(form.runs):
+            plan = Plan(f"{self._run.seed}/{number}/{turn}", delays=form.delays, delay_secs=form.delay_secs)
+            self._go(number, Part(what, _seed(rng), plan, unharmed=True))
+        if well:
+            self._go_well(number)
+
+    def outage(self, number: int, rng: random.Random, secs: tuple[float, float]) -> None:
+        """All requests fail for so long. A job that gives up is started again, with the settings that users have."""
+        self._outlive(number, rng, [_outage(rng, secs)])
+        self._run.counts[SPARK_OUTAGES] += 1
+        self._go_well(number)
+
+    def outages(self, number: int, rng: random.Random, form: Form = LONG) -> None:
+        """One after the other, of any kinds, with so few requests in between that whoever waits may meet two."""
+        self._outlive(number, rng, [_outage(rng, form.outage_secs) for _ in range(form.in_a_row)])
+        self._run.counts[IN_A_ROW] += form.in_a_row
+        self._go_well(number)
+
+    def _outlive(self, number: int, rng: random.Random, outages: Sequence[Outage]) -> None:
+        what = ", then ".join(
+            f"all requests fail for {one.secs:.1f} s ({one.fault}), from the {one.after_requests}. on"
+            for one in outages
+        )
+        plan = Plan(f"{self._run.seed}/{number}", outage=outages[0], then=[*outages[1:]])
+        self._go(number, Part(what, _seed(rng), plan))
+
+    # -- one run
+
+    def _go(self, number: int, part: Part) -> Plan:
+        """Until its outages are over. The plan as it was used."""
+        self._parts.append(part)
+        try:
+            return self._gone(number, part)
+        except Failed as failed:
+            raise self._with_the_smallest_way(failed, number) from failed
+
+    def _gone(self, number: int, part: Part) -> Plan:
+        plan, rng = part.new_plan(), random.Random(part.seed)
+        while True:
+            self._steps.append(f"round {number}: the real job, {part.what}")
+            self._run.say(self._steps[-1])
+            self._jobs = self._jobs or self._make()
+            self._jobs.arrive(rng, fewest=part.fewest)
+            self._proxy.created.clear()
+            ended = self._go_badly(plan, shipped=part.shipped)
+            if part.unharmed:
+                self._check_unharmed(part, plan, ended)
+            if plan.outage_is_over:
+                return plan
+
+    def _check_unharmed(self, part: Part, plan: Plan, ended: Ended) -> None:
+        if ended.code:
+            self._fail(f"{part.what}, nothing else, and the job gave up: {ended.failures}")
+        if unclear := [event for event in ended.events if event["event"] == "commit_unclear"]:
+            self._fail(f"a commit whose answer was lost was taken for another's: {unclear}")
+        commits = sum(event["event"] == "batch_committed" for event in ended.events)
+        lost = {*plan.lost_delta_commits}
+        done = [path for path, _ in self._proxy.created if path in lost]
+        if len(done) != len(lost) or (lost and not commits):
+            self._fail(f"{sorted(lost)} were written {len(done)} times, and the job said {commits} commits")
+        self._run.counts[KNOWN_AGAIN] += len(lost)
+
+    def _go_badly(self, plan: Plan, *, shipped: bool) -> Ended:
+        assert self._jobs is not None
+        ended = self._jobs.run(plan, shipped=shipped)
+        counts = self._run.counts
+        if plan.outage_is_over or not shipped:
+            plan.end()
+        counts["time-outs of the real job"] += sum(
+            count for what, count in plan.counts.items() if what.startswith("fault ") and "timeout" in what
+        )
+        counts[LATE] += plan.counts[f"fault {DELAYED}"]
+        counts.update(plan.counts)
+        plan.counts.clear()
+        if ended.unclear:
+            self._fail(ended.unclear)
+        counts["real job ended well" if ended.code == 0 else "real job gave up"] += 1
+        for failure in ended.failures:
+            counts[f"real job gave up with {failure['kind']}"] += 1
+            self._run.say(str(failure["error"])[:300])
+            if failure["kind"] not in CLEAR and not str(failure["error"]).startswith(FOLLOWS):
+                self._fail(f"storage failed for a while, and this was taken for good: {failure}")
+        return ended
+
+    def _go_well(self, number: int) -> None:
+        try:
+            self._gone_well(number)
+        except Failed as failed:
+            raise self._with_the_smallest_way(failed, number) from failed
+        self._parts.clear()
+
+    def _gone_well(self, number: int) -> None:
+        assert self._jobs is not None
+        self._run.say(f"round {number}: the real job, storage is well again")
+        ended = self._jobs.run(Plan(0), shipped=True)
+        if ended.code or ended.unclear:
+            self._fail(f"storage is well again, and the job does not go on: {ended.unclear or ended.failures}")
+        verdict = self._jobs.verdict()
+        if not verdict.good or verdict.dead_letters:
+            self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))
+        self._run.counts["records of the real job"] = verdict.rows_in
+        self._run.counts[PARTS] = self._jobs.parts()
+
+    # -- when it fails
+
+    def _with_the_smallest_way(self, failed: Failed, number: int) -> Failed:
+        """What is broken on purpose has gone the shortest one."""
+        if self._run.variant:
+            return failed
+        self._run.say("looks for the smallest way to what it has found")
+        until_secs = time.monotonic() + SMALLER_SECS
+        return reduced(failed, [*self._parts], self.again(number), lambda: time.monotonic() < until_secs)
+
+    def again(self, number: int) -> Callable[[Sequence[Part]], None]:
+        """Some parts, each time over a new table. Raises Failed. Its counts are none of the run's."""
+        quiet = Run(self._run.seed, self._run.budget, self._run.folder, self._run.variant, self._run.say)
+        other = SparkBadStorage(quiet, self._make, self._proxy)
+
+        def again(parts: Sequence[Part]) -> None:
+            other._jobs = other._jobs or self._jobs or self._make()
+            other._jobs.begin_anew()
+            other._steps.clear()
+            for part in parts:
+                other._gone(number, part)
+            other._gone_well(number)
+
+        return again
+
+    def _fail(self, why: str) -> None:
+        raise Failed(f"bad-storage, seed {self._run.seed}: {why}", [*self._steps])
+
+
+def _seed(rng: random.Random) -> str:
+    return str(rng.random())
+
+
+def _outage(rng: random.Random, secs: tuple[float, float]) -> Outage:
+    return Outage(rng.randrange(BEGINS_WITHIN), rng.uniform(*secs), rng.choice(OUTAGES))

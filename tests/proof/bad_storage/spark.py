@@ -1,0 +1,176 @@
+"""The real job over bad storage: Delta's log and its data through S3A, everything else through boto3 and obstore."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blizzard.environment import variables
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.storage.s3 import S3Settings, S3Store
+from infra.local.demo.verdict import Verdict, judge, read_source
+from tests.proof import large_file, places
+from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
+from tests.proof.bad_storage.proxy import BadStorage, Plan
+from tests.proof.bad_storage.world import LAKE, LANDING
+from tests.spark.lake import JARS
+
+ROOT = Path(__file__).parents[3]
+FILES_AT_ONCE = 6
+LARGE = 0.05
+"""Of the files so many are larger than a batch."""
+CONF = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "OFF",
+}
+IMPATIENT = {
+    "spark.hadoop.fs.s3a.connection.timeout": f"{TIME_OUT_SECS}s",
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.retry.limit": "4",
+    "spark.hadoop.fs.s3a.retry.interval": "10ms",
+    "spark.hadoop.fs.s3a.retry.throttle.limit": "4",
+    "spark.hadoop.fs.s3a.retry.throttle.interval": "10ms",
+}
+SETTINGS = {
+    "schema": "id STRING NOT NULL, n BIGINT",
+    "settle_delay_secs": 0,
+    "checkpoint": {"interval_files": 4, "interval_bytes": "100KB"},
+}
+IMPATIENT_SETTINGS = {"retries": {"max_attempts": 4, "max_backoff_secs": 0.05}}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one run of the job ended: its exit status and what it said of it."""
+
+    code: int
+    events: Sequence[Mapping[str, Any]]
+
+    @property
+    def failures(self) -> list[Mapping[str, Any]]:
+        return [
+            event for event in self.events if event["event"] in ("source_failed", "spark_lost", "job_failed", "died")
+        ]
+
+    @property
+    def unclear(self) -> str:
+        """What is wrong with how it ended; empty: nothing."""
+        odd = [event for event in self.failures if event["event"] != "source_failed"]
+        if odd:
+            return f"the job ended with an error that is none of its own: {odd}"
+        if bool(self.code) != bool(self.failures):
+            return f"exit status {self.code}, and in the log {self.failures or 'no failure'}"
+        return ""
+
+
+class SparkJobs:
+    """A process that runs the job again and again, over the proxy; one for each patience, which the JVM keeps."""
+
+    def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> None:
+        self._proxy = proxy
+        self._files = 0
+        self._calm = S3Settings(environment["AWS_ENDPOINT_URL"], "us-east-1")
+        self._environment = environment
+        self._folder = folder
+        self._tables = 0
+        self.begin_anew()
+        self._log = (folder / "job.log").open("a")
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+
+    def begin_anew(self) -> None:
+        """With a new source and a new table; the processes go on."""
+        self._tables += 1
+        self._name = f"real-{self._tables}"
+        self._landing = S3Store(LANDING, f"{self._name}/", self._calm)
+        for words, more in (("impatient", IMPATIENT_SETTINGS), (SHIPPED, {})):
+            source = {"uri": f"s3://{LANDING}/{self._name}/", **SETTINGS, **more}
+            pipeline = {"table_uri": f"s3://{LAKE}/{self._name}", "sources": {"landing": source}}
+            self._config(words).write_text(json.dumps({"pipelines": {"events": pipeline}}))
+
+    def _config(self, patience: str) -> Path:
+        return self._folder / f"{patience}.yaml"
+
+    def _daemon(self, patience: str) -> "subprocess.Popen[str]":
+        if patience not in self._processes:
+            self._processes[patience] = subprocess.Popen(
+                [sys.executable, "-m", "tests.proof.bad_storage.daemon", patience],
+                cwd=ROOT,
+                env={**variables(), **self._environment, "AWS_ENDPOINT_URL": self._proxy.endpoint},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+            )
+        return self._processes[patience]
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self._processes.values():
+            process.wait(60)
+        self._log.close()
+
+    def arrive(self, rng: random.Random, *, fewest: int = 1) -> None:
+        """Files for one batch or two, or as many more as `fewest` says."""
+        for _ in range(rng.randint(fewest, fewest + FILES_AT_ONCE - 1)):
+            self._files += 1
+            rows, id_bytes = (
+                (large_file.RECORDS, large_file.ID_BYTES) if rng.random() < LARGE else (rng.randint(0, 50), 0)
+            )
+            records = ({"id": f"{self._files}-{row}{rng.randbytes(id_bytes).hex()}", "n": row} for row in range(rows))
+            body = "".join(json.dumps(record) + "\n" for record in records)
+            path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
+            self._landing.put(path, gzip.compress(body.encode()))
+
+    def run(self, plan: Plan, *, shipped: bool = False) -> Ended:
+        """One run of the job while the proxy follows the plan. `shipped`: with the settings that users have."""
+        patience = SHIPPED if shipped else "impatient"
+        process = self._daemon(patience)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._proxy.plan = plan
+        conf = CONF if shipped else {**CONF, **IMPATIENT}
+        words = ["--config", str(self._config(patience)), "--jars", str(JARS), "--sweep", "--once"]
+        words += [word for key, value in conf.items() for word in ("--spark-conf", f"{key}={value}")]
+        print(json.dumps(words), file=process.stdin, flush=True)
+        events: list[Mapping[str, Any]] = []
+        for line in process.stdout:
+            self._log.write(line)
+            if line.startswith("{"):
+                events.append(json.loads(line))
+                if events[-1]["event"] == "exit":
+                    return Ended(events[-1]["code"], events)
+        return Ended(-1, [*events, {"event": "died", "error": f"exit status {process.wait()}"}])
+
+    def parts(self) -> int:
+        """How many of the table's commits are of a part of a file."""
+        return large_file.parts_in(places.log_of(self._lake()))
+
+    def _lake(self) -> S3Store:
+        return S3Store(LAKE, f"{self._name}/", self._calm)
+
+    def verdict(self) -> Verdict:
+        lake = self._lake()
+        letters = [*DeadLetters(lake, "_blizzard/events_landing", "events:landing").letters()]
+        objects = ((info.key, self._landing.get(info.key)) for info in self._landing.list())
+        options = {**self._environment, "AWS_ALLOW_HTTP": "true"}
+        return judge(read_source(objects, "id"), f"s3://{LAKE}/{self._name}", options, letters, ["id", "n"])
+
+
+@contextmanager
+def spark_jobs(folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> Iterator[SparkJobs]:
+    jobs = SparkJobs(folder, proxy, environment)
+    try:
+        yield jobs
+    finally:
+        jobs.close()

@@ -1,0 +1,65 @@
+"""One life of the real job, `spark_job.main`: at the campaign's JVM or with one of its own, and with its fate."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import spark_job.main
+from blizzard.log import Log
+from tests.proof.kill import steps as kill_steps
+from tests.proof.kill import variants as kill_variants
+from tests.proof.kill.jvm import TRAP
+from tests.proof.kill.names import SPARK_STARTED, Whom
+
+
+def session_of_the_running_jvm() -> SparkSession:
+    """A session of its own in the JVM that the environment names."""
+    gateway = launch_gateway()
+    jvm = gateway.jvm
+    java = jvm.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
+    context = SparkContext(conf=SparkConf(_jvm=jvm, _jconf=java.getConf()), gateway=gateway, jsc=java)
+    return SparkSession(context).newSession()
+
+
+def attached(
+    conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
+) -> Callable[[], SparkSession]:
+    @lru_cache(maxsize=1)
+    def session() -> SparkSession:
+        spark = session_of_the_running_jvm()
+        on_start()
+        log(SPARK_STARTED)
+        return spark
+
+    return session
+
+
+def _telling(fate: kill_steps.Fate, lazy_session: Callable[..., Callable[[], SparkSession]]) -> Any:
+    def telling(
+        conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
+    ) -> Callable[[], SparkSession]:
+        def started() -> None:
+            on_start()
+            fate.jvm_is_in_use()
+
+        return lazy_session(conf, log, on_start=started)
+
+    return telling
+
+
+def live(words: Sequence[str], step: str, nth: int, whom: str, jvm: int, seed: str, variant: str) -> int:
+    """`step`: of kill_steps, or empty to live on. `whom`: who dies there. `jvm`: the group of the one that runs, 0 if
+    the job brings its own."""
+    group = {Whom.JOB: 0, Whom.JVM: jvm}.get(Whom(whom), os.getpgid(0))
+    trap = os.environ.get(TRAP, "")
+    fate = kill_steps.Fate(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
+    spark_job.main.lazy_session = _telling(fate, attached if jvm else spark_job.main.lazy_session)
+    kill_steps.prepare(step, fate)
+    if variant:  # around the steps: what is one step to the product may be two to what is broken
+        kill_variants.VARIANTS[variant]()
+    return spark_job.main.main([*words])

@@ -1,0 +1,72 @@
+"""What lands between two lives of campaign `kill`, and which of it is announced."""
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.proof import large_file, places
+from tests.proof.campaign import Run
+from tests.proof.places import Place
+
+LARGE_EVERY = 25
+"""Files; the second one, which lands before the first life, is the first that is larger than a batch."""
+
+
+@dataclass
+class Landing:
+    """The files of one source. Each record says in its id which it is."""
+
+    place: Place
+    folder: str
+    source_id: str
+    small: list[str] = field(default_factory=list)
+    overwritten: set[str] = field(default_factory=set)
+    count: int = 0
+    records: int = 0
+
+    def land(self, rng: random.Random, run: Run) -> Iterator[str]:
+        """New files, of which some are announced; says what it did. What has to be asked of the table is rare: it takes
+        Spark seconds. It has no part in showing that something is broken on purpose."""
+        paths = [self._new(rng, run) for _ in range(rng.randint(2, 4))]
+        if self.small and not run.variant and rng.random() < 0.1:
+            paths.append(self._overwritten(rng, run))
+        told = [path for path in paths if rng.random() < 0.7]
+        again = [rng.choice(self.small)] if self.small and rng.random() < 0.1 else []
+        places.announce(self.place, self.source_id, self.folder, [*told, *again])
+        run.counts["events withheld"] += len(paths) - len(told)
+        run.counts["events repeated"] += len(again)
+        yield f"landed {', '.join(paths)}; announced {', '.join([*told, *again]) or 'none'}"
+
+    def _new(self, rng: random.Random, run: Run) -> str:
+        self.count += 1
+        late = rng.random() < 0.04
+        path = f"{'a' if late else 'b'}-{self.count:06d}.ndjson.gz"
+        run.counts["files"] += 1
+        run.counts["files that come late"] += late
+        if self.count % LARGE_EVERY == 2:
+            self._put(path, large_file.RECORDS, rng, run, id_bytes=large_file.ID_BYTES)
+            run.counts["files larger than a batch"] += 1
+        else:
+            self._put(path, rng.randint(0, 40), rng, run)
+            self.small.append(path)
+        return path
+
+    def _overwritten(self, rng: random.Random, run: Run) -> str:
+        path = rng.choice(self.small)
+        self.overwritten.add(path)
+        self._put(path, rng.randint(1, 40), rng, run)
+        run.counts["files overwritten"] += 1
+        return path
+
+    def _put(self, path: str, records: int, rng: random.Random, run: Run, *, id_bytes: int = 20) -> None:
+        lines = [self._line(rng, run, id_bytes) for _ in range(records)]
+        self.place.put(self.folder, path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+
+    def _line(self, rng: random.Random, run: Run, id_bytes: int) -> str:
+        self.records += 1
+        broken = rng.random() < 0.02
+        run.counts["records broken" if broken else "records"] += 1
+        text = json.dumps({"id": f"{self.records}-{rng.randbytes(id_bytes).hex()}", "n": self.records})
+        return text[:-1] if broken else text

@@ -1,0 +1,65 @@
+"""What the tables of a campaign share: the server of lives, S3's stand-in, and one JVM, which dies and is started
+again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from blizzard.environment import temporary_variables
+from infra.local.processes.server_process import LocalAws, local_aws
+from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.lives import Lives
+from tests.proof.places import LocalPlace, S3Place
+
+
+class Stage:
+    """The same JVM works on local files and on S3."""
+
+    def __init__(self, folder: Path, lives: Lives, aws: LocalAws) -> None:
+        self.lives = lives
+        self.trap = folder / "trap"
+        self.jvms = 0
+        """How many there were so far."""
+        self._folder = folder
+        self._aws = aws
+        self._buckets = 0
+        self._jvm: Jvm | None = None
+
+    def jvm(self) -> Jvm:
+        """The one that runs, or a new one."""
+        if self._jvm is None:
+            environment, endpoint = self._aws.environment(), self._aws.endpoint
+            self._jvm = Jvm(self._folder / "jvm", environment=environment, s3_endpoint=endpoint, trap=self.trap)
+            self.jvms += 1
+        return self._jvm
+
+    def kill_jvm(self) -> None:
+        """If there is one."""
+        if self._jvm is not None:
+            self._jvm.kill()
+            self._jvm = None
+
+    def local(self, folder: Path) -> LocalPlace:
+        folder.mkdir()
+        return LocalPlace(folder)
+
+    def s3(self) -> S3Place:
+        """A bucket of its own."""
+        self._buckets += 1
+        return S3Place.made(self._aws, f"kill-{self._buckets}")
+
+
+@contextmanager
+def stage(folder: Path) -> Iterator[Stage]:
+    """Nobody on it outlives the block. Within it the environment names S3's stand-in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        Lives(folder / "lives", ["tests.proof.kill.job"]) as lives,
+        local_aws() as aws,
+        temporary_variables(aws.environment()),
+    ):
+        made = Stage(folder, lives, aws)
+        try:
+            yield made
+        finally:
+            made.kill_jvm()

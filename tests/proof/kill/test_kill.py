@@ -1,0 +1,147 @@
+"""Nothing is lost and nothing is doubled, though the real job is killed; and what is broken on purpose is found."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.proof import large_file
+from tests.proof.breaks import NO_LOOK
+from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.kill import campaign as kill
+from tests.proof.kill import deaths as kill_deaths
+from tests.proof.kill import steps as kill_steps
+from tests.proof.kill import variants as kill_variants
+from tests.proof.kill.deaths import Death, jvm_deaths
+from tests.proof.kill.names import JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
+from tests.proof.kill.stage import Stage, stage
+from tests.proof.places import LocalPlace
+from tests.proof.reduce import reduced
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+TRIED: dict[str, frozenset[str]] = {kill.CAMPAIGN.name: frozenset(VARIANTS)}
+
+
+@pytest.fixture(scope="module")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("kill")) as made:
+        yield made
+
+
+def run_of(folder: Path, variant: str = "") -> Run:
+    return Run(1, Budget(time.monotonic, rounds=1), folder, variant)
+
+
+def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubled(
+    tmp_path: Path, common: Stage
+) -> None:
+    run = run_of(tmp_path)
+    kill.kill(run, common)
+    for place, steps in zip(kill.PLACES, kill.SHORT, strict=True):
+        assert {step for step in STEPS if run.counts[f"kills {step} on {place}"]} == {*STEPS}.intersection(steps)
+    assert run.counts["kills with the JVM"] == 1
+    assert [step for step in JVM_STEPS if run.counts[jvm_deaths(step)]] == [kill.WITH_JVM_SHORT]
+    assert run.counts["answers of commits lost on local files"] == 1
+    assert run.counts["comparisons on local files"] == run.counts["comparisons on S3"] == 1
+    assert run.counts["rows compared"] > 0
+    assert all(run.counts[large_file.commits_of_a_part(place)] for place in kill.PLACES)
+
+
+@pytest.mark.parametrize("variant", sorted(TRIED[kill.CAMPAIGN.name]))
+def test_what_is_broken_on_purpose_is_found(tmp_path: Path, common: Stage, variant: str) -> None:
+    with pytest.raises(Failed) as failed:
+        kill.kill(run_of(tmp_path, variant), common)
+    assert VARIANTS[variant].finds(failed.value.why)
+    assert failed.value.steps
+
+
+def test_the_smallest_way_to_what_is_broken_has_nothing_to_spare(tmp_path: Path, common: Stage) -> None:
+    again = kill.Again(run_of(tmp_path, NO_LOOK), common)
+    deaths = [Death(step, 1, f"{seed}", kill.Whom.JOB) for seed, step in enumerate(("", LOST_ANSWER, ""))]
+    found = reduced(Failed("doubled"), deaths, again, lambda: True)
+    assert VARIANTS[NO_LOOK].finds(found.steps[0])
+    assert found.steps[0].startswith("on a new table 1 of 3 are enough: ")
+    assert sum(LOST_ANSWER in step for step in found.steps) == 1
+
+
+def test_deaths_are_counted_by_who_died_and_only_of_a_jvm_that_was_in_use() -> None:
+    counts: Counter[str] = Counter()
+    for whom, in_use in ((kill.Whom.JOB, True), (kill.Whom.BOTH, True), (kill.Whom.JVM, True), (kill.Whom.OWN, False)):
+        kill_deaths.count(counts, "before the commit", "S3", whom, in_use=in_use)
+    assert {name: counts[name] for name in counts if "deaths" in name} == {
+        "driver deaths before the commit": 3,
+        "JVM deaths before the commit": 2,
+        "deaths of both before the commit": 1,
+    }
+    assert counts["kills before the commit on S3"] == 4
+    assert counts[kill_deaths.OUTLIVED] == 1
+
+
+def test_a_long_run_in_which_no_jvm_died_at_a_step_is_no_proof(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    run.counts.update({jvm_deaths(step): 1 for step in JVM_STEPS[1:]} | {kill_deaths.OUTLIVED: 1})
+    run.counts["rounds"] = kill.ROUNDS_FOR_JVM - 1
+    kill.check_jvms(run)
+    run.counts["rounds"] = kill.ROUNDS_FOR_JVM
+    with pytest.raises(Failed) as failed:
+        kill.check_jvms(run)
+    assert failed.value.why.endswith(f": JVM deaths {JVM_STEPS[0]}")
+
+
+def test_each_step_and_each_variant_has_its_place_in_the_product() -> None:
+    assert {*kill_steps.STEPS} == {*STEPS, LOST_ANSWER}
+    assert {*kill_variants.VARIANTS} == {*VARIANTS} == {*SHORTEST}
+    assert {step for steps in SHORTEST.values() for step, _ in steps} <= {"", *STEPS, LOST_ANSWER}
+    assert {step for some in kill.SHORT for step in some} <= {*STEPS, LOST_ANSWER, RANDOM_MOMENT}
+    assert kill.CAMPAIGN.variants is VARIANTS
+
+
+def test_a_step_that_nobody_died_of_is_no_proof(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    wanted = [(step, kill.PLACES) for step in (*STEPS, LOST_ANSWER)]
+    run.counts.update({f"kills {step} on S3": 1 for step in STEPS[1:]})
+    with pytest.raises(Failed) as failed:
+        kill.check_shown(run, wanted)
+    assert failed.value.why.endswith(f": {STEPS[0]} on local files or S3, {LOST_ANSWER} on local files or S3")
+    run.counts.update({f"kills {STEPS[0]} on local files": 1, "answers of commits lost on S3": 1})
+    kill.check_shown(run, wanted)
+
+
+def test_two_of_three_kills_are_on_one_table_and_all_its_steps_come_on_the_other_one_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[tuple[str, str]] = []
+    monkeypatch.setattr(kill, "_die", lambda place, step, *_: tried.append((step, place)))
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    for number in range(kill.ROUNDS_FOR_ALL):
+        kill._long_round(kill.PLACES, number, run.rng(number), run)  # type: ignore[arg-type]
+    steps = (*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT)
+    assert sorted(tried) == sorted([(step, place) for step in steps for place in (*kill.PLACES, kill.PLACES[0])])
+
+
+def test_the_kills_over_one_table_are_those_of_the_table_with_most(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    table = kill._Table(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
+    other = kill._Table(run, None, LocalPlace(tmp_path, "S3"), tmp_path / "other")  # type: ignore[arg-type]
+    for one in (table, other, table, table, other):
+        one._count_kill(RANDOM_MOMENT, kill.Whom.JOB, in_use=True)
+    assert run.counts["most kills over one table"] == 3
+    assert run.counts["kills"] == 5
+
+
+def test_in_the_end_each_step_has_killed_somebody_on_each_place(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    run.counts["rounds"] = kill.ROUNDS_FOR_ALL - 1
+    assert not kill.wanted(run, kill.PLACES)
+    run.counts["rounds"] = kill.ROUNDS_FOR_ALL
+    assert {*kill.wanted(run, kill.PLACES)} == {(step, kill.PLACES) for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)}
+    run.counts["rounds"] = kill.ROUNDS_FOR_EACH_PLACE
+    run.counts.update({f"kills {step} on {place}": 1 for step in (*STEPS, RANDOM_MOMENT) for place in kill.PLACES})
+    run.counts["answers of commits lost on S3"] = 1
+    del run.counts["kills in the sweep on S3"]
+    with pytest.raises(Failed) as failed:
+        kill.check_shown(run, kill.wanted(run, kill.PLACES))
+    assert failed.value.why.endswith(f": {LOST_ANSWER} on local files, in the sweep on S3")

@@ -1,0 +1,106 @@
+"""Campaign `kill-calls`: collector, sweeper, dispatcher and job as processes that are killed between any two of their
+calls, hundreds of times a minute, over the product's own code, on local files and on S3."""
+
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from blizzard.environment import temporary_variables
+from infra.local.processes.server_process import LocalAws, local_aws
+from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
+from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.kill.lives import Lives
+from tests.proof.kill_calls.places import Places
+from tests.proof.kill_calls.world import ACTORS, OVERWRITTEN_IN_PART, SOMEBODY, World
+
+TURNS = 60
+"""Lives of a round before those that live on."""
+S3_EVERY, TURNS_ON_S3 = 6, 20
+"""Rounds, the last of which is on S3; a life takes several times as long there."""
+ROUNDS_A_TABLE = 10
+"""Each ends with a comparison of the whole table; then another one begins, so that a life stays as short as it was."""
+DOUBLED = r"^doubled: \["
+MISSING = r"^missing \[\("
+VARIANTS = {
+    NO_TXN: Fault("a job dies between the two commits, and the next one reads the rows again", DOUBLED),
+    NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
+    OLDER_STATE: Fault("a job dies between commit and copy, and the next one reads the batch again", DOUBLED),
+    MARKS_ALONE: Fault("files that no event announced are settled and never read", MISSING),
+    TWO_RUNS: Fault(
+        "a dispatcher dies between the start and its record, and the next one starts a second run",
+        r"^[2-9] runs are active at once",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class KillCalls:
+    name = "kill-calls"
+    about = "collector, sweeper, dispatcher and job, killed between any two of their calls"
+    variants = VARIANTS
+    wanted = (
+        *(f"kills of the {who} on S3" for who in ACTORS),
+        *(f"kills of the {who}" for who in ACTORS),
+        f"kills of {SOMEBODY}",
+        "times that the manifest was deleted",
+        OVERWRITTEN_IN_PART,
+        "files overwritten while in progress",
+    )
+
+    def run(self, run: Run) -> None:
+        with ExitStack() as stack:
+            lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.kill_calls.life"]))
+            here = Tables(run, lives)
+            on_s3: Tables | None = None
+            for number, rng in run.rounds():
+                if run.variant or number % S3_EVERY < S3_EVERY - 1:
+                    here.round(number, rng, TURNS)
+                    continue
+                on_s3 = on_s3 or Tables(run, lives, s3_of(stack))
+                on_s3.round(number, rng, TURNS_ON_S3)
+            if run.budget.rounds is None and not run.variant:
+                check_shown(run, here.places)
+
+
+def s3_of(stack: ExitStack) -> LocalAws:
+    """Until the end of the stack. Its environment is that of this process meanwhile."""
+    aws = stack.enter_context(local_aws())
+    stack.enter_context(temporary_variables(aws.environment()))
+    return aws
+
+
+class Tables:
+    """One table after the other, on this machine's disk or on S3."""
+
+    def __init__(self, run: Run, lives: Lives, aws: LocalAws | None = None) -> None:
+        self.places = Places()
+        self._run = run
+        self._lives = lives
+        self._aws = aws
+        self._rounds = 0
+        self._world: World | None = None
+
+    def round(self, number: int, rng: random.Random, turns: int) -> None:
+        counts = self._run.counts
+        self._run.say(f"kills {', '.join(ACTORS)}: round {number}{' on S3' if self._aws else ''}")
+        if self._world is None or self._rounds % ROUNDS_A_TABLE == 0:
+            folder = self._run.folder / f"table-{number}"
+            self._world = World(self._run, self._lives, folder, rng, aws=self._aws, places=self.places)
+            counts["tables"] += 1
+        self._rounds += 1
+        self._world.rng = rng
+        for _ in range(turns):
+            self._world.turn()
+        self._world.finish()
+        counts["rounds on S3"] += self._aws is not None
+        counts["most kills over one table"] = max(counts["most kills over one table"], self._world.kills)
+        counts[f"places killed at{' on S3' if self._aws else ''}"] = self.places.killed_at
+
+
+def check_shown(run: Run, places: Places) -> None:
+    """Raises Failed: a call that many made, and at which nobody died, has shown nothing."""
+    if idle := places.spared_of_many:
+        raise Failed(f"nobody was killed {'; '.join(idle)}", [f"seed {run.seed}"])
+
+
+CAMPAIGN = KillCalls()

@@ -1,0 +1,116 @@
+"""A table whose log is files: a commit is one that is created exclusively, as Delta's is."""
+
+import json
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import partial
+
+from blizzard.errors import AlreadyExists, CommitOutcomeUnknown, LostRace
+from blizzard.state.delta_log import Commit
+from blizzard.storage.base import ObjectStore
+from tests.proof.breaks import NO_LOOK, NO_TXN, OVERWRITING_LOG, TXN_NOT_COMPARED
+from tests.proof.kill_calls.steps import Steps
+from tests.unit.fakes import Calls, MemoryDelta, Row
+
+LOST_ANSWERS = 0.2
+"""Share of the commits whose answer gets lost, where they do."""
+WRITTEN = "the log is written"
+"""The call that commits."""
+LOOK_SECS = 0.02
+"""How long a log that overwrites takes between its look and its write, so that others come in between."""
+
+
+class FileDelta(MemoryDelta):
+    """A log of commits in files, and what they left. A look at it is one of a life's `steps`, and so is a write. With
+    `rng` the answer of a commit gets lost now and then."""
+
+    def __init__(
+        self, store: ObjectStore, steps: Steps | None = None, rng: random.Random | None = None, variant: str = ""
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._steps = steps or Steps()
+        self._rng = rng
+        self._variant = variant
+
+    def load(self) -> None:
+        """What others have committed."""
+        self._steps("the log is read", self._load)
+
+    def _load(self) -> None:
+        known = f"{len(self.commits) - 1:020d}.commit" if self.commits else ""
+        for info in [*self._store.list(start_after=known)]:
+            document = json.loads(self._store.get(info.key))
+            gone = set(document["without"])
+            self.rows = [row for row in self.rows if row.path not in gone] + [Row(*row) for row in document["rows"]]
+            self.commits.append(Commit(len(self.commits), document["txns"], document["user_metadata"], None))
+
+    def create(self) -> None:
+        self.load()
+
+    def commit(
+        self,
+        added: Iterable[Row],
+        app_id: str,
+        sequence: int,
+        user_metadata: str | None,
+        *,
+        without: Iterable[str] = (),
+    ) -> None:
+        rows, gone = [*added], [*without]
+        if self._variant == NO_TXN and rows:
+            self._commit(rows, {}, None, gone)
+            rows, gone = [], []
+        try:
+            self._commit(rows, {app_id: sequence}, user_metadata, gone)
+            self._lose_the_answer()
+        except CommitOutcomeUnknown:
+            if self._variant != NO_LOOK:
+                raise
+            state = json.dumps({**json.loads(user_metadata or "{}"), "sequence": sequence + 1})
+            self._commit(rows, {app_id: sequence + 1}, state, gone)
+
+    def _lose_the_answer(self) -> None:
+        if self._rng is not None and self._rng.random() < LOST_ANSWERS:
+            raise CommitOutcomeUnknown("the answer was lost")
+
+    def _has_txn(self, app_id: str, sequence: int) -> bool:
+        return self._variant != TXN_NOT_COMPARED and super()._has_txn(app_id, sequence)
+
+    def _commit(self, rows: list[Row], txns: dict[str, int], user_metadata: str | None, gone: list[str]) -> None:
+        self.load()
+        if any(self._has_txn(app_id, sequence) for app_id, sequence in txns.items()):
+            return
+        fields = [list(asdict(row).values()) for row in rows]
+        text = json.dumps({"txns": txns, "user_metadata": user_metadata, "without": gone, "rows": fields})
+        while True:
+            before = len(self.commits)
+            try:
+                if self._variant == OVERWRITING_LOG:
+                    time.sleep(LOOK_SECS)
+                write = self._store.put if self._variant == OVERWRITING_LOG else self._store.create
+                name = f"{before:020d}.commit"
+                self._steps(WRITTEN, partial(write, name, text.encode()))
+            except AlreadyExists as error:
+                self.load()
+                if self._variant != TXN_NOT_COMPARED and any(
+                    app_id in commit.txns for app_id in txns for commit in self.commits[before:]
+                ):
+                    raise LostRace("another commit of the same source came first") from error
+                continue
+            self.load()
+            return
+
+
+class Loading(Calls):
+    """Before the table is asked anything it takes over what others have committed; before the reader, nothing."""
+
+    def __init__(self, delta: FileDelta) -> None:
+        super().__init__()
+        self._delta = delta
+
+    def __call__(self, name: str) -> None:
+        if name != "read":
+            self._delta.load()

@@ -1,0 +1,279 @@
+"""One table of the campaign `kill-calls`, what lands for it, and who works on it and dies."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blizzard.dispatch.service import RunStatus
+from blizzard.state.dead_letters import DeadLetters
+from infra.local.processes.server_process import REGION, LocalAws
+from tests.proof.campaign import Failed, Run
+from tests.proof.kill.lives import KILLED, Lives
+from tests.proof.kill.lives import Life as Process
+from tests.proof.kill_calls.account import Account, History, account, changed, strangers, wrong_letters
+from tests.proof.kill_calls.life import IDENTITY, ON_S3, SETTINGS, Folders
+from tests.proof.kill_calls.messages import event_of, file_of
+from tests.proof.kill_calls.places import Places
+from tests.proof.kill_calls.service import STARTED, active_runs, end_run
+from tests.proof.kill_calls.table import WRITTEN, FileDelta
+from tests.unit.fakes import POISON, REFUSED
+
+ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job")
+SOMEBODY = "somebody"
+"""Who deletes the pending manifest."""
+DECISIVE = {"job": WRITTEN, "dispatcher": STARTED}
+"""The call before or after which a death matters most, so that many die there."""
+MOST_AT_THE_END = 20
+OVERWRITTEN_IN_PART = "files overwritten while a part of them was in the table"
+
+
+@dataclass
+class World:
+    """A source, its queue, its table, the service of runs, and who dies there. `rng` is that of the round."""
+
+    run: Run
+    lives: Lives
+    folder: Path
+    rng: random.Random
+    queue: list[list[str]] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    history: History = field(default_factory=lambda: History(SETTINGS.rules.interval_bytes))
+    landed: int = 0
+    begun: list[str] = field(default_factory=list)
+    """Files of which a part is in the table."""
+    kills: int = 0
+    """Over this table."""
+    compared: int = 0
+    """Records; each counts once, however often the table is compared."""
+    changed: set[tuple[str, str]] = field(default_factory=set)
+    """Path and etag of files that were overwritten while in progress, and have been counted."""
+    aws: LocalAws | None = None
+    """Whose S3 all of it lies on, in a bucket of its own; None: on this machine's disk."""
+    places: Places = field(default_factory=Places)
+    promised: set[str] = field(default_factory=set)
+    """Receipts of commits that a job believes to have made."""
+    served: set[tuple[str, str]] = field(default_factory=set)
+    """Path and etag of files whose messages are gone from the queue."""
+    calls: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many the last life of each kind had that came to its end, and how many any of them had."""
+    died: str = ""
+    """Who had the last life, if he was killed."""
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.where = str(self.folder)
+        if self.aws is not None:
+            bucket = self.folder.name
+            place = {"LocationConstraint": REGION}
+            self.aws.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration=place)
+            self.where = f"{ON_S3}{bucket}"
+        self.folders = Folders.of(self.where)
+
+    # -- what lands
+
+    def land(self) -> None:
+        begun = self.begun if self.rng.random() < 1 / 3 else []
+        again = bool(begun) or (bool(self.history.paths) and self.rng.random() < 0.15)
+        path = self.rng.choice(begun or self.history.paths) if again else self._new_path()
+        if path in self.begun:
+            self.begun.remove(path)
+            self.run.counts[OVERWRITTEN_IN_PART] += 1
+        self.landed += 1
+        large = not again and self.rng.random() < 0.1
+        lines = [f"{path} {self.landed} {n}" for n in range(60 if large else self.rng.randint(0, 4))]
+        lines = [f"{REFUSED}{line}" if self.rng.random() < 0.05 else line for line in lines]
+        poison = not again and not large and self.rng.random() < 0.05
+        body = POISON if poison else "".join(f"{line}\n" for line in lines).encode()
+        info = self.folders.landing.put(path, body)
+        self.history.put(path, info.etag, body)
+        told = self.rng.random() < (0.3 if begun else 0.7)
+        if told:
+            self.queue.append([f"message-{self.landed}", event_of(path, info.size, info.etag, self.landed)])
+        self.run.counts["files overwritten" if again else "files"] += 1
+        self.run.counts["events withheld"] += not told
+        self.done.append(f"{'overwritten' if again else 'landed'}: {path}{'' if told else ', no event'}")
+
+    def _new_path(self) -> str:
+        return f"{self.rng.choice('abc')}{len(self.history.paths):04d}.txt"
+
+    # -- who lives, and dies
+
+    def turn(self) -> None:
+        for _ in range(self.rng.randint(0, 2)):
+            self.land()
+        who = self.rng.choice(ACTORS) if self.rng.random() < 0.95 else SOMEBODY
+        if self._runs():
+            who = "job" if self.rng.random() < 0.7 else who
+        elif who == "job":
+            who = "dispatcher"
+        if self.died == "dispatcher" and self.rng.random() < 0.5:
+            who = "dispatcher"  # the one before him may have started a run of which no record tells
+        dies = who in self.calls and self.rng.random() < (0.5 if who == "dispatcher" else 0.8)
+        nth = self.rng.randint(1, max(1, self.rng.choice(self.calls[who]))) if dies else 0
+        at, after = DECISIVE.get(who, "") if self.rng.random() < 0.4 else "", self.rng.random() < 0.5
+        if dies and self.rng.random() < 0.5 and (spared := self.places.spared(who)):
+            nth, (at, after) = 1, self.rng.choice(spared)
+        self.live(who, min(nth, self.rng.randint(1, 2)) if at else nth, at=at, after=after)
+
+    def live(self, who: str, nth: int = 0, *, at: str = "", after: bool = False) -> None:
+        messages = self._received() if who == "collector" else []
+        process = self.start(who, messages, nth=nth, at=at, after=after)
+        ended = process.wait()
+        if ended not in (KILLED, 0):
+            self.fail(f"a {who} ended with {ended}: {process.log.read_text()[-1500:]}")
+        self._take_note(who, process, killed=ended == KILLED)
+        if who == "job":
+            self._end_run(RunStatus.FAILED if ended == KILLED else RunStatus.SUCCEEDED)
+            self.begun = self.history.in_progress(self._delta().rows)
+        self.check_runs()
+        process.log.unlink()
+
+    def start(self, who: str, messages: list[list[str]], **more: Any) -> Process:
+        return self.lives.start(
+            "tests.proof.kill_calls.life:live",
+            who=who,
+            environment={} if self.aws is None else self.aws.environment(),
+            where=self.where,
+            seed=str(self.rng.random()),
+            variant=self.run.variant,
+            messages=messages,
+            **more,
+        )
+
+    def check_runs(self) -> None:
+        active = self._runs()
+        if len(active) > 1:
+            self.fail(f"{len(active)} runs are active at once: {active}")
+
+    def _received(self) -> list[list[str]]:
+        self.rng.shuffle(self.queue)
+        return self.queue[:4]
+
+    def _take_note(self, who: str, process: Process, *, killed: bool) -> None:
+        events = process.events()
+        for event in events:
+            if event["event"] == "collected" and not killed and self.rng.random() > 0.1:
+                self.acknowledge({message_id for message_id, _ in self.queue[:4]} - set(event["failed"]))
+        self.believe(events)
+        died = next((event for event in events if event["event"] == "died"), None)
+        for event in events:
+            if event["event"] == "ended":
+                self.calls[who] = event["calls"], max(event["calls"], *self.calls.get(who, (0,)))
+                self.places.saw(who, event["names"])
+        if who == SOMEBODY:
+            self.served.clear()  # what was announced may be gone, and is for the sweeps to find
+            self.run.counts["times that the manifest was deleted"] += 1
+        self.run.counts["lives"] += 1
+        self.died = who if killed else ""
+        if killed:
+            self.run.counts["kills"] += 1
+            self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who}"] += 1
+            self.kills += 1
+            if self.aws is not None:
+                self.run.counts["kills on S3"] += 1
+                self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who} on S3"] += 1
+            if died:
+                self.places.died(who, died["at"], after=died["after"])
+        where = f"killed {died['where'] if died else ''}" if killed else "came to its end"
+        self.done.append(f"{who}: {where}")
+
+    def acknowledge(self, gone: set[str]) -> None:
+        """The queue forgets messages that a collector was done with."""
+        self.served |= {file_of(body) for message_id, body in self.queue if message_id in gone}
+        self.queue = [message for message in self.queue if message[0] not in gone]
+
+    def believe(self, events: list[dict[str, Any]]) -> None:
+        receipt = ""
+        for event in events:
+            if event["event"] == "batch_read":
+                receipt = event["receipt"]
+            elif event["event"] == "batch_committed":
+                self.promised.add(receipt)
+
+    def _runs(self) -> list[str]:
+        return active_runs(self.folders.service)
+
+    def _end_run(self, status: RunStatus) -> None:
+        for run_id in self._runs():
+            end_run(self.folders.service, run_id, status)
+
+    # -- the end
+
+    def finish(self) -> None:
+        """Nobody dies any more. Only what the dispatcher starts is run."""
+        while self.queue:
+            self.live("collector")
+        self.check_served()
+        for sweep in ("sweeper", "late sweeper", "sweeper"):
+            self.live(sweep)
+            self._drain()
+        self.compare()
+        self.done.clear()
+
+    def check_served(self) -> None:
+        """After a job each file whose newest event a collector was done with is in the table as it is now, without any
+        sweep."""
+        self._drain()
+        delta = self._delta()
+        self._check_log(delta)
+        found = self._account(delta, (path for path, etag in self.served if etag == self.history.newest(path).etag))
+        if gone := [*found.missing, *found.silent]:
+            self.fail(f"collected, and after a job neither in the table nor dead-lettered: {gone[:5]}")
+        if found.more:
+            self.fail(f"collected, and after a job in the table as it is no more: {found.more[:5]}")
+
+    def _delta(self) -> FileDelta:
+        delta = FileDelta(self.folders.delta)
+        delta.load()
+        return delta
+
+    def _letters(self) -> list[dict[str, Any]]:
+        return [*DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id).letters()]
+
+    def _account(self, delta: FileDelta, paths: Iterable[str]) -> Account:
+        return account(self.history, delta.rows, self._letters(), paths)
+
+    def _drain(self) -> None:
+        for _ in range(MOST_AT_THE_END):
+            self.live("dispatcher")
+            if not self._runs():
+                return
+            self.live("job")
+        self.fail(f"after {MOST_AT_THE_END} runs that nobody killed the dispatcher still starts another one")
+
+    def compare(self) -> None:
+        """Every record of every file against every row and every dead letter."""
+        delta = self._delta()
+        self._check_log(delta)
+        found = self._account(delta, self.history.paths)
+        letters = self._letters()
+        overwritten = {(letter["path"], letter["etag"]) for letter in letters if changed(letter)}
+        self.run.counts["files overwritten while in progress"] += len(overwritten - self.changed)
+        self.changed |= overwritten
+        self.run.counts["records"] += max(0, found.records - self.compared)
+        self.compared = max(found.records, self.compared)
+        if found.missing or found.more or found.silent:
+            self.fail(f"missing {found.missing[:5]}, doubled or unexpected {found.more[:5]}, silent {found.silent[:5]}")
+        if unknown := strangers(self.history, delta.rows):
+            self.fail(f"rows of files that never were: {unknown[:5]}")
+        if wrong := [*wrong_letters(self.history, letters)]:
+            self.fail("; ".join(wrong))
+
+    def _check_log(self, delta: FileDelta) -> None:
+        """At any time: no record twice, each commit under the next number, and none that a job believes in is gone."""
+        counted = Counter((row.path, row.row) for row in delta.rows)
+        if doubled := [record for record, times in counted.items() if times > 1]:
+            self.fail(f"doubled: {doubled[:5]}")
+        committed = {json.loads(commit.user_metadata or "{}").get("receipt") for commit in delta.commits}
+        if gone := self.promised - committed:
+            self.fail(f"a job believes to have committed what is not in the log: {sorted(gone)[:3]}")
+        sequences = [sequence for commit in delta.commits for sequence in commit.txns.values()]
+        if sequences and sequences != [*range(sequences[0], sequences[0] + len(sequences))]:
+            self.fail(f"expected sequences one after the other, found {sequences}")
+
+    def fail(self, why: str) -> None:
+        raise Failed(why, [f"seed {self.run.seed}, round {self.run.counts['rounds']}, {self.where}", *self.done])

@@ -1,0 +1,162 @@
+"""What each commit of a table has added and removed, from the log and the data files alone: who brought which row.
+
+Somebody else may have deleted, restored or appended, so the newest rows need not be the source's records. What must
+hold all the same: each record was brought in once by the product, never twice, whatever became of it afterwards; the
+product removed nothing; and what is in the table now is what these commits, one after the other, leave.
+
+One thing is allowed and counted: a file of which others have removed every row is not in the table, so whoever
+announces it again has it ingested again.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+
+from tests.proof import places
+from tests.proof.kill.beliefs import Promise, lost
+from tests.proof.kill.letters import etags_of, wrong_letters
+from tests.proof.places import COLUMNS, Place
+from tests.proof.race.names import MISSING
+
+Row = tuple[str | None, str | None, int | None, str | None, int | None]
+"""Source, file, number of the record, id, n; the first three are None for somebody else's row."""
+REWRITES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMNS", "SET TBLPROPERTIES", "CREATE TABLE"})
+"""Operations that may not change what is in the table."""
+APPENDS, REMOVES = frozenset({"WRITE"}), frozenset({"DELETE"})
+
+
+@dataclass(slots=True)
+class Account:
+    """`entered`: what the product's commits brought; `others`: what everybody else's changed, by sign."""
+
+    entered: Counter[Row] = field(default_factory=Counter)
+    now: Counter[Row] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    removed: Counter[Row] = field(default_factory=Counter)
+    """By somebody else, and not brought back by them."""
+    came_back: Counter[Row] = field(default_factory=Counter)
+    """Entered again when others had removed all of their file."""
+    commits: int = 0
+    files: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+    """Rows in the table by source and file."""
+    log: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
+    """As it was read."""
+
+
+def account(place: Place) -> Account:
+    """Reads the whole log. `faults` say what no operation of that name may do."""
+    found, files = Account(log=[*places.log_of(place.table())]), _Files(place)
+    for version, actions in found.log:
+        adds = [action["add"]["path"] for action in actions if "add" in action]
+        removes = [action["remove"]["path"] for action in actions if "remove" in action]
+        added, removed = files.rows(adds), files.rows(removes)
+        both = added & removed
+        added, removed = added - both, removed - both
+        if any(action["txn"]["appId"].startswith("blizzard:") for action in actions if "txn" in action):
+            found.commits += 1
+            _of_ours(found, version, added, removed)
+        else:
+            operation = next((a["commitInfo"]["operation"] for a in actions if "commitInfo" in a), "?")
+            found.operations[operation] += 1
+            _of_others(found, version, operation, added, removed)
+        found.now += added
+        found.now -= removed
+        found.files.update(_by_file(added))
+        found.files.subtract(_by_file(removed))
+    return found
+
+
+def _by_file(rows: Counter[Row]) -> Counter[tuple[str | None, str | None]]:
+    counted: Counter[tuple[str | None, str | None]] = Counter()
+    for row, times in rows.items():
+        counted[row[:2]] += times
+    return counted
+
+
+def _of_ours(found: Account, version: int, added: Counter[Row], removed: Counter[Row]) -> None:
+    again = Counter({row: times for row, times in added.items() if found.entered[row]})
+    found.came_back += Counter({row: times for row, times in again.items() if found.files[row[:2]] <= 0})
+    found.entered += added
+    if removed:
+        found.faults.append(f"version {version} of ours removed {removed.total()} rows: {[*removed][:3]}")
+    if foreign := [row for row in added if row[0] is None]:
+        found.faults.append(f"version {version} of ours brought rows of no source: {foreign[:3]}")
+
+
+def _of_others(found: Account, version: int, operation: str, added: Counter[Row], removed: Counter[Row]) -> None:
+    if operation in REWRITES and (added or removed):
+        found.faults.append(
+            f"version {version}, {operation}: expected no change, found +{[*added][:3]} -{[*removed][:3]}"
+        )
+    if operation in APPENDS and (removed or any(row[0] is not None for row in added)):
+        found.faults.append(
+            f"version {version}, {operation}: expected only rows of somebody else, found {[*added][:3]}"
+        )
+    if operation in REMOVES and added:
+        found.faults.append(f"version {version}, {operation}: expected no new row, found {[*added][:3]}")
+    found.removed += removed
+    found.removed -= added
+
+
+class _Files:
+    """Rows by data file, each read once."""
+
+    def __init__(self, place: Place) -> None:
+        self._table = place.table()
+        self._read: dict[str, Counter[Row]] = {}
+
+    def rows(self, paths: list[str]) -> Counter[Row]:
+        total: Counter[Row] = Counter()
+        for path in paths:
+            total += self._of(unquote(path))
+        return total
+
+    def _of(self, path: str) -> Counter[Row]:
+        if path not in self._read:
+            table = pq.read_table(io.BytesIO(self._table.get(path)), partitioning=None)
+            self._read[path] = Counter(row_of(row) for row in table.to_pylist())
+        return self._read[path]
+
+
+def row_of(row: Mapping[str, Any]) -> Row:
+    source = row.get("_source") or {}
+    return (source.get("source"), source.get("file"), source.get("row"), *(row.get(name) for name in COLUMNS))  # type: ignore[return-value]
+
+
+def complaints(found: Account, place: Place, sources: Mapping[str, str], promised: Iterable[Promise]) -> Iterator[str]:
+    """What is wrong; nothing if all is well. `sources`: folder of each source by its id, `pipeline:source`; `promised`:
+    what jobs believe to have committed."""
+    if gone := lost(promised, found.log):
+        yield gone
+    yield from found.faults
+    wanted: Counter[Row] = Counter()
+    for source_id, folder in sources.items():
+        objects = places.source_of(place, folder)
+        for (path, number), values in objects.records.items():
+            wanted[source_id, path, number, *(values.get(name) for name in COLUMNS)] += 1  # type: ignore[index]
+        letters = places.letters(place, source_id)
+        yield from (f"{source_id}: {wrong}" for wrong in wrong_letters(letters, objects, etags_of(place, folder)))
+    if missing := wanted - found.entered:
+        yield f"{MISSING}: {missing.total()} records, {[*missing][:5]}"
+    if doubled := found.entered - found.came_back - wanted:
+        back = sum(row in found.removed for row in doubled)
+        yield (
+            f"entered more than once: {doubled.total()} records, {back} of them after others had removed them: "
+            f"{[*doubled][:5]}"
+        )
+    if twice := [row for row, times in found.now.items() if times > 1 and row[0] is not None]:
+        yield f"in the table more than once: {twice[:5]}"
+    if found.now != (newest := Counter(row_of(row) for row in places.rows(place))):
+        yield (
+            f"the newest version is not what its commits leave: missing {[*(found.now - newest)][:3]}, more "
+            f"{[*(newest - found.now)][:3]}"
+        )
+    for source_id in sources:
+        if wrong := places.broken_sequence(found.log, source_id):
+            yield wrong

@@ -1,0 +1,90 @@
+"""Campaign `race-calls`: collectors, sweepers, dispatchers and jobs as processes that work on one manifest and one
+table at once, over the product's own code and local files."""
+
+import time
+from dataclasses import dataclass
+
+from blizzard.dispatch.service import RunStatus
+from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
+from tests.proof.campaign import Fault, Run
+from tests.proof.kill.lives import Life as Process
+from tests.proof.kill.lives import Lives
+from tests.proof.kill_calls.world import World
+
+TURNS = 6
+"""Races of a round, before the comparison."""
+COLLECTORS = ("collector", "collector", "collector", "dispatcher", "dispatcher")
+SWEEPERS = ("sweeper", "sweeper", "late sweeper")
+PAUSE_SECS = 0.003
+START_SECS = 0.01
+"""Within which a process is forked."""
+VARIANTS = {
+    OVERWRITING_LOG: Fault(
+        "of two jobs that commit the same version the first one's rows are gone",
+        r"^a job believes to have committed what is not in the log",
+    ),
+    TXN_NOT_COMPARED: Fault("two jobs that planned from the same checkpoint both commit", r"^doubled: \["),
+    UNCONDITIONAL_PUT: Fault(
+        "of two writers of the same segment the first one's entries are gone",
+        r"^collected, and after a job neither in the table nor dead-lettered",
+    ),
+}
+
+
+class _World(World):
+    raced = 0
+
+    def turn(self) -> None:
+        """All at once, with 2 to 4 jobs; nobody dies."""
+        for _ in range(self.rng.randint(4, 14)):
+            self.land()
+        # Sweeps would make good at once what collectors do to each other.
+        racers = COLLECTORS + (SWEEPERS if self.raced and self.rng.random() < 0.5 else ())
+        who = [*racers, *["job"] * self.rng.randint(2, 4)]
+        self.rng.shuffle(who)
+        told = {number: self._received() for number, name in enumerate(who) if name == "collector"}
+        begin_ts = time.time() + START_SECS * len(who)
+        started = [(name, self._start(name, told.get(number, []), begin_ts)) for number, name in enumerate(who)]
+        gone: set[str] = set()
+        for number, (name, process) in enumerate(started):
+            if (ended := process.wait()) != 0:
+                self.fail(f"a {name} ended with {ended}: {process.log.read_text()[-1500:]}")
+            gone |= {message_id for message_id, _ in told.get(number, [])}
+            events = process.events()
+            self.believe(events)
+            for event in events:
+                self.run.counts["races lost"] += event.get("lost_races", 0)
+                self.run.counts["commits"] += event.get("commits", 0)
+            process.log.unlink()
+        again = [message for message in self.queue if message[0] in gone and self.rng.random() < 0.1]
+        self.acknowledge(gone)
+        self.queue += again
+        self.run.counts["races"] += 1
+        self.raced += 1
+        self.run.counts["racers"] += len(started)
+        self.done.append(f"at once: {', '.join(who)}")
+        self.check_runs()
+        self._end_run(RunStatus.SUCCEEDED)
+        self.check_served()
+
+    def _start(self, who: str, messages: list[list[str]], begin_ts: float) -> Process:
+        return self.start(who, messages, pause_secs=PAUSE_SECS, begin_ts=begin_ts)
+
+
+@dataclass(frozen=True)
+class RaceCalls:
+    name = "race-calls"
+    about = "collectors, sweepers, dispatchers and jobs at once on one manifest and one table"
+    variants = VARIANTS
+
+    def run(self, run: Run) -> None:
+        with Lives(run.folder / "lives", ["tests.proof.kill_calls.life"]) as lives:
+            for number, rng in run.rounds():
+                run.say(f"races of {', '.join(sorted({*COLLECTORS, *SWEEPERS, 'job'}))}: round {number}")
+                world = _World(run, lives, run.folder / f"round-{number}", rng)
+                for _ in range(TURNS):
+                    world.turn()
+                world.finish()
+
+
+CAMPAIGN = RaceCalls()

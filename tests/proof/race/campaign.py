@@ -1,0 +1,325 @@
+"""Campaign `race`: jobs of one source and of several pipelines on one table at once, with collectors, sweepers, and
+somebody else who optimizes, deletes, restores, appends and changes the schema meanwhile."""
+
+import gzip
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from blizzard.environment import temporary_variables
+from blizzard.errors import NotFound
+from infra.local.processes.server_process import LocalAws, local_aws
+from tests.proof import large_file, places
+from tests.proof.breaks import OVERWRITING_LOG
+from tests.proof.campaign import Failed, Run, check_shown
+from tests.proof.kill.beliefs import Promise, believed
+from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.lives import Life, Lives
+from tests.proof.places import LocalPlace, Place, S3Place
+from tests.proof.race import account as race_account
+from tests.proof.race.names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
+from tests.proof.race.overwriting_log import overwriting
+from tests.proof.race.shape import FILES, Meeting, Shape, drawn, smallest
+
+SOURCES = {"events:landing": "landing", "others:partner": "partner"}
+"""Two pipelines on one table: folder by source id."""
+SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}}
+BATCH_FILES, LARGE_BATCH_FILES = 3, 6
+"""The larger one is of the job that waits for another one: what it then has to throw away is not all in the other's."""
+LARGE_AT = FILES - 1
+"""Of each source this file is larger than a batch."""
+IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
+"""For jobs in a log that is broken: some will never get on."""
+RACE_SECS = 4.0
+"""About what a race lasts: over it somebody's operations are spread."""
+ALONE_AT_MOST = 4
+PLACES = ("local files", "S3")
+"""As they name themselves; the rounds have them in turn."""
+ROUNDS_FOR_ALL = 6
+"""After which somebody has succeeded with each operation on each place, and a race was lost, or the campaign says
+so."""
+SHRINK_SECS = 180.0
+"""How long a smaller race is looked for that fails as well; what has begun by then is finished."""
+
+
+def _operation(name: str, place: str) -> str:
+    return f"operations of others on {place}: {name}"
+
+
+WANTED = (
+    "races lost",
+    "files that VACUUM removed",
+    *map(large_file.commits_of_a_part, PLACES),
+    *(_operation(name, place) for name in OPERATIONS for place in PLACES),
+)
+"""Counts."""
+
+
+@dataclass
+class _Race:
+    """One table, from its first commit on. `folder`: for what is no table."""
+
+    run: Run
+    place: Place
+    folder: Path
+    lives: Lives
+    jvms: Sequence[Jvm]
+    rng: random.Random
+    shape: Shape
+    done: list[str] = field(default_factory=list)
+    words: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    """By source id and size of a batch."""
+    alive: list[tuple[str, Life]] = field(default_factory=list)
+    paths: dict[str, list[str]] = field(default_factory=dict)
+    records: int = 0
+    promised: set[Promise] = field(default_factory=set)
+    """What jobs believe to have committed."""
+    stuck: bool = False
+    """Whether a job that was alone ended badly, which only what is broken on purpose may do."""
+
+    def __post_init__(self) -> None:
+        for source_id, folder in SOURCES.items():
+            for batch_files in (BATCH_FILES, LARGE_BATCH_FILES):
+                self.words[source_id, batch_files] = self._configured(source_id, folder, batch_files)
+            self.paths[source_id] = []
+
+    def _configured(self, source_id: str, folder: str, batch_files: int) -> list[str]:
+        pipeline = source_id.partition(":")[0]
+        batch = {"checkpoint": {"interval_files": batch_files, "interval_bytes": "100KB"}}
+        settings = SETTINGS | (IMPATIENT if self.run.variant else {}) | batch
+        file = self.folder / f"{pipeline}-{batch_files}.yaml"
+        return places.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
+
+    def round(self) -> None:
+        """Raises Failed; whoever is still at it then is killed."""
+        try:
+            self._round()
+        finally:
+            for _, life in self.alive:
+                life.kill()
+                life.wait()
+
+    def _round(self) -> None:
+        self.done.append(f"{self.place.name}: {self.shape}")
+        if self.run.variant:
+            self._begin()
+        for source_id in SOURCES:
+            for _ in range(self.shape.files):
+                self._land(source_id)
+        self._others()
+        self._jobs()
+        for _ in range(self.shape.files // 2):
+            time.sleep(self.rng.uniform(0, RACE_SECS / self.shape.files))
+            for source_id in SOURCES:
+                self._land(source_id)
+        while self.alive:
+            self._ended()
+        self._alone()
+        self._compare()
+
+    def _begin(self) -> None:
+        """One job makes the table: two that do so by a broken log leave one that nobody can read."""
+        for source_id in SOURCES:
+            self._land(source_id)
+            self._job(f"the first job of {source_id}", source_id, self.jvms[0])
+            self._ended(must_end_well=True)
+
+    # -- what lands
+
+    def _land(self, source_id: str) -> None:
+        number = len(self.paths[source_id])
+        path = f"{number:04d}.ndjson.gz"
+        if number == LARGE_AT and not self.run.variant:
+            lines = [self._line(large_file.ID_BYTES) for _ in range(large_file.RECORDS)]
+        else:
+            lines = [self._line() for _ in range(self.rng.randint(1, 12))]
+        self.place.put(SOURCES[source_id], path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+        self.paths[source_id].append(path)
+        self.run.counts["files"] += 1
+
+    def _line(self, id_bytes: int = 0) -> str:
+        self.records += 1
+        self.run.counts["records"] += 1
+        text = json.dumps({"id": f"{self.records}{self.rng.randbytes(id_bytes).hex()}", "n": self.records})
+        return text[:-1] if self.rng.random() < 0.02 else text
+
+    # -- who races
+
+    def _others(self) -> None:
+        """Collectors and sweepers of both sources, and somebody with SQL."""
+        for source_id, folder in SOURCES.items():
+            common = {"told": self.place.told, "source_id": source_id, "landing": folder}
+            for _ in range(self.shape.collectors):
+                told = [self.rng.sample(self.paths[source_id], self.rng.randint(1, 3)) for _ in range(3)]
+                self._start(f"a collector of {source_id}", "collector", announced=told, **common)
+            for _ in range(self.shape.sweepers):
+                self._start(f"a sweeper of {source_id}", "sweeper", times=3, **common)
+        if self.shape.operations:
+            given = {"told": self.place.told, "operations": [*self.shape.operations], "within_secs": RACE_SECS}
+            who = f"somebody with {', '.join(self.shape.operations)}"
+            self._start(who, "somebody", self.jvms[0], seed=str(self.rng.random()), **given)
+
+    def _jobs(self) -> None:
+        for source_id in SOURCES:
+            races = source_id == self.shape.raced
+            meets = races and self.shape.meeting is Meeting.ONE_WAITS
+            for number in range(self.shape.jobs if races else self.shape.others):
+                waits = meets and number == 0
+                who = f"a job of {source_id}{', which waits' if waits else ''}"
+                self._job(who, source_id, self.jvms[number % len(self.jvms)], meets=meets, waits=waits)
+                self.run.counts["jobs"] += 1
+        self.run.counts["races"] += 1
+        self.run.counts["races for which a job waited"] += self.shape.meeting is Meeting.ONE_WAITS
+
+    def _job(self, who: str, source_id: str, jvm: Jvm, *, meets: bool = False, waits: bool = False) -> None:
+        words = self.words[source_id, LARGE_BATCH_FILES if waits else BATCH_FILES]
+        seed, variant = str(self.rng.random()), self.run.variant
+        mark = str(self.folder / "begun")
+        met = {"told": self.place.told, "source_id": source_id, "mark": mark, "waits": waits} if meets else None
+        self._start(who, "job", jvm, words=words, seed=seed, variant=variant, met=met, jvm_group=jvm.group)
+
+    def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> None:
+        environment = {**self.place.environment, **(jvm.environment if jvm else {})}
+        life = self.lives.start(f"tests.proof.race.life:{what}", environment=environment, **given)
+        self.alive.append((who, life))
+
+    def _ended(self, *, must_end_well: bool = False, alone: bool = False) -> int:
+        """How many commits who was started last made. Of what is broken the table has to tell, once there is one."""
+        who, life = self.alive[-1]
+        status, events = life.wait(), life.events()
+        self.alive.pop()
+        self.done.append(f"{who}: ended with {status}")
+        self.stuck |= alone and status != 0
+        if status != 0 and (must_end_well or not self.run.variant):
+            self._fail(f"{who} ended with {status}: {life.log.read_text()[-2500:]}")
+        self.promised.update(believed(events))
+        self.run.counts["races lost"] += sum(event["event"] == "race_lost" for event in events)
+        for event in events:
+            if event["event"] == "foreign":
+                self.run.counts["operations of others"] += 1
+                self.run.counts[_operation(event["operation"], self.place.name)] += 1
+                self.run.counts["files that VACUUM removed"] += event["removed"]
+            if event["event"] == "foreign_failed":
+                self.run.counts["operations of others that gave way"] += 1
+                self.done.append(f"somebody's {event['operation']} gave way: {event['error']}")
+        return sum(event["event"] == "batch_committed" for event in events)
+
+    # -- the end
+
+    def _alone(self) -> None:
+        for source_id in SOURCES:
+            for _ in range(ALONE_AT_MOST):
+                self._job(f"a job of {source_id} alone", source_id, self.jvms[0])
+                if not self._ended(alone=True):
+                    break
+            else:
+                if not self.run.variant:
+                    self._fail(f"after {ALONE_AT_MOST} jobs in a row {source_id} still has something to commit")
+
+    def _compare(self) -> None:
+        try:
+            found = race_account.account(self.place)
+        except json.JSONDecodeError as error:
+            self._fail(f"{TORN}: {error}")
+        except (NotFound, pa.ArrowInvalid) as error:
+            self._fail(f"{UNREADABLE}: {type(error).__name__}: {error}")
+        self.run.counts["rows compared"] += found.entered.total()
+        self.run.counts["rows removed by others"] += found.removed.total()
+        self.run.counts["rows that came back with a repeated event"] += found.came_back.total()
+        self.run.counts["commits"] += found.commits
+        self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(found.log)
+        wrong = [*race_account.complaints(found, self.place, SOURCES, self.promised)]
+        if self.stuck:  # what is missing then may be what nobody got to
+            wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]
+        if wrong:
+            self._fail("; ".join(wrong))
+        self.run.counts[f"comparisons on {self.place.name}"] += 1
+
+    def _fail(self, why: str) -> NoReturn:
+        raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, {self.folder.name}", *self.done])
+
+
+def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = None, *, shrink_secs: float = 0.0) -> None:
+    """A table for each round; with `aws` each second one on S3. A smaller race that fails as well is looked for so
+    long."""
+    short = run.budget.rounds is not None
+    for number, _ in run.rounds():
+        rounds = _Round(run, number, lives, jvms, aws if number % len(PLACES) else None)
+        shape = drawn(run.rng(number), number, [*SOURCES], short=short, alone=bool(run.variant), places=len(PLACES))
+        try:
+            rounds.go(shape, run)
+        except Failed as failed:
+            raise rounds.smallest(shape, failed, shrink_secs) from failed
+    if not run.variant and not short and run.counts["rounds"] >= ROUNDS_FOR_ALL:
+        check_shown(run, WANTED)
+
+
+class _Round:
+    """Races of one number, each over a table of its own; on S3 if there is `aws`."""
+
+    def __init__(self, run: Run, number: int, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None) -> None:
+        self._run, self._number, self._lives, self._jvms, self._aws = run, number, lives, jvms, aws
+        self._tables = 0
+
+    def go(self, shape: Shape, run: Run) -> None:
+        name = f"race-{self._number}-{self._tables}"
+        self._tables += 1
+        folder = run.folder / name
+        folder.mkdir()
+        place = S3Place.made(self._aws, name) if self._aws is not None else LocalPlace(folder)
+        run.say(f"round {self._number}, on {place.name}: {shape}")
+        _Race(run, place, folder, self._lives, self._jvms, run.rng(self._number), shape).round()
+
+    def smallest(self, shape: Shape, failed: Failed, within_secs: float) -> Failed:
+        """Found by races that count for nothing else; each is tried once."""
+        until_ts = self._run.budget.clock() + within_secs
+        _, found = smallest(shape, failed, self._again, lambda: self._run.budget.clock() < until_ts)
+        more = self._tables - 1
+        if not more:
+            return failed
+        if found is failed:
+            return Failed(failed.why, [*failed.steps, NOT_SMALLER.format(more)])
+        return Failed(found.why, [*found.steps, SMALLER.format(more)])
+
+    def _again(self, shape: Shape) -> Failed | None:
+        try:
+            self.go(shape, replace(self._run, counts=Counter()))
+        except Failed as failed:
+            return failed
+        except Exception as error:  # noqa: BLE001 - what was found stands, whatever becomes of a smaller one
+            self._run.say(f"a smaller race ended otherwise: {error}")
+        return None
+
+
+@dataclass(frozen=True)
+class Race:
+    name = "race"
+    about = "jobs, collectors and sweepers on one table at once, and somebody else who changes it meanwhile"
+    variants = VARIANTS
+    wanted = WANTED
+
+    def run(self, run: Run) -> None:
+        """Without a limit of rounds in two JVMs, so that the log is raced for by both, and also on S3."""
+        with ExitStack() as stack:
+            lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.race.life"]))
+            more = overwriting(run.folder / "classes") if run.variant == OVERWRITING_LOG else {}
+            aws = stack.enter_context(local_aws()) if run.budget.rounds is None and not run.variant else None
+            environment = aws.environment() if aws else {}
+            stack.enter_context(temporary_variables(environment))
+            jvms = []
+            for number in range(2 if run.budget.rounds is None else 1):
+                folder, endpoint = run.folder / f"jvm-{number}", aws.endpoint if aws else None
+                jvm = Jvm(folder, environment=environment, s3_endpoint=endpoint, more=more)
+                jvms.append(stack.enter_context(jvm))
+            race(run, lives, jvms, aws, shrink_secs=SHRINK_SECS if run.budget.rounds is None else 0.0)
+
+
+CAMPAIGN = Race()

@@ -1,0 +1,199 @@
+"""Who takes part in a race: jobs, collectors, sweepers, and somebody else with SQL. Each is a process of its own."""
+
+import json
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from blizzard.errors import LostRace
+from blizzard.log import stdout_log
+from blizzard.state.identity import Identity, read_copy
+from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
+from blizzard.sweep.sweeper import SweepKind
+from spark_job.table.commit_errors import translate_commit_error
+from spark_job.table.spark_errors import SPARK_ERRORS
+from spark_job.table.transaction import Transaction
+from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
+from tests.proof.kill import job as kill_job
+from tests.proof.kill.names import Whom
+from tests.proof.kill.variants import begin_again, with_tables
+from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
+
+TRIES = 4
+TABLE_TIMEOUT_SECS = 120.0
+HESITATES_SECS = 0.3
+"""At most; about as long as a commit takes."""
+WAITS_SECS = 20.0
+"""At most, for another job."""
+LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
+"""How many data files that no commit names lie there for VACUUM, and how old they look."""
+
+
+def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | None, jvm_group: int) -> int:
+    """The real job at the JVM that leads `jvm_group`. It hesitates before each commit, so that others come in between.
+    `met`: how its first commit meets with another one's, as `meet` takes it."""
+    if variant == ROWS_LEFT_OUT and (met is None or met["waits"]):  # it is this one that surely loses
+        _leave_rows_out()
+    if variant == TXN_NOT_COMPARED:
+        Transaction.txn_version = lambda self, app_id: None  # type: ignore[method-assign]
+    if met is not None:
+        meet(**met)
+    _hesitate(random.Random(seed))
+    return kill_job.live([*words], step="", nth=0, whom=Whom.JOB, jvm=jvm_group, seed="", variant="")
+
+
+def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:
+    """Of jobs of one source one waits with its first commit, whose transaction has begun, until another one believes to
+    have made a commit of that number: it publishes its state then. All others wait with theirs until that one has begun
+    its own, which the file `mark` says, and with their next one until it is over: so it loses by one commit."""
+    whole, table, identity = Transaction.commit, place_of(told).table(), _identity(source_id)
+    begun, over = Path(mark), Path(f"{mark}-and-over")
+    turns = count(1)
+
+    def came_second(sequence: int) -> bool:
+        copy = read_copy(table, identity)
+        return copy is not None and copy.sequence >= sequence
+
+    def commit(self: Transaction, *arguments: Any, sequence: int, **named: Any) -> int:
+        first = next(turns) == 1
+        if first and waits:
+            begun.touch()
+            _wait(partial(came_second, sequence))
+            try:
+                return whole(self, *arguments, sequence=sequence, **named)
+            finally:
+                over.touch()
+        if first:
+            _wait(begun.exists)
+        elif begun.exists():
+            _wait(over.exists)
+        return whole(self, *arguments, sequence=sequence, **named)
+
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    """Not for ever: who is waited for may have nothing to commit."""
+    deadline = time.monotonic() + WAITS_SECS
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _leave_rows_out() -> None:
+    """After a lost race it commits once more under the next number, as if its rows were in the table already."""
+    whole = Transaction.commit
+
+    def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+        try:
+            return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+        except SPARK_ERRORS as error:
+            again = begin_again(self)
+            if isinstance(translate_commit_error(error), LostRace) and again.txn_version(app_id) == sequence:
+                state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
+                whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=state)
+            raise
+
+    with_tables(commit)
+
+
+def _hesitate(rng: random.Random) -> None:
+    whole = Transaction.commit
+
+    def commit(self: Transaction, *arguments: Any, **named: Any) -> int:
+        time.sleep(rng.uniform(0, HESITATES_SECS))
+        return whole(self, *arguments, **named)
+
+    Transaction.commit = commit  # type: ignore[method-assign]
+
+
+def collector(told: Mapping[str, str], source_id: str, landing: str, announced: Sequence[Sequence[str]]) -> int:
+    """One segment after the other, as fast as it can."""
+    place = place_of(told)
+    for paths in announced:
+        announce(place, source_id, landing, paths)
+    return 0
+
+
+def sweeper(told: Mapping[str, str], source_id: str, landing: str, times: int) -> int:
+    """Sweeps as the sweeper function does, from the copy beside the table."""
+    place, identity = place_of(told), _identity(source_id)
+    rules = sweep_rules(
+        pattern="**/*.ndjson.gz", prefix_template=None, lookback=1, settle_delay_secs=0.0, late_overlap_secs=60.0
+    )
+    log = stdout_log(time.time)
+    sweep = SourceSweep(
+        identity, place.landing(landing), place.table(), rules, time.time, lambda: secrets.token_hex(8), log
+    )
+    for number in range(times):
+        sweep.sweep(SweepKind.LATE if number % 3 == 2 else SweepKind.WATERMARK)
+    return 0
+
+
+def _identity(source_id: str) -> Identity:
+    pipeline, source = source_id.split(":")
+    return Identity(pipeline, source, prefix_of(source_id))
+
+
+def somebody(told: Mapping[str, str], operations: Sequence[str], seed: str, within_secs: float) -> int:
+    """Somebody else's operations, one after the other, spread over about `within_secs` from the first commit on. One
+    that has to give way to a concurrent commit says so, and is tried again."""
+    rng, log = random.Random(seed), stdout_log(time.time)
+    spark, place = kill_job.session_of_the_running_jvm(), place_of(told)
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM starts 10,000 tasks
+    _wait_for_the_table(place)
+    for operation in operations:
+        time.sleep(rng.uniform(0, 2 * within_secs / len(operations)))
+        left = _leave_files(Path(told["folder"], "table")) if operation == "VACUUM" and "folder" in told else []
+        for _ in range(TRIES):
+            try:
+                _operate(spark, place.table_uri, operation, rng)
+            except Exception as error:  # noqa: BLE001 - somebody's trouble, not the product's
+                log("foreign_failed", operation=operation, error=str(error)[:300])
+            else:
+                log("foreign", operation=operation, removed=sum(not file.exists() for file in left))
+                break
+    return 0
+
+
+def _wait_for_the_table(place: Place) -> None:
+    deadline, table = time.monotonic() + TABLE_TIMEOUT_SECS, place.table()
+    while table.head(f"_delta_log/{0:020d}.json") is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no table at {place.table_uri} within {TABLE_TIMEOUT_SECS:g} s")
+        time.sleep(0.05)
+
+
+def _leave_files(table: Path) -> list[Path]:
+    """What jobs leave that died before their commit, long ago: nothing that is younger may VACUUM remove. An object of
+    S3 is as old as it is."""
+    files = [table / f"part-{number:05d}-{secrets.token_hex(16)}.parquet" for number in range(LEFT_FILES)]
+    for file in files:
+        file.write_bytes(b"PAR1")
+        os.utime(file, times=(time.time() - LEFT_SECS,) * 2)
+    return files
+
+
+def _operate(spark: Any, uri: str, operation: str, rng: random.Random) -> None:
+    table = f"delta.`{uri}`"
+    if operation == "OPTIMIZE":
+        spark.sql(f"OPTIMIZE {table}").collect()
+    elif operation == "VACUUM":
+        spark.sql(f"VACUUM {table}").collect()
+    elif operation == "DELETE":
+        k = rng.randint(3, 9)
+        spark.sql(f"DELETE FROM {table} WHERE _source.file IS NOT NULL AND n % {k} = {rng.randrange(k)}").collect()
+    elif operation == "RESTORE":
+        newest = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect()[0]["version"]
+        spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {max(0, newest - rng.randint(1, 3))}").collect()
+    elif operation == "ADD COLUMNS":
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS (c{rng.randrange(10**9)} STRING)").collect()
+    else:
+        rows = [(f"somebody-{secrets.token_hex(8)}", number) for number in range(rng.randint(1, 5))]
+        frame = spark.createDataFrame(rows, f"{COLUMNS[0]} STRING, {COLUMNS[1]} BIGINT")
+        frame.write.format("delta").mode("append").save(uri)

@@ -1,0 +1,20 @@
+"""A log store that is broken on purpose, compiled when somebody asks for it."""
+
+from pathlib import Path
+
+import pyspark
+
+from infra.setup.java import find_jdk
+from infra.setup.logstore import compile_java
+from tests.proof.kill.lives import CHECKOUT
+
+
+def overwriting(classes: Path) -> dict[str, str]:
+    """Compiles it to `classes`; the settings of a session that uses it for local files."""
+    classes.mkdir(parents=True, exist_ok=True)
+    jars = [Path(pyspark.__file__).parent / "jars", CHECKOUT / "jars"]
+    compile_java(find_jdk(), [Path(__file__).with_name("OverwritingLogStore.java")], jars, classes)
+    return {
+        "spark.driver.extraClassPath": f"{CHECKOUT / 'jars'}/*:{classes}",
+        "spark.delta.logStore.file.impl": "OverwritingLogStore",
+    }

@@ -1,0 +1,106 @@
+"""Who takes part in one race, and how a smaller one that fails as well is found."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tests.proof.campaign import Failed
+from tests.proof.race.names import OPERATIONS
+
+FILES = 8
+"""Of each source, before the race begins; half as many come while it lasts."""
+OPERATIONS_OF_A_ROUND = 4
+"""Of somebody else; half as many in a short run."""
+FEWEST_FILES = 2
+
+
+class Meeting(StrEnum):
+    """What makes two jobs of one source commit the same sequence."""
+
+    ONE_WAITS = "one waits with its first commit, of a larger batch, until another has made one of that number"
+    BY_CHANCE = "each hesitates for as long as a commit takes"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Beside `jobs` of the source `raced` for there are so many of the other one."""
+
+    raced: str
+    jobs: int
+    others: int
+    collectors: int
+    sweepers: int
+    """Both of each source."""
+    operations: tuple[str, ...]
+    """Of somebody else."""
+    files: int
+    meeting: Meeting
+
+    def __str__(self) -> str:
+        who = f"{self.jobs} jobs of {self.raced}, {self.others} of the other source"
+        helpers = f"{self.collectors} collectors and {self.sweepers} sweepers of each"
+        somebody = f"; somebody with {', '.join(self.operations)}" if self.operations else ""
+        return f"{self.files} files of each source; {who}, {helpers}; of the jobs {self.meeting}{somebody}"
+
+    def smaller(self) -> "Iterator[Shape]":
+        """Each with less of one thing, and first those with much less."""
+        if self.operations:
+            yield replace(self, operations=())
+        if self.sweepers or self.collectors:
+            yield replace(self, sweepers=0, collectors=0)
+        if self.others:
+            yield replace(self, others=0)
+        if self.jobs > 2:
+            yield replace(self, jobs=2)
+        if self.files > FEWEST_FILES:
+            yield replace(self, files=self.files // 2)
+        if len(self.operations) > 1:
+            for one in self.operations:
+                yield replace(self, operations=tuple(other for other in self.operations if other != one))
+        if self.sweepers and self.collectors:
+            yield replace(self, sweepers=0)
+            yield replace(self, collectors=0)
+
+
+def drawn(rng: random.Random, number: int, sources: Sequence[str], *, short: bool, alone: bool, places: int) -> Shape:
+    """Of the round of this number. 2 to 4 jobs on one source (2 in a `short` run), 1 on the other. `alone`: nobody else
+    changes the table. How jobs meet changes once each of `places` had it; first comes what shows most."""
+    raced, jobs = rng.choice(sources), rng.randint(2, 2 if short else 4)
+    return Shape(
+        raced=raced,
+        jobs=jobs,
+        others=1,
+        collectors=1 if short else 2,
+        sweepers=1,
+        operations=() if alone else tuple(operations_of(number, rng, short=short)),
+        files=FILES,
+        meeting=[*Meeting][number // places % len(Meeting)],
+    )
+
+
+def operations_of(number: int, rng: random.Random, *, short: bool) -> list[str]:
+    """Some in each round, each after two or three."""
+    count = OPERATIONS_OF_A_ROUND // (2 if short else 1)
+    some = [OPERATIONS[(number * count + more) % len(OPERATIONS)] for more in range(count)]
+    return rng.sample(some, len(some))
+
+
+def smallest(
+    shape: Shape, failed: Failed, go: Callable[[Shape], Failed | None], left: Callable[[], bool]
+) -> tuple[Shape, Failed]:
+    """The least of the shapes that still fail, as far as `go` can find out while there is time `left`, with what that
+    one failed with. What fails by chance may pass for once, so it need not be the least there is."""
+    tried: list[Shape] = []
+    while True:
+        for less in shape.smaller():
+            if less in tried:
+                continue
+            if not left():
+                return shape, failed
+            tried.append(less)
+            if (again := go(less)) is not None:
+                shape, failed = less, again
+                break
+        else:
+            return shape, failed

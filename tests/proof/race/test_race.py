@@ -1,0 +1,165 @@
+"""Whoever works on one table at once, each record enters once; and what is broken on purpose is found."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.proof import large_file
+from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
+from tests.proof.campaign import Budget, Failed, Run, check_shown
+from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.lives import Lives
+from tests.proof.places import LocalPlace
+from tests.proof.race import campaign as race
+from tests.proof.race.names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
+from tests.proof.race.shape import Meeting, Shape, drawn, operations_of, smallest
+
+TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS)}
+ROUNDS_TO_FIND, ROUNDS_TO_MEET = 2, 6
+"""A fault is found where one job waits for another one, and these rounds come first."""
+SHRINK_SECS = 0.1
+"""So that one smaller race is tried."""
+SHAPE = Shape("events:landing", 3, 1, 2, 1, ("VACUUM", "append", "DELETE"), 8, Meeting.ONE_WAITS)
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
+    with Lives(tmp_path_factory.mktemp("lives"), ["tests.proof.race.life"]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
+    with Jvm(tmp_path_factory.mktemp("jvm")) as made:
+        yield made
+
+
+def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
+    return Run(seed, Budget(time.monotonic, rounds), folder, variant)
+
+
+@pytest.mark.spark
+def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives: Lives, jvm: Jvm) -> None:
+    """That two of them meet is for the machine to decide, so there may be further rounds."""
+    counts: Counter[str] = Counter()
+    for seed in range(1, ROUNDS_TO_MEET + 1):
+        folder = tmp_path / f"{seed}"
+        folder.mkdir()
+        run = run_of(folder, 1, seed=seed)
+        race.race(run, lives, [jvm])
+        assert run.counts["comparisons on local files"] == 1
+        counts += run.counts
+        if counts["races lost"] and counts["files that VACUUM removed"]:
+            break
+    assert counts["races lost"] > 0, "they never met, so this has shown nothing"
+    assert counts["operations of others"] > 0
+    assert counts["files that VACUUM removed"] > 0
+    assert counts[large_file.commits_of_a_part("local files")] > 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
+def test_what_is_broken_on_purpose_is_found(tmp_path: Path, lives: Lives, jvm: Jvm, variant: str) -> None:
+    """A log that is broken is so for all of a JVM, which the campaign starts for it."""
+    run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
+    shrink_secs = SHRINK_SECS if variant == ROWS_LEFT_OUT else 0.0
+    with pytest.raises(Failed) as failed:
+        race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(run, lives, [jvm], shrink_secs=shrink_secs)
+    assert VARIANTS[variant].finds(failed.value.why)
+    assert any("which waits: ended with" in step for step in failed.value.steps)
+    if variant == ROWS_LEFT_OUT:
+        assert failed.value.steps[-1] in (SMALLER.format(1), NOT_SMALLER.format(1))
+
+
+def race_over(folder: Path, log: str) -> race._Race:
+    """That nobody runs, over a log of one commit."""
+    place = LocalPlace(folder / "place")
+    (folder / "place/table/_delta_log").mkdir(parents=True)
+    (folder / f"place/table/_delta_log/{0:020}.json").write_text(log)
+    return race._Race(run_of(folder, 1), place, folder, None, [], random.Random(1), SHAPE)  # type: ignore[arg-type]
+
+
+def test_a_log_that_two_writers_tore_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=TORN) as failed:
+        race_over(tmp_path, '{"commitInfo":{}}\n{"add":{"pa{"txn":{}}\n')._compare()
+    assert [name for name, fault in VARIANTS.items() if fault.finds(failed.value.why)] == [OVERWRITING_LOG]
+
+
+def test_a_data_file_that_is_gone_is_not_what_a_torn_log_is_found_as(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=UNREADABLE) as failed:
+        race_over(tmp_path, '{"commitInfo":{}}\n{"add":{"path":"gone.parquet"}}\n')._compare()
+    assert not any(fault.finds(failed.value.why) for fault in VARIANTS.values())
+
+
+def test_an_error_of_the_account_itself_finds_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        race_over(tmp_path, '{"add":{}}\n')._compare()
+
+
+def fails_with(needed: Callable[[Shape], bool], tried: list[Shape]) -> Callable[[Shape], Failed | None]:
+    def go(shape: Shape) -> Failed | None:
+        tried.append(shape)
+        return Failed(f"{shape}") if needed(shape) else None
+
+    return go
+
+
+def test_a_failed_race_is_made_as_small_as_it_still_fails() -> None:
+    """Here it takes three jobs, a sweeper, and somebody who vacuums."""
+    tried: list[Shape] = []
+
+    def needed(shape: Shape) -> bool:
+        return shape.jobs == 3 and shape.sweepers > 0 and "VACUUM" in shape.operations
+
+    least, failed = smallest(SHAPE, Failed("as it was found"), fails_with(needed, tried), lambda: True)
+    assert least == replace(SHAPE, others=0, collectors=0, operations=("VACUUM",), files=2)
+    assert failed.why == f"{least}"
+    assert len(tried) == len({str(shape) for shape in tried})
+
+
+def test_of_a_race_that_fails_in_no_smaller_one_the_first_failure_stays() -> None:
+    first = Failed("as it was found")
+    assert smallest(SHAPE, first, fails_with(lambda shape: False, []), lambda: True) == (SHAPE, first)
+
+
+def test_a_smaller_race_is_looked_for_as_long_as_there_is_time() -> None:
+    tried: list[Shape] = []
+    least, _ = smallest(SHAPE, Failed("found"), fails_with(lambda shape: True, tried), lambda: len(tried) < 2)
+    assert len(tried) == 2
+    assert least == replace(SHAPE, operations=(), collectors=0, sweepers=0)
+
+
+def test_races_in_which_one_job_waits_come_first_and_on_each_place(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    shapes = [drawn(run.rng(n), n, [*race.SOURCES], short=False, alone=True, places=2) for n in range(4)]
+    assert [shape.meeting for shape in shapes] == [Meeting.ONE_WAITS] * 2 + [Meeting.BY_CHANCE] * 2
+    assert all(2 <= shape.jobs <= 4 and not shape.operations for shape in shapes)
+
+
+def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
+    run = run_of(tmp_path, 1)
+    in_part = [*map(large_file.commits_of_a_part, race.PLACES)]
+    run.counts.update({f"operations of others on local files: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
+    run.counts[in_part[0]] = 1
+    with pytest.raises(Failed) as failed:
+        check_shown(run, race.CAMPAIGN.wanted)
+    assert failed.value.why.split(": ", 1)[1].split("; ") == [
+        "files that VACUUM removed",
+        in_part[1],
+        *(f"operations of others on S3: {name}" for name in OPERATIONS),
+    ]
+    run.counts.update({"files that VACUUM removed": 1, in_part[1]: 1})
+    run.counts.update({f"operations of others on S3: {name}": 1 for name in OPERATIONS})
+    check_shown(run, race.CAMPAIGN.wanted)
+
+
+def test_in_six_rounds_somebody_tries_each_operation_on_each_place(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    tried = {(name, number % 2) for number in range(6) for name in operations_of(number, run.rng(number), short=False)}
+    assert tried == {(name, place) for name in OPERATIONS for place in range(2)}

@@ -1,0 +1,271 @@
+"""Campaign `soak`: steady traffic with kills, bad files, failing storage and sweeps, during which nothing grows."""
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.proof import places
+from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.lives import Life, Lives
+from tests.proof.soak.fates import Dies, Fates
+from tests.proof.soak.job import HEAP
+from tests.proof.soak.place import Grounds, failing_s3, local
+from tests.proof.soak.samples import WANTED, Samples
+from tests.proof.soak.traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
+
+COMMIT_SECS = 300.0
+"""After which a round that is not committed counts as lost."""
+MIB = 1 << 20
+
+
+@dataclass
+class _Life:
+    """A process and what it logs."""
+
+    life: Life
+    _read: int = 0
+
+    def news(self) -> list[dict[str, Any]]:
+        """What it logged since it was last asked."""
+        if not self.life.log.exists():
+            return []
+        with self.life.log.open("rb") as file:
+            file.seek(self._read)
+            whole = file.read().rpartition(b"\n")[0]
+        self._read += len(whole) + bool(whole)
+        return [json.loads(line) for line in whole.splitlines() if line.startswith(b'{"')]
+
+
+class _Soak:
+    def __init__(self, run: Run, grounds: Grounds, jvm: Jvm, pace: Pace, stack: ExitStack) -> None:
+        self._run = run
+        self._grounds = grounds
+        self._pace = pace
+        self._stack = stack
+        self._epoch_ts = self._began_ts = time.time()
+        self._traffic = Traffic(grounds.place, self._epoch_ts, pace.day_secs)
+        # The job goes on, and sweeps: no `--once`.
+        self._once = places.write_config(grounds.place, run.folder / "pipelines.yaml", {FOLDER: dict(pace.settings)})
+        self._words = [word for word in self._once if word != "--once"]
+        self._lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.soak.job"]))
+        self._jvm = jvm
+        self._fates = Fates(run)
+        self._samples = Samples(run.counts)
+        self._now = _Life(self._start(self._words, run.variant))
+
+    def round(self, number: int, rng: random.Random) -> None:
+        self._await(self._traffic.land(rng, self._run, begun=bool(self._state().get("closed_through"))))
+        self._measure()
+        self._grounds.forget()
+        if who := self._fates.after(number, rng):
+            self._kill(who)
+        if number % self._pace.judged_every == self._pace.judged_every - 1:
+            self._judge()
+        self._run.say(", ".join(self._samples.latest()))
+
+    def end(self) -> None:
+        """What no event announced is found by a last job, and everything is compared."""
+        self._judge()
+        if unjudged := self._samples.unjudged(time.time() - self._began_ts, self._run.counts["rounds"]):
+            why = f"never measured often enough to be judged, run it for longer: {', '.join(unjudged)}"
+            raise Failed(why, self._steps())
+        self._now.life.kill()
+        self._now.life.wait()
+        self._grounds.be_well()
+        last = self._start(self._once, "")
+        if (ended := last.wait()) != 0:
+            raise Failed(f"the last job ended with {ended}: {last.log.read_text()[-1000:]}", self._steps())
+        place = self._grounds.place
+        verdict = places.verdict(place, places.source_of(place, FOLDER), places.letters(place, SOURCE))
+        self._run.counts["rows compared"] = verdict.rows_out
+        if not verdict.good:
+            raise Failed("\n".join(verdict.lines()), self._steps())
+
+    def _start(self, words: list[str], variant: str) -> Life:
+        return self._lives.start(
+            "tests.proof.soak.job:live",
+            environment={**self._grounds.place.environment, **self._jvm.environment},
+            words=words,
+            variant=variant,
+            epoch_ts=self._epoch_ts,
+            day_secs=self._pace.day_secs,
+        )
+
+    def _kill(self, who: Dies) -> None:
+        self._judge()
+        self._now.life.kill()
+        self._now.life.wait()
+        self._run.counts["kills"] += 1
+        self._samples.job_begins()
+        if who is Dies.SPARK:
+            self._jvm.kill()
+            self._jvm = self._stack.enter_context(self._grounds.jvm(self._run.folder / "jvm"))
+            self._samples.jvm_begins()
+            self._run.counts["kills of Spark"] += 1
+        self._now = _Life(self._start(self._words, self._run.variant))
+
+    # -- what is measured
+
+    def _await(self, paths: list[str]) -> None:
+        """Until the job's state knows them. A sweep may have found them first."""
+        deadline = time.monotonic() + COMMIT_SECS
+        while missing := self._unknown(paths):
+            if time.monotonic() > deadline:
+                said = self._now.life.log.read_text().splitlines()[-5:]
+                raise Failed(f"{missing} not ingested after {COMMIT_SECS:g} s", [*self._steps(), *said])
+            time.sleep(0.02)
+
+    def _unknown(self, paths: list[str]) -> list[str]:
+        """Those that are neither below a watermark, nor in a closed folder, nor named as finished."""
+        state = self._state()
+        if not state:
+            return paths
+        closed, settled = state.get("closed_through") or "", state["partition_watermarks"]
+        files = state["source_state"]["files"]
+        named = ((path, *path.rsplit("/", 1)) for path in paths)
+        return [p for p, day, name in named if day > closed and name > settled.get(day, "") and p not in files]
+
+    def _state(self) -> dict[str, Any]:
+        return self._read_copy()[0]
+
+    def _read_copy(self) -> tuple[dict[str, Any], int]:
+        """The state beside the table and its size in bytes; empty while there is none, or while it is being written."""
+        try:
+            text = self._copy.read_bytes()
+            return json.loads(text), len(text)
+        except (FileNotFoundError, ValueError):
+            return {}, 0
+
+    def _whole_copy(self) -> tuple[dict[str, Any], int]:
+        """Once it is written, if somebody is about it; empty while there is none."""
+        deadline = time.monotonic() + COMMIT_SECS
+        while not (found := self._read_copy())[0] and self._copy.exists():
+            if time.monotonic() > deadline:
+                raise Failed(f"{self._copy.name} not readable for {COMMIT_SECS:g} s", self._steps())
+            time.sleep(0.002)
+        return found
+
+    @property
+    def _copy(self) -> Path:
+        return self._grounds.table / f"{places.prefix_of(SOURCE)}_checkpoint.json"
+
+    def _measure(self) -> None:
+        life, jvm, note = self._now.life, self._jvm.group, self._samples.note
+        for event in self._now.news():
+            if event["event"] == "batch_committed":
+                self._run.counts["commits"] += 1
+                note("time of a commit", event["secs"]["total"] * 1000)
+            elif event["event"] == "source_failed":
+                self._run.counts["turns of a job that failed"] += 1
+            elif event["event"] == HEAP:
+                note("live heap of the JVM", event["mib"])
+        note("memory of the driver", _resident_mib(life.pid))
+        note("number of open files", _open_files(life.pid))
+        note("memory of the JVM", _resident_mib(jvm))
+        note("number of open files of the JVM", _open_files(jvm))
+        state, size = self._whole_copy()
+        if state:
+            note("size of the state", size)
+            note("number of partitions in the state", len(state["partition_watermarks"]))
+        sizes = [*_sizes(self._grounds.table / places.prefix_of(SOURCE) / "pending")]
+        note("number of segments", len(sizes))
+        note("size of the manifest", sum(sizes))
+
+    def _judge(self) -> None:
+        if grown := self._samples.grown():
+            raise Failed("\n".join(grown), self._steps())
+
+    def _steps(self) -> list[str]:
+        return [f"seed {self._run.seed}, {self._run.counts['rounds']} rounds, {self._run.counts['kills']} kills"]
+
+
+def _resident_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / MIB
+
+
+def _open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """Of its files, some of which may just go."""
+    for file in folder.glob("*.json"):
+        try:
+            yield file.stat().st_size
+        except FileNotFoundError:
+            continue
+
+
+LONG_ONLY = frozenset(
+    {
+        "the JVM keeps a quarter of a MiB after each commit",
+        "the JVM keeps a file open after each commit",
+        "each commit takes longer than the one before",
+        "each commit takes 1.5 ms longer than the one before",
+    }
+)
+"""What takes minutes until it is found: less says nothing of a JVM or of times."""
+
+
+class Soak:
+    name = "soak"
+    about = (
+        "steady traffic with kills, bad files, failing storage and sweeps: memory, state, open files, segments and "
+        "times do not grow"
+    )
+    variants: Mapping[str, Fault] = {
+        "memory is kept after each commit": Fault("memory of the driver grows", "(?m)^memory of the driver grows"),
+        "a file stays open after each commit": Fault("number of open files grows", "(?m)^number of open files grows"),
+        "the JVM keeps a file open after each commit": Fault(
+            "number of open files of the JVM grows", "(?m)^number of open files of the JVM grows"
+        ),
+        "segments are not trimmed": Fault("number of segments grows", "(?m)^number of segments grows"),
+        "no sweep ever settles a file": Fault("size of the state grows", "(?m)^size of the state grows"),
+        "no partition is ever closed": Fault(
+            "number of partitions in the state grows", "(?m)^number of partitions in the state grows"
+        ),
+        "each commit takes longer than the one before": Fault("time of a commit grows", "(?m)^time of a commit grows"),
+        "every fifth commit leaves a data file out": Fault(
+            "records of files that the state names as finished are in no row", r"(?m)^missing +[1-9]"
+        ),
+        "each commit takes 1.5 ms longer than the one before": Fault(
+            "time of a commit grows, over hundreds of them",
+            r"(?m)^time of a commit grows.* over ([3-9]\d\d|\d{4,}) samples",
+        ),
+        # Last, since it gets all of the time that the others have left.
+        "the JVM keeps a quarter of a MiB after each commit": Fault(
+            "live heap of the JVM grows", "(?m)^live heap of the JVM grows"
+        ),
+    }
+
+    wanted = ("kills", "kills of Spark", "faults", "broken files", "events withheld", *WANTED)
+
+    def run(self, run: Run) -> None:
+        """Over S3 that fails now and then; what is broken on purpose shows sooner on local files."""
+        with ExitStack() as stack:
+            if run.variant:
+                grounds = local(run.folder)
+            else:
+                grounds = stack.enter_context(failing_s3(run.folder, run.seed, run.counts))
+            soak(run, grounds, stack.enter_context(grounds.jvm(run.folder / "jvm")))
+
+
+def soak(run: Run, grounds: Grounds, jvm: Jvm) -> None:
+    """`jvm`: the first one; it is not the last if it gets killed."""
+    pace = SHORT if run.budget.rounds is not None or run.variant else LONG
+    with ExitStack() as stack:
+        table = _Soak(run, grounds, jvm, pace, stack)
+        for number, rng in run.rounds():
+            table.round(number, rng)
+        table.end()
+
+
+CAMPAIGN = Soak()
