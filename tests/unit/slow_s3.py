@@ -18,9 +18,9 @@ class WaitedFor(S3Writer):
         self._due = threading.Event()
         super().__init__(NoUpload(self._due), put)  # type: ignore[arg-type]
 
-    def _await_sent(self) -> None:
+    def _wait_for_part(self) -> None:
         self._due.set()
-        super()._await_sent()
+        super()._wait_for_part()
         self._due.clear()
 
 

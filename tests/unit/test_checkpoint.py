@@ -122,7 +122,7 @@ def test_version_1_with_partition_watermarks_keeps_them() -> None:
 @pytest.mark.parametrize("document", [WITH_ONE_WATERMARK, EARLIER_WITH_ONE_WATERMARK], ids=["object", "text"])
 def test_version_2_has_files_of_the_table_and_is_refused(document: dict[str, Any]) -> None:
     assert read_app_id(app_id_of(document)) == Checkpoint("events", "landing", delta_version=10)
-    with pytest.raises(UnreadableState, match="the table's files, not of the source's"):
+    with pytest.raises(UnreadableState, match="the table's files, not the source's"):
         read(document)
 
 

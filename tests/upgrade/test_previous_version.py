@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from infra.local.processes.process import LocalAws
 
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
+from infra.local.processes.server_process import LocalAws
 from tests.upgrade.make import CONFIG, LARGE_RECORDS
 
 CHECKOUT = Path(__file__).resolve().parents[2]

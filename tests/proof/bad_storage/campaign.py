@@ -74,8 +74,8 @@ class BadStorageCampaign:
             s3 = stack.enter_context(stand_in(buckets, latency_secs=0.0))
             endpoint = s3.environment["AWS_ENDPOINT_URL"]
             proxy = stack.enter_context(bad_storage(endpoint))
-            broken = patch.object(S3Store, "_own", _not_looked_at) if run.variant == LOST_ANSWER else nullcontext()
-            stack.enter_context(broken)
+            if run.variant == LOST_ANSWER:
+                stack.enter_context(patch.object(S3Store, "_existing_if_equal", _not_looked_at))
             proxy.keeps_write_ids = run.variant != OWN_COMMIT
             without_spark = CheapBadStorage(run, proxy, endpoint)
             jobs = partial(stack.enter_context, spark_jobs(run.folder, proxy, s3.environment))
