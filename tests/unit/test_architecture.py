@@ -82,7 +82,7 @@ def rooms() -> set[str]:
 
 
 def listed_rooms() -> set[str]:
-    section = PAGE.read_text().partition("\n## Rooms\n")[2]
+    section = PAGE.read_text().partition("\n## Folders\n")[2]
     cells = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
     return {room for cell in cells for room in re.findall(r"`([^`]+/)`", cell)}
 

@@ -9,7 +9,7 @@ which nothing answers for a minute or two.
 
 import random
 from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from unittest.mock import patch
 
