@@ -10,7 +10,7 @@ from aws_lambda_powertools.shared import constants
 
 _VARIABLE = re.compile(r"BLIZZARD_[A-Z_]+")
 _METRIC = re.compile(r"(?:[A-Z][a-z]+)+")
-_AS_DICT = re.compile(r"asdict\((?:.+\.)?(\w+(?:\(\))?)\)")
+_AS_DICT = re.compile(r"asdict\((\w+|.+\.\w+\(\))\)")
 """A field whose value is a dataclass: an argument, or what a method returned."""
 
 
@@ -42,7 +42,7 @@ def read_code(root: Path) -> CodeFacts:
 
 
 def _logged_events(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
-    nested = {**_argument_fields(nodes), **_returned_fields(nodes)}
+    nested = _nested_fields(nodes)
     return {
         node.args[0].value: frozenset(name for keyword in node.keywords for name in _names(keyword, nested))
         for node in nodes
@@ -57,25 +57,16 @@ def _names(keyword: ast.keyword, nested: Mapping[str, frozenset[str]]) -> Iterat
     if keyword.arg is not None:
         yield keyword.arg
         if as_dict := _AS_DICT.fullmatch(ast.unparse(keyword.value)):
-            yield from (f"{keyword.arg}.{name}" for name in nested.get(as_dict[1], ()))
+            yield from (f"{keyword.arg}.{name}" for name in nested.get(as_dict[1].rpartition(".")[2], ()))
 
 
-def _returned_fields(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
-    """By method name, as `name()`: the fields of the classes of this code that methods of that name return."""
-    methods = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    return _fields_by_name(nodes, ((f"{method.name}()", method.returns) for method in methods))
-
-
-def _argument_fields(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
-    """By the name of an argument: the fields of the classes of this code that arguments of that name are."""
-    return _fields_by_name(nodes, ((node.arg, node.annotation) for node in nodes if isinstance(node, ast.arg)))
-
-
-def _fields_by_name(
-    nodes: list[ast.AST], annotated: Iterable[tuple[str, ast.expr | None]]
-) -> Mapping[str, frozenset[str]]:
+def _nested_fields(nodes: list[ast.AST]) -> Mapping[str, frozenset[str]]:
+    """The fields of this code's classes, by the name of an argument of that class, and by `name()` of a method that
+    returns it."""
     fields = {node.name: _annotated_names(node) for node in nodes if isinstance(node, ast.ClassDef)}
     found: dict[str, frozenset[str]] = {}
+    annotated = [(node.arg, node.annotation) for node in nodes if isinstance(node, ast.arg)]
+    annotated += [(f"{node.name}()", node.returns) for node in nodes if isinstance(node, ast.FunctionDef)]
     for name, annotation in annotated:
         if isinstance(annotation, ast.Name) and annotation.id in fields:
             found[name] = found.get(name, frozenset()) | fields[annotation.id]

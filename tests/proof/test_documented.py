@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from infra.local.processes.checkout import CHECKOUT
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.interleavings.campaign import CAMPAIGN as SMALL_WORLDS
 from tests.proof.interleavings.campaign import WORLDS, Explorable
@@ -65,9 +66,8 @@ def test_each_world_is_in_the_table_once() -> None:
 
 
 def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() -> None:
-    root = Path(__file__).parents[2]
-    files = Path(__file__).parent.rglob("test_*.py")
-    modules = [import_module(".".join(file.relative_to(root).with_suffix("").parts)) for file in files]
+    files = (CHECKOUT / "tests" / "proof").rglob("test_*.py")
+    modules = [import_module(".".join(file.relative_to(CHECKOUT).with_suffix("").parts)) for file in files]
     tried = {name: frozenset[str]() for name in known()}
     for module in modules:
         for name, some in getattr(module, "TRIED", {}).items():

@@ -20,10 +20,10 @@ from deltalake import DeltaTable
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws
 from tests.upgrade.make import CONFIG, LARGE_RECORDS
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 ARCHIVE = Path(__file__).with_name("0.1.0.tar.gz")
 LARGE = "date=2026-01-04/0200-large.ndjson"
 OVERWRITTEN = "date=2026-01-01/0001.ndjson.gz"

@@ -4,14 +4,13 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from blizzard.manifest.segment_codec import encode_segment
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, Segment, SegmentRef, SettleMark, Sweep
 from blizzard.state.checkpoint import Checkpoint, WatermarkState, encode
+from infra.local.processes.checkout import CHECKOUT
 
-ROOT = Path(__file__).parents[3]
 SOURCE_ID = "events:landing"
 REF = SegmentRef(7, "etag", 100)
 
@@ -32,7 +31,7 @@ SAMPLES: tuple[str, ...] = (
 
 def sample(name: str) -> Any:
     """The body of the one message of a sample, decoded."""
-    return json.loads(json.loads((ROOT / "events" / f"{name}.json").read_text())["Records"][0]["body"])
+    return json.loads(json.loads((CHECKOUT / "events" / f"{name}.json").read_text())["Records"][0]["body"])
 
 
 @dataclass(frozen=True, slots=True)

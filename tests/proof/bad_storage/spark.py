@@ -15,13 +15,13 @@ from blizzard.environment import variables
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Settings, S3Store
 from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.processes.checkout import CHECKOUT
 from tests.proof import large_file, places
 from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage.proxy import BadStorage, Plan
 from tests.proof.bad_storage.world import LAKE, LANDING
 from tests.spark.lake import JARS
 
-ROOT = Path(__file__).parents[3]
 FILES_AT_ONCE = 6
 LARGE = 0.05
 """Of the files so many are larger than a batch."""
@@ -103,7 +103,7 @@ class SparkJobs:
         if patience not in self._processes:
             self._processes[patience] = subprocess.Popen(
                 [sys.executable, "-m", "tests.proof.bad_storage.daemon", patience],
-                cwd=ROOT,
+                cwd=CHECKOUT,
                 env={**variables(), **self._environment, "AWS_ENDPOINT_URL": self._proxy.endpoint},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

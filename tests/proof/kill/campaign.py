@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from infra.local.processes.checkout import CHECKOUT
 from tests.proof import campaign, large_file, places
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill import deaths as kill_deaths
@@ -16,7 +17,7 @@ from tests.proof.kill.deaths import MOST_KILLS, Death, jvm_deaths
 from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
 from tests.proof.kill.landing import Landing
 from tests.proof.kill.letters import etags_of, wrong_letters
-from tests.proof.kill.lives import CHECKOUT, KILLED, Life
+from tests.proof.kill.lives import KILLED, Life
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
     JVM_STEPS,

@@ -15,7 +15,7 @@ import pyspark
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from blizzard.environment import variables
-from tests.proof.kill.lives import CHECKOUT
+from infra.local.processes.checkout import CHECKOUT
 from tests.spark.lake import session_settings
 
 START_TIMEOUT_SECS = 300.0

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from blizzard.environment import variables
+from infra.local.processes.checkout import CHECKOUT
 
-CHECKOUT = Path(__file__).resolve().parents[3]
 KILLED = -signal.SIGKILL
 
 

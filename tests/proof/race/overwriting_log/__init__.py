@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pyspark
 
+from infra.local.processes.checkout import CHECKOUT
 from infra.setup.java import find_jdk
 from infra.setup.logstore import compile_java
-from tests.proof.kill.lives import CHECKOUT
 
 
 def overwriting(classes: Path) -> dict[str, str]:
