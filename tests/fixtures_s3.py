@@ -35,7 +35,7 @@ def s3_endpoint() -> Iterator[str]:
     from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer
 
-    from infra.local.moto.repairs.s3 import match_across_lines
+    from infra.local.moto.patches.s3 import match_across_lines
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,7 @@
-"""The repairs of moto, and the queues of the local AWS.
+"""The patches of moto, and the queues of the local AWS.
 
-Each check runs twice: the local AWS passes it, and moto as shipped fails it. When a new version of moto passes a check
-without repairs, the second test fails, and the repair can be removed.
+Each check runs twice: the local AWS passes it, and unpatched moto fails it. When a new version of moto passes a check
+without patches, the second test fails, and the patch can be removed.
 """
 
 import base64
@@ -34,13 +34,13 @@ import time
 from moto.s3.responses import S3Response
 from moto.sqs.models import Message
 from infra.local.moto import server as moto_server
-from infra.local.moto import repairs
-if {repaired}:
-    repairs.install()
+from infra.local.moto import patches
+if {patched}:
+    patches.install()
 for owner, name, secs in ((S3Response, "_get_checksum", 0.5), (Message, "mark_received", 0.05)) if {gaps} else ():
-    def slow(*args, shipped=getattr(owner, name), secs=secs, **kwargs):
+    def slow(*args, original=getattr(owner, name), secs=secs, **kwargs):
         time.sleep(secs)
-        return shipped(*args, **kwargs)
+        return original(*args, **kwargs)
     setattr(owner, name, slow)
 moto_server.serve(0, {parent_pid})
 """
@@ -50,25 +50,25 @@ CLOCK_TICKS_SECS = 0.05
 Check = Callable[[LocalAws], None]
 
 
-def server(*, repaired: bool, gaps: bool = False) -> list[str]:
-    return [sys.executable, "-c", SERVER.format(repaired=repaired, gaps=gaps, parent_pid=os.getpid())]
+def server(*, patched: bool, gaps: bool = False) -> list[str]:
+    return [sys.executable, "-c", SERVER.format(patched=patched, gaps=gaps, parent_pid=os.getpid())]
 
 
 @pytest.fixture(scope="module")
-def as_shipped() -> Iterator[LocalAws]:
-    with local_aws(server(repaired=False)) as moto:
+def unpatched() -> Iterator[LocalAws]:
+    with local_aws(server(patched=False)) as moto:
         yield moto
 
 
 @pytest.fixture(scope="module")
 def with_gaps() -> Iterator[LocalAws]:
-    with local_aws(server(repaired=True, gaps=True)) as moto:
+    with local_aws(server(patched=True, gaps=True)) as moto:
         yield moto
 
 
 @pytest.fixture(scope="module")
-def as_shipped_with_gaps() -> Iterator[LocalAws]:
-    with local_aws(server(repaired=False, gaps=True)) as moto:
+def unpatched_with_gaps() -> Iterator[LocalAws]:
+    with local_aws(server(patched=False, gaps=True)) as moto:
         yield moto
 
 
@@ -86,7 +86,7 @@ def upload_in_parts(aws: LocalAws, bucket: str, key: str) -> None:
     s3.complete_multipart_upload(Bucket=bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
 
 
-# Differences between moto as shipped and AWS
+# Differences between unpatched moto and AWS
 
 
 def an_upload_in_parts_sends_one_event(aws: LocalAws) -> None:
@@ -245,9 +245,9 @@ def test_the_local_aws_behaves_like_aws(check: Check, aws: LocalAws) -> None:
 
 
 @named(CHECKS)
-def test_moto_as_shipped_differs_from_aws(check: Check, as_shipped: LocalAws) -> None:
+def test_moto_as_shipped_differs_from_aws(check: Check, unpatched: LocalAws) -> None:
     with pytest.raises(AssertionError):
-        check(as_shipped)
+        check(unpatched)
 
 
 @named(RACES)
@@ -256,9 +256,9 @@ def test_the_local_aws_is_correct_in_a_race(check: Check, with_gaps: LocalAws) -
 
 
 @named(RACES)
-def test_moto_as_shipped_is_wrong_in_a_race(check: Check, as_shipped_with_gaps: LocalAws) -> None:
+def test_moto_as_shipped_is_wrong_in_a_race(check: Check, unpatched_with_gaps: LocalAws) -> None:
     with pytest.raises(AssertionError):
-        check(as_shipped_with_gaps)
+        check(unpatched_with_gaps)
 
 
 # Queues

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from infra.local.moto.repairs import SUPPORTED_MOTO, UnsupportedMoto, check_version
+from infra.local.moto.patches import SUPPORTED_MOTO, UnsupportedMoto, check_version
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws, LocalAwsFailed, local_aws, server_command
 

@@ -1,4 +1,4 @@
-"""The request that the current thread serves, for repairs of moto code that does not get it as an argument."""
+"""The request that the current thread serves, for patches of moto code that does not get it as an argument."""
 
 import threading
 from typing import Any

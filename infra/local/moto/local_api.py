@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote
 from moto.awslambda.models import lambda_backends
 
 from infra.local.moto.current_request import set_current_request
-from infra.local.moto.repairs.emr_serverless import deliver_events, set_state
+from infra.local.moto.patches.emr_serverless import deliver_events, set_state
 from infra.local.moto.request_record import RequestRecord
 from infra.local.moto.work_queue import WORK_QUEUE
 from infra.local.processes.server_process import ACCOUNT_ID, REGION

@@ -1,4 +1,4 @@
-"""The local AWS: moto's server with our repairs, on 127.0.0.1. Ends with its parent process.
+"""The local AWS: moto's server with our patches, on 127.0.0.1. Ends with its parent process.
 
 `python -m infra.local.moto.server --port 0` prints one line, {"endpoint": "http://127.0.0.1:NNNN"}, once it listens.
 """
@@ -10,16 +10,16 @@ import signal
 import threading
 import time
 
-from infra.local.moto.repairs import install
+from infra.local.moto.patches import install
 
 PARENT_CHECK_SECS = 0.5
 
 
 def serve(port: int, parent_pid: int) -> None:
     """Serve moto, as it is patched in this process, until SIGTERM, SIGINT or the end of the parent."""
-    # Imported after `install` has checked the version: these modules use names that another moto may lack.
+    # Imported after `install` has checked the version: these modules use names that another version of moto may lack.
     from infra.local.moto.http_server import start
-    from infra.local.moto.repairs import cloudformation
+    from infra.local.moto.patches import cloudformation
 
     # Without cleanup: everything is in memory, and moto's own shutdown takes half a second.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
@@ -32,8 +32,13 @@ def serve(port: int, parent_pid: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
-    parser.add_argument("--parent-pid", type=int, default=os.getppid(), help="the process to end with")
+    parser.add_argument("--port", type=int, default=0, help="0: a free port (default: 0)")
+    parser.add_argument(
+        "--parent-pid",
+        type=int,
+        default=os.getppid(),
+        help="exit when this process is no longer the parent (default: the parent process)",
+    )
     arguments = parser.parse_args()
     install()
     serve(arguments.port, arguments.parent_pid)

@@ -1,4 +1,4 @@
-"""EMR Serverless: as shipped, each run succeeds at once, `emr-spark-…` labels are unknown, client tokens ignored."""
+"""EMR Serverless: unpatched, each run succeeds at once, `emr-spark-…` labels are unknown, client tokens are ignored."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from moto.emrserverless.exceptions import ResourceNotFoundException, ValidationE
 from moto.emrserverless.models import Application, EMRServerlessBackend, JobRun
 from moto.emrserverless.responses import EMRServerlessResponse
 
-from infra.local.moto.repairs.patching import replace, wrap
+from infra.local.moto.patches.patching import replace, wrap
 from infra.local.moto.work_queue import WORK_QUEUE
 
 LABEL = re.compile(r"emr-(spark-)?\d+\.\d+\.\d+(-\d{8})?")
@@ -60,15 +60,15 @@ def set_state(account_id: str, region: str, application_id: str, run_id: str, st
             _admit(backend, application_id)
 
 
-def _accept_spark_labels(shipped: Call) -> Call:
-    @wraps(shipped)
+def _accept_spark_labels(original: Call) -> Call:
+    @wraps(original)
     def create_application(backend: EMRServerlessBackend, **settings: Any) -> Application:
         label, engine = settings["release_label"], settings["application_type"].upper()
         if not LABEL.fullmatch(label):
             raise ValidationException(
                 f"Type '{engine}' is not supported for release label '{label}' or release label does not exist"
             )
-        application: Application = shipped(
+        application: Application = original(
             backend, **(settings | {"application_type": engine, "release_label": "emr-7.0.0"})
         )
         application.release_label = label
@@ -79,10 +79,10 @@ def _accept_spark_labels(shipped: Call) -> Call:
     return create_application
 
 
-def _store_dropped_settings(shipped: Call) -> Call:
-    @wraps(shipped)
+def _store_dropped_settings(original: Call) -> Call:
+    @wraps(original)
     def answer(response: EMRServerlessResponse) -> Any:
-        result = shipped(response)
+        result = original(response)
         found = result._result
         name = found["applicationId"] if "applicationId" in found else found["application"].id
         application = response.emrserverless_backend.get_application(name)
@@ -95,10 +95,10 @@ def _store_dropped_settings(shipped: Call) -> Call:
     return answer
 
 
-def _only_when_idle(shipped: Call) -> Call:
+def _only_when_idle(original: Call) -> Call:
     """The service refuses to stop an application with active runs. Its stop after idle time is not simulated."""
 
-    @wraps(shipped)
+    @wraps(original)
     def stop(backend: EMRServerlessBackend, application_id: str, **settings: Any) -> Any:
         with _lock:
             application = backend.get_application(application_id)
@@ -108,33 +108,33 @@ def _only_when_idle(shipped: Call) -> Call:
                     f"Application {application_id} has active job runs: {', '.join(active)}. "
                     f"Current status: {application.state}"
                 )
-            return shipped(backend, application_id=application_id, **settings)
+            return original(backend, application_id=application_id, **settings)
 
     return stop
 
 
-def _with_update_time(shipped: Call) -> Call:
-    """As shipped, moto dates a change at midnight. It refuses to change a started application, as the service does."""
+def _with_update_time(original: Call) -> Call:
+    """Unpatched, moto dates a change at midnight. It refuses to change a started application, as the service does."""
 
-    @wraps(shipped)
+    @wraps(original)
     def update_application(backend: EMRServerlessBackend, *arguments: Any, **settings: Any) -> Application:
         with _lock:
-            application: Application = shipped(backend, *arguments, **settings)
+            application: Application = original(backend, *arguments, **settings)
             application.updated_at = _now()
             return application
 
     return update_application
 
 
-def _once_per_client_token(shipped: Call) -> Call:
-    @wraps(shipped)
+def _once_per_client_token(original: Call) -> Call:
+    @wraps(original)
     def start_job_run(backend: EMRServerlessBackend, application_id: str, client_token: str, **request: Any) -> JobRun:
         with _lock:
             for run in backend.job_runs.get(application_id, []):
                 if client_token and run.client_token == client_token:
                     return run
             _check(request)
-            run = cast(JobRun, shipped(backend, application_id=application_id, client_token=client_token, **request))
+            run = cast(JobRun, original(backend, application_id=application_id, client_token=client_token, **request))
             run.created_by = f"arn:aws:sts::{backend.account_id}:assumed-role/local/local"
             run.created_at = run.updated_at = _now()
             run.state, run.state_details = "SUBMITTED", ""
@@ -154,15 +154,15 @@ def _check(request: dict[str, Any]) -> None:
         raise ValidationException(f"entryPoint must be an s3:// URI, found {driver.get('entryPoint')!r}")
 
 
-def _newest_first(shipped: Call) -> Call:
-    """As shipped, moto refuses to list before the first run, and sorts the oldest first."""
+def _newest_first(original: Call) -> Call:
+    """Unpatched, moto refuses to list before the first run, and sorts the oldest first."""
 
-    @wraps(shipped)
+    @wraps(original)
     def list_job_runs(backend: EMRServerlessBackend, application_id: str, **filters: Any) -> list[JobRun]:
         backend.get_application(application_id)
         backend.job_runs.setdefault(application_id, [])
         with _lock:
-            return list(reversed(shipped(backend, application_id=application_id, **filters)))
+            return list(reversed(original(backend, application_id=application_id, **filters)))
 
     return list_job_runs
 

@@ -1,4 +1,4 @@
-"""CloudFormation: as shipped, moto skips most resource types. Replaces its deployment by the engine of
+"""CloudFormation: unpatched, moto skips most resource types. Replaces its deployment with the engine in
 `infra/local/cloudformation`, and keeps its API, parameters, conditions and outputs."""
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from moto.cloudformation.parsing import ResourceMap, clean_json
 from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sqs
 from infra.local.cloudformation.engine import DeployedResource, Deployment, DeploymentFailed
 from infra.local.cloudformation.resource_type import ResourceType
-from infra.local.moto.repairs.patching import replace
+from infra.local.moto.patches.patching import replace
 
 RESOURCE_TYPES: Mapping[str, ResourceType] = {
     resource_type.type: resource_type

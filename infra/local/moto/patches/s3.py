@@ -1,4 +1,4 @@
-"""S3: as shipped, two conditional creates of one key may both succeed, a key with a line feed is not found, and events
+"""S3: unpatched, two conditional creates of one key may both succeed, a key with a line feed is not found, and events
 differ from those of AWS."""
 
 import itertools
@@ -13,7 +13,7 @@ from moto.moto_server.utilities import RegexConverter
 from moto.s3 import notifications
 from moto.s3.responses import S3Response
 
-from infra.local.moto.repairs.patching import wrap
+from infra.local.moto.patches.patching import wrap
 
 WRITES = ("put_object", "copy_object", "delete_object", "_bucket_response_delete_keys", "_key_response_post")
 Call = Callable[..., Any]
@@ -28,7 +28,7 @@ def next_sequencer() -> str:
 
 
 def make_writes_atomic() -> None:
-    """As shipped, moto checks for the key and then writes it, and a second writer can get in between."""
+    """Unpatched, moto checks for the key and then writes it, and a second writer can get in between."""
     for name in WRITES:
         wrap(S3Response, name, _one_at_a_time)
 
@@ -37,12 +37,12 @@ def match_keys_with_line_feeds() -> None:
     wrap(RegexConverter, "__init__", match_across_lines)
 
 
-def match_across_lines(shipped: Call) -> Call:
+def match_across_lines(original: Call) -> Call:
     """The dot in moto's routes does not match a line feed, which a key may contain."""
 
-    @wraps(shipped)
+    @wraps(original)
     def make(converter: Any, url_map: Any, *items: str) -> None:
-        shipped(converter, url_map, *(f"(?s:{item})" for item in items))
+        original(converter, url_map, *(f"(?s:{item})" for item in items))
 
     return make
 
@@ -52,33 +52,33 @@ def send_events_like_aws() -> None:
     wrap(notifications, "_get_s3_event", _like_aws)
 
 
-def _one_at_a_time(shipped: Call) -> Call:
-    @wraps(shipped)
+def _one_at_a_time(original: Call) -> Call:
+    @wraps(original)
     def write(*args: Any, **kwargs: Any) -> Any:
         with _one_writer:
-            return shipped(*args, **kwargs)
+            return original(*args, **kwargs)
 
     return write
 
 
-def _once_per_multipart_upload(shipped: Call) -> Call:
-    """As shipped, moto also sends an event for the Put with which it completes a multipart upload."""
+def _once_per_multipart_upload(original: Call) -> Call:
+    """Unpatched, moto also sends an event for the Put with which it completes a multipart upload."""
 
-    @wraps(shipped)
+    @wraps(original)
     def send_event(account_id: str, event_name: str, bucket: Any, key: Any) -> None:
         is_put = event_name == notifications.S3NotificationEvent.OBJECT_CREATED_PUT_EVENT
         if not (is_put and getattr(key, "multipart", None)):
-            shipped(account_id, event_name, bucket, key)
+            original(account_id, event_name, bucket, key)
 
     return send_event
 
 
-def _like_aws(shipped: Call) -> Call:
-    """As shipped, moto encodes `/` in keys, and leaves out the sequencer and the version."""
+def _like_aws(original: Call) -> Call:
+    """Unpatched, moto encodes `/` in keys, and leaves out the sequencer and the version."""
 
-    @wraps(shipped)
+    @wraps(original)
     def event_of(event_name: str, bucket: Any, key: Any, notification_id: str) -> dict[str, Any]:
-        event: dict[str, Any] = shipped(event_name, bucket, key, notification_id)
+        event: dict[str, Any] = original(event_name, bucket, key, notification_id)
         described = event["Records"][0]["s3"]["object"]
         described["key"] = quote_plus(key.name, safe="/")
         described["sequencer"] = next_sequencer()

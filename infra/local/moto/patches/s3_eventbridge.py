@@ -1,4 +1,4 @@
-"""S3: as shipped, the EventBridge flag of a bucket cannot be read back, and events to EventBridge differ from AWS's."""
+"""S3: unpatched, the EventBridge flag of a bucket cannot be read back, and events to EventBridge differ from AWS's."""
 
 import re
 import time
@@ -12,8 +12,8 @@ from moto.s3 import notifications
 from moto.s3.models import FakeBucket, FakeKey
 from moto.s3.responses import S3Response
 
-from infra.local.moto.repairs.patching import replace, wrap
-from infra.local.moto.repairs.s3 import next_sequencer
+from infra.local.moto.patches.patching import replace, wrap
+from infra.local.moto.patches.s3 import next_sequencer
 
 REASONS = {"Put": "PutObject", "Post": "POST Object", "Copy": "CopyObject"}
 CLOSING_TAG = re.compile(r"(</NotificationConfiguration>|(?<=<NotificationConfiguration)(?P<rest>[^>]*)/>)\s*$")
@@ -53,10 +53,10 @@ def _send_event(account_id: str, bucket: FakeBucket, event_name: str, key: FakeK
             rule.send_to_targets(event, transform_input=False)
 
 
-def _with_flag(shipped: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(shipped)
+def _with_flag(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
     def get_bucket_notification(response: S3Response) -> Any:
-        answer = shipped(response)
+        answer = original(response)
         found = response.backend.get_bucket_notification_configuration(response.bucket_name)
         if not found or found.event_bridge is None:
             return answer

@@ -1,4 +1,4 @@
-"""SQS: as shipped, a change of any attribute drops the queue's policy, and redrive is missing."""
+"""SQS: unpatched, a change of any attribute drops the queue's policy, and redrive is missing."""
 
 import uuid
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from moto.sqs.exceptions import SQSException
 from moto.sqs.models import Message, Queue, SQSBackend
 from moto.sqs.responses import SQSResponse
 
-from infra.local.moto.repairs.message_index import LOCK
-from infra.local.moto.repairs.patching import wrap
+from infra.local.moto.patches.message_index import LOCK
+from infra.local.moto.patches.patching import wrap
 
 DEDUPLICATION_SECS = 300.0
 Call = Callable[..., Any]
@@ -34,21 +34,21 @@ def support_redrive() -> None:
     SQSResponse.list_message_move_tasks = _list_moves  # type: ignore[attr-defined]
 
 
-def _keep_policy(shipped: Call) -> Call:
-    @wraps(shipped)
+def _keep_policy(original: Call) -> Call:
+    @wraps(original)
     def set_attributes(queue: Queue, attributes: dict[str, Any], now: float | None = None) -> None:
         policy = attributes["Policy"] if "Policy" in attributes else getattr(queue, "policy", None)
-        shipped(queue, attributes, now)
+        original(queue, attributes, now)
         queue.policy = policy or None
 
     return set_attributes
 
 
-def _once_per_id(shipped: Call) -> Call:
-    @wraps(shipped)
+def _once_per_id(original: Call) -> Call:
+    @wraps(original)
     def add_message(queue: Queue, message: Message) -> None:
         if not queue.fifo_queue or not message.deduplication_id:
-            shipped(queue, message)
+            original(queue, message)
             return
         with LOCK:
             sent: dict[str, float] = queue.__dict__.setdefault("sent_ids", {})
@@ -58,7 +58,7 @@ def _once_per_id(shipped: Call) -> Call:
             if message.deduplication_id in sent:
                 return
             sent[message.deduplication_id] = now
-            shipped(queue, message)
+            original(queue, message)
 
     return add_message
 

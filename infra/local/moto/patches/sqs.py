@@ -1,4 +1,4 @@
-"""SQS: as shipped, each call scans every message of the queue, and concurrent receives get the same messages."""
+"""SQS: unpatched, each call scans every message of the queue, and concurrent receives get the same messages."""
 
 import threading
 import time
@@ -11,8 +11,8 @@ from moto.sqs import models
 from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from moto.sqs.models import Message, Queue, SQSBackend
 
-from infra.local.moto.repairs.message_index import LOCK, MessageIndex
-from infra.local.moto.repairs.patching import shallow_copy, wrap
+from infra.local.moto.patches.message_index import LOCK, MessageIndex
+from infra.local.moto.patches.patching import shallow_copy, wrap
 
 Call = Callable[..., Any]
 
@@ -31,7 +31,7 @@ def index_messages() -> None:
 
 
 def disable_event_source_mappings() -> None:
-    """As shipped, moto empties a mapped queue inside SendMessage, and runs no function unless there is Docker. Here
+    """Unpatched, moto empties a mapped queue inside SendMessage, and runs no function unless there is Docker. Here
     `infra/local/functions/poller.py` reads the queue."""
     Queue.lambda_event_source_mappings = property(lambda _: {}, lambda _, __: None)  # type: ignore[assignment]
 
@@ -62,8 +62,8 @@ def _counted_by(count: Callable[[MessageIndex], int]) -> Callable[[property], pr
     return replacement
 
 
-def _delete_by_handle(shipped: Call) -> Call:
-    @wraps(shipped)
+def _delete_by_handle(original: Call) -> Call:
+    @wraps(original)
     def delete_message(queue: Queue, receipt_handle: str) -> None:
         with LOCK:
             if receipt_handle not in queue.deleted_messages:
@@ -74,8 +74,8 @@ def _delete_by_handle(shipped: Call) -> Call:
     return delete_message
 
 
-def _change_by_handle(shipped: Call) -> Call:
-    @wraps(shipped)
+def _change_by_handle(original: Call) -> Call:
+    @wraps(original)
     def change_message_visibility(
         backend: SQSBackend, queue_name: str, receipt_handle: str, visibility_timeout: int
     ) -> None:
@@ -88,8 +88,8 @@ def _change_by_handle(shipped: Call) -> Call:
     return change_message_visibility
 
 
-def _receive_from_index(shipped: Call) -> Call:
-    @wraps(shipped)
+def _receive_from_index(original: Call) -> Call:
+    @wraps(original)
     def receive_message(
         backend: SQSBackend,
         queue_name: str,

@@ -1,6 +1,6 @@
-"""Repairs of moto where it differs from AWS in what this project uses; `install()` applies them all.
+"""Monkey patches for moto where it differs from AWS in what this project uses; `install()` applies them all.
 
-They replace private names of moto, so each holds for one version of moto only.
+They replace private names of moto, so they fit one version of moto only.
 """
 
 from functools import cache
@@ -12,15 +12,15 @@ SUPPORTED_MOTO = "5.2.5"
 
 
 class UnsupportedMoto(PermanentError):
-    """The installed moto is not the version that the repairs were written and tested against."""
+    """The installed moto is not the version that the patches were written and tested against."""
 
 
 @cache
 def install() -> None:
     """Call before the first request of this process; a second call does nothing. Raises UnsupportedMoto."""
     check_version(version("moto"))
-    # Imported after the check: these modules use names that another moto may lack.
-    from infra.local.moto.repairs import (
+    # Imported after the check: these modules use names that another version of moto may lack.
+    from infra.local.moto.patches import (
         bucket_policies,
         emr_serverless,
         eventbridge,
@@ -49,6 +49,6 @@ def install() -> None:
 def check_version(installed: str) -> None:
     if installed != SUPPORTED_MOTO:
         raise UnsupportedMoto(
-            f"The local AWS needs moto {SUPPORTED_MOTO}, and moto {installed} is installed. "
-            f"Run `make setup`; before moving to another moto, run tests/contract/test_local_aws.py against it."
+            f"The local AWS needs moto {SUPPORTED_MOTO}, and moto {installed} is installed. Run `make setup`. "
+            "To support another version, run tests/contract/test_local_aws.py with it first."
         )

@@ -1,4 +1,4 @@
-"""Lambda: as shipped, moto runs functions in Docker or returns a fixed text, and drops some settings."""
+"""Lambda: unpatched, moto runs functions in Docker or returns a fixed text, and drops some settings."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 from moto.awslambda.models import LambdaFunction
 
-from infra.local.moto.repairs.patching import replace, wrap
+from infra.local.moto.patches.patching import replace, wrap
 from infra.local.moto.work_queue import WORK_QUEUE, NoRunner
 
 STORED_HERE = ("LoggingConfig", "DeadLetterConfig")
@@ -24,30 +24,30 @@ def run_functions() -> None:
     replace(LambdaFunction, "invoke", _invoke)
 
 
-def _store_settings(shipped: Call) -> Call:
-    @wraps(shipped)
+def _store_settings(original: Call) -> Call:
+    @wraps(original)
     def init(function: LambdaFunction, account_id: str, spec: dict[str, Any], region: str, version: Any = 1) -> None:
-        shipped(function, account_id, spec, region, version)
+        original(function, account_id, spec, region, version)
         function.__dict__["stored_here"] = {name: spec[name] for name in STORED_HERE if name in spec}
 
     return init
 
 
-def _store_changed_settings(shipped: Call) -> Call:
-    @wraps(shipped)
+def _store_changed_settings(original: Call) -> Call:
+    @wraps(original)
     def update_configuration(function: LambdaFunction, updates: dict[str, Any]) -> Any:
         function.__dict__["stored_here"].update({name: updates[name] for name in STORED_HERE if name in updates})
         if "TracingConfig" in updates:
             function.tracing_config = updates["TracingConfig"]
-        return shipped(function, updates)
+        return original(function, updates)
 
     return update_configuration
 
 
-def _return_settings(shipped: Call) -> Call:
-    @wraps(shipped)
+def _return_settings(original: Call) -> Call:
+    @wraps(original)
     def get_configuration(function: LambdaFunction, on_create: bool = False) -> dict[str, Any]:
-        configuration: dict[str, Any] = shipped(function, on_create) | function.__dict__.get("stored_here", {})
+        configuration: dict[str, Any] = original(function, on_create) | function.__dict__.get("stored_here", {})
         log_group = {"LogGroup": f"/aws/lambda/{function.function_name}", "LogFormat": "Text"}
         configuration["LoggingConfig"] = log_group | configuration.get("LoggingConfig", {})
         return configuration

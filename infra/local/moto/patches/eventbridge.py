@@ -1,4 +1,4 @@
-"""EventBridge: as shipped, a rule with only a schedule matches all events, and one unsupported target stops all."""
+"""EventBridge: unpatched, a rule with only a schedule matches all events, and one unsupported target stops all."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from moto.events.models import Rule
 from moto.events.utils import EventTemplateParser
 
-from infra.local.moto.repairs.patching import shallow_copy, wrap
+from infra.local.moto.patches.patching import shallow_copy, wrap
 from infra.local.moto.work_queue import WORK_QUEUE
 
 SUPPORTED_TARGETS = ("sqs", "logs", "events")
@@ -19,11 +19,11 @@ def deliver_only_matching_events() -> None:
     wrap(Rule, "send_to_targets", _matching_and_supported)
 
 
-def _matching_and_supported(shipped: Callable[..., None]) -> Callable[..., None]:
-    @wraps(shipped)
+def _matching_and_supported(original: Callable[..., None]) -> Callable[..., None]:
+    @wraps(original)
     def send_to_targets(rule: Rule, original_event: Any, transform_input: bool = True) -> None:
         if rule.state != "DISABLED" and rule.event_pattern.get_pattern():
-            shipped(_with_supported_targets(rule), original_event, transform_input)
+            original(_with_supported_targets(rule), original_event, transform_input)
             if rule.event_pattern.matches_event(original_event):
                 _invoke_functions(rule, original_event)
 

@@ -1,4 +1,4 @@
-"""Replaces names of moto."""
+"""Replaces attributes of moto's classes and modules."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,12 +7,12 @@ Instance = TypeVar("Instance")
 
 
 def wrap(owner: object, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """Replace an attribute by `wrapper(original)`. Raises AttributeError where moto no longer has the name."""
+    """Replace an attribute with `wrapper(original)`. Raises AttributeError if moto no longer has it."""
     setattr(owner, name, wrapper(getattr(owner, name)))
 
 
 def replace(owner: object, name: str, replacement: object) -> None:
-    """Raises AttributeError where moto no longer has the name."""
+    """Raises AttributeError if moto no longer has the attribute."""
     getattr(owner, name)
     setattr(owner, name, replacement)
 

@@ -1,4 +1,4 @@
-"""S3: as shipped, moto ignores the conditions of bucket policies: one that denies plain HTTP denies every request."""
+"""S3: unpatched, moto ignores the conditions of bucket policies: one that denies plain HTTP denies every request."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket
 
 from infra.local.moto.current_request import current_request
-from infra.local.moto.repairs.patching import replace
+from infra.local.moto.patches.patching import replace
 
 METHODS = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "DELETE": "s3:DeleteObject", "PUT": "s3:PutObject"}
 SUBRESOURCES = frozenset({"acl", "tagging", "legal-hold", "retention", "attributes", "torrent", "restore"})
