@@ -22,7 +22,7 @@ from blizzard.dispatch.run_records import RunLog
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.stack.local_stack import LocalStack
 
 PREFIX = "raw-events/"
@@ -90,12 +90,12 @@ class StackWorld:
             now_ts=time.time(),
         )
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reconciliation:
         """Compare every dropped record with every row of the table."""
         letters = list(DeadLetters(self.lake, STATE_PREFIX, "events:landing").letters())
         options = {**self.stack.aws.environment(), "AWS_ALLOW_HTTP": "true"}
         table = f"s3://{self.stack.lake}/events"
-        return judge(read_source(self.bodies.items(), "id"), table, options, letters, COLUMNS)
+        return reconcile(read_source(self.bodies.items(), "id"), table, options, letters, COLUMNS)
 
     def messages(self, logical_id: str) -> int:
         """The number of messages in a queue: visible, delayed, or in flight."""
@@ -158,7 +158,7 @@ class StackWorld:
             )
             time.sleep(0.2)
 
-    def wait_until_ingested(self) -> Verdict:
+    def wait_until_ingested(self) -> Reconciliation:
         """Wait until all queues and the backlog are empty and no run is active. Returns the verdict."""
         self.until(self.queues_are_empty)
         self.until(lambda: not self.active_runs() and not self.has_backlog())

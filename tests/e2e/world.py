@@ -12,7 +12,7 @@ from typing import Any
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.functions.poller import LambdaPoller
 from infra.local.processes.server_process import LocalAws
 from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, Stack
@@ -67,12 +67,12 @@ class World:
         assert done.returncode == 0, done.stdout[-3000:]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reconciliation:
         lake = S3Store(self.stack.lake, "events/", S3Settings.from_environment(self.aws.environment()))
         letters = list(DeadLetters(lake, "_blizzard/events_landing", "events:landing").letters())
         options = {**self.aws.environment(), "AWS_ALLOW_HTTP": "true"}
         table = f"s3://{self.stack.lake}/events"
-        return judge(read_source(self._objects(), "id"), table, options, letters, COLUMNS)
+        return reconcile(read_source(self._objects(), "id"), table, options, letters, COLUMNS)
 
     def _objects(self) -> Iterator[tuple[str, bytes]]:
         s3 = self.aws.client("s3")

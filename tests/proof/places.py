@@ -17,7 +17,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.verdict import Source, Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, Source, read_source, reconcile
 from infra.local.processes.server_process import REGION, LocalAws
 
 SCHEMA = "id STRING NOT NULL, n BIGINT"
@@ -197,9 +197,9 @@ def source_of(place: Place, folder: str) -> Source:
     return read_source(place.objects(folder), "id")
 
 
-def verdict(place: Place, source: Source, letters: Sequence[Mapping[str, Any]]) -> Verdict:
+def verdict(place: Place, source: Source, letters: Sequence[Mapping[str, Any]]) -> Reconciliation:
     """Every record of the source against every row of the table; for a table of one source."""
-    return judge(source, place.table_uri, place.options, letters, COLUMNS)
+    return reconcile(source, place.table_uri, place.options, letters, COLUMNS)
 
 
 def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.local.demo.verdict import Source
+from infra.local.demo.reconcile import Source
 from tests.proof.kill import letters as kill_letters
 from tests.proof.kill.beliefs import believed, lost
 from tests.proof.kill_calls.account import CHANGED, History, account, strangers, wrong_letters

@@ -23,7 +23,7 @@ from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.processes.child_process import ChildProcess
 from spark_job.loop.ingest import Totals
 from spark_job.wiring import SourceJob, source_job
@@ -165,10 +165,10 @@ class Lake:
         store = LocalStore(self.table, may_be_missing=True)
         return list(DeadLetters(store, f"_blizzard/events_{source}", f"events:{source}").letters())
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reconciliation:
         """About all files that are in `landing` now, which must be gzipped NDJSON."""
         objects = ((f.relative_to(self.landing()).as_posix(), f.read_bytes()) for f in self.landing().rglob("*.gz"))
-        return judge(read_source(objects, "id"), str(self.table), {}, self.letters(), ["id", "n"])
+        return reconcile(read_source(objects, "id"), str(self.table), {}, self.letters(), ["id", "n"])
 
     @property
     def log_folder(self) -> Path:

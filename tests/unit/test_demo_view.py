@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from infra.local.demo.picture import PICTURE, main
-from infra.local.demo.story import wrap_line
+from infra.local.demo.scenario import wrap_line
 from infra.local.demo.view import Figures, View
 
 LETTER = (

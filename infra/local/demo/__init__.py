@@ -1,1 +1,1 @@
-"""`make demo`: files land in a local S3, their rows in a Delta table, whatever happens on the way."""
+"""`make demo`: ingests files from a local S3 into a Delta table through injected failures, and checks every row."""

@@ -1,5 +1,8 @@
-"""Runs the demo. Exit status 0: nothing missing, nothing doubled; 1: something is, or the demo failed or timed out;
-2: a wrong option; 130: interrupted."""
+"""Runs the demo.
+
+Exit status 0: nothing missing, nothing doubled. 1: a record is missing or doubled, or the demo failed or timed out.
+2: a wrong option. 130: interrupted.
+"""
 
 import sys
 from collections.abc import Callable

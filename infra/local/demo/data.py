@@ -14,7 +14,7 @@ PARTITIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """One object to put. `events`: how often its event reaches the queue (0: it is lost, 2: it comes twice)."""
+    """One object to put. `events`: how often its event reaches the queue (0: lost, 2: duplicated)."""
 
     path: str
     body: bytes

@@ -35,7 +35,7 @@ def picture(recording: Path = RECORDING) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local.demo.picture", description="The README's picture.")
-    parser.add_argument("file", nargs="?", type=Path, default=PICTURE, help="where to write it; docs/live-view.svg")
+    parser.add_argument("file", nargs="?", type=Path, default=PICTURE, help="output file (default: docs/live-view.svg)")
     parser.parse_args(arguments).file.write_text(picture() + "\n")
     return 0
 

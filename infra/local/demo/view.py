@@ -15,7 +15,7 @@ from rich.text import Text
 
 @dataclass(slots=True)
 class Figures:
-    """The current figures."""
+    """What the view shows."""
 
     seen: int = 0
     pending: int = 0

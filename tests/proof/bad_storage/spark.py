@@ -14,7 +14,7 @@ from typing import Any
 from blizzard.environment import variables
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Settings, S3Store
-from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.processes.checkout import CHECKOUT
 from tests.proof import large_file, places
 from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
@@ -159,12 +159,12 @@ class SparkJobs:
     def _lake(self) -> S3Store:
         return S3Store(LAKE, f"{self._name}/", self._calm)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reconciliation:
         lake = self._lake()
         letters = [*DeadLetters(lake, "_blizzard/events_landing", "events:landing").letters()]
         objects = ((info.key, self._landing.get(info.key)) for info in self._landing.list())
         options = {**self._environment, "AWS_ALLOW_HTTP": "true"}
-        return judge(read_source(objects, "id"), f"s3://{LAKE}/{self._name}", options, letters, ["id", "n"])
+        return reconcile(read_source(objects, "id"), f"s3://{LAKE}/{self._name}", options, letters, ["id", "n"])
 
 
 @contextmanager

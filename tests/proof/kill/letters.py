@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from infra.local.demo.verdict import Source
+from infra.local.demo.reconcile import Source
 from tests.proof.kill_calls.account import dead_of
 from tests.proof.places import Place
 

@@ -21,7 +21,7 @@ from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.identity import Identity
 from blizzard.storage.base import ObjectStore
-from infra.local.demo.verdict import Verdict
+from infra.local.demo.reconcile import Reconciliation
 from spark_job.loop.files import recovery, source
 from spark_job.ports.source import Recovered
 from spark_job.ports.table import FileTable
@@ -244,7 +244,7 @@ class _Round:
         self._life.events.clear()
         return {*repaired}
 
-    def _after_a_run(self) -> Verdict:
+    def _after_a_run(self) -> Reconciliation:
         try:
             self._life.run(late=True)
         except BlizzardError as error:

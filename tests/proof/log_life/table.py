@@ -14,7 +14,7 @@ from pyarrow import parquet
 from blizzard.config.load import parse_config
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.storage.s3_connection import S3Settings
-from infra.local.demo.verdict import Record, Verdict, compare, read_source
+from infra.local.demo.reconcile import Reconciliation, Record, compare, read_source
 from spark_job.loop.ingest import Step
 from spark_job.wiring import SourceJob, source_job
 from tests.proof import large_file
@@ -189,12 +189,12 @@ class Life(Lake):
         paths = [file.rpartition("file:")[2] for file in files]  # a clone names the files of another table in full
         return [row for path in paths for row in parquet.read_table(path).to_pylist()]
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Reconciliation:
         objects = ((f.relative_to(self.landing()).as_posix(), f.read_bytes()) for f in self.landing().rglob("*.gz"))
         rows = [row for row in self.rows_unsorted() if row.get("_source")]
         return compare(read_source(objects, "id"), rows, self.letters(), ["id", "n"])
 
-    def judged(self) -> Verdict:
+    def judged(self) -> Reconciliation:
         """Without the rows of others and what was taken out on purpose."""
         verdict = self.verdict()
         return replace(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.demo.verdict import Verdict
+from infra.local.demo.reconcile import Reconciliation
 from spark_job.loop.ingest import Totals
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.log_life import campaign as log_life
@@ -35,8 +35,8 @@ class Quiet(Life):
             self.events.append({"event": "state_repaired", "from_sequence": self.repairs_from})
         return Totals()
 
-    def judged(self) -> Verdict:
-        return Verdict(0, 1, 1 - self.lost, missing=[("a", number) for number in range(self.lost)])
+    def judged(self) -> Reconciliation:
+        return Reconciliation(0, 1, 1 - self.lost, missing=[("a", number) for number in range(self.lost)])
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The verdict finds each kind of fault."""
+"""Reconciliation finds each kind of fault."""
 
 import gzip
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 
 GOOD = ("a.gz", gzip.compress(b'{"id": "1"}\n\n{"id": "2"}\n'))
 BROKEN = ("b.gz", gzip.compress(b'{"id": "3"}\nnonsense\n'))
@@ -20,54 +20,56 @@ LETTERS: list[Mapping[str, Any]] = [
 ]
 
 
-def verdict(tmp_path: Path, rows: list[tuple[str, str, int]], letters: list[Mapping[str, Any]] = LETTERS) -> Verdict:
+def reconciled(
+    tmp_path: Path, rows: list[tuple[str, str, int]], letters: list[Mapping[str, Any]] = LETTERS
+) -> Reconciliation:
     sources = [{"file": file, "row": row} for _, file, row in rows]
     write_deltalake(str(tmp_path / "table"), pa.table({"id": [name for name, _, _ in rows], "_source": sources}))
-    return judge(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, letters, ["id"])
+    return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, letters, ["id"])
 
 
 def test_complete_rows_are_good(tmp_path: Path) -> None:
-    found = verdict(tmp_path, ROWS)
+    found = reconciled(tmp_path, ROWS)
     assert found.good
     assert (found.files, found.rows_in, found.rows_out) == (3, 3, 3)
 
 
 def test_a_record_without_a_row_is_missing(tmp_path: Path) -> None:
-    found = verdict(tmp_path, ROWS[:-1])
+    found = reconciled(tmp_path, ROWS[:-1])
     assert not found.good
     assert found.missing == [("b.gz", 0)]
 
 
 def test_a_record_with_two_rows_is_doubled(tmp_path: Path) -> None:
-    found = verdict(tmp_path, [*ROWS, ROWS[0]])
+    found = reconciled(tmp_path, [*ROWS, ROWS[0]])
     assert not found.good
     assert found.doubled == [("a.gz", 0)]
 
 
 def test_a_record_with_other_values_is_changed(tmp_path: Path) -> None:
-    found = verdict(tmp_path, [("9", "a.gz", 0), *ROWS[1:]])
+    found = reconciled(tmp_path, [("9", "a.gz", 0), *ROWS[1:]])
     assert not found.good
     assert found.changed == [("a.gz", 0)]
 
 
 def test_a_row_without_a_record_is_unexpected(tmp_path: Path) -> None:
-    found = verdict(tmp_path, [*ROWS, ("4", "c.gz", 0)])
+    found = reconciled(tmp_path, [*ROWS, ("4", "c.gz", 0)])
     assert not found.good
     assert found.unexpected == [("c.gz", 0)]
 
 
 def test_bad_input_without_a_dead_letter_is_silent(tmp_path: Path) -> None:
-    found = verdict(tmp_path, ROWS, LETTERS[:1])
+    found = reconciled(tmp_path, ROWS, LETTERS[:1])
     assert not found.good
     assert found.silent == ["c.gz"]
-    assert verdict_of_no_letters(tmp_path).silent == ["b.gz#1", "c.gz"]
+    assert reconciled_without_letters(tmp_path).silent == ["b.gz#1", "c.gz"]
 
 
-def verdict_of_no_letters(tmp_path: Path) -> Verdict:
-    return judge(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [], ["id"])
+def reconciled_without_letters(tmp_path: Path) -> Reconciliation:
+    return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [], ["id"])
 
 
 def test_the_text_names_each_fault_and_each_dead_letter(tmp_path: Path) -> None:
-    words = "\n".join(verdict(tmp_path, ROWS[:-1]).lines())
-    assert "missing      1  [('b.gz', 0)]" in words
-    assert "b.gz record 1: parse: not JSON" in words
+    text = "\n".join(reconciled(tmp_path, ROWS[:-1]).lines())
+    assert "missing      1  [('b.gz', 0)]" in text
+    assert "b.gz record 1: parse: not JSON" in text

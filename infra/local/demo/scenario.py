@@ -1,4 +1,4 @@
-"""The demo: files land, the job is killed in the middle of a batch, then files with each kind of problem land."""
+"""The scenario: files land, the job is killed in the middle of a batch, then a file of each kind of problem lands."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo import data
-from infra.local.demo.verdict import Verdict, judge, read_source
+from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.demo.view import Figures, View
 from infra.local.deploy.checks import check_folder
 from infra.local.processes.checkout import CHECKOUT
@@ -70,7 +70,7 @@ class Demo:
     figures: Figures = field(default_factory=Figures)
     started: float = field(default_factory=time.monotonic)
     timeout_secs: float = TIMEOUT_SECS
-    """The verdict is made at this time at the latest."""
+    """After this time the demo stops waiting, and reconciles."""
     schedules_fired_at: float = 0.0
     refreshed_at: float = 0.0
     batch_started_at: float | None = None
@@ -94,16 +94,16 @@ class Demo:
 
 def run() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local.demo", description="The demo.")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="for logs and the like; build/demo")
-    until = f"judge what is there after so long at the latest; {TIMEOUT_SECS:g}"
-    parser.add_argument("--timeout-secs", type=float, default=TIMEOUT_SECS, help=until)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="for logs and other files (default: build/demo)")
+    timeout_help = f"reconcile after this many seconds at the latest (default: {TIMEOUT_SECS:g})"
+    parser.add_argument("--timeout-secs", type=float, default=TIMEOUT_SECS, help=timeout_help)
     options = parser.parse_args()
     folder = options.folder.absolute()
     try:
         if folder != FOLDER:
             check_folder(folder)
         with ExitStack() as stack:
-            verdict, secs = _run(stack, folder, options.timeout_secs)
+            result, secs = _run(stack, folder, options.timeout_secs)
     except KeyboardInterrupt:
         return 130
     except ConfigError as error:
@@ -115,22 +115,22 @@ def run() -> int:
         return 1
     console = Console(highlight=False, soft_wrap=True)
     console.print()
-    for line in verdict.lines():
+    for line in result.lines():
         console.print(escape(wrap_line(line, console.width) if console.is_terminal else line))
-    answer = "nothing missing, nothing doubled" if verdict.good else "NOT GOOD"
-    console.print(f"{answer}, in {secs:.0f} s", style="bold green" if verdict.good else "bold red")
-    return 0 if verdict.good else 1
+    summary = "nothing missing, nothing doubled" if result.good else "NOT GOOD"
+    console.print(f"{summary}, in {secs:.0f} s", style="bold green" if result.good else "bold red")
+    return 0 if result.good else 1
 
 
 def wrap_line(line: str, width: int) -> str:
     """Break between words only."""
-    words = textwrap.TextWrapper(
+    wrapper = textwrap.TextWrapper(
         width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     )
-    return words.fill(line)
+    return wrapper.fill(line)
 
 
-def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Verdict, float]:
+def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Reconciliation, float]:
     view = stack.enter_context(View())
     started = time.monotonic()
     config = folder.with_name(f"{folder.name}.yaml")
@@ -144,10 +144,10 @@ def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Verdict, 
     running.listen("job", demo.add_line)
     running.listen("sweeper", demo.add_line)
     _drop(demo, data.first_wave(time.time(), SEED))
-    _kill_in_mid_batch(demo)
+    _kill_during_batch(demo)
     _drop(demo, data.second_wave(time.time(), SEED))
-    verdict = _wait_for_result(demo)
-    return verdict, time.monotonic() - demo.started
+    result = _wait_for_result(demo)
+    return result, time.monotonic() - demo.started
 
 
 def _drop(demo: Demo, drops: Iterable[data.Drop]) -> None:
@@ -177,7 +177,7 @@ def _send_event_again(demo: Demo, key: str, size: int) -> None:
     demo.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps({"Records": [record]}))
 
 
-def _kill_in_mid_batch(demo: Demo) -> None:
+def _kill_during_batch(demo: Demo) -> None:
     """Let the job commit once, then kill it when the next batch is read but not committed."""
     for event in _events(demo):
         if event.get("event") == "batch_read" and event["sequence"] >= 1:
@@ -185,7 +185,9 @@ def _kill_in_mid_batch(demo: Demo) -> None:
             demo.figures.rows_per_sec = None
             demo.view.print(f"killed the Spark job in the middle of batch {event['sequence']}; the dispatcher's turn")
             return
-    raise BlizzardError(f"the Spark job did not get to its second batch; {demo.stack.folder / 'logs'} has the reason")
+    raise BlizzardError(
+        f"the Spark job did not reach its second batch in time; see the logs in {demo.stack.folder / 'logs'}"
+    )
 
 
 def _events(demo: Demo) -> Iterator[Mapping[str, Any]]:
@@ -262,15 +264,15 @@ def _lake(demo: Demo) -> S3Store:
     return S3Store(demo.stack.lake, "events/", S3Settings.from_environment(demo.stack.aws.environment()))
 
 
-def _wait_for_result(demo: Demo) -> Verdict:
-    """Wait until everything is ingested and idle, or for the timeout, and return the verdict at that time."""
+def _wait_for_result(demo: Demo) -> Reconciliation:
+    """Wait until everything is ingested and idle, or until the timeout; then reconcile."""
     checked = 0.0
     for _ in _events(demo):
         if time.monotonic() - checked >= 2:
             checked = time.monotonic()
-            if _is_idle(demo) and _verdict(demo).good:
+            if _is_idle(demo) and _reconcile(demo).good:
                 break
-    return _verdict(demo)
+    return _reconcile(demo)
 
 
 def _is_idle(demo: Demo) -> bool:
@@ -281,10 +283,10 @@ def _is_idle(demo: Demo) -> bool:
     return demo.figures.pending == 0 and not any(int(found[name]) for name in names)
 
 
-def _verdict(demo: Demo) -> Verdict:
+def _reconcile(demo: Demo) -> Reconciliation:
     letters = list(DeadLetters(_lake(demo), STATE_PREFIX, "events:landing").letters())
     options = demo.stack.aws.environment() | {"AWS_ALLOW_HTTP": "true"}
-    return judge(read_source(_objects(demo), "id"), "s3://lake/events", options, letters, COLUMNS)
+    return reconcile(read_source(_objects(demo), "id"), "s3://lake/events", options, letters, COLUMNS)
 
 
 def _objects(demo: Demo) -> Iterator[tuple[str, bytes]]:

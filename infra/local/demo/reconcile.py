@@ -1,4 +1,4 @@
-"""Compares every object of the source with every row of the table and every dead letter.
+"""Reconciles the source with the table: each record must be exactly one row, or a dead letter.
 
 It shares no code or counter with the program under test: it lists and reads the objects itself, and reads the table
 with another engine (deltalake), so that a wrong counter cannot hide a lost record.
@@ -30,8 +30,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result. All lists but the dead letters are empty when every record is ingested once or dead-lettered."""
+class Reconciliation:
+    """The result. All lists but the dead letters are empty if every record was ingested once or dead-lettered."""
 
     files: int
     rows_in: int
@@ -65,7 +65,7 @@ class Verdict:
 
 
 def read_source(objects: Iterable[tuple[str, bytes]], required: str) -> Source:
-    """Parse gzipped NDJSON objects. A record without a value for `required` is a bad one."""
+    """Parse gzipped NDJSON objects. A record without a value for `required` is bad."""
     records: dict[Record, Mapping[str, Any]] = {}
     bad_records: set[Record] = set()
     bad_files: set[str] = set()
@@ -94,22 +94,22 @@ def _values(line: bytes, required: str) -> Mapping[str, Any] | None:
     return values if isinstance(values, dict) and values.get(required) is not None else None
 
 
-def judge(
+def reconcile(
     source: Source,
     table_uri: str,
     storage_options: Mapping[str, str],
     dead_letters: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
-) -> Verdict:
-    """Compare the source with the table at `table_uri`; of each record the values of `columns`."""
+) -> Reconciliation:
+    """Compare the source with the table at `table_uri`: which records it has, and their values of `columns`."""
     table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table(columns=[*columns, "_source"])
     return compare(source, table.to_pylist(), dead_letters, columns)
 
 
 def compare(
     source: Source, rows: Iterable[Mapping[str, Any]], dead_letters: Sequence[Mapping[str, Any]], columns: Sequence[str]
-) -> Verdict:
-    """As `judge`, for rows that were already read."""
+) -> Reconciliation:
+    """As `reconcile`, for rows that were already read."""
     found: Counter[Record] = Counter()
     changed: list[Record] = []
     for row in rows:
@@ -121,7 +121,7 @@ def compare(
     letters = {(letter["path"], letter.get("row")) for letter in dead_letters}
     silent = [path for path in source.bad_files if (path, None) not in letters]
     silent += [f"{path}#{row}" for path, row in source.bad_records if (path, row) not in letters]
-    return Verdict(
+    return Reconciliation(
         files=source.objects,
         rows_in=len(source.records),
         rows_out=found.total(),
