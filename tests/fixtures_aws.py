@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.local.processes.server_process import REGION, LocalAws, local_aws
-from infra.local.stack.minimal_stack import Queue, Stack, create_stack
+from infra.local.stack.minimal_stack import MinimalStack, Queue, create_stack
 
 
 @pytest.fixture(scope="session")
@@ -27,11 +27,11 @@ def bucket(aws: LocalAws) -> str:
 
 
 @pytest.fixture
-def stack(aws: LocalAws) -> Stack:
+def stack(aws: LocalAws) -> MinimalStack:
     return new_stack(aws)
 
 
-def new_stack(aws: LocalAws, **settings: Any) -> Stack:
+def new_stack(aws: LocalAws, **settings: Any) -> MinimalStack:
     """A new stack, whose queue's initial test event is already received."""
     name = f"s{uuid.uuid4().hex[:16]}"
     stack = create_stack(aws, landing=f"{name}-landing", lake=f"{name}-lake", **settings)

@@ -6,7 +6,7 @@ import uuid
 import zipfile
 from typing import Any
 
-from infra.local.deploy.stack_client import Stack
+from infra.local.deploy.stack_client import StackClient
 from infra.local.processes.server_process import LocalAws
 
 ANYBODY = {
@@ -245,7 +245,7 @@ class Deployment:
     def __init__(self, aws: LocalAws) -> None:
         self.aws = aws
         self.name = f"s{uuid.uuid4().hex[:12]}"
-        self.stack = Stack(aws, self.name)
+        self.stack = StackClient(aws, self.name)
         self.put_code("first")
 
     def put_code(self, text: str) -> None:

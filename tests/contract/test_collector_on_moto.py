@@ -18,7 +18,7 @@ from functions.collector import handler as function
 from infra.local.functions.poller import LambdaPoller
 from infra.local.functions.sqs_event import EventSource
 from infra.local.processes.server_process import LocalAws
-from infra.local.stack.minimal_stack import Stack, create_stack
+from infra.local.stack.minimal_stack import MinimalStack, create_stack
 
 CONFIG = """
 pipelines:
@@ -39,7 +39,7 @@ class Deployed:
 
     s3: Any
     sqs: Any
-    stack: Stack
+    stack: MinimalStack
     poller: LambdaPoller
 
     def put(self, key: str, body: bytes = b"{}") -> str:

@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 from infra.local.functions.poller import LambdaPoller
 from infra.local.functions.sqs_event import EventSource
 from infra.local.processes.server_process import LocalAws
-from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, Queue, Stack
+from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, MinimalStack, Queue
 from tests.fixtures_aws import drain, new_stack
 
 DEADLINE_SECS = 120
@@ -33,12 +33,12 @@ class Collected:
         return None
 
 
-def poller(aws: LocalAws, stack: Stack, handler: Collected, **settings: Any) -> LambdaPoller:
+def poller(aws: LocalAws, stack: MinimalStack, handler: Collected, **settings: Any) -> LambdaPoller:
     source = EventSource(stack.queue.url, stack.queue.arn, **settings)
     return LambdaPoller(aws.client("sqs"), source, handler, log=lambda event, /, **fields: None)
 
 
-def test_each_key_reaches_the_handler_unchanged(aws: LocalAws, stack: Stack) -> None:
+def test_each_key_reaches_the_handler_unchanged(aws: LocalAws, stack: MinimalStack) -> None:
     keys = ["plain", "a b", "a+b", "100%", "%2F", "date=1/é.gz", "a//b", "日本", "a&b=c?d#e", "~-_.!*'()"]
     handler = Collected()
     for key in keys:
@@ -47,7 +47,7 @@ def test_each_key_reaches_the_handler_unchanged(aws: LocalAws, stack: Stack) -> 
     assert handler.keys == keys
 
 
-def test_only_the_bad_message_ends_in_the_dead_letter_queue(aws: LocalAws, stack: Stack) -> None:
+def test_only_the_bad_message_ends_in_the_dead_letter_queue(aws: LocalAws, stack: MinimalStack) -> None:
     handler = Collected()
     for number in range(15):
         aws.client("s3").put_object(Bucket=stack.landing, Key=f"good-{number}", Body=b"x")

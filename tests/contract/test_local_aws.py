@@ -21,7 +21,7 @@ import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from infra.local.processes.server_process import LocalAws, local_aws
-from infra.local.stack.minimal_stack import Queue, Stack, create_stack
+from infra.local.stack.minimal_stack import MinimalStack, Queue, create_stack
 from tests.fixtures_aws import drain, new_stack, send
 
 MIB = 1024 * 1024
@@ -72,7 +72,7 @@ def unpatched_with_gaps() -> Iterator[LocalAws]:
         yield moto
 
 
-def records(aws: LocalAws, stack: Stack) -> list[dict[str, Any]]:
+def records(aws: LocalAws, stack: MinimalStack) -> list[dict[str, Any]]:
     return [record for body in drain(aws, stack.queue) for record in json.loads(body)["Records"]]
 
 
@@ -277,14 +277,14 @@ def test_only_objects_below_a_prefix_send_events(aws: LocalAws) -> None:
     assert [record["s3"]["object"]["key"] for record in records(aws, stack)] == ["raw/1", "other/3"]
 
 
-def test_the_queue_is_encrypted_and_accepts_only_its_bucket(aws: LocalAws, stack: Stack) -> None:
+def test_the_queue_is_encrypted_and_accepts_only_its_bucket(aws: LocalAws, stack: MinimalStack) -> None:
     answer = aws.client("sqs").get_queue_attributes(QueueUrl=stack.queue.url, AttributeNames=["All"])["Attributes"]
     condition = json.loads(answer["Policy"])["Statement"][0]["Condition"]
     assert answer["SqsManagedSseEnabled"] == "true"
     assert condition["ArnLike"] == {"aws:SourceArn": f"arn:aws:s3:::{stack.landing}"}
 
 
-def test_a_long_poll_ends_with_the_first_message_and_blocks_no_other_call(aws: LocalAws, stack: Stack) -> None:
+def test_a_long_poll_ends_with_the_first_message_and_blocks_no_other_call(aws: LocalAws, stack: MinimalStack) -> None:
     sqs = aws.client("sqs")
     with ThreadPoolExecutor() as pool:
         started = time.monotonic()
@@ -294,7 +294,7 @@ def test_a_long_poll_ends_with_the_first_message_and_blocks_no_other_call(aws: L
     assert time.monotonic() - started < 10
 
 
-def test_an_undeleted_message_is_received_again_once_visible(aws: LocalAws, stack: Stack) -> None:
+def test_an_undeleted_message_is_received_again_once_visible(aws: LocalAws, stack: MinimalStack) -> None:
     sqs, url, started = aws.client("sqs"), stack.queue.url, time.monotonic()
     sqs.send_message(QueueUrl=url, MessageBody="again")
     sqs.receive_message(QueueUrl=url, VisibilityTimeout=1)
@@ -304,7 +304,9 @@ def test_an_undeleted_message_is_received_again_once_visible(aws: LocalAws, stac
 
 
 @pytest.mark.parametrize("first_secs", [0, 1], ids=["from visible", "from in flight"])
-def test_an_extended_visibility_timeout_replaces_the_first_one(aws: LocalAws, stack: Stack, first_secs: int) -> None:
+def test_an_extended_visibility_timeout_replaces_the_first_one(
+    aws: LocalAws, stack: MinimalStack, first_secs: int
+) -> None:
     sqs, url = aws.client("sqs"), stack.queue.url
     sqs.send_message(QueueUrl=url, MessageBody="mine")
     handle = sqs.receive_message(QueueUrl=url, VisibilityTimeout=first_secs)["Messages"][0]["ReceiptHandle"]
@@ -312,7 +314,7 @@ def test_an_extended_visibility_timeout_replaces_the_first_one(aws: LocalAws, st
     assert "Messages" not in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=2)
 
 
-def test_a_queue_counts_visible_delayed_and_in_flight_messages(aws: LocalAws, stack: Stack) -> None:
+def test_a_queue_counts_visible_delayed_and_in_flight_messages(aws: LocalAws, stack: MinimalStack) -> None:
     sqs, url = aws.client("sqs"), stack.queue.url
     send(aws, stack.queue, 10)
     sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=60)
@@ -341,7 +343,7 @@ def received_while(aws: LocalAws, queue: Queue, receivers: int, *sends: Callable
         return [body for each in receiving for body in each.result()]
 
 
-def test_nothing_is_lost_or_doubled_when_sends_receives_and_deletes_overlap(aws: LocalAws, stack: Stack) -> None:
+def test_nothing_is_lost_or_doubled_when_sends_receives_and_deletes_overlap(aws: LocalAws, stack: MinimalStack) -> None:
     sends = [partial(send, aws, stack.queue, 100) for _ in range(2)]
     received = received_while(aws, stack.queue, 2, *sends)
     assert sorted(received) == sorted([str(number) for number in range(100)] * 2)
@@ -362,7 +364,7 @@ def test_a_fifo_queue_accepts_messages_while_receivers_wait(aws: LocalAws) -> No
     assert sorted(received) == [f"{group}{number:02d}" for group in "abc" for number in range(60)]
 
 
-def test_a_purged_queue_is_empty(aws: LocalAws, stack: Stack) -> None:
+def test_a_purged_queue_is_empty(aws: LocalAws, stack: MinimalStack) -> None:
     send(aws, stack.queue, 10)
     aws.client("sqs").purge_queue(QueueUrl=stack.queue.url)
     assert drain(aws, stack.queue) == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from blizzard.log import silent
-from infra.local.deploy.stack_client import Stack
+from infra.local.deploy.stack_client import StackClient
 from infra.local.processes.server_process import REGION, local_aws
 from infra.local.stack.local_stack import LocalStack
 
@@ -166,7 +166,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
             bundle.writestr("code.py", CODE)
         s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_object(Bucket="code", Key="f.zip", Body=code.getvalue())
-        stack = LocalStack(aws, folder, Stack(aws, "test"), silent, retry_after_secs=0)
+        stack = LocalStack(aws, folder, StackClient(aws, "test"), silent, retry_after_secs=0)
         try:
             stack.start()
             stack.deploy(TEMPLATE, {})
@@ -365,7 +365,7 @@ def test_a_closed_stack_leaves_no_process(tmp_path: Path) -> None:
             bundle.writestr("code.py", "import os\ndef handler(event, context): return os.getpid()\n")
         s3.create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_object(Bucket="code", Key="f.zip", Body=code.getvalue())
-        stack = LocalStack(aws, tmp_path, Stack(aws, "test"), silent)
+        stack = LocalStack(aws, tmp_path, StackClient(aws, "test"), silent)
         stack.start()
         stack.deploy(TEMPLATE, {})
         pid = stack.invoke("TesterFunction", {}).payload

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from infra.local.processes.server_calls import LocalCalls
 from infra.local.processes.server_process import LocalAws
-from infra.local.stack.minimal_stack import Stack as Queues
+from infra.local.stack.minimal_stack import MinimalStack
 from tests.fixtures_aws import drain, new_stack
 
 ROLE = "arn:aws:iam::123456789012:role/job"
@@ -21,7 +21,7 @@ DRIVER = {"sparkSubmit": {"entryPoint": "s3://artifacts/entry.py"}}
 class Application:
     aws: LocalAws
     id: str
-    queues: Queues
+    queues: MinimalStack
 
     def start(self, token: str = "", **more: Any) -> str:
         request = {"executionRoleArn": ROLE, "jobDriver": DRIVER, "name": "blizzard-events"} | more

@@ -15,7 +15,7 @@ from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.functions.poller import LambdaPoller
 from infra.local.processes.server_process import LocalAws
-from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, Stack
+from infra.local.stack.minimal_stack import MAX_RECEIVE_COUNT, MinimalStack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PREFIX = "raw-events/"
@@ -43,7 +43,7 @@ class World:
     """One deployment."""
 
     aws: LocalAws
-    stack: Stack
+    stack: MinimalStack
     config: Path
     poller: LambdaPoller
 

@@ -17,7 +17,7 @@ class StackFailed(PermanentError):
     """The stack was rolled back, or refused before anything was created."""
 
 
-class Stack:
+class StackClient:
     """A stack by name. `resources`: physical names by logical id."""
 
     def __init__(self, aws: LocalAws, name: str) -> None:

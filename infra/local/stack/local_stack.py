@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 
 from blizzard.log import JsonLog, Log
 from infra.local.deploy.release import ARTIFACTS, CODE, TEMPLATE, LocalRelease, pack, release
-from infra.local.deploy.stack_client import OPERATOR, Stack
+from infra.local.deploy.stack_client import OPERATOR, StackClient
 from infra.local.functions.function import Outcome
 from infra.local.functions.runner import FunctionsRunner, Scheduled
 from infra.local.jobs.runner import JobRunner, RunControl
@@ -33,7 +33,7 @@ class LocalStack:
     """A deployed stack and its runners. Use `local_stack` to create one."""
 
     def __init__(
-        self, aws: LocalAws, folder: Path, stack: Stack, log: Log, *, retry_after_secs: int | None = None
+        self, aws: LocalAws, folder: Path, stack: StackClient, log: Log, *, retry_after_secs: int | None = None
     ) -> None:
         self.aws = aws
         self.folder = folder
@@ -282,7 +282,7 @@ def local_stack(
         aws = stack.enter_context(local_aws())
         report_progress("packing what the stack runs")
         released = _publish(aws, config, folder)
-        running = LocalStack(aws, folder, Stack(aws, STACK_NAME), log, retry_after_secs=retry_after_secs)
+        running = LocalStack(aws, folder, StackClient(aws, STACK_NAME), log, retry_after_secs=retry_after_secs)
         stack.callback(running.close)
         running.start()
         running.release_id = released.id

@@ -23,7 +23,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Stack:
+class MinimalStack:
     landing: str
     lake: str
     queue: Queue
@@ -32,7 +32,7 @@ class Stack:
 
 def create_stack(
     aws: Clients, *, landing: str, lake: str, prefixes: Sequence[str] = ("",), visibility_timeout_secs: int = 30
-) -> Stack:
+) -> MinimalStack:
     """Two buckets, and a queue that gets an event for each object created in `landing` below one of `prefixes`.
 
     As on AWS, the first message is an `s3:TestEvent`, and prefixes must not overlap. A message that was received
@@ -52,7 +52,7 @@ def create_stack(
         },
     )
     s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration=_notifications(queue, prefixes))
-    return Stack(landing, lake, queue, dead_letters)
+    return MinimalStack(landing, lake, queue, dead_letters)
 
 
 def _create_queue(sqs: Any, name: str, attributes: dict[str, str]) -> Queue:
