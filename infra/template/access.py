@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from infra.template.evaluated import S3_ARN, EvaluatedTemplate, as_list, as_text
 from infra.template.findings import RuleFindings
-from infra.template.stack import S3_ARN, Stack, as_list, as_text, references
+from infra.template.references import references
 
 ROLE = "AWS::IAM::Role"
 
@@ -64,39 +65,39 @@ DEAD_LETTERS = tuple(
 """Keys that must match no readable pattern, even with names of sources and files that look like other state."""
 
 
-def wildcards_have_a_reason(stack: Stack) -> RuleFindings:
+def wildcards_have_a_reason(stack: EvaluatedTemplate) -> RuleFindings:
     for role, statement, pattern in _wildcards(stack):
         if (role, statement, pattern) not in ALLOWED_WILDCARDS:
             yield role, f"{statement}: {pattern} has a wildcard; narrow it, or give its reason in ALLOWED_WILDCARDS"
 
 
-def reasons_have_a_wildcard(stack: Stack) -> RuleFindings:
+def reasons_have_a_wildcard(stack: EvaluatedTemplate) -> RuleFindings:
     unused = ALLOWED_WILDCARDS.keys() - set(_wildcards(stack))
     for role, statement, pattern in unused:
         yield role, f"{statement}: {pattern} is not in the template; remove its reason from ALLOWED_WILDCARDS"
 
 
-def statements_have_names(stack: Stack) -> RuleFindings:
+def statements_have_names(stack: EvaluatedTemplate) -> RuleFindings:
     for role, statement in _statements(stack):
         if not statement.get("Sid"):
             yield role, f"a statement for {statement['Action']} has no Sid; give it one"
 
 
-def permissions_are_inline(stack: Stack) -> RuleFindings:
+def permissions_are_inline(stack: EvaluatedTemplate) -> RuleFindings:
     """AWS's managed policies grant more than needed, and AWS changes them."""
     for role, properties in stack.of_type(ROLE).items():
         if properties.get("ManagedPolicyArns"):
             yield role, "it has managed policies; write what it needs inline"
 
 
-def roles_are_passed_to_one_service(stack: Stack) -> RuleFindings:
+def roles_are_passed_to_one_service(stack: EvaluatedTemplate) -> RuleFindings:
     for role, statement in _statements(stack):
         passed = statement.get("Condition", {}).get("StringEquals", {}).get("iam:PassedToService")
         if "iam:PassRole" in as_list(statement["Action"]) and passed is None:
             yield role, f"{statement.get('Sid')}: the role may be passed to any service; set iam:PassedToService"
 
 
-def services_act_for_this_account_only(stack: Stack) -> RuleFindings:
+def services_act_for_this_account_only(stack: EvaluatedTemplate) -> RuleFindings:
     """Except Lambda, which assumes a role only for a function in the role's account."""
     for role, properties in stack.of_type(ROLE).items():
         for statement in properties["AssumeRolePolicyDocument"]["Statement"]:
@@ -105,7 +106,7 @@ def services_act_for_this_account_only(stack: Stack) -> RuleFindings:
                 yield role, "a service may assume it for any account; set aws:SourceAccount"
 
 
-def listing_is_limited_to_a_prefix(stack: Stack) -> RuleFindings:
+def listing_is_limited_to_a_prefix(stack: EvaluatedTemplate) -> RuleFindings:
     """Functions list only the prefixes of their state and sources."""
     for role, statement in _statements(stack):
         narrowed = "s3:prefix" in str(statement.get("Condition", {}))
@@ -113,7 +114,7 @@ def listing_is_limited_to_a_prefix(stack: Stack) -> RuleFindings:
             yield role, f"{statement.get('Sid')}: it may list the whole bucket; set a condition on s3:prefix"
 
 
-def functions_read_no_records(stack: Stack) -> RuleFindings:
+def functions_read_no_records(stack: EvaluatedTemplate) -> RuleFindings:
     """Functions may not read dead letters, which hold customers' records."""
     functions = stack.of_type("AWS::Lambda::Function").values()
     roles = {role for function in functions for role in references(function["Role"])}
@@ -127,7 +128,7 @@ def functions_read_no_records(stack: Stack) -> RuleFindings:
                 yield role, f"{statement.get('Sid')}: {pattern} lets it read dead letters; narrow it"
 
 
-def _statements(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
+def _statements(stack: EvaluatedTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
     """Role and statement, for each Allow statement."""
     for role, properties in stack.of_type(ROLE).items():
         for policy in properties.get("Policies", ()):
@@ -136,7 +137,7 @@ def _statements(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield role, statement
 
 
-def _wildcards(stack: Stack) -> Iterator[tuple[str, str, str]]:
+def _wildcards(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, str]]:
     for role, statement in _statements(stack):
         parts = [*as_list(statement.get("Action")), *as_list(statement.get("Resource"))]
         if "NotAction" in statement or "NotResource" in statement:

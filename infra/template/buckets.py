@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
+from infra.template.evaluated import S3_ARN, EvaluatedTemplate, as_list, as_text
 from infra.template.findings import RuleFindings
 from infra.template.queues import denies_plain_http
-from infra.template.stack import S3_ARN, Stack, as_list, as_text, references
+from infra.template.references import references
 
 BUCKET, POLICY = "AWS::S3::Bucket", "AWS::S3::BucketPolicy"
 STATEFUL = (
@@ -31,7 +32,7 @@ REWRITTEN_KEYS = tuple(
 WRITES = ("s3:PutObject", "s3:*", "*")
 
 
-def state_outlives_the_stack(stack: Stack) -> RuleFindings:
+def state_outlives_the_stack(stack: EvaluatedTemplate) -> RuleFindings:
     for name, resource in stack.template["Resources"].items():
         if resource["Type"] not in STATEFUL:
             continue
@@ -46,7 +47,7 @@ def state_outlives_the_stack(stack: Stack) -> RuleFindings:
             yield name, "it would be deleted with the stack; set DeletionPolicy: RetainExceptOnCreate"
 
 
-def rewritten_objects_may_be_overwritten(stack: Stack) -> RuleFindings:
+def rewritten_objects_may_be_overwritten(stack: EvaluatedTemplate) -> RuleFindings:
     """The create-once policy must not match receipts, dead letters and reports, even of a source named `runs` or
     `pending`."""
     for name, policy in stack.of_type(POLICY).items():
@@ -56,7 +57,7 @@ def rewritten_objects_may_be_overwritten(stack: Stack) -> RuleFindings:
                     yield name, f"{resource} covers {key}, which is written again; narrow it"
 
 
-def buckets_are_private_encrypted_and_require_tls(stack: Stack) -> RuleFindings:
+def buckets_are_private_encrypted_and_require_tls(stack: EvaluatedTemplate) -> RuleFindings:
     for name, bucket in stack.of_type(BUCKET).items():
         blocked = bucket.get("PublicAccessBlockConfiguration", {})
         kinds = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
@@ -71,7 +72,7 @@ def buckets_are_private_encrypted_and_require_tls(stack: Stack) -> RuleFindings:
             yield name, "it can be reached without TLS; deny that in a bucket policy (aws:SecureTransport)"
 
 
-def buckets_expire_old_versions(stack: Stack) -> RuleFindings:
+def buckets_expire_old_versions(stack: EvaluatedTemplate) -> RuleFindings:
     """Old versions and unfinished uploads cost money until they are deleted."""
     for name, bucket in stack.of_type(BUCKET).items():
         rules = bucket.get("LifecycleConfiguration", {}).get("Rules", ())
@@ -82,7 +83,7 @@ def buckets_expire_old_versions(stack: Stack) -> RuleFindings:
             yield name, "objects overwritten or deleted by mistake are lost; set VersioningConfiguration"
 
 
-def numbered_objects_are_created_once(stack: Stack) -> RuleFindings:
+def numbered_objects_are_created_once(stack: EvaluatedTemplate) -> RuleFindings:
     """The lake's policy refuses a PUT of a segment or a run record without If-None-Match."""
     required = {f"{S3_ARN}${{LakeBucketName}}/*_blizzard/{part}" for part in ("*/pending/*", "_runs/*")}
     for name, bucket in stack.of_type(BUCKET).items():
@@ -104,7 +105,7 @@ def _created_once(policy: dict[str, Any]) -> Iterator[str]:
             yield from (as_text(resource) for resource in as_list(statement["Resource"]))
 
 
-def nothing_writes_to_the_landing_prefix(stack: Stack) -> RuleFindings:
+def nothing_writes_to_the_landing_prefix(stack: EvaluatedTemplate) -> RuleFindings:
     """The stack's own writes must not trigger events for landed files. Lambda's loop detection does not cover EMR."""
     for where, bucket, prefix in _notifying_prefixes(stack):
         for role, other, key in _writable_keys(stack):
@@ -114,7 +115,7 @@ def nothing_writes_to_the_landing_prefix(stack: Stack) -> RuleFindings:
                 yield where, f"{bucket} and {other} may be the same bucket; assert in Rules that they differ"
 
 
-def _notifying_prefixes(stack: Stack) -> Iterator[tuple[str, str, str]]:
+def _notifying_prefixes(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, str]]:
     """Logical id, bucket and prefix of everything whose new objects trigger events."""
     for name, bucket in stack.of_type(BUCKET).items():
         notifications = bucket.get("NotificationConfiguration", {})
@@ -131,7 +132,7 @@ def _notifying_prefixes(stack: Stack) -> Iterator[tuple[str, str, str]]:
                 yield name, as_text(bucket), as_text(keys[0]["prefix"])
 
 
-def _writable_keys(stack: Stack) -> Iterator[tuple[str, str, str]]:
+def _writable_keys(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, str]]:
     """Role, bucket and key pattern that the role may write."""
     for role, properties in stack.of_type("AWS::IAM::Role").items():
         for policy in properties.get("Policies", ()):
@@ -147,13 +148,13 @@ def _may_overlap(prefix: str, key: str) -> bool:
     return fixed.startswith(prefix) or prefix.startswith(fixed)
 
 
-def _asserted_different(stack: Stack, one: str, other: str) -> bool:
+def _asserted_different(stack: EvaluatedTemplate, one: str, other: str) -> bool:
     asserted = [a["Assert"] for rule in stack.template.get("Rules", {}).values() for a in rule["Assertions"]]
     apart = [condition["Fn::Not"][0]["Fn::Equals"] for condition in asserted if "Fn::Not" in condition]
     return any({as_text(side) for side in sides} == {one, other} for sides in apart)
 
 
-def _policies(stack: Stack, bucket: str) -> list[dict[str, Any]]:
+def _policies(stack: EvaluatedTemplate, bucket: str) -> list[dict[str, Any]]:
     policies = stack.of_type(POLICY).values()
     return [policy for policy in policies if bucket in references(policy["Bucket"])]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from infra.template.stack import Stack
+from infra.template.evaluated import EvaluatedTemplate
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -20,10 +20,10 @@ class Finding:
 
 RuleFindings = Iterable[tuple[str, str]]
 """`where` and `text` of each finding."""
-Rule = Callable[[Stack], RuleFindings]
+Rule = Callable[[EvaluatedTemplate], RuleFindings]
 
 
-def findings(rules: Iterable[Rule], stacks: Iterable[Stack]) -> list[Finding]:
-    """Sorted findings of all rules on all stacks, without duplicates."""
+def findings(rules: Iterable[Rule], templates: Iterable[EvaluatedTemplate]) -> list[Finding]:
+    """Sorted findings of all rules on all templates, without duplicates."""
     known = list(rules)
-    return sorted({Finding(rule.__name__, *found) for stack in stacks for rule in known for found in rule(stack)})
+    return sorted({Finding(rule.__name__, *found) for stack in templates for rule in known for found in rule(stack)})

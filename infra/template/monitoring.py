@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from infra.template.evaluated import EvaluatedTemplate, as_text
 from infra.template.findings import RuleFindings
 from infra.template.queues import FUNCTION, MAPPING, QUEUE
-from infra.template.stack import Stack, as_text, references
+from infra.template.references import references
 
 ALARM = "AWS::CloudWatch::Alarm"
 FILTER = "AWS::Logs::MetricFilter"
@@ -17,7 +18,7 @@ NAMESPACE_VARIABLE = "POWERTOOLS_METRICS_NAMESPACE"
 SEE = re.compile(r"See docs/runbook\.md#([\w-]+)$")
 
 
-def alarms_link_to_the_runbook(stack: Stack) -> RuleFindings:
+def alarms_link_to_the_runbook(stack: EvaluatedTemplate) -> RuleFindings:
     sections = _sections(stack.runbook)
     for name, alarm in stack.of_type(ALARM).items():
         text = alarm.get("AlarmDescription", "")
@@ -30,7 +31,7 @@ def alarms_link_to_the_runbook(stack: Stack) -> RuleFindings:
             yield name, f"docs/runbook.md has no section {link[1]} that names it; write one"
 
 
-def runbook_sections_have_an_alarm(stack: Stack) -> RuleFindings:
+def runbook_sections_have_an_alarm(stack: EvaluatedTemplate) -> RuleFindings:
     alarms = stack.of_type(ALARM)
     linked = {link[1] for alarm in alarms.values() if (link := SEE.search(alarm.get("AlarmDescription", "")))}
     for anchor, body in _sections(stack.runbook).items():
@@ -39,7 +40,7 @@ def runbook_sections_have_an_alarm(stack: Stack) -> RuleFindings:
             yield named[0], f"docs/runbook.md#{anchor} explains it, but no alarm links there"
 
 
-def alarms_notify(stack: Stack) -> RuleFindings:
+def alarms_notify(stack: EvaluatedTemplate) -> RuleFindings:
     has_topic = "AlarmTopicArn" in references(stack.of_type(ALARM))
     for name, alarm in stack.of_type(ALARM).items():
         if has_topic and "AlarmTopicArn" not in references(alarm.get("AlarmActions", [])):
@@ -48,7 +49,7 @@ def alarms_notify(stack: Stack) -> RuleFindings:
             yield name, "missing data has no defined meaning; set TreatMissingData"
 
 
-def unread_queues_have_an_alarm(stack: Stack) -> RuleFindings:
+def unread_queues_have_an_alarm(stack: EvaluatedTemplate) -> RuleFindings:
     """A queue that no function reads needs a person, whom an alarm has to notify."""
     read = references([mapping["EventSourceArn"] for mapping in stack.of_type(MAPPING).values()])
     watched = references([metrics_of(alarm) for alarm in stack.of_type(ALARM).values()])
@@ -56,7 +57,7 @@ def unread_queues_have_an_alarm(stack: Stack) -> RuleFindings:
         yield name, "no alarm watches its messages; add one"
 
 
-def watched_metrics_exist(stack: Stack) -> RuleFindings:
+def watched_metrics_exist(stack: EvaluatedTemplate) -> RuleFindings:
     """Our metrics in alarms and on the dashboard are emitted by a handler or by a metric filter."""
     filtered = [t for _, t in _transformations(stack) if as_text(t["MetricNamespace"]) == NAMESPACE]
     emitted: set[tuple[str, str | None]] = {(t["MetricName"], None) for t in filtered}
@@ -69,7 +70,7 @@ def watched_metrics_exist(stack: Stack) -> RuleFindings:
             yield where, f"nothing emits {name} of {found[1] or 'the job'}; expected it in a handler or a metric filter"
 
 
-def metrics_are_the_stacks_own(stack: Stack) -> RuleFindings:
+def metrics_are_the_stacks_own(stack: EvaluatedTemplate) -> RuleFindings:
     named = [(where, m[0]) for where, alarm in stack.of_type(ALARM).items() for m in metrics_of(alarm)]
     named += [(where, m[0]) for where, body in _dashboards(stack) for m in _shown(body)]
     named += [(where, as_text(t["MetricNamespace"])) for where, t in _transformations(stack)]
@@ -81,7 +82,7 @@ def metrics_are_the_stacks_own(stack: Stack) -> RuleFindings:
             yield where, f"expected metrics in the namespace {NAMESPACE}, found {namespace or 'none'}"
 
 
-def the_job_logs_the_filtered_events(stack: Stack) -> RuleFindings:
+def the_job_logs_the_filtered_events(stack: EvaluatedTemplate) -> RuleFindings:
     for where, properties in stack.of_type(FILTER).items():
         event = re.fullmatch(r'\{ \$\.event = "(\w+)" \}', properties["FilterPattern"])
         fields = {t["MetricValue"].removeprefix("$.") for t in properties["MetricTransformations"]}
@@ -90,7 +91,7 @@ def the_job_logs_the_filtered_events(stack: Stack) -> RuleFindings:
             yield where, f"the job logs no {properties['FilterPattern']} with {', '.join(sorted(fields))}"
 
 
-def the_dashboard_shows_every_alarm(stack: Stack) -> RuleFindings:
+def the_dashboard_shows_every_alarm(stack: EvaluatedTemplate) -> RuleFindings:
     for where, body in _dashboards(stack):
         shown = {arn for widget in body["widgets"] for arn in widget["properties"].get("alarms", ())}
         for name in stack.of_type(ALARM):
@@ -111,12 +112,12 @@ def metrics_of(alarm: dict[str, Any]) -> list[Metric]:
     ]
 
 
-def _transformations(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
+def _transformations(stack: EvaluatedTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
     for where, properties in stack.of_type(FILTER).items():
         yield from ((where, transformation) for transformation in properties["MetricTransformations"])
 
 
-def _dashboards(stack: Stack) -> Iterator[tuple[str, dict[str, Any]]]:
+def _dashboards(stack: EvaluatedTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
     for where, properties in stack.of_type("AWS::CloudWatch::Dashboard").items():
         yield where, json.loads(as_text(properties["DashboardBody"]))
 

@@ -4,20 +4,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from infra.template.conditions import is_true
 from infra.template.translate import Template
 
 
-def refusals(template: Template, given: Mapping[str, str]) -> list[str]:
-    """Why these parameters are refused: by name, by value, or by the template's Rules. Empty: accepted."""
+def parameter_problems(template: Template, given: Mapping[str, str]) -> list[str]:
+    """Problems with names and values; if there are none, the assertions of the template's Rules that fail."""
     known = template.get("Parameters", {})
-    wrong = [f"{name}: the template has no such parameter" for name in given.keys() - known.keys()]
+    problems = [f"{name}: the template has no such parameter" for name in given.keys() - known.keys()]
     for name, parameter in known.items():
         value = given.get(name, parameter.get("Default"))
         if value is None:
-            wrong.append(f"{name}: expected a value, found none")
+            problems.append(f"{name}: expected a value, found none")
         elif not _fits(parameter, str(value)):
-            wrong.append(f"{name}: {parameter.get('ConstraintDescription') or _expected(parameter)}, found {value!r}")
-    return sorted(wrong) or list(_failed_assertions(template, _with_defaults(template, given)))
+            problems.append(
+                f"{name}: {parameter.get('ConstraintDescription') or _expected(parameter)}, found {value!r}"
+            )
+    return sorted(problems) or list(_failed_assertions(template, _with_defaults(template, given)))
 
 
 def _with_defaults(template: Template, given: Mapping[str, str]) -> Mapping[str, str]:
@@ -45,23 +48,8 @@ def _expected(parameter: Mapping[str, Any]) -> str:
 
 def _failed_assertions(template: Template, parameters: Mapping[str, str]) -> Iterator[str]:
     for name, rule in template.get("Rules", {}).items():
-        if "RuleCondition" in rule and not _holds(rule["RuleCondition"], parameters):
+        if "RuleCondition" in rule and not is_true(rule["RuleCondition"], parameters):
             continue
         for assertion in rule["Assertions"]:
-            if not _holds(assertion["Assert"], parameters):
+            if not is_true(assertion["Assert"], parameters):
                 yield f"{name}: {assertion['AssertDescription']}"
-
-
-def _holds(condition: Any, parameters: Mapping[str, str]) -> bool:
-    """Evaluates the condition functions of Rules that this template uses."""
-    ((function, operands),) = condition.items()
-    if function == "Fn::Equals":
-        return bool(_value(operands[0], parameters) == _value(operands[1], parameters))
-    if function == "Fn::Contains":
-        return _value(operands[1], parameters) in [_value(item, parameters) for item in operands[0]]
-    parts = [_holds(operand, parameters) for operand in operands]
-    return {"Fn::Not": not parts[0], "Fn::And": all(parts), "Fn::Or": any(parts)}[function]
-
-
-def _value(operand: Any, parameters: Mapping[str, str]) -> str:
-    return parameters[operand["Ref"]] if isinstance(operand, dict) else str(operand)

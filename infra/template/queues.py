@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from infra.template.evaluated import EvaluatedTemplate, as_text
 from infra.template.findings import RuleFindings
-from infra.template.stack import Stack, as_text, references
+from infra.template.references import references
 
 QUEUE = "AWS::SQS::Queue"
 FUNCTION = "AWS::Lambda::Function"
@@ -16,7 +17,7 @@ ATTEMPTS_WITHIN_VISIBILITY = 6
 """AWS recommends six times the function's timeout: Lambda retries a throttled invocation before it returns a batch."""
 
 
-def messages_stay_hidden_while_they_are_processed(stack: Stack) -> RuleFindings:
+def messages_stay_hidden_while_they_are_processed(stack: EvaluatedTemplate) -> RuleFindings:
     for name, mapping, queue, function in _mappings(stack):
         window = stack.largest(mapping.get("MaximumBatchingWindowInSeconds", 0))
         needed = ATTEMPTS_WITHIN_VISIBILITY * stack.largest(function.get("Timeout", 3)) + window
@@ -26,21 +27,21 @@ def messages_stay_hidden_while_they_are_processed(stack: Stack) -> RuleFindings:
             yield name, f"VisibilityTimeout: expected {expected}, found {found:g}; raise it"
 
 
-def large_batches_have_a_window(stack: Stack) -> RuleFindings:
+def large_batches_have_a_window(stack: EvaluatedTemplate) -> RuleFindings:
     for name, mapping, _, _ in _mappings(stack):
         large = stack.largest(mapping.get("BatchSize", 10)) > LARGEST_BATCH_WITHOUT_WINDOW
         if large and stack.smallest(mapping.get("MaximumBatchingWindowInSeconds", 0)) < 1:
             yield name, "a BatchSize above 10 needs a MaximumBatchingWindowInSeconds of at least 1; set it"
 
 
-def pollers_are_bounded(stack: Stack) -> RuleFindings:
+def pollers_are_bounded(stack: EvaluatedTemplate) -> RuleFindings:
     for name, mapping, _, _ in _mappings(stack):
         found = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", 0)
         if stack.smallest(found) < MIN_CONCURRENCY:
             yield name, f"expected a MaximumConcurrency of at least {MIN_CONCURRENCY}, found {found}; set it"
 
 
-def one_bad_message_fails_alone(stack: Stack) -> RuleFindings:
+def one_bad_message_fails_alone(stack: EvaluatedTemplate) -> RuleFindings:
     for name, mapping, _, _ in _mappings(stack):
         if "ReportBatchItemFailures" not in mapping.get("FunctionResponseTypes", ()):
             yield (
@@ -49,7 +50,7 @@ def one_bad_message_fails_alone(stack: Stack) -> RuleFindings:
             )
 
 
-def failed_messages_go_to_a_dead_letter_queue(stack: Stack) -> RuleFindings:
+def failed_messages_go_to_a_dead_letter_queue(stack: EvaluatedTemplate) -> RuleFindings:
     """Each queue that a function reads has a dead-letter queue of the same type with at least the same retention."""
     queues = stack.of_type(QUEUE)
     for name in {as_text(mapping["EventSourceArn"]) for mapping in stack.of_type(MAPPING).values()}:
@@ -67,7 +68,7 @@ def failed_messages_go_to_a_dead_letter_queue(stack: Stack) -> RuleFindings:
             yield target, f"it keeps messages for a shorter time than {source}; raise MessageRetentionPeriod"
 
 
-def failed_invocations_go_to_a_queue(stack: Stack) -> RuleFindings:
+def failed_invocations_go_to_a_queue(stack: EvaluatedTemplate) -> RuleFindings:
     """Schedules and rules need a dead-letter queue, and the functions that they invoke a destination on failure."""
     targets = [(name, p["Target"]) for name, p in stack.of_type("AWS::Scheduler::Schedule").items()]
     targets += [(name, target) for name, p in stack.of_type("AWS::Events::Rule").items() for target in p["Targets"]]
@@ -82,7 +83,7 @@ def failed_invocations_go_to_a_queue(stack: Stack) -> RuleFindings:
             yield function, "an asynchronous invocation that fails is lost; set EventInvokeConfig with OnFailure"
 
 
-def queues_are_encrypted_and_require_tls(stack: Stack) -> RuleFindings:
+def queues_are_encrypted_and_require_tls(stack: EvaluatedTemplate) -> RuleFindings:
     sealed = {
         queue
         for policy in stack.of_type("AWS::SQS::QueuePolicy").values()
@@ -96,7 +97,7 @@ def queues_are_encrypted_and_require_tls(stack: Stack) -> RuleFindings:
             yield name, "it can be reached without TLS; deny that in a queue policy (aws:SecureTransport)"
 
 
-def queues_accept_this_account_only(stack: Stack) -> RuleFindings:
+def queues_accept_this_account_only(stack: EvaluatedTemplate) -> RuleFindings:
     """A rule's ARN contains the account; a bucket's does not, and needs aws:SourceAccount too."""
     rules = stack.of_type("AWS::Events::Rule").keys()
     for name, policy in stack.of_type("AWS::SQS::QueuePolicy").items():
@@ -119,7 +120,7 @@ def denies_plain_http(document: dict[str, Any]) -> bool:
     )
 
 
-def _mappings(stack: Stack) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]]:
+def _mappings(stack: EvaluatedTemplate) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """Each event source mapping with its queue and its function."""
     queues, functions = stack.of_type(QUEUE), stack.of_type(FUNCTION)
     for name, mapping in stack.of_type(MAPPING).items():
@@ -132,7 +133,7 @@ def _retention_secs(queue: dict[str, Any]) -> int:
     return int(queue.get("MessageRetentionPeriod", 345600))
 
 
-def _destination(stack: Stack, function: str) -> bool:
+def _destination(stack: EvaluatedTemplate, function: str) -> bool:
     return any(
         function in references(config["FunctionName"])
         and references(config.get("DestinationConfig", {}).get("OnFailure", {})) & stack.of_type(QUEUE).keys()

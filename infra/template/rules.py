@@ -5,8 +5,8 @@ from pathlib import Path
 
 from infra.template import access, buckets, monitoring, queues, runtime
 from infra.template.code_facts import read_code
+from infra.template.evaluated import EvaluatedTemplate, evaluated_templates
 from infra.template.findings import Finding, Rule, findings
-from infra.template.stack import Stack, stacks
 from infra.template.translate import FUNCTION, Template, parse, translate_template
 
 RULES: tuple[Rule, ...] = (*queues.RULES, *access.RULES, *buckets.RULES, *runtime.RULES, *monitoring.RULES)
@@ -16,12 +16,14 @@ RUNBOOK = "docs/runbook.md"
 
 def check(root: Path) -> list[Finding]:
     """Findings in the shipped template."""
-    return findings(RULES, shipped_stacks(root))
+    return findings(RULES, shipped_templates(root))
 
 
-def shipped_stacks(root: Path) -> list[Stack]:
+def shipped_templates(root: Path) -> list[EvaluatedTemplate]:
     sam = parse((root / TEMPLATE).read_text())
-    return stacks(translate_template(sam, placeholder_codes(sam)), read_code(root), (root / RUNBOOK).read_text())
+    return evaluated_templates(
+        translate_template(sam, placeholder_codes(sam)), read_code(root), (root / RUNBOOK).read_text()
+    )
 
 
 def placeholder_codes(sam: Template) -> Mapping[str, str]:

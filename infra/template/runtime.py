@@ -2,16 +2,17 @@
 
 import re
 
+from infra.template.evaluated import EvaluatedTemplate
 from infra.template.findings import RuleFindings
 from infra.template.queues import FUNCTION
-from infra.template.stack import Stack, references
+from infra.template.references import references
 
 LOG_GROUP = "AWS::Logs::LogGroup"
 INTERFACE = "AWS::CloudFormation::Interface"
 RUNTIME, ARCHITECTURE = "python3.13", "arm64"
 
 
-def functions_run_on_the_platform_of_their_bundles(stack: Stack) -> RuleFindings:
+def functions_run_on_the_platform_of_their_bundles(stack: EvaluatedTemplate) -> RuleFindings:
     for name, function in stack.of_type(FUNCTION).items():
         found = (function.get("Runtime"), *function.get("Architectures", ["x86_64"]))
         if found != (RUNTIME, ARCHITECTURE):
@@ -21,7 +22,7 @@ def functions_run_on_the_platform_of_their_bundles(stack: Stack) -> RuleFindings
             yield name, f"expected the handler {handler}, found {function.get('Handler')}"
 
 
-def logs_expire(stack: Stack) -> RuleFindings:
+def logs_expire(stack: EvaluatedTemplate) -> RuleFindings:
     groups = stack.of_type(LOG_GROUP)
     for name, function in stack.of_type(FUNCTION).items():
         if not references(function.get("LoggingConfig", {}).get("LogGroup")) & groups.keys():
@@ -31,7 +32,7 @@ def logs_expire(stack: Stack) -> RuleFindings:
             yield name, "its logs never expire; set RetentionInDays"
 
 
-def functions_get_the_variables_that_they_read(stack: Stack) -> RuleFindings:
+def functions_get_the_variables_that_they_read(stack: EvaluatedTemplate) -> RuleFindings:
     """The variables that are set are exactly those that the code reads."""
     given = {short_name(name): _variables(function) for name, function in stack.of_type(FUNCTION).items()}
     everywhere = {variable for variables in given.values() for variable in variables}
@@ -45,7 +46,7 @@ def functions_get_the_variables_that_they_read(stack: Stack) -> RuleFindings:
         yield "Globals", f"functions read {variable}, which no function has; set it in Environment"
 
 
-def the_job_is_bounded(stack: Stack) -> RuleFindings:
+def the_job_is_bounded(stack: EvaluatedTemplate) -> RuleFindings:
     for name, application in stack.of_type("AWS::EMRServerless::Application").items():
         if application.get("Type") not in ("Spark", "SPARK"):
             yield name, f"expected the Type Spark, found {application.get('Type')}"
@@ -64,7 +65,7 @@ def the_job_is_bounded(stack: Stack) -> RuleFindings:
             )
 
 
-def parameters_are_explained(stack: Stack) -> RuleFindings:
+def parameters_are_explained(stack: EvaluatedTemplate) -> RuleFindings:
     interface = stack.template.get("Metadata", {}).get(INTERFACE, {})
     grouped = [name for group in interface.get("ParameterGroups", ()) for name in group["Parameters"]]
     labelled = interface.get("ParameterLabels", {})
@@ -79,7 +80,7 @@ def parameters_are_explained(stack: Stack) -> RuleFindings:
         yield name, f"{INTERFACE} names it, but it is no parameter"
 
 
-def parameters_are_checked(stack: Stack) -> RuleFindings:
+def parameters_are_checked(stack: EvaluatedTemplate) -> RuleFindings:
     """Each parameter has constraints, so that wrong values are refused before anything is created."""
     for name, parameter in stack.template.get("Parameters", {}).items():
         if "AllowedValues" in parameter:
@@ -89,7 +90,7 @@ def parameters_are_checked(stack: Stack) -> RuleFindings:
             yield name, f"any value is accepted; set {' and '.join(sorted(needed))} or AllowedValues"
 
 
-def parameters_bring_no_wildcards(stack: Stack) -> RuleFindings:
+def parameters_bring_no_wildcards(stack: EvaluatedTemplate) -> RuleFindings:
     """A parameter in an ARN of a role must not widen it."""
     named = references(stack.of_type("AWS::IAM::Role"))
     for name, parameter in stack.template.get("Parameters", {}).items():
@@ -98,7 +99,7 @@ def parameters_bring_no_wildcards(stack: Stack) -> RuleFindings:
             yield name, "its pattern allows * or ?, which are wildcards in a policy; remove them"
 
 
-def parameters_are_used(stack: Stack) -> RuleFindings:
+def parameters_are_used(stack: EvaluatedTemplate) -> RuleFindings:
     parts = [stack.with_conditions.get(section, {}) for section in ("Resources", "Outputs", "Conditions")]
     for name in sorted(stack.with_conditions.get("Parameters", {}).keys() - references(parts)):
         yield name, "nothing uses it; remove it"

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from infra.template.parameters import refusals
+from infra.template.evaluated import with_conditions_evaluated
+from infra.template.parameters import parameter_problems
+from infra.template.references import references
 from infra.template.rules import placeholder_codes
-from infra.template.stack import references, with_conditions_evaluated
 from infra.template.translate import Template, TranslationError, parse, translate, translate_template
 
 ROOT = Path(__file__).parents[2]
@@ -192,7 +193,7 @@ def test_a_pause_disables_exactly_what_invokes_the_dispatcher(dispatching: str) 
 
 
 def refused(**parameters: str) -> list[str]:
-    return refusals(sam(), {**REQUIRED, **parameters})
+    return parameter_problems(sam(), {**REQUIRED, **parameters})
 
 
 def test_the_parameters_of_publish_are_enough() -> None:
@@ -200,7 +201,7 @@ def test_the_parameters_of_publish_are_enough() -> None:
 
 
 def test_a_parameter_without_a_default_is_required() -> None:
-    assert [text.partition(":")[0] for text in refusals(sam(), {})] == sorted(REQUIRED)
+    assert [text.partition(":")[0] for text in parameter_problems(sam(), {})] == sorted(REQUIRED)
 
 
 def test_an_unknown_parameter_is_refused() -> None:

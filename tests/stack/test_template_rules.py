@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from infra.template import access, buckets, monitoring, queues, runtime
+from infra.template.evaluated import EvaluatedTemplate, evaluated_templates
 from infra.template.findings import Rule, findings
-from infra.template.rules import RULES, check, shipped_stacks
-from infra.template.stack import Stack, stacks
+from infra.template.rules import RULES, check, shipped_templates
 
 ROOT = Path(__file__).parents[2]
 GONE = object()
 
 
 @cache
-def shipped() -> Stack:
-    return shipped_stacks(ROOT)[0]
+def shipped() -> EvaluatedTemplate:
+    return shipped_templates(ROOT)[0]
 
 
 def test_the_shipped_template_passes_every_rule() -> None:
@@ -38,11 +38,11 @@ class Broken:
     runbook: Callable[[str], str] = str
     code: Callable[[Any], Any] = lambda code: code
 
-    def stacks(self) -> list[Stack]:
+    def evaluated_templates(self) -> list[EvaluatedTemplate]:
         with_conditions = deepcopy(shipped().with_conditions)
         for path, value in self.changes.items():
             change(with_conditions, path, value)
-        return stacks(with_conditions, self.code(shipped().code), self.runbook(shipped().runbook))
+        return evaluated_templates(with_conditions, self.code(shipped().code), self.runbook(shipped().runbook))
 
 
 def change(template: dict[str, Any], path: str, value: Any) -> None:
@@ -384,7 +384,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda b: f"{b.rule.__name__}-{'+'.join(b.changes) or 'other'}")
 def test_a_template_that_breaks_a_rule_has_a_finding(broken: Broken) -> None:
-    assert broken.where in [finding.where for finding in findings([broken.rule], broken.stacks())]
+    assert broken.where in [finding.where for finding in findings([broken.rule], broken.evaluated_templates())]
 
 
 def test_each_rule_has_a_template_that_breaks_it() -> None:
@@ -392,7 +392,7 @@ def test_each_rule_has_a_template_that_breaks_it() -> None:
 
 
 def test_a_finding_says_where_and_by_which_rule() -> None:
-    (found,) = findings([queues.large_batches_have_a_window], BROKEN[4].stacks())
+    (found,) = findings([queues.large_batches_have_a_window], BROKEN[4].evaluated_templates())
     assert str(found) == (
         "CollectorFunctionLanded: a BatchSize above 10 needs a MaximumBatchingWindowInSeconds of at least 1; set it "
         "[large_batches_have_a_window]"

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.local.cloudformation.references import CircularDependency, in_dependency_order, references
+from infra.local.cloudformation.dependency_order import CircularDependency, in_dependency_order
 from infra.local.functions.schedules import UnsupportedSchedule, parse_schedule
 from infra.local.jobs.request import IMAGE_JARS, JobRequest, conf_of, local_conf, read_request
 from infra.local.logs.metrics import MetricFilter, emf_data, filter_data, matches
+from infra.template.references import references
 
 NOON = datetime(2026, 1, 14, 12, tzinfo=UTC).timestamp()
 

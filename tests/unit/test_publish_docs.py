@@ -11,7 +11,8 @@ from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import Artifact, BuildManifest
 from infra.publish.release import make_release
 from infra.publish.stack_config import Buckets
-from infra.template.stack import as_list, as_text, references
+from infra.template.evaluated import as_list, as_text
+from infra.template.references import references
 from infra.template.translate import parse
 
 PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "operate.md"))

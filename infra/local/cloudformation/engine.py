@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from infra.local.cloudformation.references import CircularDependency, Resources, in_dependency_order
+from infra.local.cloudformation.dependency_order import CircularDependency, Resources, in_dependency_order
 from infra.local.cloudformation.resource_type import (
     CreatedResource,
     Properties,

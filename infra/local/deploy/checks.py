@@ -8,13 +8,13 @@ from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from infra.local.deploy.release import ARTIFACTS, TEMPLATE
 from infra.publish.stack_config import Buckets, read_stack_config_file
-from infra.template.parameters import refusals
+from infra.template.parameters import parameter_problems
 
 STACK_FILE = "local-aws.log"
 """Every folder that a stack has run in contains it."""
 
 
-def checked(config: Path, settings: Sequence[str], defaults: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
+def check_options(config: Path, settings: Sequence[str], defaults: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
     """The configuration, and the template's parameters: `defaults`, overridden by each NAME=VALUE of `settings`.
 
     Raises ConfigError with all problems of both.
@@ -24,20 +24,20 @@ def checked(config: Path, settings: Sequence[str], defaults: Mapping[str, str]) 
     problems = [f"--set {one}: expected NAME=VALUE, found no =" for one in settings if "=" not in one]
     given = dict(one.split("=", 1) for one in settings if "=" in one)
     try:
-        fitting = read_stack_config_file(config, variables())
+        stack_config = read_stack_config_file(config, variables())
     except ConfigError as error:
         problems += error.problems
         buckets, found = Buckets("landing", "", "lake"), None
     else:
-        buckets, found = fitting.buckets, fitting.config
+        buckets, found = stack_config.buckets, stack_config.config
     published = _published(buckets)
     problems += [
         f"--set {name}: publishing the configuration sets it; change the configuration instead"
         for name in sorted(given.keys() & published.keys())
     ]
     chosen = {**defaults, **{name: value for name, value in given.items() if name not in published}}
-    for refusal in refusals(parse(TEMPLATE.read_text()), {**published, **chosen}):
-        problems.append(f"--set {refusal}" if refusal.partition(":")[0] in given else refusal)
+    for problem in parameter_problems(parse(TEMPLATE.read_text()), {**published, **chosen}):
+        problems.append(f"--set {problem}" if problem.partition(":")[0] in given else problem)
     if problems or found is None:
         raise ConfigError(problems)
     return found, chosen

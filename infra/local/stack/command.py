@@ -16,7 +16,7 @@ from typing import Any
 from blizzard.config.model import Config
 from blizzard.errors import BlizzardError
 from infra.command_errors import print_error
-from infra.local.deploy.checks import check_folder, checked
+from infra.local.deploy.checks import check_folder, check_options
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY
 from infra.local.stack.example_file import example_file
@@ -38,7 +38,7 @@ def run() -> int:
     options = _parser().parse_args()
     folder = options.folder.absolute()
     try:
-        config, parameters = checked(options.config, options.set, FAST_PARAMETERS)
+        config, parameters = check_options(options.config, options.set, FAST_PARAMETERS)
         if folder != FOLDER:
             check_folder(folder)
         report_progress = _ignore if options.json else _print

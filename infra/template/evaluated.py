@@ -1,13 +1,14 @@
 """A translated template with its conditions evaluated, and the facts that rules compare it with."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from infra.template.code_facts import CodeFacts
+from infra.template.conditions import is_true
+from infra.template.references import references
 from infra.template.translate import Template
 
 NO_VALUE = object()
@@ -17,7 +18,7 @@ Parameters = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class EvaluatedTemplate:
     """`template`: without resources and branches whose conditions are false. `with_conditions`: before that."""
 
     template: Template
@@ -48,17 +49,18 @@ class Stack:
         )
 
 
-def stacks(template: Template, code: CodeFacts, runbook: str) -> list[Stack]:
+def evaluated_templates(template: Template, code: CodeFacts, runbook: str) -> list[EvaluatedTemplate]:
     """One for each combination of parameter values that conditions depend on."""
     return [
-        Stack(with_conditions_evaluated(template, chosen), template, code, runbook) for chosen in _choices(template)
+        EvaluatedTemplate(with_conditions_evaluated(template, chosen), template, code, runbook)
+        for chosen in _choices(template)
     ]
 
 
 def with_conditions_evaluated(template: Template, parameters: Parameters) -> Template:
     """The template with every condition evaluated. References to parameters stay."""
     conditions = template.get("Conditions", {})
-    holds = {name: _holds(condition, conditions, parameters) for name, condition in conditions.items()}
+    holds = {name: is_true(condition, parameters, conditions) for name, condition in conditions.items()}
     taken = {section: _without_ifs(template.get(section, {}), holds) for section in ("Resources", "Outputs")}
     kept = {
         section: {name: item for name, item in items.items() if holds.get(item.get("Condition"), True)}
@@ -75,17 +77,6 @@ def _choices(template: Template) -> Iterator[Parameters]:
         yield dict(zip(used, combination, strict=True))
 
 
-def _holds(condition: Any, conditions: Mapping[str, Any], parameters: Parameters) -> bool:
-    ((function, operands),) = condition.items()
-    if function == "Fn::Equals":
-        left, right = (parameters[o["Ref"]] if isinstance(o, dict) else o for o in operands)
-        return bool(left == right)
-    if function == "Condition":
-        return _holds(conditions[operands], conditions, parameters)
-    parts = [_holds(operand, conditions, parameters) for operand in operands]
-    return {"Fn::Not": not parts[0], "Fn::And": all(parts), "Fn::Or": any(parts)}[function]
-
-
 def _without_ifs(value: Any, holds: Mapping[str, bool]) -> Any:
     if isinstance(value, list):
         return [item for item in (_without_ifs(item, holds) for item in value) if item is not NO_VALUE]
@@ -98,22 +89,6 @@ def _without_ifs(value: Any, holds: Mapping[str, bool]) -> Any:
         return NO_VALUE
     taken = ((key, _without_ifs(item, holds)) for key, item in value.items())
     return {key: item for key, item in taken if item is not NO_VALUE}
-
-
-def references(value: Any) -> set[str]:
-    """Names in Ref, Fn::GetAtt and Fn::Sub: parameters, resources, pseudo parameters."""
-    if isinstance(value, list | tuple):
-        return {name for item in value for name in references(item)}
-    if not isinstance(value, dict):
-        return set()
-    found = {name for item in value.values() for name in references(item)}
-    if "Ref" in value:
-        found.add(value["Ref"])
-    if "Fn::GetAtt" in value:
-        found.add(_attribute(value["Fn::GetAtt"])[0])
-    if "Fn::Sub" in value:
-        found.update(name.partition(".")[0] for name in re.findall(r"\$\{([^!}]+)\}", _sub(value["Fn::Sub"])))
-    return found
 
 
 def as_text(value: Any) -> str:
