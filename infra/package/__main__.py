@@ -8,10 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from blizzard.errors import BlizzardError
-from infra.package.build import MACHINES, ROOT, package
+from infra.package.build import ARCHITECTURES, MACHINES, ROOT, package
 from infra.package.manifest import BuildManifest
-
-ARCHITECTURES = {"arm64": "ARM64", "aarch64": "ARM64", "x86_64": "X86_64", "amd64": "X86_64"}
 
 
 def main() -> int:

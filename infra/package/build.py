@@ -13,6 +13,8 @@ from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, NAME, Artifact, Bu
 from infra.package.wheels import WheelCache, contents
 
 ROOT = Path(__file__).resolve().parents[2]
+ARCHITECTURES = {"arm64": "ARM64", "aarch64": "ARM64", "x86_64": "X86_64", "amd64": "X86_64"}
+"""The template's name of each architecture, by every name that machines report."""
 MACHINES = {"ARM64": "aarch64", "X86_64": "x86_64"}
 """Linux's name of each architecture, by the template's."""
 HASH_CHARACTERS = 16

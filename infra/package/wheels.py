@@ -1,6 +1,5 @@
 """Downloads wheels of requirements.lock for another platform, by pip, into .cache/wheels."""
 
-import hashlib
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from infra.package.errors import PackageError
 from infra.package.lock import Pinned, Target
+from infra.setup.stamps import file_sha256
 
 # Both Lambda and EMR run Amazon Linux 2023 with glibc 2.34, which supports all of these.
 MANYLINUX = (*(f"manylinux_2_{minor}" for minor in range(34, 16, -1)), "manylinux2014")
@@ -39,7 +39,7 @@ class WheelCache:
     def _find(self, package: Pinned) -> Path | None:
         name = package.name.replace("-", "_")
         wheels = sorted(self._folder.glob(f"{name}-{package.version}-*.whl"))
-        return next((wheel for wheel in wheels if _sha256(wheel) in package.sha256s), None)
+        return next((wheel for wheel in wheels if file_sha256(wheel) in package.sha256s), None)
 
     def _download(self, packages: Sequence[Pinned]) -> None:
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
@@ -72,11 +72,6 @@ def _install_path(name: str) -> str | None:
         return name
     kind, _, path = rest.partition("/")
     return path if kind in ("purelib", "platlib") else None
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _run_pip(arguments: Sequence[str]) -> None:

@@ -1,13 +1,13 @@
 """`make setup`: makes a checkout ready to run. Does only what is missing; other make targets run it first."""
 
 import argparse
-import fcntl
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from infra.file_lock import locked
 from infra.setup.class_archive import ClassArchive
 from infra.setup.errors import SetupError
 from infra.setup.jars import JarFolder
@@ -29,7 +29,7 @@ def main() -> int:
         print(f"set-up: {error}", file=sys.stderr)
         return EXIT_MISSING
     except KeyboardInterrupt:
-        print("set-up: interrupted; the next run goes on from here", file=sys.stderr)
+        print("set-up: interrupted; the next run continues from here", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
 
@@ -38,7 +38,8 @@ def set_up(root: Path, *, this_python: bool) -> None:
     # First: it takes a moment, and a missing JDK must not be noticed after minutes of packages.
     java = find_jdk()
     venv, jars, log_store = Venv(root), JarFolder(root), LogStoreJar(root)
-    with _locked(root / ".cache"):
+    # Concurrent set-ups of one checkout would delete each other's files.
+    with locked(root / ".cache" / "setup.lock"):
         if venv.needs_packages(this_python=this_python):
             with _step("packages into .venv (Spark alone is 450 MB; a minute or more)"):
                 venv.install_packages()
@@ -64,15 +65,6 @@ def _make_archive(archive: ClassArchive, java: Java, log_store: Path, python: Pa
         archive.make(java, log_store, python)
     except SetupError as error:
         print(f"set-up: left out: {error}", file=sys.stderr)
-
-
-@contextmanager
-def _locked(cache: Path) -> Iterator[None]:
-    """Concurrent set-ups of one checkout would delete each other's files."""
-    cache.mkdir(exist_ok=True)
-    with (cache / "setup.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import hashlib
 import re
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 from blizzard.environment import variables
 from infra.setup.errors import SetupError
 from infra.setup.java import Java, find_jdk
-from infra.setup.stamps import digest, is_stamped, put_stamp
+from infra.setup.stamps import digest, file_sha256, is_stamped, put_stamp
 from infra.setup.venv import Venv
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,13 +113,8 @@ class JarFolder:
 def problems(jar: Jar, file: Path) -> Iterator[str]:
     if not file.exists():
         yield f"  {jar.file} ({jar.coordinate}): expected sha256 {jar.sha256}, found no such file"
-    elif (found := sha256_of(file)) != jar.sha256:
+    elif (found := file_sha256(file)) != jar.sha256:
         yield f"  {jar.file} ({jar.coordinate}): expected sha256 {jar.sha256}, found {found}"
-
-
-def sha256_of(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def resolve(venv: Venv, java: Java, ivy: Path) -> Path:
@@ -158,7 +152,7 @@ def _jar(cached: Path, folder: Path) -> Jar:
     group, name = cached.parts[-4], cached.parts[-3]
     version = cached.stem.removeprefix(f"{name}-")
     file = f"{group}_{name}-{version}.jar"
-    return Jar(file, sha256_of(folder / file), f"{group}:{name}:{version}")
+    return Jar(file, file_sha256(folder / file), f"{group}:{name}:{version}")
 
 
 def shipped_with_spark(jars: list[Jar], pyspark_home: Path) -> list[Jar]:

@@ -1,4 +1,4 @@
-"""Stamp files that record the inputs of a result, so that a second run can skip it."""
+"""Hashes of files, and stamp files that record the inputs of a result, so that a second run can skip it."""
 
 import hashlib
 from pathlib import Path
@@ -12,6 +12,12 @@ def digest(*files: Path) -> str:
         total.update(f"{file.name} {len(content)}\n".encode())
         total.update(content)
     return total.hexdigest()
+
+
+def file_sha256(file: Path) -> str:
+    """The sha256 of a file's content, in hex."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def is_stamped(stamp: Path, value: str) -> bool:

@@ -2,17 +2,16 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from infra.setup.commands import run_command
 from infra.setup.errors import SetupError
 from infra.setup.stamps import digest, is_stamped, put_stamp
 
 # Builds pyspark, which is published as source only. Its version and hash are in the lock too; by default pip would use
 # the newest one.
 BUILD_PACKAGE = "setuptools"
-LAST_LINES = 15
 
 
 class Venv:
@@ -45,7 +44,7 @@ class Venv:
     def install_packages(self) -> None:
         """Into an empty environment, so that it contains only packages of the lock. Raises SetupError."""
         self._clear()
-        _run("Making .venv", [sys.executable, "-m", "venv", str(self.folder)])
+        run_command("Making .venv", [sys.executable, "-m", "venv", str(self.folder)])
         build = self.folder / "build-requirements.txt"
         build.write_text(lock_entry(self._lock.read_text(), BUILD_PACKAGE))
         self._pip("--require-hashes", "-r", str(build))
@@ -80,7 +79,7 @@ class Venv:
             "install",
             "--progress-bar=off",
         ]
-        _run("Installing packages", [*pip, *arguments])
+        run_command("Installing packages", [*pip, *arguments])
 
 
 def lock_entry(lock: str, package: str) -> str:
@@ -89,10 +88,3 @@ def lock_entry(lock: str, package: str) -> str:
     if not found:
         raise SetupError(f"requirements.lock has no entry for {package}: update it with `make lock`")
     return found[0]
-
-
-def _run(what: str, command: list[str]) -> None:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
-        raise SetupError(f"{what} failed with status {done.returncode}; its last lines:\n{tail}")

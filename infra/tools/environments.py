@@ -1,22 +1,18 @@
 """Creates a tool's environment at first use: `.cache/tools/NAME`, with exactly the packages of `NAME.lock`."""
 
-import fcntl
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.setup.errors import SetupError
+from infra.file_lock import locked
+from infra.setup.commands import run_command
 from infra.setup.stamps import digest, is_stamped, put_stamp
 
 LOCKS = Path(__file__).parent
 NAMES = ("sam", "checkov", "pip-audit")
 INSTALLER = "uv"
 """Itself installed by pip. Installs a hundred packages in two seconds, pip in a minute."""
-LAST_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +24,14 @@ class Tools:
     def program(self, name: str) -> Path:
         """The tool's program. Creates its environment if it is missing or its lock changed. Raises SetupError."""
         environment = self._folder / name
-        with self._locked():
+        with locked(self._folder / "lock"):
             if not self._is_current(name):
                 installer = self._installer()
                 self._begin(name)
-                _run(
+                run_command(
                     f"Making {environment}", [str(installer), "venv", "--quiet", "-p", sys.executable, str(environment)]
                 )
-                _run(f"Installing {name}", [*self._install(installer, environment), str(LOCKS / f"{name}.lock")])
+                run_command(f"Installing {name}", [*self._install(installer, environment), str(LOCKS / f"{name}.lock")])
                 put_stamp(environment / ".made", self._key(name))
         return environment / "bin" / name
 
@@ -47,9 +43,9 @@ class Tools:
         environment = self._folder / INSTALLER
         if not self._is_current(INSTALLER):
             self._begin(INSTALLER)
-            _run(f"Making {environment}", [sys.executable, "-m", "venv", str(environment)])
+            run_command(f"Making {environment}", [sys.executable, "-m", "venv", str(environment)])
             pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
-            _run(f"Installing {INSTALLER}", [*pip, "--require-hashes", "-r", str(LOCKS / f"{INSTALLER}.lock")])
+            run_command(f"Installing {INSTALLER}", [*pip, "--require-hashes", "-r", str(LOCKS / f"{INSTALLER}.lock")])
             put_stamp(environment / ".made", self._key(INSTALLER))
         return environment / "bin" / INSTALLER
 
@@ -81,17 +77,3 @@ class Tools:
     def _begin(self, name: str) -> None:
         shutil.rmtree(self._folder / name, ignore_errors=True)
         print(f"tools: {name} into {(self._folder / name).relative_to(self.root)} …", flush=True)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-
-def _run(what: str, command: Sequence[str]) -> None:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
-        raise SetupError(f"{what} failed with status {done.returncode}; its last lines:\n{tail}")

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.deploy.release import ARCHITECTURE, LINKED, TEMPLATE, earlier_release, release
+from infra.local.deploy.release import LINKED, TEMPLATE, earlier_release, release
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import local_stack
+from infra.package.build import ARCHITECTURES
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, ScheduleTicker, StackWorld
 
@@ -186,7 +187,7 @@ def other_sources(root: Path) -> Path:
 
 
 def architecture() -> str:
-    return ARCHITECTURE[platform.machine().lower()]
+    return ARCHITECTURES[platform.machine().lower()]
 
 
 def deployed_sha256(world: StackWorld, function: str) -> str:

@@ -11,9 +11,10 @@ import pytest
 from infra.setup import jars as setup_jars
 from infra.setup.class_archive import ClassArchive
 from infra.setup.errors import SetupError
-from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, read_lock, sha256_of, shipped_with_spark, write_lock
+from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, read_lock, shipped_with_spark, write_lock
 from infra.setup.java import Java, find_jdk, write_spark_env
 from infra.setup.logstore import LogStoreJar
+from infra.setup.stamps import file_sha256
 from infra.setup.venv import Venv
 from tests.unit.shell_scripts import script
 
@@ -105,7 +106,7 @@ class Ivy:
         for name, content in contents.items():
             file = self.resolved / f"org_{name}-1.jar"
             file.write_bytes(content)
-            jars.append(Jar(file.name, sha256_of(file), f"org:{name}:1"))
+            jars.append(Jar(file.name, file_sha256(file), f"org:{name}:1"))
         lock = self._root / "infra" / "setup" / "jars.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.write_text(write_lock(jars))

@@ -1,15 +1,14 @@
 """Packs the code for this machine and publishes it, as `make package` and `make publish` do."""
 
-import fcntl
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from blizzard.environment import temporary_variables, variables
+from infra.file_lock import locked
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws
-from infra.package.build import package, sources_sha256
+from infra.package.build import ARCHITECTURES, package, sources_sha256
 from infra.package.errors import PackageError
 from infra.package.manifest import read_manifest
 from infra.publish.publish import publish, restore_release
@@ -18,7 +17,6 @@ from infra.publish.release import Release
 TEMPLATE = CHECKOUT / "template.yaml"
 FOLDER = CHECKOUT / "build" / "local"
 """Not build/ itself, which is for the machines of AWS."""
-ARCHITECTURE = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "ARM64", "arm64": "ARM64"}
 LINKED = (".cache", "blizzard", "functions", "jars", "requirements.lock", "spark_job")
 ARTIFACTS = "artifacts"
 CODE = "deployed-code"
@@ -64,12 +62,12 @@ def _as_deployed(aws: LocalAws, published: Release, root: Path) -> LocalRelease:
 
 def pack(machine: str, root: Path = FOLDER) -> Path:
     """Pack into `root`/build where the code has changed since the last time. Raises PackageError."""
-    root.mkdir(parents=True, exist_ok=True)
     (CHECKOUT / ".cache").mkdir(exist_ok=True)
-    with _locked(root):
+    # Concurrent tests must not pack into the same folder.
+    with locked(root / ".lock"):
         _linked(root, CHECKOUT, LINKED)
-        if not _is_fresh(root, ARCHITECTURE[machine]):
-            package(ARCHITECTURE[machine], root)
+        if not _is_fresh(root, ARCHITECTURES[machine]):
+            package(ARCHITECTURES[machine], root)
     return root
 
 
@@ -88,11 +86,3 @@ def _is_fresh(root: Path, architecture: str) -> bool:
     except PackageError:
         return False
     return manifest.architecture == architecture and manifest.sources_sha256 == sources_sha256(root)
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    """Concurrent tests must not pack into the same folder."""
-    with (root / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
