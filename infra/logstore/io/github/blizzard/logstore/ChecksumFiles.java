@@ -26,7 +26,7 @@ public final class ChecksumFiles implements CheckpointFileManager {
   private final Path folder;
   private final Configuration hadoopConf;
   private final FileSystem fs;
-  private CheckpointFileManager sparks;
+  private CheckpointFileManager sparkManager;
 
   public ChecksumFiles(Path folder, Configuration hadoopConf) throws IOException {
     this.folder = folder;
@@ -34,23 +34,23 @@ public final class ChecksumFiles implements CheckpointFileManager {
     fs = folder.getFileSystem(hadoopConf);
   }
 
-  /** Created on first use: each transaction has an instance of this class, and Spark's starts a client of its own. */
-  private synchronized CheckpointFileManager sparks() {
-    if (sparks == null) {
-      Configuration withoutUs = new Configuration(hadoopConf);
-      withoutUs.unset(SETTING);
-      sparks = CheckpointFileManager.create(folder, withoutUs);
+  /** Spark's own manager, created on first use: it starts a client, and each transaction has an instance of this class. */
+  private synchronized CheckpointFileManager sparkManager() {
+    if (sparkManager == null) {
+      Configuration withoutThisClass = new Configuration(hadoopConf);
+      withoutThisClass.unset(SETTING);
+      sparkManager = CheckpointFileManager.create(folder, withoutThisClass);
     }
-    return sparks;
+    return sparkManager;
   }
 
   @Override
   public CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
     if (overwriteIfPossible || !path.getName().endsWith(".crc") || !(fs instanceof S3AFileSystem)) {
-      return sparks().createAtomic(path, overwriteIfPossible);
+      return sparkManager().createAtomic(path, overwriteIfPossible);
     }
     try {
-      return new WholeOrNothing(ConditionalS3LogStore.createOnly(fs, path).build());
+      return new AtomicOutput(ConditionalS3LogStore.createOnly(fs, path).build());
     } catch (IOException failure) {
       throw new UncheckedIOException(failure);
     }
@@ -58,52 +58,52 @@ public final class ChecksumFiles implements CheckpointFileManager {
 
   @Override
   public FSDataInputStream open(Path path) {
-    return sparks().open(path);
+    return sparkManager().open(path);
   }
 
   @Override
   public FileStatus[] list(Path path, PathFilter filter) {
-    return sparks().list(path, filter);
+    return sparkManager().list(path, filter);
   }
 
   @Override
   public void mkdirs(Path path) {
-    sparks().mkdirs(path);
+    sparkManager().mkdirs(path);
   }
 
   @Override
   public boolean exists(Path path) {
-    return sparks().exists(path);
+    return sparkManager().exists(path);
   }
 
   @Override
   public void delete(Path path) {
-    sparks().delete(path);
+    sparkManager().delete(path);
   }
 
   @Override
   public boolean isLocal() {
-    return sparks().isLocal();
+    return sparkManager().isLocal();
   }
 
   @Override
   public Path createCheckpointDirectory() {
-    return sparks().createCheckpointDirectory();
+    return sparkManager().createCheckpointDirectory();
   }
 
   @Override
   public synchronized void close() {
-    if (sparks != null) {
-      sparks.close();
+    if (sparkManager != null) {
+      sparkManager.close();
     }
   }
 
   /** The object is created in close(). A cancelled stream creates nothing. */
-  private static final class WholeOrNothing extends CancellableFSDataOutputStream {
+  private static final class AtomicOutput extends CancellableFSDataOutputStream {
 
     private final FSDataOutputStream out;
 
-    WholeOrNothing(FSDataOutputStream out) {
+    AtomicOutput(FSDataOutputStream out) {
       super(out);
       this.out = out;
     }

@@ -42,30 +42,31 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   private static final long FIRST_CONFLICT_PAUSE_MS = 20;
   private static final int HTTP_CONFLICT = 409;
 
-  private final boolean fromThereOn = initHadoopConf().getBoolean("delta.enableFastS3AListFrom", false);
+  private final boolean fastListFrom = initHadoopConf().getBoolean("delta.enableFastS3AListFrom", false);
 
-  private enum Holder { NOBODY, THIS_WRITE, ANOTHER_WRITE }
+  private enum Owner { NOBODY, THIS_WRITE, ANOTHER_WRITE }
 
   public ConditionalS3LogStore(Configuration hadoopConf) {
     super(hadoopConf);
   }
 
   /**
-   * Lists the log from a version on with LIST requests only. Delta's own first checks, with two requests, that the
-   * folder exists, because a missing log must not look like one without newer versions. Here that is checked only if
-   * the listing is empty. Delta's listing also returns objects of folders whose names start with this folder's name;
-   * these are filtered out.
+   * Lists the log from a version on with LIST requests only.
+   *
+   * <p>A missing log must not look like a log without newer versions. Delta's own listing therefore first checks, with
+   * two requests, that the folder exists. Here this is checked only if the listing is empty. Delta's listing also
+   * returns objects of folders whose names start with this folder's name; these are filtered out.
    */
   @Override
   public Iterator<FileStatus> listFrom(Path path, Configuration hadoopConf) throws IOException {
     FileSystem fs = path.getFileSystem(hadoopConf);
-    if (!fromThereOn || !(fs instanceof S3AFileSystem)) {
+    if (!fastListFrom || !(fs instanceof S3AFileSystem)) {
       return super.listFrom(path, hadoopConf);
     }
     Path first = fs.makeQualified(path);
     String folder = first.getParent().toUri().getPath();
     List<FileStatus> found =
-        Arrays.stream(listed(fs, first))
+        Arrays.stream(list(fs, first))
             .filter(status -> status.getPath().getParent().toUri().getPath().equals(folder))
             .filter(status -> status.getPath().getName().compareTo(first.getName()) >= 0)
             .sorted(Comparator.comparing(status -> status.getPath().getName()))
@@ -77,7 +78,7 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   }
 
   /** For the first page S3A throws exceptions of the SDK; they are translated to Hadoop's. */
-  private static FileStatus[] listed(FileSystem fs, Path first) throws IOException {
+  private static FileStatus[] list(FileSystem fs, Path first) throws IOException {
     try {
       return S3LogStoreUtil.s3ListFromArray(fs, first, first.getParent());
     } catch (SdkException failure) {
@@ -116,13 +117,13 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
         send(out, body);
         return;
       } catch (IOException failure) {
-        // The failure does not tell who won; only the object does. The AWS SDK and S3A resend a PUT whose answer was
+        // The failure does not tell who won; only the object does. The AWS SDK and S3A resend a PUT whose response was
         // lost, and the second PUT is refused because the first one succeeded.
-        switch (holder(fs, path, writeId, failure)) {
+        switch (owner(fs, path, writeId, failure)) {
           case THIS_WRITE:
             return;
           case ANOTHER_WRITE:
-            throw taken(path, failure);
+            throw alreadyExists(path, failure);
           default:
             if (!isConflict(failure) || conflicts == MAX_CONFLICT_RETRIES) {
               throw failure;
@@ -170,35 +171,35 @@ public class ConditionalS3LogStore extends S3SingleDriverLogStore {
   }
 
   /** If this request fails too, the outcome is unknown, and the original failure is thrown. */
-  private static Holder holder(FileSystem fs, Path path, String writeId, IOException failure) throws IOException {
+  private static Owner owner(FileSystem fs, Path path, String writeId, IOException failure) throws IOException {
     try {
       byte[] found = fs.getXAttrs(path).get("header." + WRITE_ID);
-      boolean mine = found != null && writeId.equals(new String(found, StandardCharsets.UTF_8));
-      return mine ? Holder.THIS_WRITE : Holder.ANOTHER_WRITE;
-    } catch (FileNotFoundException nothingThere) {
-      return Holder.NOBODY;
-    } catch (IOException unanswered) {
-      failure.addSuppressed(unanswered);
+      boolean isThisWrite = found != null && writeId.equals(new String(found, StandardCharsets.UTF_8));
+      return isThisWrite ? Owner.THIS_WRITE : Owner.ANOTHER_WRITE;
+    } catch (FileNotFoundException missing) {
+      return Owner.NOBODY;
+    } catch (IOException lookupFailure) {
+      failure.addSuppressed(lookupFailure);
       throw failure;
     }
   }
 
-  /** S3 answers 409 when two conditional writes overlap; the client has to send its request again. */
+  /** S3 responds with 409 if two conditional writes overlap; the client has to send its request again. */
   private static boolean isConflict(IOException failure) {
     return failure instanceof AWSServiceIOException
         && ((AWSServiceIOException) failure).statusCode() == HTTP_CONFLICT;
   }
 
-  private static FileAlreadyExistsException taken(Path path, IOException failure) {
-    FileAlreadyExistsException taken = new FileAlreadyExistsException(path.toString());
-    taken.initCause(failure);
-    return taken;
+  private static FileAlreadyExistsException alreadyExists(Path path, IOException failure) {
+    FileAlreadyExistsException error = new FileAlreadyExistsException(path.toString());
+    error.initCause(failure);
+    return error;
   }
 
   private static void pause(int conflicts, Path path) throws IOException {
-    long longest = FIRST_CONFLICT_PAUSE_MS << conflicts;
+    long maxPauseMs = FIRST_CONFLICT_PAUSE_MS << conflicts;
     try {
-      Thread.sleep(ThreadLocalRandom.current().nextLong(longest / 2, longest));
+      Thread.sleep(ThreadLocalRandom.current().nextLong(maxPauseMs / 2, maxPauseMs));
     } catch (InterruptedException interrupt) {
       Thread.currentThread().interrupt();
       throw (IOException) new InterruptedIOException("Interrupted before " + path + " was committed").initCause(interrupt);

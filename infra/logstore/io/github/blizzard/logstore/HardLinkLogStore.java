@@ -62,8 +62,8 @@ public class HardLinkLogStore extends LocalLogStore {
   }
 
   /**
-   * Same result as Delta's own, which gets the status of every file of the log, also of those before the first version
-   * asked for. After a thousand commits that takes a tenth of a second, several times in each commit.
+   * Same result as Delta's own, which also gets the status of every file before the requested version. After a thousand
+   * commits that takes a tenth of a second, several times in each commit.
    */
   @Override
   public Iterator<FileStatus> listFrom(org.apache.hadoop.fs.Path path, Configuration hadoopConf) throws IOException {
@@ -79,7 +79,7 @@ public class HardLinkLogStore extends LocalLogStore {
       if (name.compareTo(path.getName()) >= 0) {
         try {
           found.add(files.getFileStatus(new org.apache.hadoop.fs.Path(folder, name)));
-        } catch (FileNotFoundException gone) {
+        } catch (FileNotFoundException deleted) {
           // Removed by the log's clean-up since the listing.
         }
       }
@@ -109,7 +109,7 @@ public class HardLinkLogStore extends LocalLogStore {
     try {
       link(target, hidden);
     } catch (IOException | UnsupportedOperationException failure) {
-      // A network file system may lose the answer, repeat the request, and report a failure because the first one
+      // A network file system may lose the response, repeat the request, and report a failure because the first one
       // succeeded.
       if (isSameFile(hidden, target)) {
         return;
