@@ -213,9 +213,11 @@ def _look(job: ChildProcess, table: Path, seen: Seen, done: Callable[[], bool]) 
             while True:
                 _note(job.events.get_nowait(), seen)
                 deadline = time.monotonic() + LOST_AFTER_SECS
-        if job.ended is not None or time.monotonic() > deadline:
+        if job.exit_status is not None or time.monotonic() > deadline:
             said = (table.parent / "job.log").read_text()[-3000:]
-            raise ContenderFailed(f"latency: nothing happened for {LOST_AFTER_SECS:g} s; exit {job.ended}:\n{said}")
+            raise ContenderFailed(
+                f"latency: nothing happened for {LOST_AFTER_SECS:g} s; exit {job.exit_status}:\n{said}"
+            )
         time.sleep(POLL_SECS)
 
 

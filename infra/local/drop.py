@@ -33,9 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local.drop", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument(
-        "--as", dest="key", metavar="KEY", help="in the landing bucket; else today's folder of a source that it fits"
+        "--as",
+        dest="key",
+        metavar="KEY",
+        help="key in the landing bucket (default: today's folder of the first source whose pattern matches)",
     )
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the stack; build/local-aws")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the stack (default: build/local-aws)")
     return parser
 
 
@@ -51,7 +54,7 @@ def _drop(file: Path, key: str | None, folder: Path) -> str:
         raise PermanentError(f"found no stack in {folder}; start one with `make local-aws`") from error
     key = key or key_for(load_config(stack["config"], variables()), file.name, time.time())
     if key is None:
-        raise ConfigError([f"{file.name}: no source's pattern in {stack['config']} matches it; name its key by --as"])
+        raise ConfigError([f"{file.name}: no source's pattern in {stack['config']} matches it; give its key with --as"])
     try:
         LocalAws(stack["endpoint"], 0).client("s3").put_object(Bucket=stack["landing"], Key=key, Body=body)
     except (BotoCoreError, ClientError) as error:

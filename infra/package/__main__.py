@@ -14,7 +14,13 @@ from infra.package.manifest import BuildManifest
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.package", description=__doc__)
-    parser.add_argument("--arch", default="arm64", type=str.lower, choices=ARCHITECTURES, help="of the job's machines")
+    parser.add_argument(
+        "--arch",
+        default="arm64",
+        type=str.lower,
+        choices=ARCHITECTURES,
+        help="architecture of the job's machines (default: arm64)",
+    )
     options = parser.parse_args()
     try:
         manifest = package(ARCHITECTURES[options.arch])

@@ -8,7 +8,7 @@ from pathlib import Path
 from infra.package.archives import make_tar_gz, make_zip
 from infra.package.contents import EMR_PYTHON, LAMBDA_PYTHON, Contents, function_contents, function_names, job_contents
 from infra.package.errors import PackageError
-from infra.package.lock import Pinned, Target
+from infra.package.lock import PinnedPackage, Target
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, NAME, Artifact, BuildManifest
 from infra.package.wheels import WheelCache, contents
 
@@ -69,7 +69,7 @@ def _files(content: Contents, cache: WheelCache) -> dict[str, bytes]:
     return content.files(_unpacked(content.packages, cache))
 
 
-def _unpacked(packages: Sequence[Pinned], cache: WheelCache) -> Mapping[str, bytes]:
+def _unpacked(packages: Sequence[PinnedPackage], cache: WheelCache) -> Mapping[str, bytes]:
     return {path: data for wheel in cache.fetch(packages) for path, data in contents(wheel).items()}
 
 

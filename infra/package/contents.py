@@ -7,7 +7,7 @@ from pathlib import Path
 
 from infra.package.errors import PackageError
 from infra.package.imports import Imports, archive_path, import_chain, imports_of, source_file
-from infra.package.lock import Pinned, Target, distributions_of, pinned, read_lock, with_dependencies
+from infra.package.lock import PinnedPackage, Target, distributions_of, pinned_packages, read_lock, with_dependencies
 
 LAMBDA_PYTHON, EMR_PYTHON = "3.13", "3.11"
 EMR_RELEASE = "emr-spark-8.1.0"
@@ -37,7 +37,7 @@ FUNCTION_PACKAGES = frozenset({"aws-lambda-powertools"})
 @dataclass(frozen=True, slots=True)
 class Contents:
     modules: frozenset[str]
-    packages: Sequence[Pinned]
+    packages: Sequence[PinnedPackage]
 
     def files(self, wheels: Mapping[str, bytes]) -> dict[str, bytes]:
         """By path in the archive. `wheels`: the unpacked content of the packages, by path."""
@@ -60,7 +60,7 @@ def function_contents(name: str, lock: str) -> Contents:
     if unknown := needed - FUNCTION_PACKAGES - set(NOT_IN_FUNCTIONS):
         raise PackageError(_unexpected(handler, imports, unknown))
     wanted = with_dependencies(needed & FUNCTION_PACKAGES, target)
-    return Contents(imports.modules, pinned(wanted, read_lock(lock, target)))
+    return Contents(imports.modules, pinned_packages(wanted, read_lock(lock, target)))
 
 
 def job_contents(lock: str, machine: str) -> Contents:
@@ -68,7 +68,7 @@ def job_contents(lock: str, machine: str) -> Contents:
     imports = imports_of("spark_job.main")
     needed = distributions_of(imports.outside) - PROVIDED_BY_EMR | IMPORTED_BY_DEPENDENCIES
     wanted = with_dependencies(needed, target) - PROVIDED_BY_EMR
-    return Contents(imports.modules, pinned(wanted, read_lock(lock, target)))
+    return Contents(imports.modules, pinned_packages(wanted, read_lock(lock, target)))
 
 
 def function_requirements(root: Path, lock: str) -> str:
@@ -76,7 +76,7 @@ def function_requirements(root: Path, lock: str) -> str:
     packages = {
         package.name: package for name in function_names(root) for package in function_contents(name, lock).packages
     }
-    head = "# What the functions' bundles hold beside our own code, from requirements.lock. Written by `make lock`.\n"
+    head = "# The packages that the functions' bundles contain, from requirements.lock. Written by `make lock`.\n"
     return head + "".join(f"{packages[name]}\n" for name in sorted(packages))
 
 

@@ -36,7 +36,7 @@ def imports_of(module: str, packages: Sequence[str] = PROJECT) -> Imports:
 
 
 def import_chain(module: str, outside: str, packages: Sequence[str] = PROJECT) -> str:
-    """The shortest way by which `module` imports `outside`, for error texts."""
+    """The shortest chain of imports from `module` to `outside`, for error texts."""
     return " → ".join(_graph(tuple(packages)).find_shortest_chain(module, outside) or (module, "…", outside))
 
 

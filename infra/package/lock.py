@@ -20,7 +20,7 @@ _ENTRY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedPackage:
     name: str
     version: str
     sha256s: tuple[str, ...]
@@ -54,14 +54,14 @@ class Target:
         }
 
 
-def read_lock(text: str, target: Target) -> Mapping[str, Pinned]:
+def read_lock(text: str, target: Target) -> Mapping[str, PinnedPackage]:
     """The packages for `target`, by name."""
     environment = target.environment()
     found = {}
     for match in _ENTRY.finditer(text):
         if match["marker"] is None or Marker(match["marker"]).evaluate(environment):
             hashes = tuple(re.findall(r"sha256:([0-9a-f]{64})", match["hashes"]))
-            found[match["name"]] = Pinned(match["name"], match["version"], hashes)
+            found[match["name"]] = PinnedPackage(match["name"], match["version"], hashes)
     return found
 
 
@@ -90,7 +90,7 @@ def with_dependencies(names: Iterable[str], target: Target) -> set[str]:
     return reached
 
 
-def pinned(names: Iterable[str], lock: Mapping[str, Pinned]) -> Sequence[Pinned]:
+def pinned_packages(names: Iterable[str], lock: Mapping[str, PinnedPackage]) -> Sequence[PinnedPackage]:
     """Sorted by name. Raises PackageError with all names that the lock lacks."""
     wanted = sorted(names)
     if missing := [name for name in wanted if name not in lock]:

@@ -1,4 +1,4 @@
-"""Downloads wheels of requirements.lock for another platform, by pip, into .cache/wheels."""
+"""Downloads wheels of requirements.lock for another platform with pip, into .cache/wheels."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from infra.package.errors import PackageError
-from infra.package.lock import Pinned, Target
+from infra.package.lock import PinnedPackage, Target
 from infra.setup.stamps import file_sha256
 
 # Both Lambda and EMR run Amazon Linux 2023 with glibc 2.34, which supports all of these.
@@ -25,7 +25,7 @@ class WheelCache:
         self._folder = folder / f"{target.machine}-{target.python}"
         self._target = target
 
-    def fetch(self, packages: Sequence[Pinned]) -> list[Path]:
+    def fetch(self, packages: Sequence[PinnedPackage]) -> list[Path]:
         """One wheel per package, in order, with a hash of the lock. Raises PackageError with pip's output."""
         self._folder.mkdir(parents=True, exist_ok=True)
         missing = [package for package in packages if self._find(package) is None]
@@ -33,15 +33,18 @@ class WheelCache:
             self._download(missing)
         found = [self._find(package) for package in packages]
         if missing_names := [package.name for package, wheel in zip(packages, found, strict=True) if wheel is None]:
-            raise PackageError(f"pip fetched no wheel of {', '.join(missing_names)} with a hash of requirements.lock")
+            raise PackageError(
+                f"pip downloaded no wheel of {', '.join(missing_names)} with a hash of requirements.lock; "
+                "update it with `make lock`"
+            )
         return [wheel for wheel in found if wheel is not None]
 
-    def _find(self, package: Pinned) -> Path | None:
+    def _find(self, package: PinnedPackage) -> Path | None:
         name = package.name.replace("-", "_")
         wheels = sorted(self._folder.glob(f"{name}-{package.version}-*.whl"))
         return next((wheel for wheel in wheels if file_sha256(wheel) in package.sha256s), None)
 
-    def _download(self, packages: Sequence[Pinned]) -> None:
+    def _download(self, packages: Sequence[PinnedPackage]) -> None:
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
             wanted = Path(scratch) / "requirements.txt"
             wanted.write_text("".join(f"{package}\n" for package in packages))
@@ -89,4 +92,7 @@ def _run_pip(arguments: Sequence[str]) -> None:
     )
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-LAST_LINES:])
-        raise PackageError(f"pip cannot fetch the wheels of requirements.lock; its last lines:\n{tail}")
+        raise PackageError(
+            "pip could not download the wheels of requirements.lock; check that the package index is reachable and has "
+            f"wheels with these hashes. Its last lines:\n{tail}"
+        )

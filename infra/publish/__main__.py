@@ -34,11 +34,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.publish", description=__doc__)
     parser.add_argument("--config", default="", help="path of pipelines.yaml")
-    parser.add_argument("--artifacts", required=True, help="s3://bucket or s3://bucket/prefix")
+    parser.add_argument("--artifacts", required=True, help="where to publish: s3://bucket or s3://bucket/prefix")
     parser.add_argument(
-        "--environment", default="default", help="table of samconfig.toml, as `sam --config-env` names it"
+        "--environment", default="default", help="table of samconfig.toml, as in `sam --config-env` (default: default)"
     )
-    parser.add_argument("--release", help="go back to this one, a line `release …` of what publishing printed")
+    parser.add_argument("--release", help="restore this release: the id that `make publish` printed after `release`")
     return parser
 
 

@@ -68,4 +68,7 @@ def read_release(store: ObjectStore, release_id: str) -> Release:
             f"{store.uri}{key}: found no such release; published are {', '.join(known) or 'none'}"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise PublishError(f"{store.uri}{key}: this version cannot read it as a release") from error
+        raise PublishError(
+            f"{store.uri}{key}: not a release in the format of this version; restore it with the version "
+            "that published it, or publish again"
+        ) from error

@@ -35,7 +35,7 @@ def with_parameters(text: str, parameters: Mapping[str, str], environment: str =
             return changed
     except (TOMLKitError, AttributeError, TypeError, ValueError, KeyError) as error:
         raise _unsafe(parameters, environment, str(error)) from error
-    raise _unsafe(parameters, environment, "its form is unusual")
+    raise _unsafe(parameters, environment, "its layout is not supported")
 
 
 def overrides(parameters: Mapping[str, str]) -> str:
@@ -49,7 +49,7 @@ def _quoted(value: str) -> str:
 
 
 def _deploy_table(document: tomlkit.TOMLDocument, environment: str) -> MutableMapping[str, Any]:
-    """[environment.deploy.parameters], created where it is missing."""
+    """[environment.deploy.parameters], created if it is missing."""
     table: MutableMapping[str, Any] = document
     for name in (environment, "deploy"):
         table = table.setdefault(name, tomlkit.table(is_super_table=True))

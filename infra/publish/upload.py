@@ -36,7 +36,10 @@ def fetch(store: ObjectStore, key: str, sha256: str) -> bytes:
     try:
         content = store.get(key)
     except NotFound as error:
-        raise PublishError(f"{store.uri}{key}: there is no such artifact; was it deleted?") from error
+        raise PublishError(
+            f"{store.uri}{key}: expected an artifact of the release, found no such object; "
+            "publish again from the code of that release"
+        ) from error
     if (found := hashlib.sha256(content).hexdigest()) != sha256:
         raise PublishError(f"{store.uri}{key}: expected sha256 {sha256}, found {found}; delete it and publish again")
     return content

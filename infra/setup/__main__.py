@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def set_up(root: Path, *, this_python: bool) -> None:
-    # First: it takes a moment, and a missing JDK must not be noticed after minutes of packages.
+    # First, because it is quick: a missing JDK should be reported before minutes of installing packages.
     java = find_jdk()
     venv, jars, log_store = Venv(root), JarFolder(root), LogStoreJar(root)
     # Concurrent set-ups of one checkout would delete each other's files.
@@ -64,7 +64,7 @@ def _make_archive(archive: ClassArchive, java: Java, log_store: Path, python: Pa
     try:
         archive.make(java, log_store, python)
     except SetupError as error:
-        print(f"set-up: left out: {error}", file=sys.stderr)
+        print(f"set-up: skipped the archive of classes, so Spark starts slower: {error}", file=sys.stderr)
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 """A class data sharing archive of the classes that Spark, Delta and S3A load. The JVM maps it into memory instead of
-reading, verifying and linking thousands of classes, which saves some 4 seconds of each start."""
+reading, verifying and linking thousands of classes, which saves about 4 seconds at each start."""
 
 import subprocess
 import tempfile
@@ -50,7 +50,7 @@ class ClassArchive:
             command = [str(python), "-m", "infra.local.jobs.load_classes", folder, str(self._root / "jars")]
             _run(command, environ, self._root)
             if not partial.exists():
-                raise SetupError(f"{java} ended without having written {partial.name}")
+                raise SetupError(f"{java} ended without writing {partial.name}")
             partial.replace(self.file)
         put_stamp(self._stamp, self._key(java, log_store))
 

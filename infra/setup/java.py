@@ -1,4 +1,4 @@
-"""Finds a JDK that Spark 4.1 supports, even where the default Java is newer or older."""
+"""Finds a JDK that Spark 4.1 supports, even if the default Java is newer or older."""
 
 import re
 import shutil
@@ -67,11 +67,11 @@ def inspect(java: Path) -> Java | None:
     """Version and home as this `java` reports them: it may be a link or a script. None: it does not run."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr
+        output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr
     except OSError:
         return None
-    home = re.search(r"java\.home = (.+)", answer)
-    major = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", answer)
+    home = re.search(r"java\.home = (.+)", output)
+    major = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", output)
     return Java(Path(home[1].strip()), int(major[1])) if home and major else None
 
 

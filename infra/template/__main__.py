@@ -8,7 +8,7 @@ from pathlib import Path
 
 from blizzard.environment import variables
 from infra.setup.errors import SetupError
-from infra.template.rules import RULES, TEMPLATE, check, placeholder_codes
+from infra.template.rules import RULES, TEMPLATE, check, placeholder_zip_uris
 from infra.template.translate import REGION, TranslationError, parse, translate_template
 from infra.tools.environments import Tools
 
@@ -40,7 +40,7 @@ def _lint(root: Path) -> bool:
     sam = parse((root / TEMPLATE).read_text())
     deployed = root / ".cache" / "template.json"
     deployed.parent.mkdir(exist_ok=True)
-    deployed.write_text(json.dumps(translate_template(sam, placeholder_codes(sam)), indent=1))
+    deployed.write_text(json.dumps(translate_template(sam, placeholder_zip_uris(sam)), indent=1))
     cfn_lint = str(Path(sys.executable).with_name("cfn-lint"))
     return _passes("cfn-lint, also of what is deployed", [cfn_lint, "--", TEMPLATE, str(deployed)], root)
 

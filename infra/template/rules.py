@@ -22,11 +22,11 @@ def check(root: Path) -> list[Finding]:
 def shipped_templates(root: Path) -> list[EvaluatedTemplate]:
     sam = parse((root / TEMPLATE).read_text())
     return evaluated_templates(
-        translate_template(sam, placeholder_codes(sam)), read_code(root), (root / RUNBOOK).read_text()
+        translate_template(sam, placeholder_zip_uris(sam)), read_code(root), (root / RUNBOOK).read_text()
     )
 
 
-def placeholder_codes(sam: Template) -> Mapping[str, str]:
-    """A URI for each function's zip, where the zips themselves are not needed."""
+def placeholder_zip_uris(sam: Template) -> Mapping[str, str]:
+    """A URI for each function's zip, for checks that do not need the zips."""
     functions = (name for name, resource in sam["Resources"].items() if resource["Type"] == FUNCTION)
     return {name: f"s3://artifacts/{name}.zip" for name in functions}

@@ -32,23 +32,25 @@ def parse(text: str) -> Template:
     return parsed
 
 
-def translate(path: Path | str, codes: Mapping[str, str]) -> Template:
+def translate(path: Path | str, function_zip_uris: Mapping[str, str]) -> Template:
     """The CloudFormation template that `sam deploy` would deploy.
 
-    `codes`: for each function's logical id the s3:// URI of its zip, in place of the local path that `sam deploy`
+    `function_zip_uris`: the s3:// URI of each function's zip by logical id, instead of the local path that `sam deploy`
     uploads. Raises TranslationError.
     """
-    return translate_template(parse(Path(path).read_text()), codes)
+    return translate_template(parse(Path(path).read_text()), function_zip_uris)
 
 
-def translate_template(sam: Template, codes: Mapping[str, str]) -> Template:
+def translate_template(sam: Template, function_zip_uris: Mapping[str, str]) -> Template:
     """As `translate`, for a parsed template, which is not changed."""
     if sam.get("Transform") != TRANSFORM:
         raise TranslationError(f"Transform: expected {TRANSFORM}, found {sam.get('Transform')}")
     functions = [name for name, resource in sam["Resources"].items() if resource["Type"] == FUNCTION]
-    if set(codes) != set(functions):
-        raise TranslationError(f"codes: expected one for each of {sorted(functions)}, found {sorted(codes)}")
-    ready = {**sam, "Resources": {name: _with_code(name, r, codes) for name, r in sam["Resources"].items()}}
+    if set(function_zip_uris) != set(functions):
+        raise TranslationError(
+            f"function_zip_uris: expected one for each of {sorted(functions)}, found {sorted(function_zip_uris)}"
+        )
+    ready = {**sam, "Resources": {name: _with_code(name, r, function_zip_uris) for name, r in sam["Resources"].items()}}
     with _default_region():
         # Without a publisher, the translator complains at exit about unpublished metrics.
         metrics = Metrics(TRANSFORM, DummyMetricsPublisher())
@@ -63,10 +65,10 @@ def translate_template(sam: Template, codes: Mapping[str, str]) -> Template:
     return plain
 
 
-def _with_code(name: str, resource: Template, codes: Mapping[str, str]) -> Template:
-    if name not in codes:
+def _with_code(name: str, resource: Template, function_zip_uris: Mapping[str, str]) -> Template:
+    if name not in function_zip_uris:
         return resource
-    return {**resource, "Properties": {**resource["Properties"], "CodeUri": codes[name]}}
+    return {**resource, "Properties": {**resource["Properties"], "CodeUri": function_zip_uris[name]}}
 
 
 @contextmanager

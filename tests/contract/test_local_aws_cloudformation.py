@@ -199,8 +199,11 @@ def test_a_deleted_stack_keeps_retained_resources(aws: LocalAws) -> None:
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        ({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}, "does not know AWS::SNS::Topic"),
-        (changed("Events", Color="blue"), "Events: the local AWS does not know Color of AWS::SQS::Queue"),
+        (
+            {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}},
+            "Topic: AWS::SNS::Topic is not supported by the local AWS",
+        ),
+        (changed("Events", Color="blue"), "Events: AWS::SQS::Queue: Color is not supported by the local AWS"),
         (changed("Function", MemorySize="much"), "Function: ValueError"),
         (changed("Alarm", Period=60, Statistic="Most"), "Alarm"),
     ],

@@ -74,7 +74,9 @@ def test_it_prints_where_everything_is_and_cleans_up_after_an_interrupt(tmp_path
         assert (found["landing"], found["outputs"]["LakeBucketName"]) == ("s3://landing/", "lake")
         second = local_aws("--folder", str(tmp_path / "stack"))
         assert second.returncode == 1
-        assert second.stderr.startswith(f"local-aws: another one is running (pid {process.pid})")
+        assert second.stderr.startswith(
+            f"local-aws: another stack is running in {tmp_path / 'stack'} (pid {process.pid})"
+        )
         file = tmp_path / "first.ndjson.gz"
         file.write_bytes(b"content")
         dropped = run("infra.local.drop", str(file), "--folder", str(tmp_path / "stack"))

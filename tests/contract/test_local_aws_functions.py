@@ -343,7 +343,7 @@ def test_the_output_of_a_function_is_in_its_log_group_and_metrics(running: Local
 def test_requests_are_recorded_by_principal(running: LocalStack) -> None:
     running.client("sqs", "somebody").get_queue_attributes(QueueUrl=running.resources["Dead"])
     found = [request for request in running.requests() if request["principal"] == "somebody"]
-    assert [(one["service"], one["target"], one["named"]) for one in found] == [
+    assert [(one["service"], one["target"], one["resource_fields"]) for one in found] == [
         ("sqs", "AmazonSQS.GetQueueAttributes", {"QueueUrl": running.resources["Dead"]})
     ]
     until(lambda: "tester" in {request["principal"] for request in running.requests()})

@@ -143,14 +143,14 @@ def test_a_new_release_takes_over_and_a_rollback_restores_the_old_one(world: Sta
     old = earlier_release(stack.aws, stack.release_id, tmp_path / "old")
     for taken in (new, old):
         started_ts = time.time()
-        stack.deploy(translate(TEMPLATE, taken.codes), taken.parameters)
+        stack.deploy(translate(TEMPLATE, taken.function_zip_uris), taken.parameters)
         drop_while_runs_are_held(world, "2026-01-08")
         assert world.wait_until_ingested().good
         (run,) = world.runs_since(started_ts)
         asked = stack.client("emr-serverless").get_job_run(applicationId=stack.application_id, jobRunId=run["id"])
         submitted = str(asked["jobRun"]["jobDriver"])
         assert all(taken.parameters[name] in submitted for name in ("ConfigKey", "JobArchiveKey", "JobEntryKey"))
-        for function, code in taken.codes.items():
+        for function, code in taken.function_zip_uris.items():
             assert deployed_sha256(world, function) in code
     assert {name: stack.parameters[name] for name in first} == first
 

@@ -235,8 +235,8 @@ def event_of(part: ChildProcess, name: str, secs: float = PATIENCE_SECS) -> dict
         try:
             event = part.events.get(timeout=0.5)
         except queue.Empty:
-            assert not ended, f"the job ended with {part.ended} before {name}"
-            if part.ended is not None:
+            assert not ended, f"the job ended with {part.exit_status} before {name}"
+            if part.exit_status is not None:
                 part._reader.join(secs)  # its last lines may still be in the pipe
                 ended = True
             continue
@@ -246,8 +246,8 @@ def event_of(part: ChildProcess, name: str, secs: float = PATIENCE_SECS) -> dict
 
 
 def exit_of(part: ChildProcess) -> int | None:
-    until(lambda: part.ended is not None)
-    return part.ended
+    until(lambda: part.exit_status is not None)
+    return part.exit_status
 
 
 def until(condition: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:

@@ -107,6 +107,6 @@ def test_a_lingering_job_warms_up_once_and_succeeds(lake: Lake) -> None:
         until(lambda: len(lake.versions()) == 2)
         event_of(job, "warmed_up")  # said by a run that waits, so it has nothing in hand
         job.stop()
-        assert job.ended == 0
+        assert job.exit_status == 0
     said = (lake.folder / "job.log").read_text()
     assert (lake.ids(), said.count('"warmed_up"'), "Traceback" in said) == (["0", "1", "2", "3"], 1, False)

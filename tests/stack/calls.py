@@ -72,7 +72,7 @@ def _bucket(request: Mapping[str, Any], bucket: str, query: Mapping[str, str]) -
 
 def _sqs(request: Mapping[str, Any]) -> Iterator[Call]:
     action = request["target"].rpartition(".")[2]
-    queue = request["named"]["QueueUrl"].rpartition("/")[2]
+    queue = request["resource_fields"]["QueueUrl"].rpartition("/")[2]
     yield Call(f"sqs:{QUEUE_ACTIONS.get(action, action)}", f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue}")
 
 
@@ -85,7 +85,7 @@ def _emr_serverless(request: Mapping[str, Any]) -> Iterator[Call]:
         case "POST", None:
             yield Call("emr-serverless:StartJobRun", application)
             service = {"iam:PassedToService": "emr-serverless.amazonaws.com"}
-            yield Call("iam:PassRole", request["named"]["executionRoleArn"], service)
+            yield Call("iam:PassRole", request["resource_fields"]["executionRoleArn"], service)
         case "GET", None:
             yield Call("emr-serverless:ListJobRuns", application)
         case "GET", run:
@@ -98,5 +98,5 @@ def _emr_serverless(request: Mapping[str, Any]) -> Iterator[Call]:
 
 def _logs(request: Mapping[str, Any]) -> Iterator[Call]:
     action = request["target"].rpartition(".")[2]
-    group = request["named"].get("logGroupName", "")  # which a search for groups does not name
+    group = request["resource_fields"].get("logGroupName", "")  # which a search for groups does not name
     yield Call(f"logs:{action}", f"arn:aws:logs:{REGION}:{ACCOUNT_ID}:log-group:{group}:*")

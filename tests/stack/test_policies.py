@@ -16,7 +16,15 @@ def statement(action: str | list[str], resource: str, **more: Any) -> dict[str, 
 
 
 def request(method: str, path: str, query: str = "", **more: Any) -> dict[str, Any]:
-    return {"service": "s3", "method": method, "path": path, "query": query, "target": "", "named": {}, **more}
+    return {
+        "service": "s3",
+        "method": method,
+        "path": path,
+        "query": query,
+        "target": "",
+        "resource_fields": {},
+        **more,
+    }
 
 
 def test_a_call_with_another_resource_or_action_is_not_granted() -> None:

@@ -13,7 +13,7 @@ import pytest
 from infra.template.evaluated import with_conditions_evaluated
 from infra.template.parameters import parameter_problems
 from infra.template.references import references
-from infra.template.rules import placeholder_codes
+from infra.template.rules import placeholder_zip_uris
 from infra.template.translate import Template, TranslationError, parse, translate, translate_template
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def sam() -> Template:
 
 @cache
 def deployed() -> Template:
-    return translate(TEMPLATE, placeholder_codes(sam()))
+    return translate(TEMPLATE, placeholder_zip_uris(sam()))
 
 
 def of(template: Template, logical_id: str) -> Any:
@@ -72,7 +72,7 @@ def test_translation_adds_no_role_and_no_policy() -> None:
 
 def test_translation_does_not_change_the_parsed_template() -> None:
     before = json.dumps(sam(), default=str)
-    translate_template(sam(), placeholder_codes(sam()))
+    translate_template(sam(), placeholder_zip_uris(sam()))
     assert json.dumps(sam(), default=str) == before
 
 
@@ -97,7 +97,7 @@ def test_translation_needs_neither_credentials_nor_a_region() -> None:
     program = (
         "from infra.template.rules import *\n"
         "sam = parse(open('template.yaml').read())\n"
-        "print(len(translate_template(sam, placeholder_codes(sam))['Resources']))\n"
+        "print(len(translate_template(sam, placeholder_zip_uris(sam))['Resources']))\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     bare = {**environment, "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}

@@ -15,7 +15,7 @@ from infra.package.build import ROOT
 from infra.package.contents import function_contents, function_names, function_requirements, job_contents
 from infra.package.errors import PackageError
 from infra.package.imports import archive_path, imports_of
-from infra.package.lock import Pinned, Target, pinned, read_lock
+from infra.package.lock import PinnedPackage, Target, pinned_packages, read_lock
 from infra.package.manifest import Artifact, BuildManifest, read_manifest
 from infra.package.wheels import WheelCache
 from infra.package.wheels import contents as contents_of_wheel
@@ -163,8 +163,8 @@ def test_the_lock_is_read_for_the_target_platform() -> None:
         "c==4 \\\n    --hash=sha256:" + "4" * 64 + " \\\n    --hash=sha256:" + "5" * 64 + "\n"
     )
     assert read_lock(text, EMR) == {
-        "a": Pinned("a", "1", ("1" * 64,)),
-        "c": Pinned("c", "4", ("4" * 64, "5" * 64)),
+        "a": PinnedPackage("a", "1", ("1" * 64,)),
+        "c": PinnedPackage("c", "4", ("4" * 64, "5" * 64)),
     }
     assert read_lock(text, Target("3.13", "aarch64"))["a"].version == "2"
 
@@ -178,7 +178,7 @@ def test_the_whole_lock_is_understood() -> None:
 
 def test_packages_missing_in_the_lock_are_named() -> None:
     with pytest.raises(PackageError, match=r"requirements\.lock has no nope, nowhere: update it"):
-        pinned(["nowhere", "orjson", "nope"], read_lock(LOCK, EMR))
+        pinned_packages(["nowhere", "orjson", "nope"], read_lock(LOCK, EMR))
 
 
 # --- Wheels -----------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Index:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def offers(self, name: str, text: str, tag: str = "py3-none-any") -> Pinned:
+    def offers(self, name: str, text: str, tag: str = "py3-none-any") -> PinnedPackage:
         info = f"{name}-1.dist-info"
         files = {
             f"{name}/__init__.py": text.encode(),
@@ -203,7 +203,7 @@ class Index:
         record = "".join(f"{path},sha256={digest.decode().rstrip('=')},\n" for path, digest in rows)
         wheel = make_zip({**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()})
         (self._folder / f"{name}-1-{tag}.whl").write_bytes(wheel)
-        return Pinned(name, "1", (hashlib.sha256(wheel).hexdigest(),))
+        return PinnedPackage(name, "1", (hashlib.sha256(wheel).hexdigest(),))
 
     def withdraws_all(self) -> None:
         for wheel in self._folder.iterdir():
@@ -250,8 +250,8 @@ def test_a_corrupt_cached_wheel_is_fetched_again(index: Index, cache: WheelCache
 
 def test_a_wheel_with_another_hash_is_refused_with_pips_output(index: Index, cache: WheelCache) -> None:
     index.offers("pure", "tampered")
-    with pytest.raises(PackageError, match=r"pip cannot fetch(?s:.)*THESE PACKAGES DO NOT MATCH THE HASHES"):
-        cache.fetch([Pinned("pure", "1", ("0" * 64,))])
+    with pytest.raises(PackageError, match=r"pip could not download(?s:.)*THESE PACKAGES DO NOT MATCH THE HASHES"):
+        cache.fetch([PinnedPackage("pure", "1", ("0" * 64,))])
 
 
 def test_a_wheel_is_unpacked_without_scripts(index: Index, cache: WheelCache) -> None:

@@ -280,7 +280,7 @@ def test_the_classes_are_archived_once_until_jars_or_java_change(
 
 
 @pytest.mark.parametrize(
-    ("lines", "reason"), [(["exit 0"], "without having written"), (["echo no JVM", "exit 1"], "no JVM")]
+    ("lines", "reason"), [(["exit 0"], "ended without writing"), (["echo no JVM", "exit 1"], "no JVM")]
 )
 def test_a_failed_archive_is_reported_and_not_used(
     archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path, lines: list[str], reason: str

@@ -19,7 +19,7 @@ def api_request(client: Any, operation: str, properties: Mapping[str, Any]) -> d
     """`properties` as the input of an operation, by its API name such as CreateFunction.
 
     Converts "30" to 30 and "true" to true: CloudFormation accepts both forms, boto3 does not. Raises
-    UnsupportedResource for a name or an enum value that the service does not know.
+    UnsupportedResource for a name or an enum value that the service's API does not have.
     """
     shape = client.meta.service_model.operation_model(operation).input_shape
     return {name: value for name, value in _converted(dict(properties), shape, operation).items() if value is not None}
@@ -44,7 +44,7 @@ def _converted_structure(value: Any, shape: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UnsupportedResource(f"{path}: expected an object, found {value!r}")
     if unknown := sorted(value.keys() - shape.members.keys()):
-        raise UnsupportedResource(f"{path} has no {', '.join(unknown)}; it knows {', '.join(sorted(shape.members))}")
+        raise UnsupportedResource(f"{path}: found {', '.join(unknown)}; expected {', '.join(sorted(shape.members))}")
     return {
         name: _converted(item, shape.members[name], f"{path}.{name}")
         for name, item in value.items()

@@ -1,7 +1,7 @@
-"""Brings the resources of a stack to what a template says: creates, updates, replaces and deletes them in order."""
+"""Reconciles the resources of a stack with a template: creates, updates, replaces and deletes them in order."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,8 @@ class DeployedResource:
         if name not in self.created.attributes:
             known = ", ".join(sorted(self.created.attributes)) or "none"
             raise UnsupportedResource(
-                f"{self.logical_resource_id}: {self.resource_type.type} has no attribute {name} here; it has {known}"
+                f"{self.logical_resource_id}: the attribute {name} of {self.resource_type.type} is not supported by "
+                f"the local AWS; supported: {known}"
             )
         return self.created.attributes[name]
 
@@ -103,18 +104,16 @@ class Deployment:
             del self._deployed[name]
 
     def _check(self, resources: Resources) -> None:
-        """Refuse unknown types and properties before anything is created."""
+        """Reject unsupported types and properties before anything is created."""
         for name, resource in resources.items():
             if resource["Type"] not in self._resource_types:
                 known = ", ".join(sorted(self._resource_types))
-                raise DeploymentFailed(f"{name}: the local AWS does not know {resource['Type']}; it knows {known}")
-            resource_type = self._resource_types[resource["Type"]]
-            if unknown := sorted(resource.get("Properties", {}).keys() - resource_type.properties):
                 raise DeploymentFailed(
-                    f"{name}: the local AWS does not know {', '.join(unknown)} of {resource_type.type}"
+                    f"{name}: {resource['Type']} is not supported by the local AWS; supported: {known}"
                 )
-            if unknown := sorted(resource.keys() - RESOURCE_KEYS):
-                raise DeploymentFailed(f"{name}: the local AWS does not know {', '.join(unknown)} of a resource")
+            resource_type = self._resource_types[resource["Type"]]
+            _check_names(f"{name}: {resource_type.type}", resource.get("Properties", {}), resource_type.properties)
+            _check_names(name, resource, RESOURCE_KEYS)
 
     def _run_step(self, name: str, step: Callable[[], object]) -> None:
         try:
@@ -126,7 +125,7 @@ class Deployment:
     def _create_or_update(
         self, name: str, resource: Mapping[str, Any], resolve: Callable[[Any], Any]
     ) -> list[DeployedResource]:
-        """The resource that was replaced, if one was. It still exists: CloudFormation deletes it after all updates."""
+        """The replaced resource, if any. It still exists: CloudFormation deletes it after all updates."""
         resource_type = self._resource_types[resource["Type"]]
         properties = resolve(resource.get("Properties", {}))
         old = self._deployed.get(name)
@@ -152,6 +151,14 @@ class Deployment:
             return
         old.resource_type.delete(old.context, old.created, old.properties)
         self._report(old.logical_resource_id, "DELETE_COMPLETE", "")
+
+
+def _check_names(where: str, found: Mapping[str, Any], supported: Collection[str]) -> None:
+    if unknown := sorted(name for name in found if name not in supported):
+        raise DeploymentFailed(
+            f"{where}: {', '.join(unknown)} is not supported by the local AWS; "
+            f"supported: {', '.join(sorted(supported))}"
+        )
 
 
 def _ordered(resources: Resources) -> list[str]:

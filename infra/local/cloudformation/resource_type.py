@@ -1,4 +1,4 @@
-"""What the engine has to know of a type of resource."""
+"""The interface between the engine and a type of resource."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class CreatedResource:
 
 @dataclass(frozen=True, slots=True)
 class ResourceContext:
-    """`generated_name`: the resource's name where its properties set none. `client` makes a boto3 client by service."""
+    """`generated_name`: the resource's name if its properties set none. `client` makes a boto3 client by service."""
 
     stack: str
     logical_id: str
@@ -26,14 +26,14 @@ class ResourceContext:
 
 
 def delete_nothing(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
-    """For a resource that another one's deletion removes."""
+    """For a resource that is removed together with another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
     """The functions get properties with every reference resolved, and raise botocore's ClientError.
 
-    `properties`: all that are supported. `update` gets the new properties and the old ones. A change of one of
+    `properties`: the supported ones. `update` gets the new properties and the old ones. A change of one of
     `replaced_on_change_of` creates a new resource instead.
     """
 
@@ -46,7 +46,7 @@ class ResourceType:
 
 
 class UnsupportedResource(Exception):
-    """The template has a type, a property or an attribute that the local AWS does not know."""
+    """The template has a type, a property or an attribute that the local AWS does not support."""
 
 
 def tags_of(properties: Properties) -> dict[str, str]:

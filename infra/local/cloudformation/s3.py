@@ -87,7 +87,7 @@ def _lifecycle(s3: Any, bucket: str, desired: Any) -> None:
 
 
 def _lifecycle_rule(rule: Properties) -> Properties:
-    _refuse_unknown(rule, _RULE, "a rule of LifecycleConfiguration")
+    _reject_unknown(rule, _RULE, "a rule of LifecycleConfiguration")
     desired: Properties = {"Status": rule["Status"], "Filter": _filter(rule)}
     desired |= {"ID": rule["Id"]} if "Id" in rule else {}
     expiration = {
@@ -116,7 +116,7 @@ def _filter(rule: Properties) -> Properties:
 
 def _notification(s3: Any, bucket: str, desired: Any) -> None:
     desired = desired or {}
-    _refuse_unknown(desired, _NOTIFICATION, "NotificationConfiguration")
+    _reject_unknown(desired, _NOTIFICATION, "NotificationConfiguration")
     notification: Properties = {
         "QueueConfigurations": [_to_queue(queue) for queue in desired.get("QueueConfigurations", [])]
     }
@@ -172,9 +172,12 @@ def _delete(context: ResourceContext, resource: CreatedResource, properties: Pro
     context.client("s3").delete_bucket(Bucket=resource.name)
 
 
-def _refuse_unknown(found: Properties, known: frozenset[str], where: str) -> None:
-    if unknown := sorted(found.keys() - known):
-        raise UnsupportedResource(f"{where}: the local AWS does not know {', '.join(unknown)}")
+def _reject_unknown(found: Properties, supported: frozenset[str], where: str) -> None:
+    if unknown := sorted(found.keys() - supported):
+        raise UnsupportedResource(
+            f"{where}: {', '.join(unknown)} is not supported by the local AWS; "
+            f"supported: {', '.join(sorted(supported))}"
+        )
 
 
 def _create_policy(context: ResourceContext, properties: Properties) -> CreatedResource:

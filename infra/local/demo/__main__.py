@@ -11,7 +11,7 @@ from infra.local.processes.interrupts import run_interruptible
 
 
 def _load() -> Callable[[], int]:
-    from infra.local.demo.story import run
+    from infra.local.demo.scenario import run
 
     return run
 

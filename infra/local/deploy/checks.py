@@ -15,7 +15,7 @@ STACK_FILE = "local-aws.log"
 
 
 def check_options(config: Path, settings: Sequence[str], defaults: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
-    """The configuration, and the template's parameters: `defaults`, overridden by each NAME=VALUE of `settings`.
+    """The configuration, and the template's parameters: `defaults`, overridden by each NAME=VALUE in `settings`.
 
     Raises ConfigError with all problems of both.
     """
@@ -47,7 +47,7 @@ def check_folder(folder: Path) -> None:
     """Its content will be deleted. Raises ConfigError unless it is new, empty, or from an earlier stack."""
     if folder.exists() and not (folder.is_dir() and ((folder / STACK_FILE).exists() or not any(folder.iterdir()))):
         raise ConfigError(
-            [f"--folder {folder}: expected a folder that is empty, new, or of an earlier stack; found something else"]
+            [f"--folder {folder}: expected a folder that is empty, new, or of an earlier stack; choose another folder"]
         )
 
 

@@ -25,11 +25,11 @@ CODE = "deployed-code"
 
 @dataclass(frozen=True, slots=True)
 class LocalRelease:
-    """`codes`: the s3:// URI of each function's zip by its logical id."""
+    """`function_zip_uris`: the s3:// URI of each function's zip by its logical id."""
 
     id: str
     parameters: Mapping[str, str]
-    codes: Mapping[str, str]
+    function_zip_uris: Mapping[str, str]
 
 
 def release(aws: LocalAws, config: Path, folder: Path, packed_root: Path) -> LocalRelease:
@@ -53,15 +53,15 @@ def earlier_release(aws: LocalAws, release_id: str, folder: Path) -> LocalReleas
 def _as_deployed(aws: LocalAws, published: Release, root: Path) -> LocalRelease:
     """Upload the functions' zips, as `sam deploy` would."""
     s3 = aws.client("s3", "operator")
-    codes = {}
+    function_zip_uris = {}
     for artifact in published.functions:
         s3.put_object(Bucket=CODE, Key=artifact.key, Body=(root / "build" / artifact.file).read_bytes())
-        codes[f"{artifact.name.capitalize()}Function"] = f"s3://{CODE}/{artifact.key}"
-    return LocalRelease(published.id, published.parameters, codes)
+        function_zip_uris[f"{artifact.name.capitalize()}Function"] = f"s3://{CODE}/{artifact.key}"
+    return LocalRelease(published.id, published.parameters, function_zip_uris)
 
 
 def pack(machine: str, root: Path = FOLDER) -> Path:
-    """Pack into `root`/build where the code has changed since the last time. Raises PackageError."""
+    """Pack into `root`/build, unless the code is unchanged since the last time. Raises PackageError."""
     (CHECKOUT / ".cache").mkdir(exist_ok=True)
     # Concurrent tests must not pack into the same folder.
     with locked(root / ".lock"):

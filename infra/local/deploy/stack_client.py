@@ -14,7 +14,7 @@ OPERATOR = "operator"
 
 
 class StackFailed(PermanentError):
-    """The stack was rolled back, or refused before anything was created."""
+    """The stack was rolled back, or rejected before anything was created."""
 
 
 class StackClient:
@@ -58,9 +58,11 @@ class StackClient:
         try:
             create_or_update(**self._request(template, parameters))
         except ClientError as error:
-            raise StackFailed(f"The stack {self.name} is refused: {error.response['Error']['Message']}") from error
+            raise StackFailed(
+                f"CloudFormation rejected the stack {self.name}: {error.response['Error']['Message']}"
+            ) from error
         except ParamValidationError as error:
-            raise StackFailed(f"The stack {self.name} is refused: {error}") from error
+            raise StackFailed(f"CloudFormation rejected the stack {self.name}: {error}") from error
         self._check_status()
 
     def _request(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -81,4 +83,6 @@ class StackClient:
             for event in events
             if event["ResourceStatus"] in ("ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS")
         ]
-        raise StackFailed(f"The stack {self.name} is {status}: {reasons[0] if reasons else 'no reason was given'}")
+        raise StackFailed(
+            f"The stack {self.name} ended in {status}: {reasons[0] if reasons else 'no reason was given'}"
+        )

@@ -1,9 +1,9 @@
-"""Stands in for Lambda's runtime, as a script: `python -I -S bootstrap.py BUNDLE PACKAGES HANDLER ANSWERS`.
+"""Stands in for Lambda's runtime, as a script: `python -I -S bootstrap.py BUNDLE PACKAGES HANDLER RESPONSES`.
 
 It imports only from the standard library, the deployed bundle, and the packages that Lambda preinstalls. A bundle that
-lacks a package therefore fails here as it would on AWS. An invocation is a line of JSON on stdin; its answer is a line
-on the file descriptor ANSWERS. The function's own output goes to stdout. The process ends when stdin closes, and so
-with its parent.
+lacks a package therefore fails here as it would on AWS. An invocation is a line of JSON on stdin; its response is a
+line on the file descriptor RESPONSES. The function's own output goes to stdout. The process ends when stdin closes,
+which happens when its parent ends.
 """
 
 import importlib
@@ -38,21 +38,21 @@ class Context:
 
 
 def main() -> None:
-    bundle, packages, handler_name, answers = sys.argv[1:]
+    bundle, packages, handler_name, responses = sys.argv[1:]
     sys.path[:0] = [bundle, packages]
     os.environ["PYTHONPATH"] = ""
     started = time.perf_counter()
     handler, failed = load(handler_name)
     init_ms = (time.perf_counter() - started) * 1000
-    with os.fdopen(int(answers), "w") as out:
+    with os.fdopen(int(responses), "w") as out:
         for line in sys.stdin:
             invocation = json.loads(line)
             print(f"START RequestId: {invocation['request_id']} Version: $LATEST", flush=True)
-            answer = failed or invoke(handler, invocation)
+            response = failed or invoke(handler, invocation)
             sys.stderr.flush()
             print(f"END RequestId: {invocation['request_id']}", flush=True)
             measured = {"init_ms": init_ms, "peak_mb": peak_mb()}
-            out.write(json.dumps(answer | measured) + "\n")
+            out.write(json.dumps(response | measured) + "\n")
             out.flush()
 
 
@@ -67,8 +67,8 @@ def load(name: str) -> tuple[Any, dict[str, Any] | None]:
 
 def invoke(handler: Any, invocation: dict[str, Any]) -> dict[str, Any]:
     try:
-        answer = handler(invocation["event"], Context(invocation))
-        return {"error": False, "payload": json.loads(json.dumps(answer))}
+        response = handler(invocation["event"], Context(invocation))
+        return {"error": False, "payload": json.loads(json.dumps(response))}
     except BaseException as error:  # noqa: BLE001 - the top of a process
         traceback.print_exc()
         return {"error": True, "payload": described(error, str(error))}

@@ -60,7 +60,7 @@ class Outcome:
     log: str
     secs: float
     peak_mb: float
-    """Peak memory of the process so far; 0 where the process ended without reporting it."""
+    """Peak memory of the process so far; 0 if the process ended without reporting it."""
 
 
 LineSink = Callable[[str, str, str], None]
@@ -78,29 +78,29 @@ class Instance:
         self._stream = f"{time.strftime('%Y/%m/%d', time.gmtime())}/[$LATEST]{uuid.uuid4().hex}"
         self._lines: list[str] = []
         self._ended = threading.Condition()
-        answers, child_answers = os.pipe()
-        self._answers = os.fdopen(answers, "rb", buffering=0)
-        words = [sys.executable, "-I", "-S", str(BOOTSTRAP), str(bundle), str(packages), settings.handler]
+        responses, child_responses = os.pipe()
+        self._responses = os.fdopen(responses, "rb", buffering=0)
+        command = [sys.executable, "-I", "-S", str(BOOTSTRAP), str(bundle), str(packages), settings.handler]
         self._process = subprocess.Popen(
-            [*words, str(child_answers)],
+            [*command, str(child_responses)],
             cwd=bundle,
             env=_environment(settings, bundle, aws, self._stream),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            pass_fds=[child_answers],
+            pass_fds=[child_responses],
             start_new_session=True,
         )
-        os.close(child_answers)
+        os.close(child_responses)
         threading.Thread(target=self._read_log, daemon=True).start()
 
     def invoke(self, event: object) -> Outcome:
         """Never raises: errors are in the outcome."""
-        name = str(uuid.uuid4())
+        request_id = str(uuid.uuid4())
         started = time.time()
         self._lines = []
         invocation = {
-            "request_id": name,
+            "request_id": request_id,
             "event": event,
             "deadline_ts": started + self.settings.timeout_secs,
             "function_name": self.settings.name,
@@ -109,15 +109,16 @@ class Instance:
             "log_group": self.settings.log_group,
             "log_stream": self._stream,
         }
-        answer = self._ask(json.dumps(invocation), started + self.settings.timeout_secs, name)
+        response = self._send(json.dumps(invocation), started + self.settings.timeout_secs, request_id)
         secs = time.time() - started
-        self._wait_for_log(f"END RequestId: {name}")
-        peak_mb = float(answer.get("peak_mb", 0.0))
+        self._wait_for_log(f"END RequestId: {request_id}")
+        peak_mb = float(response.get("peak_mb", 0.0))
         self._emit(
-            f"REPORT RequestId: {name}\tDuration: {secs * 1000:.2f} ms\tMemory Size: {self.settings.memory_mb} MB\t"
-            f"Max Memory Used: {peak_mb:.0f} MB\tInit Duration: {answer.get('init_ms', 0.0):.2f} ms"
+            f"REPORT RequestId: {request_id}\tDuration: {secs * 1000:.2f} ms\t"
+            f"Memory Size: {self.settings.memory_mb} MB\tMax Memory Used: {peak_mb:.0f} MB\t"
+            f"Init Duration: {response.get('init_ms', 0.0):.2f} ms"
         )
-        return Outcome(answer["error"], answer["payload"], "\n".join(self._lines), secs, peak_mb)
+        return Outcome(response["error"], response["payload"], "\n".join(self._lines), secs, peak_mb)
 
     @property
     def usable(self) -> bool:
@@ -130,26 +131,26 @@ class Instance:
             self._process.wait(1)
         except subprocess.TimeoutExpired:
             self._kill()
-        self._answers.close()
+        self._responses.close()
 
-    def _ask(self, line: str, deadline_ts: float, name: str) -> dict[str, Any]:
+    def _send(self, line: str, deadline_ts: float, request_id: str) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
-            answer = _read_line(self._answers, deadline_ts)
+            response = _read_line(self._responses, deadline_ts)
         except BrokenPipeError:
-            answer = b""
-        if answer.endswith(b"\n"):
-            found: dict[str, Any] = json.loads(answer)
+            response = b""
+        if response.endswith(b"\n"):
+            found: dict[str, Any] = json.loads(response)
             return found
-        ended = answer == b"" and time.time() < deadline_ts
+        ended = response == b"" and time.time() < deadline_ts
         self._kill()
         if ended:
             status = self._process.returncode
-            return _failure("Runtime.ExitError", f"RequestId: {name} Error: Runtime exited with status {status}")
+            return _failure("Runtime.ExitError", f"RequestId: {request_id} Error: Runtime exited with status {status}")
         secs = self.settings.timeout_secs
-        return _failure("Sandbox.Timedout", f"RequestId: {name} Error: Task timed out after {secs:.2f} seconds")
+        return _failure("Sandbox.Timedout", f"RequestId: {request_id} Error: Task timed out after {secs:.2f} seconds")
 
     def _kill(self) -> None:
         if self._process.poll() is None:

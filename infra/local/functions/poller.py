@@ -1,4 +1,4 @@
-"""Lambda's SQS event source for a plain Python handler: receives messages, invokes, deletes or returns them."""
+"""Lambda's SQS event source for a Python handler: receives messages, invokes it, deletes or returns the messages."""
 
 import json
 import threading
@@ -135,28 +135,28 @@ class LambdaPoller:
         return sum(len(json.dumps(record_of(message, self._source))) for message in messages)
 
     def _receive(self, max_messages: int, wait_secs: int) -> list[Message]:
-        answer = self._sqs.receive_message(
+        response = self._sqs.receive_message(
             QueueUrl=self._source.queue_url,
             MaxNumberOfMessages=min(SQS_BATCH, max_messages),
             WaitTimeSeconds=wait_secs,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
-        return list(answer.get("Messages", []))
+        return list(response.get("Messages", []))
 
     def _process(self, messages: Sequence[Message]) -> None:
         failed = self._invoke(messages)
         done = [message for message in messages if message["MessageId"] not in failed]
-        again = [message for message in messages if message["MessageId"] in failed]
+        to_retry = [message for message in messages if message["MessageId"] in failed]
         self._delete(done)
-        self._make_visible_again(again)
-        if again:
+        self._make_visible_again(to_retry)
+        if to_retry:
             self._log("lambda_messages_failed", function=self._source.function_name, messages=sorted(failed))
         self._counts = replace(
             self._counts,
             invocations=self._counts.invocations + 1,
             succeeded=self._counts.succeeded + len(done),
-            failed=self._counts.failed + len(again),
+            failed=self._counts.failed + len(to_retry),
         )
 
     def _invoke(self, messages: Sequence[Message]) -> frozenset[str]:
@@ -164,8 +164,8 @@ class LambdaPoller:
         ids = frozenset(message["MessageId"] for message in messages)
         context = self._context()
         try:
-            answer = self._call(messages, context)
-            return failed_ids(answer, ids) if self._source.report_batch_item_failures else frozenset()
+            response = self._call(messages, context)
+            return failed_ids(response, ids) if self._source.report_batch_item_failures else frozenset()
         except InvocationFailed as error:
             self._counts = replace(self._counts, handler_errors=self._counts.handler_errors + 1)
             self._log(
@@ -181,12 +181,12 @@ class LambdaPoller:
         """Event and response are converted to JSON and back, as on AWS."""
         event = json.loads(json.dumps({"Records": [record_of(message, self._source) for message in messages]}))
         try:
-            answer: object = json.loads(json.dumps(self._handler(event, context)))
+            response: object = json.loads(json.dumps(self._handler(event, context)))
         except (Exception, SystemExit) as error:  # on AWS the process would end here
             raise InvocationFailed(traceback.format_exc()) from error
         if not context.get_remaining_time_in_millis():
             raise InvocationFailed(f"Task timed out after {self._source.timeout_secs:g} seconds")
-        return answer
+        return response
 
     def _context(self) -> LambdaContext:
         return LambdaContext(
@@ -200,19 +200,19 @@ class LambdaPoller:
 
     def _delete(self, messages: Sequence[Message]) -> None:
         for entries in _entries(messages):
-            answer = self._sqs.delete_message_batch(QueueUrl=self._source.queue_url, Entries=entries)
-            self._report_refusals("delete", answer)
+            response = self._sqs.delete_message_batch(QueueUrl=self._source.queue_url, Entries=entries)
+            self._log_rejected_entries("delete", response)
 
     def _make_visible_again(self, messages: Sequence[Message]) -> None:
         if self._source.retry_after_secs is None:
             return
         for entries in _entries(messages):
             timed = [{**entry, "VisibilityTimeout": self._source.retry_after_secs} for entry in entries]
-            answer = self._sqs.change_message_visibility_batch(QueueUrl=self._source.queue_url, Entries=timed)
-            self._report_refusals("change_visibility", answer)
+            response = self._sqs.change_message_visibility_batch(QueueUrl=self._source.queue_url, Entries=timed)
+            self._log_rejected_entries("change_visibility", response)
 
-    def _report_refusals(self, what: str, answer: Mapping[str, Any]) -> None:
-        if refused := answer.get("Failed"):
+    def _log_rejected_entries(self, what: str, response: Mapping[str, Any]) -> None:
+        if refused := response.get("Failed"):
             self._log("lambda_queue_refused", function=self._source.function_name, what=what, refused=refused)
 
 

@@ -26,7 +26,7 @@ from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
 
 MAX_POLLERS = 2
-"""Per queue, even where MaximumConcurrency allows more: this is one machine."""
+"""Per queue, even if MaximumConcurrency allows more: this is one machine."""
 ASYNC_WORKERS = 8
 DEFAULT_RETRIES = 2
 RETRY_SECS = (1.0, 2.0)
@@ -108,7 +108,7 @@ class FunctionsRunner:
             function = self._functions.get(name)
         if function is None:
             raise UnknownFunction(
-                f"{name}: found no such function; deployed are {', '.join(self._functions) or 'none'}"
+                f"{name}: found no such function; expected one of: {', '.join(self._functions) or 'none is deployed'}"
             )
         outcome = function.invoke(event)
         if outcome.peak_mb > function.settings.memory_mb:
@@ -174,8 +174,8 @@ class FunctionsRunner:
         for mapping in self._client("lambda", "operator").list_event_source_mappings()["EventSourceMappings"]:
             if mapping["State"] == "Enabled":
                 source = self._source(mapping)
-                most = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", MAX_POLLERS)
-                deployed[source] = min(MAX_POLLERS, int(most))
+                max_concurrency = mapping.get("ScalingConfig", {}).get("MaximumConcurrency", MAX_POLLERS)
+                deployed[source] = min(MAX_POLLERS, int(max_concurrency))
         removed = [self._pollers.pop(source) for source in list(self._pollers) if source not in deployed]
         for poller in [poller for pollers in removed for poller in pollers]:
             poller.stop()

@@ -35,14 +35,14 @@ class Cron:
     weekdays: frozenset[int]
 
     def next_after(self, ts: float, created_ts: float) -> float:
-        """The next minute after `ts`, within a year. Raises UnsupportedSchedule where there is none."""
+        """The next minute after `ts`, within a year. Raises UnsupportedSchedule if there is none."""
         minute = int(ts // MINUTE_SECS) + 1
         for number in range(minute, minute + 366 * 24 * 60):
-            if self._holds(datetime.fromtimestamp(number * MINUTE_SECS, UTC)):
+            if self._matches(datetime.fromtimestamp(number * MINUTE_SECS, UTC)):
                 return float(number * MINUTE_SECS)
-        raise UnsupportedSchedule(f"{self}: it fires at no minute of the next year")
+        raise UnsupportedSchedule(f"{self}: found no minute within a year that matches; check its days and months")
 
-    def _holds(self, when: datetime) -> bool:
+    def _matches(self, when: datetime) -> bool:
         return (
             when.minute in self.minutes
             and when.hour in self.hours
@@ -66,7 +66,7 @@ def parse_schedule(expression: str) -> Rate | Cron:
                 _numbers(month, 1, 12),
                 _numbers(weekday, 1, 7),
             )
-    raise UnsupportedSchedule(f"{expression}: expected rate(5 minutes) or cron(0/5 * * * ? *)")
+    raise UnsupportedSchedule(f"{expression}: expected an expression such as rate(5 minutes) or cron(0/5 * * * ? *)")
 
 
 def _numbers(field: str, low: int, high: int) -> frozenset[int]:

@@ -63,7 +63,7 @@ class LambdaContext:
 
 
 class InvocationFailed(Exception):
-    """The function raised, timed out, or returned a response that Lambda refuses."""
+    """The function raised, timed out, or returned a response that Lambda rejects."""
 
 
 def record_of(message: Message, source: EventSource) -> dict[str, Any]:
@@ -84,17 +84,17 @@ def record_of(message: Message, source: EventSource) -> dict[str, Any]:
     return record
 
 
-def failed_ids(answer: object, ids: frozenset[str]) -> frozenset[str]:
+def failed_ids(response: object, ids: frozenset[str]) -> frozenset[str]:
     """The messages that a response reports as failed, by Lambda's rules for ReportBatchItemFailures.
 
     An empty response, or one without failures, means success. Raises InvocationFailed, which fails the whole batch,
     when the response has another form or names a message that is not in the batch.
     """
-    if answer is None or answer == {}:
+    if response is None or response == {}:
         return frozenset()
-    if not isinstance(answer, dict):
-        raise InvocationFailed(f"expected an object with batchItemFailures, found {answer!r}")
-    failures = answer.get("batchItemFailures") or []
+    if not isinstance(response, dict):
+        raise InvocationFailed(f"expected an object with batchItemFailures, found {response!r}")
+    failures = response.get("batchItemFailures") or []
     if not isinstance(failures, list):
         raise InvocationFailed(f"expected a list of batchItemFailures, found {failures!r}")
     reported = [failure.get("itemIdentifier") if isinstance(failure, dict) else None for failure in failures]

@@ -1,7 +1,7 @@
-"""A job small enough for a set-up that loads the classes of a large one: `load_classes SCRATCH JARS`.
+"""A small job that loads the same classes as a large one, for the class data sharing archive.
 
-Good records, broken ones and some for Spark's own parser, late files, Delta's own checkpoint, a query, and a client of
-S3A that asks nobody anything.
+`load_classes SCRATCH JARS` ingests good records, bad records, records that only Spark's own parser reads, and late
+files. Then Delta writes a checkpoint, Spark runs a query, and an S3A client is created, which sends no request.
 """
 
 import gzip

@@ -18,7 +18,7 @@ LOCAL_JVM = "-XX:TieredStopAtLevel=1"
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A parsed request. `log_group`: None where the request does not enable CloudWatch Logs."""
+    """A parsed request. `log_group`: None if the request does not enable CloudWatch Logs."""
 
     entry_point: str
     arguments: tuple[str, ...]
@@ -61,17 +61,17 @@ def read_request(run: Mapping[str, Any]) -> JobRequest:
 
 
 def conf_of(parameters: str) -> dict[str, str]:
-    words = shlex.split(parameters)
+    arguments = shlex.split(parameters)
     conf: dict[str, str] = {}
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
+    while arguments:
+        argument = arguments.pop(0)
+        name, equals, value = argument.partition("=")
         if name == "--conf":
-            setting = value if equals else words.pop(0)
+            setting = value if equals else arguments.pop(0)
             key, _, found = setting.partition("=")
             conf[key] = found
         else:
-            raise ValueError(f"sparkSubmitParameters: expected --conf key=value, found {word!r}")
+            raise ValueError(f"sparkSubmitParameters: expected --conf key=value, found {argument!r}")
     return conf
 
 
@@ -80,7 +80,7 @@ def local_conf(
 ) -> dict[str, str]:
     """The request's settings, changed only where this machine differs from EMR.
 
-    `image_jars`: the folder of jars on EMR's class path; `delta_jars`: stand for those below IMAGE_JARS; `downloaded`:
+    `image_jars`: the folder of jars on EMR's class path; `delta_jars` replace those below IMAGE_JARS; `downloaded`:
     the local copy of each s3:// jar.
     """
     conf = {name: value for name, value in request.conf.items() if not name.startswith("spark.archives")}

@@ -33,7 +33,7 @@ class RunControl:
     """Lets a test change what happens to runs, at any time."""
 
     fail_next: int = 0
-    """This number of next runs fails instead of starting Spark."""
+    """The number of coming runs that fail instead of starting Spark."""
     may_start: threading.Event = field(default_factory=threading.Event)
     """Runs wait for this event before they start. Initially set."""
 

@@ -19,7 +19,7 @@ Headers = list[tuple[str, str]]
 class KeepAliveHandler(MotoRequestHandler):
     """Serves many requests per connection; moto's own handler closes it after each.
 
-    Each request is read completely before it is answered, so that the next one starts at a known place.
+    Each request is read completely before the response is sent, so that the next one starts at a known place.
     """
 
     protocol_version = "HTTP/1.1"
@@ -36,7 +36,7 @@ class KeepAliveHandler(MotoRequestHandler):
         self.environ = environ = self.make_environ()
         environ["wsgi.input"] = io.BytesIO(self._read_body(environ))
         environ["wsgi.input_terminated"] = True
-        self._respond(*self._answer(environ))
+        self._respond(*self._run_app(environ))
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Log nothing per request. Errors are logged elsewhere."""
@@ -51,7 +51,7 @@ class KeepAliveHandler(MotoRequestHandler):
             raise ConnectionError(f"received {len(body)} of {expected_bytes} bytes")
         return body
 
-    def _answer(self, environ: dict[str, Any]) -> tuple[int, str, Headers, bytes]:
+    def _run_app(self, environ: dict[str, Any]) -> tuple[int, str, Headers, bytes]:
         try:
             chunks, status, headers = run_wsgi_app(self.server.app, environ, buffered=True)
             code, _, reason = status.partition(" ")

@@ -45,8 +45,8 @@ def _respond(environ: Environ, path: list[str]) -> tuple[str, str, bytes]:
     match method, path:
         case "POST", ["work"]:
             result = WORK_QUEUE.take(LONG_POLL_SECS)
-        case "POST", ["answers", name]:
-            WORK_QUEUE.answer(name, json.loads(body))
+        case "POST", ["results", name]:
+            WORK_QUEUE.complete(name, json.loads(body))
         case "POST", ["runs", application, run]:
             report = json.loads(body)
             set_state(ACCOUNT_ID, REGION, application, run, report["state"], report.get("details", ""))

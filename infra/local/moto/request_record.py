@@ -1,4 +1,4 @@
-"""A record of the requests to the local AWS: who sent which, so that a test can compare it with an IAM policy."""
+"""Records each request to the local AWS with its principal, so that a test can compare them with IAM policies."""
 
 import io
 import itertools
@@ -53,7 +53,7 @@ class RequestRecord:
             "path": environ.get("PATH_INFO", "").encode("latin-1").decode("utf-8", "replace"),
             "query": environ.get("QUERY_STRING", ""),
             "target": environ.get("HTTP_X_AMZ_TARGET", ""),
-            "named": {} if service == "s3" else _resource_fields(environ),
+            "resource_fields": {} if service == "s3" else _resource_fields(environ),
         }
         if service == "s3" and request["method"] == "POST" and "delete" in parse_qs(request["query"], True):
             request["deletes"] = _deleted_keys(environ)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 RUNNER_GONE_SECS = 60.0
-"""A running runner asks for work at least once a second; after this time without a request it counts as gone."""
+"""A runner takes work at least once a second; after this time without a request it counts as stopped."""
 
 
 class NoRunner(Exception):
@@ -16,9 +16,9 @@ class NoRunner(Exception):
 
 
 @dataclass(slots=True)
-class _Question:
-    answered: threading.Event = field(default_factory=threading.Event)
-    answer: dict[str, Any] = field(default_factory=dict)
+class _PendingCall:
+    done: threading.Event = field(default_factory=threading.Event)
+    result: dict[str, Any] = field(default_factory=dict)
 
 
 class WorkQueue:
@@ -26,8 +26,8 @@ class WorkQueue:
 
     def __init__(self) -> None:
         self._items: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._questions: dict[str, _Question] = {}
-        self._asked_at = 0.0
+        self._pending: dict[str, _PendingCall] = {}
+        self._last_take = 0.0
 
     def put(self, kind: str, **fields: Any) -> str:
         """Returns the item's id."""
@@ -36,32 +36,32 @@ class WorkQueue:
         return name
 
     def take(self, timeout_secs: float) -> dict[str, Any] | None:
-        self._asked_at = time.monotonic()
+        self._last_take = time.monotonic()
         try:
             return self._items.get(timeout=timeout_secs)
         except queue.Empty:
             return None
 
-    def ask(self, kind: str, timeout_secs: float, **fields: Any) -> dict[str, Any]:
-        """Put work and wait for its answer. Raises NoRunner: at once where no runner is there, or after the timeout."""
-        if time.monotonic() - self._asked_at > RUNNER_GONE_SECS:
-            raise NoRunner("no process runs functions for this server; start the stack with `infra.local.aws`")
-        name, question = str(uuid.uuid4()), _Question()
-        self._questions[name] = question
+    def call(self, kind: str, timeout_secs: float, **fields: Any) -> dict[str, Any]:
+        """Put work and wait for its result. Raises NoRunner at once if no runner takes work, or after the timeout."""
+        if time.monotonic() - self._last_take > RUNNER_GONE_SECS:
+            raise NoRunner("no process runs functions for this server; start a stack with `make local-aws`")
+        name, pending = str(uuid.uuid4()), _PendingCall()
+        self._pending[name] = pending
         self._items.put({"id": name, "kind": kind, **fields})
         try:
-            if not question.answered.wait(timeout_secs):
-                raise NoRunner(f"no answer within {timeout_secs:g} s")
-            return question.answer
+            if not pending.done.wait(timeout_secs):
+                raise NoRunner(f"no result within {timeout_secs:g} s; see local-aws.log in the folder of the stack")
+            return pending.result
         finally:
-            del self._questions[name]
+            del self._pending[name]
 
-    def answer(self, name: str, answer: dict[str, Any]) -> None:
-        """An answer that comes after the timeout is ignored."""
-        question = self._questions.get(name)
-        if question is not None:
-            question.answer = answer
-            question.answered.set()
+    def complete(self, name: str, result: dict[str, Any]) -> None:
+        """A result that comes after the timeout is ignored."""
+        pending = self._pending.get(name)
+        if pending is not None:
+            pending.result = result
+            pending.done.set()
 
 
 WORK_QUEUE = WorkQueue()

@@ -20,14 +20,14 @@ STOP_TIMEOUT_SECS = 15.0
 class ChildProcess:
     """Leads a process group of its own. As a context manager it stops the whole group at the end of the block.
 
-    `words`: the module and its arguments. `environment` is added to this process's own. Output goes to `log`; `events`
+    `command`: the module and its arguments. `environment` extends this process's own. Output goes to `log`. `events`
     gets each line of standard output that is a JSON object.
     """
 
-    def __init__(self, words: list[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
         self._log: IO[str] = log.open("a", buffering=1)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", *words],
+            [sys.executable, "-m", *command],
             cwd=CHECKOUT,
             env={**variables(), **environment},
             stdin=subprocess.DEVNULL,
@@ -54,8 +54,8 @@ class ChildProcess:
                 self.events.put(json.loads(line))
 
     @property
-    def ended(self) -> int | None:
-        """Its exit status; None while it runs."""
+    def exit_status(self) -> int | None:
+        """None while the process runs."""
         return self._process.poll()
 
     def kill(self) -> None:
@@ -72,7 +72,7 @@ class ChildProcess:
             self._process.wait(STOP_TIMEOUT_SECS)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._signal(signal.SIGKILL)  # processes of the group that are still there, such as a JVM that shuts down
+        self._signal(signal.SIGKILL)  # what is left of the group, such as a JVM that is shutting down
         self._reader.join(1)
         self._log.close()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 def run_interruptible(load: Callable[[], Callable[[], int]], interrupted_status: int) -> int:
-    """Import a command by `load`, run it, and return its exit status; `interrupted_status` after SIGINT or SIGTERM."""
+    """Import a command with `load` and run it. Returns its exit status, or `interrupted_status` after a signal."""
     try:
         # Explicitly: a background job of a shell starts with SIGINT ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)

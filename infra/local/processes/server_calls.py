@@ -10,7 +10,7 @@ TIMEOUT_SECS = 30.0
 
 
 class LocalCallFailed(Exception):
-    """The server did not answer, or answered with an error."""
+    """The server did not respond, or responded with an error."""
 
 
 class LocalCalls:
@@ -26,21 +26,21 @@ class LocalCalls:
             connection = self._connection()
             body = b"" if sent is None else json.dumps(sent).encode()
             connection.request(method, f"/_local/{path}", body)
-            answer = connection.getresponse()
-            body_read = answer.read()
+            response = connection.getresponse()
+            received = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._local.connection = None
             raise LocalCallFailed(f"{method} {path}: {error!r}") from error
-        if answer.status != http.client.OK:
-            raise LocalCallFailed(f"{method} {path}: {answer.status} {body_read.decode('utf-8', 'replace')[:500]}")
-        return body_read
+        if response.status != http.client.OK:
+            raise LocalCallFailed(f"{method} {path}: {response.status} {received.decode('utf-8', 'replace')[:500]}")
+        return received
 
     def take_work(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = json.loads(self.call("POST", "work"))
         return found
 
-    def answer(self, name: str, answer: dict[str, Any]) -> None:
-        self.call("POST", f"answers/{name}", answer)
+    def send_result(self, name: str, result: dict[str, Any]) -> None:
+        self.call("POST", f"results/{name}", result)
 
     def report_run(self, application: str, run: str, state: str, details: str) -> None:
         self.call("POST", f"runs/{application}/{run}", {"state": state, "details": details})

@@ -73,10 +73,20 @@ def endpoints(stack: LocalStack) -> dict[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local.aws", description=__doc__)
-    parser.add_argument("--config", type=Path, default=CONFIG, help="configuration to publish; examples/s3-events.yaml")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the template")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="for logs and the like; build/local-aws")
-    parser.add_argument("--json", action="store_true", help="one line of JSON when it is ready, and nothing else")
+    parser.add_argument(
+        "--config", type=Path, default=CONFIG, help="configuration to publish (default: examples/s3-events.yaml)"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a parameter of the template; may be repeated",
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, help="for logs and other files (default: build/local-aws)"
+    )
+    parser.add_argument("--json", action="store_true", help="print only one line of JSON, when the stack is ready")
     return parser
 
 

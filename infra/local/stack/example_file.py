@@ -11,8 +11,8 @@ from blizzard.config.model import Config, Source
 from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 
-_ENDING = re.compile(r"(?:\*\*/)?\*((?:\.[A-Za-z0-9_-]+)*)")
-_PACKING = {".gz": " | gzip", ".gzip": " | gzip", ".zst": " | zstd", ".zstd": " | zstd"}
+_SUFFIX = re.compile(r"(?:\*\*/)?\*((?:\.[A-Za-z0-9_-]+)*)")
+_COMPRESS_COMMANDS = {".gz": " | gzip", ".gzip": " | gzip", ".zst": " | zstd", ".zstd": " | zstd"}
 _VALUES: dict[str, object] = {"string": "first", "boolean": True, "double": 1.0, "float": 1.0}
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 
@@ -22,7 +22,7 @@ class ExampleFile:
     key: str
     """In the landing bucket."""
     name: str
-    """Of the file on disk; `FILE` where the pattern does not say enough."""
+    """Of the file on disk; `FILE` if no name can be derived from the pattern."""
     command: str
     """Makes the file in the current folder."""
 
@@ -30,12 +30,14 @@ class ExampleFile:
 def example_file(source: Source, now_ts: float) -> ExampleFile:
     """Of a source whose uri is on S3."""
     folder = _prefix(source) + _folder(source, now_ts)
-    ending = _ending(source)
-    if ending is None or not Pattern(source.pattern).matches(f"{_folder(source, now_ts)}first{ending}"):
+    suffix = _suffix(source)
+    if suffix is None or not Pattern(source.pattern).matches(f"{_folder(source, now_ts)}first{suffix}"):
         return ExampleFile(f"{folder}FILE", "FILE", f"FILE: a file that matches {source.pattern}")
-    name = f"first{ending}"
-    packing = next((command for end, command in _PACKING.items() if _packed_as(source, name).endswith(end)), "")
-    return ExampleFile(folder + name, name, f"echo {shlex.quote(_line(source))}{packing} > {name}")
+    name = f"first{suffix}"
+    compress = next(
+        (command for end, command in _COMPRESS_COMMANDS.items() if _compression_suffix(source, name).endswith(end)), ""
+    )
+    return ExampleFile(folder + name, name, f"echo {shlex.quote(_line(source))}{compress} > {name}")
 
 
 def key_for(config: Config, name: str, now_ts: float) -> str | None:
@@ -52,7 +54,7 @@ def _prefix(source: Source) -> str:
 
 
 def _folder(source: Source, now_ts: float) -> str:
-    """The folder for files of now, with a `/` at the end; empty where the source has no partition folders."""
+    """The folder for files of now, with a `/` at the end; empty if the source has no partition folders."""
     partition_filter = source.partition_filter
     folders = TimeTemplate(partition_filter.prefix_template).floor(now_ts, 1).split("/") if partition_filter else []
     for column, kind in source.partition_columns.items():
@@ -62,14 +64,14 @@ def _folder(source: Source, now_ts: float) -> str:
     return "".join(f"{folder}/" for folder in folders)
 
 
-def _ending(source: Source) -> str | None:
+def _suffix(source: Source) -> str | None:
     if source.pattern == "**":
         return ".txt" if source.format == "text" else ".ndjson"
-    match = _ENDING.fullmatch(source.pattern)
+    match = _SUFFIX.fullmatch(source.pattern)
     return None if match is None else match[1] or (".txt" if source.format == "text" else ".ndjson")
 
 
-def _packed_as(source: Source, name: str) -> str:
+def _compression_suffix(source: Source, name: str) -> str:
     return {"auto": name, "gzip": ".gz", "zstd": ".zst", "none": ""}[source.compression]
 
 

@@ -21,7 +21,7 @@ class FolderInUse(PermanentError):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock `folder` by a file next to it, until the block or the process ends. Raises FolderInUse."""
+    """Lock `folder` with a file next to it, until the block or the process ends. Raises FolderInUse."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("a+") as lock:
         try:
@@ -30,7 +30,8 @@ def locked(folder: Path) -> Iterator[None]:
             lock.seek(0)
             pid = lock.read().strip()
             raise FolderInUse(
-                f"another one is running{f' (pid {pid})' if pid else ''}; end it, or give this one `--folder DIR`"
+                f"another stack is running in {folder}{f' (pid {pid})' if pid else ''}; "
+                "stop it, or choose another folder with `--folder DIR`"
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))

@@ -214,20 +214,20 @@ class LocalStack:
                     self._stopping.wait(1)
                 continue
             if item is not None:
-                self._work.submit(self._do_and_log_errors, item)
+                self._work.submit(self._run_work_item, item)
 
-    def _do_and_log_errors(self, item: Mapping[str, Any]) -> None:
+    def _run_work_item(self, item: Mapping[str, Any]) -> None:
         try:
-            self._do(item)
+            self._handle(item)
         except Exception as error:  # noqa: BLE001 - the top of a thread
             self._log("local_work_failed", kind=item["kind"], error=repr(error))
 
-    def _do(self, item: Mapping[str, Any]) -> None:
+    def _handle(self, item: Mapping[str, Any]) -> None:
         match item["kind"]:
             case "invoke":
                 outcome = self.functions.invoke(item["function"], item["event"])
-                answer = {"error": outcome.error, "payload": outcome.payload, "log": outcome.log}
-                self.calls.answer(item["id"], answer)
+                result = {"error": outcome.error, "payload": outcome.payload, "log": outcome.log}
+                self.calls.send_result(item["id"], result)
             case "invoke_async":
                 self.functions.invoke_async(item["function"], item["event"])
             case "start_run":
@@ -268,10 +268,10 @@ def local_stack(
 ) -> Iterator[LocalStack]:
     """Package, publish, translate, deploy and run. At the end of the block only `folder` remains.
 
-    `config`: a pipelines.yaml on s3:// buckets, which become the stack's. `parameters`: of the template, overriding
-    those that publishing sets. `template`: a translated one in place of the shipped one. `retry_after_secs`: when
-    failed messages become visible again; None: after the queue's visibility timeout. `report_progress` is called before
-    each slow step. Raises BlizzardError; FolderInUse if `folder` has a running stack. Deletes what is in `folder`.
+    `config`: a pipelines.yaml with s3:// URIs; their buckets become the stack's. `parameters`: of the template; they
+    override those that publishing sets. `template`: a translated one, instead of the shipped one. `retry_after_secs`:
+    when failed messages become visible again; None: after the queue's visibility timeout. `report_progress` is called
+    before each slow step. Deletes the content of `folder`. Raises BlizzardError; FolderInUse if a stack runs there.
     """
     with ExitStack() as stack:
         stack.enter_context(locked(folder))
@@ -287,7 +287,9 @@ def local_stack(
         running.start()
         running.release_id = released.id
         report_progress("deploying the stack on a local AWS")
-        running.deploy(template or translate(TEMPLATE, released.codes), {**released.parameters, **(parameters or {})})
+        running.deploy(
+            template or translate(TEMPLATE, released.function_zip_uris), {**released.parameters, **(parameters or {})}
+        )
         _write_endpoints(running, config)
         yield running
 

@@ -108,8 +108,8 @@ def test_tables_on_s3_go_on_and_nothing_that_is_kept_holds_credentials(
         serving(proxy),
         ChildProcess(words, {**ENVIRONMENT, "AWS_ENDPOINT_URL": proxy.endpoint}, tmp_path / "job.log") as job,
     ):
-        until(lambda: job.ended is not None, 180)
-        assert job.ended == 0, (tmp_path / "job.log").read_text()[-3000:]
+        until(lambda: job.exit_status is not None, 180)
+        assert job.exit_status == 0, (tmp_path / "job.log").read_text()[-3000:]
     log = (tmp_path / "job.log").read_text()
     events = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert sorted(e["source"] for e in events if e["event"] == "state_taken_over") == ["events:landing", "one:landing"]

@@ -22,7 +22,7 @@ def evaluate_conditions() -> None:
 
 
 def denies(policy: str, action: str, resource: str, context: Mapping[str, str]) -> bool:
-    """Whether a statement for all principals denies this. Raises NotImplementedError for an unknown operator."""
+    """Whether a statement for all principals denies this. Raises NotImplementedError for an unsupported operator."""
     statements = json.loads(policy)["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
         if (
@@ -77,7 +77,9 @@ def _condition_holds(operator: str, name: str, expected: list[Any], context: Map
         return plain != operator or plain.startswith("StringNot")
     test = _TESTS.get(plain)
     if test is None:
-        raise NotImplementedError(f"the local AWS does not know the condition operator {operator}")
+        raise NotImplementedError(
+            f"the condition operator {operator} is not supported by the local AWS; supported: Null, {', '.join(_TESTS)}"
+        )
     return test(found, [str(one) for one in expected])
 
 

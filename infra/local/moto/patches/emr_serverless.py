@@ -81,7 +81,7 @@ def _accept_spark_labels(original: Call) -> Call:
 
 def _store_dropped_settings(original: Call) -> Call:
     @wraps(original)
-    def answer(response: EMRServerlessResponse) -> Any:
+    def store(response: EMRServerlessResponse) -> Any:
         result = original(response)
         found = result._result
         name = found["applicationId"] if "applicationId" in found else found["application"].id
@@ -92,7 +92,7 @@ def _store_dropped_settings(original: Call) -> Call:
                 setattr(application, attribute, value)
         return result
 
-    return answer
+    return store
 
 
 def _only_when_idle(original: Call) -> Call:

@@ -12,7 +12,7 @@ from infra.local.moto.patches.patching import replace, wrap
 from infra.local.moto.work_queue import WORK_QUEUE, NoRunner
 
 STORED_HERE = ("LoggingConfig", "DeadLetterConfig")
-ANSWER_TIMEOUT_SECS = 960.0
+RESULT_TIMEOUT_SECS = 960.0
 """Lambda's longest timeout, and a minute to start."""
 Call = Callable[..., Any]
 
@@ -64,10 +64,10 @@ def _invoke(function: LambdaFunction, body: Any, request_headers: Any, response_
         WORK_QUEUE.put("invoke_async", function=function.function_name, event=event)
         return b""
     try:
-        answer = WORK_QUEUE.ask("invoke", ANSWER_TIMEOUT_SECS, function=function.function_name, event=event)
+        result = WORK_QUEUE.call("invoke", RESULT_TIMEOUT_SECS, function=function.function_name, event=event)
     except NoRunner as error:
-        answer = {"error": True, "payload": {"errorType": "NoRunner", "errorMessage": str(error)}, "log": ""}
-    if answer["error"]:
+        result = {"error": True, "payload": {"errorType": "NoRunner", "errorMessage": str(error)}, "log": ""}
+    if result["error"]:
         response_headers["x-amz-function-error"] = "Unhandled"
-    response_headers["x-amz-log-result"] = base64.b64encode(answer["log"][-4096:].encode()).decode()
-    return json.dumps(answer["payload"]).encode()
+    response_headers["x-amz-log-result"] = base64.b64encode(result["log"][-4096:].encode()).decode()
+    return json.dumps(result["payload"]).encode()

@@ -10,11 +10,11 @@ from moto.core.utils import unix_time_millis
 from moto.sqs.models import Message
 
 LOCK = threading.RLock()
-"""One for all queues: a message that moves to a dead-letter queue must be in exactly one of the two."""
+"""One lock for all queues, so that a message moves to a dead-letter queue atomically."""
 
 
 class MessageIndex:
-    """Replaces moto's list (append, remove, iterate, len), and knows when each message is visible.
+    """Replaces moto's list (append, remove, iterate, len), and tracks when each message becomes visible.
 
     Every call takes LOCK. Hold it across calls that belong together.
     """

@@ -56,11 +56,11 @@ def _send_event(account_id: str, bucket: FakeBucket, event_name: str, key: FakeK
 def _with_flag(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def get_bucket_notification(response: S3Response) -> Any:
-        answer = original(response)
+        result = original(response)
         found = response.backend.get_bucket_notification_configuration(response.bucket_name)
         if not found or found.event_bridge is None:
-            return answer
-        status, headers, body = answer
+            return result
+        status, headers, body = result
         return status, headers, CLOSING_TAG.sub(_flagged, body if isinstance(body, str) else body.decode())
 
     return get_bucket_notification
