@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import CannotKeep, Documents, document, keep, together, written
+from benchmarks.chart import chart
 from benchmarks.machine import machine
-from benchmarks.picture import picture
 from benchmarks.process import ContenderFailed, clear_scratch
 from benchmarks.progress import Progress
+from benchmarks.published_results import CannotPublish, Documents, as_json, merge_results, publish, read_results
 from benchmarks.report import as_markdown, as_text
 from benchmarks.result import Result
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
 from benchmarks.suite import BENCHMARKS, run
 from benchmarks.verify import WrongResult
 
@@ -29,19 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     was measured before is in `--json` by then."""
     options = _options(arguments)
     try:
-        where, results = together([*map(written, options.read)]) if options.read else _measured(options)
+        where, results = merge_results([*map(read_results, options.read)]) if options.read else _measured(options)
         if options.json and not options.read:
-            where, results = written(options.json)
+            where, results = read_results(options.json)
         if options.keep:
-            keep(Documents(options.keep), where, results)
+            publish(Documents(options.keep), where, results)
     except (WrongResult, ContenderFailed) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    except CannotKeep as error:
+    except CannotPublish as error:
         print(error, file=sys.stderr)
         return 2
     if options.svg:
-        options.svg.write_text(picture(results))
+        options.svg.write_text(chart(results))
     print((as_markdown if options.markdown else as_text)(where, results), end="")
     return 0
 
@@ -82,13 +82,13 @@ def _measured(options: argparse.Namespace) -> tuple[Mapping[str, Any], list[Resu
     where, results = machine(), []
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     with Progress() as progress:
-        setting = Setting(options.scale, options.rounds, options.cores, progress.say)
-        if options.json and options.json.exists() and written(options.json)[0] != where:
+        run_options = RunOptions(options.scale, options.rounds, options.cores, progress.report_progress)
+        if options.json and options.json.exists() and read_results(options.json)[0] != where:
             print(f"{options.json}: expected results of this machine and these versions", file=sys.stderr)
             sys.exit(2)
         try:
             for name in options.names or BENCHMARKS:
-                results.append(run(name, setting))
+                results.append(run(name, run_options))
                 if options.json:
                     _add(options.json, where, results[-1])
             return where, results
@@ -98,8 +98,8 @@ def _measured(options: argparse.Namespace) -> tuple[Mapping[str, Any], list[Resu
 
 def _add(file: Path, where: Mapping[str, Any], result: Result) -> None:
     """In place of an earlier result of the same benchmark on as many cores."""
-    before = [written(file)] if file.exists() else []
-    file.write_text(document(*together([*before, (where, [result])])))
+    before = [read_results(file)] if file.exists() else []
+    file.write_text(as_json(*merge_results([*before, (where, [result])])))
 
 
 if __name__ == "__main__":

@@ -38,5 +38,5 @@ def _bytes_of(texts: pa.LargeStringArray) -> pa.UInt8Array:
     return pa.Array.from_buffers(pa.uint8(), last - first, [None, data], offset=first)
 
 
-def plus(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -53,11 +53,11 @@ LOG_BYTES_PER_INVOCATION = 1_500
 class CountingStore(MemoryStore):
     """Counts requests as S3 bills them; one create in `every` fails, half of these after it was carried out."""
 
-    def __init__(self, clock: Any, *, every: int, chance: random.Random) -> None:
+    def __init__(self, clock: Any, *, every: int, rng: random.Random) -> None:
         super().__init__(clock, "memory://lake/")
         self.requests: Counter[str] = Counter()
         self._every = every
-        self._chance = chance
+        self._rng = rng
 
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         found = [*super().list(prefix, start_after=start_after, recursive=recursive)]
@@ -66,7 +66,7 @@ class CountingStore(MemoryStore):
 
     def create(self, key: str, data: bytes) -> ObjectInfo:
         self.requests["put"] += 1
-        trouble = self._chance.randrange(self._every) if self._every else -1
+        trouble = self._rng.randrange(self._every) if self._every else -1
         if trouble == 0:
             raise StorageUnavailable("the segment was not written")
         info = super().create(key, data)
@@ -85,15 +85,15 @@ class _Delivery:
 class SimulatedQueue:
     """Delivers each event at least once, out of order. A message that is reported comes again."""
 
-    def __init__(self, events: int, chance: random.Random, *, duplicates: float = 0.02, late: float = 0.01) -> None:
+    def __init__(self, events: int, rng: random.Random, *, duplicates: float = 0.02, late: float = 0.01) -> None:
         self.deliveries = 0
         self._numbers = iter(range(1 << 62))
         self._heap: list[_Delivery] = []
         for event in range(events):
             sent_ts = START_TS + event / EVENTS_PER_SEC
-            self._put(event, sent_ts + chance.expovariate(1.0) + (chance.random() < late) * chance.uniform(0, 600))
-            if chance.random() < duplicates:
-                self._put(event, sent_ts + chance.uniform(0, 120))
+            self._put(event, sent_ts + rng.expovariate(1.0) + (rng.random() < late) * rng.uniform(0, 600))
+            if rng.random() < duplicates:
+                self._put(event, sent_ts + rng.uniform(0, 120))
         heapq.heapify(self._heap)
 
     def _put(self, event: int, at_ts: float) -> None:
@@ -167,11 +167,11 @@ def path(event: int) -> str:
 
 def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
     """`fail_every`: of so many appends two fail, one of them after it was carried out; 0: none does."""
-    chance, now = random.Random(seed), [START_TS]
-    store = CountingStore(lambda: now[0], every=fail_every, chance=chance)
+    rng, now = random.Random(seed), [START_TS]
+    store = CountingStore(lambda: now[0], every=fail_every, rng=rng)
     wakes: set[Wake] = set()
     collector = collector_of(store, wakes, now)
-    queue, invocations, spent = SimulatedQueue(events, chance), 0, [0.0]
+    queue, invocations, spent = SimulatedQueue(events, rng), 0, [0.0]
     for at_ts, batch in queue.batches():
         now[0] = max(now[0], at_ts)
         messages = [Message(str(event), body(event)) for event in batch]

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.figures import Spread, number
 from benchmarks.result import Result, Table
+from benchmarks.stats import Spread, number
 
 FILES = 1_000_000
 GET = 0.0000004

@@ -64,7 +64,9 @@ class Dataset:
         return len(self.paths)
 
 
-def dataset(name: str, scale: float, say: Callable[[str], None] = lambda _: None, *, cache: Path = CACHE) -> Dataset:
+def dataset(
+    name: str, scale: float, report_progress: Callable[[str], None] = lambda _: None, *, cache: Path = CACHE
+) -> Dataset:
     """The data set of this name, made if it is not there. `scale` 1 is the full size."""
     folder = cache / f"{name}-{scale:g}"
     meta = folder / "dataset.json"
@@ -73,7 +75,7 @@ def dataset(name: str, scale: float, say: Callable[[str], None] = lambda _: None
         if found.pop("generation") == GENERATION:
             return Dataset(**{**found, "folder": str(folder / "files"), "paths": tuple(found["paths"])})
     shutil.rmtree(folder, ignore_errors=True)
-    made = _make(name, scale, folder / "files", say)
+    made = _make(name, scale, folder / "files", report_progress)
     meta.write_text(json.dumps({"generation": GENERATION, **asdict(made)}))
     return made
 
@@ -152,13 +154,13 @@ class _Made:
     stored_bytes: int = 0
     raw_bytes: int = 0
 
-    def plus(self, other: "_Made") -> "_Made":
+    def add(self, other: "_Made") -> "_Made":
         mine, its = asdict(self), asdict(other)
-        sums = {"checksums": checksum.plus(mine.pop("checksums"), its.pop("checksums"))}
+        sums = {"checksums": checksum.add(mine.pop("checksums"), its.pop("checksums"))}
         return _Made(**sums, **{name: mine[name] + its[name] for name in mine})
 
 
-def _make(name: str, scale: float, folder: Path, say: Callable[[str], None]) -> Dataset:
+def _make(name: str, scale: float, folder: Path, report_progress: Callable[[str], None]) -> Dataset:
     schema, recipe, _ = RECIPES[name]
     specs = [*recipe(scale)]
     for parent in {(folder / spec.path).parent for spec in specs}:
@@ -169,28 +171,28 @@ def _make(name: str, scale: float, folder: Path, say: Callable[[str], None]) -> 
     total, done = _Made(), 0
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for future in as_completed([pool.submit(_make_files, name, folder, share) for share in shares]):
-            total, done = total.plus(future.result()), done + 1
+            total, done = total.add(future.result()), done + 1
             if done * 4 % len(shares) < 4:
-                say(f"making the data of {name}: {100 * done // len(shares)} %")
+                report_progress(f"making the data of {name}: {100 * done // len(shares)} %")
     return Dataset(name, scale, str(folder), schema, **asdict(total), paths=tuple(spec.path for spec in specs))
 
 
 def _make_files(name: str, folder: Path, specs: list[FileSpec]) -> _Made:
     total = _Made()
     for spec in specs:
-        total = total.plus(_make_file(name, folder / spec.path, spec))
+        total = total.add(_make_file(name, folder / spec.path, spec))
     return total
 
 
 def _make_file(name: str, path: Path, spec: FileSpec) -> _Made:
-    chance = random.Random(f"{SEED}:{SAME_RECORDS.get(name, name)}:{spec.number}")
+    rng = random.Random(f"{SEED}:{SAME_RECORDS.get(name, name)}:{spec.number}")
     harm, doubt = (random.Random(f"{SEED}:{kind}:{spec.number}") for kind in ("harm", "doubt"))
     rows = raw_bytes = 0
     sums = dict.fromkeys(SUMMED[RECIPES[name][0]], 0)
     # Neither name nor time in the header, so that the same seed gives the same bytes.
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         pending: list[bytes] = []
-        for n, line in enumerate(RECIPES[name][2](chance, spec.first, spec.records), spec.first):
+        for n, line in enumerate(RECIPES[name][2](rng, spec.first, spec.records), spec.first):
             if spec.dirty and harm.random() < spec.dirty:
                 pending.append(doubtful(line) if doubt.random() < spec.doubtful else broken(line, n))
             else:

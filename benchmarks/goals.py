@@ -1,6 +1,6 @@
 """The goals. They are data, so that a report can only show them and not bend them; none is ever lowered."""
 
-from benchmarks.figures import TIMES, Goal
+from benchmarks.stats import TIMES, Goal
 
 GOALS = (
     Goal("big", "spark_warm", "throughput by that of Spark's own reader, warm", "at least", 1.3, TIMES),

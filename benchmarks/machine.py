@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Spread
+from benchmarks.stats import Spread
 
 PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "isal", "orjson", "obstore", "boto3")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -33,14 +33,14 @@ def load() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class BackgroundLoad:
     """What else there was while something was measured: `load()` before it, and what share of the cores others had."""
 
     load_before: float
     others_share: float
 
 
-def around_note(found: Mapping[str, Sequence[Around]]) -> str:
+def background_load_note(found: Mapping[str, Sequence[BackgroundLoad]]) -> str:
     """By what was measured, in one line."""
     told = (
         f"{what}, {Spread.of([one.load_before for one in some])} and {Spread.of([one.others_share for one in some])}"

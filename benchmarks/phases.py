@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.figures import Spread, number
 from benchmarks.result import Table
-from benchmarks.rounds import Series
+from benchmarks.rounds import ContenderRuns
+from benchmarks.stats import Spread, number
 
 ENDS = {"batch_planned": "plan", "batch_read": "read to receipt", "batch_committed": "commit", "run_ended": "after it"}
 """The event of the job's log with which a phase ends."""
@@ -37,7 +37,7 @@ def phases(events: Sequence[Mapping[str, Any]]) -> dict[str, Phase]:
     return found
 
 
-def table(series: Mapping[str, Mapping[str, Series]], cores: int) -> Table:
+def table(series: Mapping[str, Mapping[str, ContenderRuns]], cores: int) -> Table:
     """Of the last run of each process, by data and by where it lay."""
     rows = []
     for name, both in series.items():
@@ -54,7 +54,7 @@ def _row(runs: Sequence[Phase], cores: int) -> tuple[str, ...]:
 
 
 def account(
-    series: Mapping[str, Mapping[str, Series]], server_secs: Mapping[str, Sequence[float]], cores: int
+    series: Mapping[str, Mapping[str, ContenderRuns]], server_secs: Mapping[str, Sequence[float]], cores: int
 ) -> Table:
     """Of whole processes, with start and first run: who had the cores. `server_secs`: by data, of each process over
     S3."""
@@ -67,7 +67,7 @@ def account(
 
 
 def more_notes(
-    series: Mapping[str, Mapping[str, Series]], server_secs: Mapping[str, Sequence[float]], cores: int
+    series: Mapping[str, Mapping[str, ContenderRuns]], server_secs: Mapping[str, Sequence[float]], cores: int
 ) -> tuple[str, ...]:
     """What S3 adds to it, by the medians."""
     notes = []
@@ -81,14 +81,14 @@ def more_notes(
     return tuple(notes)
 
 
-def _accounted(one: Series, server_secs: Sequence[float], cores: int) -> list[Spread]:
+def _accounted(one: ContenderRuns, server_secs: Sequence[float], cores: int) -> list[Spread]:
     """As ACCOUNT_COLUMNS has it."""
     found = []
     for run, server in zip(one.runs, server_secs or [0.0] * len(one.runs), strict=True):
         whole = cores * (run.cold_secs + sum(run.warm_secs))
         # Whoever is not of the contender's family counts as another: the stand-in, too.
-        others = max(0.0, run.taken.others_share * whole - server)
+        others = max(0.0, run.usage.others_share * whole - server)
         # Clocks of processes tick, so there may seem to be less than nothing.
-        idle = max(0.0, whole - run.taken.cpu_secs - server - others)
-        found.append((whole, run.taken.cpu_secs, server, others, idle))
+        idle = max(0.0, whole - run.usage.cpu_secs - server - others)
+        found.append((whole, run.usage.cpu_secs, server, others, idle))
     return [Spread.of(values) for values in zip(*found, strict=True)]

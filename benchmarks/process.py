@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.contenders import Work
-from benchmarks.watch import Taken, Watch
+from benchmarks.resource_monitor import ResourceMonitor, ResourceUsage
 from blizzard.environment import variables
 
 ROOT = Path(__file__).parents[1]
@@ -30,12 +30,12 @@ class Runner(Protocol):
 
     def __call__(
         self, work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = ...
-    ) -> tuple[list[dict[str, Any]], Taken]: ...
+    ) -> tuple[list[dict[str, Any]], ResourceUsage]: ...
 
 
 def run_process(
     work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = lambda: None
-) -> tuple[list[dict[str, Any]], Taken]:
+) -> tuple[list[dict[str, Any]], ResourceUsage]:
     """What each run answered. `tick` is called now and then meanwhile. Raises ContenderFailed."""
     task, answer, said = (folder / name for name in ("work.json", "answer.json", "said.log"))
     words = [sys.executable, "-m", "benchmarks.contenders", str(task), str(answer)]
@@ -44,7 +44,7 @@ def run_process(
         process = subprocess.Popen(
             words, cwd=ROOT, env={**variables(), **environment}, stdout=log, stderr=log, start_new_session=True
         )
-        with Watch(process.pid) as watch:
+        with ResourceMonitor(process.pid) as watch:
             try:
                 while process.poll() is None:
                     with suppress(subprocess.TimeoutExpired):
@@ -55,7 +55,7 @@ def run_process(
     if process.returncode != 0:
         ended = f"{work.contender} on {work.data.name} ended with {process.returncode}"
         raise ContenderFailed(f"{ended}:\n{said.read_text()[-3000:]}")
-    return json.loads(answer.read_text()), watch.taken()
+    return json.loads(answer.read_text()), watch.usage()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -30,7 +30,7 @@ class Progress:
         if self._status is not None:
             self._status.stop()
 
-    def say(self, text: str) -> None:
+    def report_progress(self, text: str) -> None:
         if self._status is not None:
             self._status.update(escape(text))
         else:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from benchmarks.core_scaling import growth, on_most_cores
 from benchmarks.cost import core, cost
-from benchmarks.figures import Goal, Judged, number
-from benchmarks.growth import growth, on_most_cores
 from benchmarks.result import Result, Table
+from benchmarks.stats import Goal, GoalResult, number
 from benchmarks.version import Version
 
 GOAL_COLUMNS = ("goal", "at least / at most", "measured", "")
@@ -91,30 +91,36 @@ def pipes(table: Table) -> Iterator[str]:
 
 
 def _all_goals(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
-    return ((result.name, *_goal(judged, result.scale)) for result in results for judged in result.judged)
+    return (
+        (result.name, *_goal(goal_result, result.scale)) for result in results for goal_result in result.goal_results
+    )
 
 
 def _goals(result: Result) -> list[Table]:
-    return [Table(GOAL_COLUMNS, tuple(_goal(one, result.scale) for one in result.judged))] if result.judged else []
+    return (
+        [Table(GOAL_COLUMNS, tuple(_goal(one, result.scale) for one in result.goal_results))]
+        if result.goal_results
+        else []
+    )
 
 
-def _goal(judged: Judged, scale: float) -> tuple[str, ...]:
+def _goal(goal_result: GoalResult, scale: float) -> tuple[str, ...]:
     """The goals are those of the full size."""
-    goal = judged.goal
-    if judged.measured is None:
-        return goal.text, limit_of(goal), "", f"{judged.verdict}: {judged.why_not}"
-    return goal.text, limit_of(goal), f"{judged.measured}{goal.unit}", verdict_of(judged, scale)
+    goal = goal_result.goal
+    if goal_result.measured is None:
+        return goal.text, limit_of(goal), "", f"{goal_result.verdict}: {goal_result.why_not}"
+    return goal.text, limit_of(goal), f"{goal_result.measured}{goal.unit}", verdict_of(goal_result, scale)
 
 
 def limit_of(goal: Goal) -> str:
     return ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
 
 
-def verdict_of(judged: Judged, scale: float = 1.0) -> str:
+def verdict_of(goal_result: GoalResult, scale: float = 1.0) -> str:
     """With what weakens it."""
-    verdict = judged.verdict + (" by the median" if judged.divided else "")
+    verdict = goal_result.verdict + (" by the median" if goal_result.divided else "")
     verdict += "" if scale == 1 else f" at {scale:g} of the size"
-    return verdict + (", one round" if judged.rounds == 1 else "")
+    return verdict + (", one round" if goal_result.rounds == 1 else "")
 
 
 def _what(machine: Mapping[str, Any], result: Result) -> str:

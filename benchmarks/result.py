@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from benchmarks.figures import Goal, Judged, Spread
+from benchmarks.stats import Goal, GoalResult, Spread
 from benchmarks.version import Version
 
 
@@ -24,7 +24,7 @@ class Result:
     name: str
     what: str
     tables: tuple[Table, ...]
-    judged: tuple[Judged, ...] = ()
+    goal_results: tuple[GoalResult, ...] = ()
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
     raw: dict[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Result:
             "cores": self.cores,
             "took_secs": round(self.took_secs, 1),
             "tables": [{"columns": table.columns, "rows": table.rows} for table in self.tables],
-            "goals": [judged.to_json() for judged in self.judged],
+            "goals": [goal_result.to_json() for goal_result in self.goal_results],
             "notes": self.notes,
             "bars": self.bars,
             "raw": self.raw,
@@ -54,16 +54,23 @@ class Result:
     def from_json(cls, document: dict[str, Any]) -> Self:
         """Also of files from before results had a version, cores, or the rounds of a goal."""
         tables = tuple(Table(tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in document["tables"])
-        judged = tuple(_judged(document["name"], goal) for goal in document["goals"])
+        goal_results = tuple(_goal_result(document["name"], goal) for goal in document["goals"])
         known = document.get("version")
         version = Version(**known) if known else None
         plain = {name: document[name] for name in ("name", "what", "bars", "raw", "scale", "rounds", "took_secs")}
         cores = document.get("cores", 0)
-        return cls(tables=tables, judged=judged, notes=tuple(document["notes"]), version=version, cores=cores, **plain)
+        return cls(
+            tables=tables,
+            goal_results=goal_results,
+            notes=tuple(document["notes"]),
+            version=version,
+            cores=cores,
+            **plain,
+        )
 
 
-def _judged(benchmark: str, goal: dict[str, Any]) -> Judged:
+def _goal_result(benchmark: str, goal: dict[str, Any]) -> GoalResult:
     measured = Spread.from_json(goal["measured"]) if goal["measured"] else None
     facts = (goal["name"], goal["text"], goal["kind"], goal["limit"], goal["unit"])
     rounds = goal.get("rounds", measured.count if measured else 0)
-    return Judged(Goal(benchmark, *facts), measured, goal["why_not"], rounds)
+    return GoalResult(Goal(benchmark, *facts), measured, goal["why_not"], rounds)

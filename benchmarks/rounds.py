@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.contenders import Work, contender
-from benchmarks.figures import Spread
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import Runner, run_process, scratch
-from benchmarks.setting import Setting
+from benchmarks.resource_monitor import ResourceUsage
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread
 from benchmarks.verify import expect, found_in, found_in_parquet
-from benchmarks.watch import Taken
 
 T = TypeVar("T")
 SLOW_ROUNDS = 2
@@ -28,12 +28,12 @@ class Measured:
     load_before: float
     cold_secs: float
     warm_secs: tuple[float, ...]
-    taken: Taken
+    usage: ResourceUsage
     answers: tuple[dict[str, Any], ...]
 
 
 @dataclass(slots=True)
-class Series:
+class ContenderRuns:
     """What one contender did, round by round."""
 
     title: str
@@ -52,19 +52,20 @@ class Series:
             "cold_secs": self.cold(),
             "warm_secs": self.warm(),
             "load_before": [round(run.load_before, 2) for run in self.runs],
-            "taken": [asdict(run.taken) for run in self.runs],
+            "taken": [asdict(run.usage) for run in self.runs],
         }
 
     def peak_mib(self) -> Spread:
-        return Spread.of([run.taken.peak_bytes / 2**20 for run in self.runs])
+        return Spread.of([run.usage.peak_bytes / 2**20 for run in self.runs])
 
 
-def loads_note(series: Mapping[str, Series]) -> str:
+def loads_note(series: Mapping[str, ContenderRuns]) -> str:
     """What else there was beside each of them, by its name in the note."""
     around = {
-        name: [Around(run.load_before, run.taken.others_share) for run in one.runs] for name, one in series.items()
+        name: [BackgroundLoad(run.load_before, run.usage.others_share) for run in one.runs]
+        for name, one in series.items()
     }
-    return around_note(around)
+    return background_load_note(around)
 
 
 def measure(
@@ -74,9 +75,9 @@ def measure(
     process: Runner = run_process,
     environment: Mapping[str, str] | None = None,
     on_disk: Callable[[str], str] = str,
-    look: Callable[[Work, int], None] = lambda work, number: None,
+    inspect_table: Callable[[Work, int], None] = lambda work, number: None,
 ) -> Measured:
-    """One process of one contender, with `folder` for its papers. `on_disk`: where a table's URI lies; `look` sees each
+    """One process of one contender, with `folder` for its papers. `on_disk`: where a table's URI lies; `inspect_table` sees each
     table.
 
     Raises ContenderFailed, and WrongResult when a table does not hold what it should.
@@ -91,7 +92,7 @@ def measure(
         table, commits = on_disk(work.table(number)), kind.commits(work, answer)
         found = (found_in_parquet if commits is None else found_in)(table, work.data.checksums)
         expect(kind.TITLE, work.data, found, commits)
-        look(work, number)
+        inspect_table(work, number)
     secs = [answer["secs"] for answer in answers]
     return Measured(work.contender, before, secs[0], tuple(secs[1:]), taken, tuple(answers))
 
@@ -105,22 +106,22 @@ def in_turn(works: Mapping[str, T], turn: int) -> list[tuple[str, T]]:
 
 def interleaved(
     works: Mapping[str, Work],
-    setting: Setting,
+    options: RunOptions,
     *,
     slow_secs: float = 90.0,
-    look: Callable[[Work, int], None] = lambda work, number: None,
-) -> dict[str, Series]:
+    inspect_table: Callable[[Work, int], None] = lambda work, number: None,
+) -> dict[str, ContenderRuns]:
     """Each work once a round; who is first, changes from round to round. One whose first run took longer than
     `slow_secs` has two rounds."""
-    series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
-    for turn in range(setting.rounds):
+    series = {name: ContenderRuns(contender(work.contender).TITLE) for name, work in works.items()}
+    for turn in range(options.rounds):
         for name, work in in_turn(works, turn):
             mine = series[name]
             slow = bool(mine.runs) and mine.runs[0].cold_secs > slow_secs
             if slow and turn >= SLOW_ROUNDS:
                 continue
-            setting.say(f"{work.data.name}, round {turn + 1} of {setting.rounds}: {mine.title}")
+            options.report_progress(f"{work.data.name}, round {turn + 1} of {options.rounds}: {mine.title}")
             with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
                 asked = replace(work, out=folder)
-                mine.runs.append(measure(asked, Path(folder), process=setting.process, look=look))
+                mine.runs.append(measure(asked, Path(folder), process=options.process, inspect_table=inspect_table))
     return series

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.core_scaling import on_most_cores
 from benchmarks.cost import EXECUTOR, Rate, rates
-from benchmarks.figures import number
-from benchmarks.growth import on_most_cores
 from benchmarks.report import pipes
 from benchmarks.result import Result, Table
+from benchmarks.stats import number
 
 MB_AN_HOUR = 200_000
 FILES_KB = (1_000, 100, 10, 1)
@@ -22,7 +22,7 @@ HOUR_SECS = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class CoreRate:
     """What one core does in a second, rounded down: files that hold next to nothing, or MB (10^6 bytes), compressed."""
 
     where: str
@@ -30,11 +30,11 @@ class Price:
     stored_mb: float
 
 
-def prices(machine: Mapping[str, Any], results: Sequence[Result]) -> list[Price]:
+def core_rates(machine: Mapping[str, Any], results: Sequence[Result]) -> list[CoreRate]:
     """From the local disk and from S3, where both small files and large ones were measured."""
     found = [*rates(machine, on_most_cores(results))]
     both = (("a local disk", [rate for rate in found if not rate.from_s3]), ("S3", [r for r in found if r.from_s3]))
-    return [Price(where, _most(some, "per_sec"), _most(some, "stored_mb")) for where, some in both if len(some) > 1]
+    return [CoreRate(where, _most(some, "per_sec"), _most(some, "stored_mb")) for where, some in both if len(some) > 1]
 
 
 def _most(some: Sequence[Rate], kind: str) -> float:
@@ -49,15 +49,15 @@ def _down(value: float) -> float:
 
 def as_sizing(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
     """The rates, and the example by the slower of them; nothing where they are not known."""
-    found = prices(machine, results)
+    found = core_rates(machine, results)
     columns = ("a core does in a second, rounded down", "files", "MB, compressed")
-    rows = ((f"from {price.where}", number(price.files), number(price.stored_mb)) for price in found)
+    rows = ((f"from {rate.where}", number(rate.files), number(rate.stored_mb)) for rate in found)
     lines = [*pipes(Table(columns, tuple(rows))), "", *(_example(found[-1]) if found else [])]
     return "\n".join(lines) + "\n"
 
 
-def _example(price: Price) -> Iterator[str]:
-    yield f"Example: {MB_AN_HOUR:,} MB an hour, gzipped, from {price.where}, for different file sizes:"
+def _example(rate: CoreRate) -> Iterator[str]:
+    yield f"Example: {MB_AN_HOUR:,} MB an hour, gzipped, from {rate.where}, for different file sizes:"
     yield ""
     columns = (
         "files of",
@@ -69,12 +69,12 @@ def _example(price: Price) -> Iterator[str]:
         f"batches of {BATCH_FILES:,}",
         "seconds of the driver",
     )
-    yield from pipes(Table(columns, tuple(_row(price, kb) for kb in FILES_KB)))
+    yield from pipes(Table(columns, tuple(_row(rate, kb) for kb in FILES_KB)))
 
 
-def _row(price: Price, file_kb: int) -> tuple[str, ...]:
+def _row(rate: CoreRate, file_kb: int) -> tuple[str, ...]:
     files = MB_AN_HOUR * 1000 // file_kb
-    by_files, by_bytes = files / price.files, MB_AN_HOUR / price.stored_mb
+    by_files, by_bytes = files / rate.files, MB_AN_HOUR / rate.stored_mb
     cores = (by_files + by_bytes) / HOUR_SECS
     batches = -(-files // BATCH_FILES)
     driver_secs = batches * DRIVER_BATCH_SECS + files * DRIVER_FILE_SECS

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.figures import TIMES, Judged, Spread, number, ratio
-from benchmarks.growth import on_most_cores
+from benchmarks.core_scaling import on_most_cores
 from benchmarks.report import limit_of, pipes, verdict_of
 from benchmarks.result import Result, Table
+from benchmarks.stats import TIMES, GoalResult, Spread, number, ratio
 
 STATES = {
     "warm": ("in a process that has done it once before", "warm_secs"),
@@ -42,7 +42,7 @@ def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 
 
 def _beside(result: Result) -> Iterator[tuple[str, ...]]:
-    goals = {judged.goal.name: judged for judged in result.judged}
+    goals = {goal_result.goal.name: goal_result for goal_result in result.goal_results}
     for state, (words, key) in STATES.items():
         ours, spark = (result.raw["contenders"][name][key] for name in ("blizzard", "spark_reader"))
         what = result.what if state == "warm" else "the same"
@@ -51,14 +51,14 @@ def _beside(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def _judged(by_name: Mapping[str, Result], name: str) -> Iterator[tuple[str, ...]]:
-    for judged in by_name[name].judged if name in by_name else ():
-        if judged.goal.name in JUDGED[name] and judged.measured:
-            words = JUDGED[name][judged.goal.name]
-            yield (words, f"{judged.measured}{judged.goal.unit}", *_goal(judged))
+    for goal_result in by_name[name].goal_results if name in by_name else ():
+        if goal_result.goal.name in JUDGED[name] and goal_result.measured:
+            words = JUDGED[name][goal_result.goal.name]
+            yield (words, f"{goal_result.measured}{goal_result.goal.unit}", *_goal(goal_result))
 
 
-def _goal(judged: Judged | None) -> tuple[str, str]:
-    return (limit_of(judged.goal), verdict_of(judged)) if judged else ("", "")
+def _goal(goal_result: GoalResult | None) -> tuple[str, str]:
+    return (limit_of(goal_result.goal), verdict_of(goal_result)) if goal_result else ("", "")
 
 
 def _finding(by_name: Mapping[str, Result]) -> Iterator[tuple[str, ...]]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Work
-from benchmarks.figures import Spread, number
 from benchmarks.result import Table
-from benchmarks.rounds import Series
+from benchmarks.rounds import ContenderRuns
+from benchmarks.stats import Spread, number
 
 WHO = ("blizzard", "spark_reader")
 MOMENTS = {
@@ -36,42 +36,42 @@ Moments = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class TableMtimes:
     """Of a table on this disk, Unix seconds: when its newest data file and its newest commit were written."""
 
     data_ts: float
     commit_ts: float
 
 
-def landed(table: str) -> Landed:
+def table_mtimes(table: str) -> TableMtimes:
     """Raises ValueError when there is none of either."""
     files = [*Path(table).rglob("*.parquet")]
     data = [file.stat().st_mtime for file in files if "_delta_log" not in file.parts]
     commits = [file.stat().st_mtime for file in Path(table, "_delta_log").glob("*.json")]
-    return Landed(max(data), max(commits))
+    return TableMtimes(max(data), max(commits))
 
 
 @dataclass(slots=True)
-class Landings:
-    """What a table looks like after each run of those whose log does not say it; `look` is for `interleaved`."""
+class MtimeRecorder:
+    """What a table looks like after each run of those whose log does not say it; `inspect_table` is for `interleaved`."""
 
-    found: list[Landed] = field(default_factory=list)
+    found: list[TableMtimes] = field(default_factory=list)
 
-    def look(self, work: Work, number: int) -> None:
+    def inspect_table(self, work: Work, number: int) -> None:
         if work.contender == "spark_reader":
-            self.found.append(landed(work.table(number)))
+            self.found.append(table_mtimes(work.table(number)))
 
 
-def moments_of(series: Mapping[str, Series], landings: Landings) -> dict[str, list[list[Moments]]]:
+def moments_of(series: Mapping[str, ContenderRuns], mtimes: MtimeRecorder) -> dict[str, list[list[Moments]]]:
     """By contender, for each process its runs."""
-    seen = iter(landings.found)
+    seen = iter(mtimes.found)
     return {
         name: [[_moments(answer, seen if name == "spark_reader" else None) for answer in run.answers] for run in runs]
         for name, runs in ((name, series[name].runs) for name in WHO)
     }
 
 
-def _moments(answer: Mapping[str, Any], seen: Iterator[Landed] | None) -> Moments:
+def _moments(answer: Mapping[str, Any], seen: Iterator[TableMtimes] | None) -> Moments:
     clock = answer["clock"]
     at: dict[str, float] = {"imported": clock["began"], **answer["moments"], "ended": clock["ended"]}
     if seen is None:

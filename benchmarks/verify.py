@@ -39,7 +39,7 @@ def _counted(dataset: Any, columns: Iterable[str]) -> tuple[int, Mapping[str, in
     rows, sums = 0, dict.fromkeys(columns, 0)
     for batch in dataset.to_batches(columns=[*sums]):
         rows += batch.num_rows
-        sums = checksum.plus(sums, {name: checksum.of_array(batch.column(name)) for name in sums})
+        sums = checksum.add(sums, {name: checksum.of_array(batch.column(name)) for name in sums})
     return rows, sums
 
 

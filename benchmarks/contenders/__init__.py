@@ -6,7 +6,7 @@
   `work.table(number)`; what it returns goes into the report;
 - `commits(work, answer)`: how many Delta commits the table must have then; None for one that writes no Delta table;
   missing where the benchmark itself checks the work;
-- `CANNOT`: by data set, why it cannot do that work.
+- `UNSUPPORTED`: by data set, why it cannot do that work.
 """
 
 import json
@@ -67,8 +67,7 @@ class Run(Protocol):
 
 class Contender(Protocol):
     TITLE: str
-    SESSION: bool
-    CANNOT: dict[str, str]
+    UNSUPPORTED: dict[str, str]
 
     def prepare(self, work: Work, number: int) -> None: ...
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Work, contender
-from benchmarks.watch import tree_cpu_secs
+from benchmarks.resource_monitor import tree_cpu_secs
 
 
 def answers_of(work: Work) -> list[dict[str, Any]]:

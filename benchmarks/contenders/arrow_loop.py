@@ -10,9 +10,8 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "deltalake, Arrow loop"
-SESSION = False
 _NO_SKIP = "pyarrow.json cannot skip a broken line: the first one fails the whole file"
-CANNOT = {
+UNSUPPORTED = {
     "dirty": _NO_SKIP,
     "wide": "pyarrow.json reads no map from a JSON object and no time with a zone, so each column would need code",
 }

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.contenders.arrow_loop import CANNOT as LOOP_CANNOT
+from benchmarks.contenders.arrow_loop import UNSUPPORTED as LOOP_UNSUPPORTED
 
 TITLE = "bare limit"
-SESSION = False
-CANNOT = LOOP_CANNOT
+UNSUPPORTED = LOOP_UNSUPPORTED
 BLOCK_BYTES = 8 << 20
 GATHERED_BYTES = 32 << 20
 """Small files of one folder are parsed together."""

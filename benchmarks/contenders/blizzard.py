@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.contenders.moments import Moments, worked
+from benchmarks.contenders.timestamps import Timestamps, cpu_secs_so_far
 from blizzard.config.load import parse_config
 from blizzard.environment import variables
 from blizzard.manifest.pending_manifest import Manifest
@@ -17,8 +17,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
 TITLE = "Blizzard"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 SEGMENT_ENTRIES = 3_000
 """What one invocation of the collector appends at most."""
 
@@ -68,19 +67,19 @@ def opened(work: Work) -> Iterator[Run]:
 
     def run(number: int) -> dict[str, Any]:
         events: list[dict[str, Any]] = []
-        moments = Moments()
+        timestamps = Timestamps()
 
         def log(event: str, /, **fields: object) -> None:
-            events.append({"at": time.monotonic(), "event": event, **worked(work), **fields})
+            events.append({"at": time.monotonic(), "event": event, **cpu_secs_so_far(work), **fields})
 
         config = parse_config(config_of(work, number), {}, folder="/")
         ((pipeline, source),) = config.sources()
         log("run_began")
-        session = moments.noting_session(spark)
+        session = timestamps.noting_session(spark)
         totals = source_job(pipeline, source, spark=session, s3=s3_settings(), log=log).ingest.drain()
         log("run_ended")
         told = json.loads(json.dumps(events, default=str))
-        return {"totals": asdict(totals), "events": told, "moments": moments.at}
+        return {"totals": asdict(totals), "events": told, "moments": timestamps.at}
 
     yield run
 

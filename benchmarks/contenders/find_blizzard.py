@@ -10,8 +10,7 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "Blizzard"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:
@@ -27,10 +26,10 @@ def opened(work: Work) -> Iterator[Run]:
     All of them happen to a table of its own before anything is measured, so that all find the JVM warm.
     """
     from benchmarks.contenders.session import session_of
-    from benchmarks.known import Known
+    from benchmarks.synthetic_history import SyntheticHistory
 
     spark, turns = session_of(work), work.options["turns"]
-    histories = [_History(work, spark, Known(**known)) for known in work.options["histories"]]
+    histories = [_History(work, spark, SyntheticHistory(**known)) for known in work.options["histories"]]
     pattern = histories[0].known
     warm_up = _History(work, spark, replace(pattern, folder=f"{work.out}/landing/warm-up", count=2 * pattern.batch))
     warm_up.known.make()
@@ -46,7 +45,7 @@ def opened(work: Work) -> Iterator[Run]:
 
 
 class _History:
-    """Known files, the table that holds them, and the job at work."""
+    """SyntheticHistory files, the table that holds them, and the job at work."""
 
     def __init__(self, work: Work, spark: Any, known: Any) -> None:
         out = f"{work.out}/{Path(known.folder).name}"
@@ -60,7 +59,7 @@ class _History:
         if kind == "history":
             return self._make()
         if kind == "first":
-            self._forget()
+            self._reset()
         with self.known.dropped(turn) as paths:
             if kind == "swept":
                 return self._by_sweep()
@@ -69,20 +68,20 @@ class _History:
             return answer
 
     def _make(self) -> dict[str, Any]:
-        from benchmarks.known import lengthen
+        from benchmarks.synthetic_history import lengthen
 
-        self._forget()
+        self._reset()
         self._steady.announce(self.known.first())
         answer: dict[str, Any] = self._steady.drain()
         lengthen(self.known, self._work.table(0))
         return answer
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """As a new process begins, but for its warm JVM: Delta has to read the log anew, too."""
-        from benchmarks.contenders.steady import Steady
+        from benchmarks.contenders.long_running_job import LongRunningJob
 
         self._spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        self._steady = Steady(self._work, self._spark)
+        self._steady = LongRunningJob(self._work, self._spark)
 
     def _by_sweep(self) -> dict[str, Any]:
         began = monotonic()

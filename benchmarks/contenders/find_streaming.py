@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.known import Known
+from benchmarks.synthetic_history import SyntheticHistory
 
 TITLE = "Structured Streaming"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:
@@ -24,7 +23,7 @@ def opened(work: Work) -> Iterator[Run]:
     """Run 0 makes the history: a stream over a folder of one file, whose log is then told of all the others."""
     from benchmarks.contenders.session import session_of
 
-    spark, known = session_of(work), Known(**work.options)
+    spark, known = session_of(work), SyntheticHistory(**work.options)
     stream, first = Path(work.out, "stream"), Path(work.out, "first")
 
     def drain(folder: Path | str) -> float:
@@ -41,7 +40,7 @@ def opened(work: Work) -> Iterator[Run]:
             (first / path).parent.mkdir(parents=True)
             (first / path).write_bytes(Path(work.source_uri, path).read_bytes())
             secs = drain(first)
-            remember(stream / "sources" / "0" / "0", known)
+            append_to_source_log(stream / "sources" / "0" / "0", known)
             return {"commit_secs": secs}
         with known.dropped(number):
             return {"commit_secs": drain(work.source_uri)}
@@ -49,7 +48,7 @@ def opened(work: Work) -> Iterator[Run]:
     yield run
 
 
-def remember(log: Path, known: Known) -> None:
+def append_to_source_log(log: Path, known: SyntheticHistory) -> None:
     """One line for each file that the source has seen; and no checksum of the file as it was before."""
     modified_ms = int(1000 * Path(known.folder, known.path(0)).stat().st_mtime)
     with log.open("a") as lines:

@@ -10,8 +10,7 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "Blizzard"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 _VERSION = re.compile(r"([0-9]{20})\.(json|checkpoint.*parquet|checkpoint.*json)")
 
 
@@ -23,16 +22,16 @@ def prepare(work: Work, number: int) -> None:
 def opened(work: Work) -> Iterator[Run]:
     """Run number n announces the n-th `files_per_commit` files. Before that some are committed to a table of their own:
     commits of a JVM that starts would hide what grows later."""
+    from benchmarks.contenders.long_running_job import LongRunningJob
     from benchmarks.contenders.session import session_of
-    from benchmarks.contenders.steady import Steady
 
     spark = session_of(work)
     table, each = Path(work.table(0)), work.settings["checkpoint"]["interval_files"]
-    start = Steady(replace(work, out=f"{work.out}/start"), spark)
+    start = LongRunningJob(replace(work, out=f"{work.out}/start"), spark)
     for number in range(work.options["start"]):
         start.announce(work.data.paths[number * each : (number + 1) * each])
         start.drain()
-    steady = Steady(work, spark)
+    steady = LongRunningJob(work, spark)
 
     def run(number: int) -> dict[str, Any]:
         steady.announce(work.data.paths[number * each : (number + 1) * each])

@@ -7,8 +7,7 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "Structured Streaming"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.watch import cpu_secs
+from benchmarks.resource_monitor import cpu_secs
 
 ROOT = Path(__file__).parents[2]
 CREDENTIALS = {

@@ -8,14 +8,14 @@ from typing import Any
 
 from benchmarks.contenders import Work
 from benchmarks.data import Dataset
-from benchmarks.figures import TIMES, Spread, judge, number
 from benchmarks.goals import goals_of
-from benchmarks.known import NEW, Known
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import scratch
 from benchmarks.records import EVENT_SCHEMA
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import TIMES, Spread, evaluate_goals, number
+from benchmarks.synthetic_history import NEW, SyntheticHistory
 from benchmarks.verify import Found, WrongResult, found_in
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -48,13 +48,13 @@ NOTES = (
 )
 
 
-def run(setting: Setting) -> Result:
+def run(options: RunOptions) -> Result:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-        histories = [*_made(Path(folder), setting)]
-        found, beside = _blizzard(Path(folder), histories, setting)
+        histories = [*_made(Path(folder), options)]
+        found, beside = _blizzard(Path(folder), histories, options)
         around = {"Blizzard": [beside]}
         for known in histories:
-            found[known.count]["streaming"], beside = _streaming(Path(folder), known, setting)
+            found[known.count]["streaming"], beside = _streaming(Path(folder), known, options)
             around[f"Structured Streaming among {known.count:,}"] = [beside]
     rows = tuple((f"{count:,}", *(str(Spread.of(by[kind])) for kind in SHOWN)) for count, by in found.items())
     spreads = measured([*found.values()])
@@ -62,11 +62,11 @@ def run(setting: Setting) -> Result:
         "find",
         f"{NEW} new files of one record, announced, until they are committed",
         (Table(COLUMNS, rows),),
-        tuple(judge(goals_of("find"), spreads, {}, rounds=setting.rounds)),
+        tuple(evaluate_goals(goals_of("find"), spreads, {}, rounds=options.rounds)),
         notes=(
             *NOTES,
             swept_note(spreads["flat_swept"], [by["sweep"] for by in found.values()]),
-            around_note(around),
+            background_load_note(around),
         ),
         raw={"secs": {str(count): by for count, by in found.items()}},
     )
@@ -95,28 +95,32 @@ def swept_note(flat: Spread, sweeps: Sequence[Sequence[float]]) -> str:
     )
 
 
-def turns_of(setting: Setting) -> list[str]:
+def turns_of(options: RunOptions) -> list[str]:
     """What happens to each size. Every round begins with a job that has to recover."""
-    each = -(-setting.count(STEADY, 1) // setting.rounds)
-    return ["history", *(["first", *["steady"] * each, "swept"] * setting.rounds)]
+    each = -(-options.count(STEADY, 1) // options.rounds)
+    return ["history", *(["first", *["steady"] * each, "swept"] * options.rounds)]
 
 
-def _made(folder: Path, setting: Setting) -> Iterable[Known]:
+def _made(folder: Path, options: RunOptions) -> Iterable[SyntheticHistory]:
     for size in SIZES:
-        count = setting.count(size, 20)
-        setting.say(f"find: making {count:,} files")
-        known = Known(str(folder / f"{count}"), count, min(setting.count(1_000, 10), count), setting.count(10_000, 20))
+        count = options.count(size, 20)
+        options.report_progress(f"find: making {count:,} files")
+        known = SyntheticHistory(
+            str(folder / f"{count}"), count, min(options.count(1_000, 10), count), options.count(10_000, 20)
+        )
         known.make()
         yield known
 
 
 def _blizzard(
-    folder: Path, histories: Sequence[Known], setting: Setting
-) -> tuple[dict[int, dict[str, list[float]]], Around]:
-    turns = turns_of(setting)
-    setting.say(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
-    options = {"histories": [asdict(known) for known in histories], "turns": turns}
-    out, answers, around = _process("find_blizzard", folder, "blizzard", len(turns) * len(histories), options, setting)
+    folder: Path, histories: Sequence[SyntheticHistory], options: RunOptions
+) -> tuple[dict[int, dict[str, list[float]]], BackgroundLoad]:
+    turns = turns_of(options)
+    options.report_progress(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
+    contender_options = {"histories": [asdict(known) for known in histories], "turns": turns}
+    out, answers, around = _process(
+        "find_blizzard", folder, "blizzard", len(turns) * len(histories), contender_options, options
+    )
     found = {}
     for known in histories:
         mine = [answer for answer in answers if answer["known"] == known.count]
@@ -128,26 +132,26 @@ def _blizzard(
     return found, around
 
 
-def _streaming(folder: Path, known: Known, setting: Setting) -> tuple[list[float], Around]:
-    setting.say(f"find: {known.count:,} files, Structured Streaming")
-    runs = 1 + setting.rounds
+def _streaming(folder: Path, known: SyntheticHistory, options: RunOptions) -> tuple[list[float], BackgroundLoad]:
+    options.report_progress(f"find: {known.count:,} files, Structured Streaming")
+    runs = 1 + options.rounds
     name = f"streaming-{known.count}"
-    out, answers, around = _process("find_streaming", folder, name, runs, asdict(known), setting)
-    _check("Structured Streaming", out, [0, *range(known.count, known.count + NEW * setting.rounds)], answers, runs)
+    out, answers, around = _process("find_streaming", folder, name, runs, asdict(known), options)
+    _check("Structured Streaming", out, [0, *range(known.count, known.count + NEW * options.rounds)], answers, runs)
     return [answer["commit_secs"] for answer in answers[1:]], around
 
 
 def _process(
-    who: str, folder: Path, name: str, runs: int, options: dict[str, Any], setting: Setting
-) -> tuple[Path, list[dict[str, Any]], Around]:
+    who: str, folder: Path, name: str, runs: int, contender_options: dict[str, Any], options: RunOptions
+) -> tuple[Path, list[dict[str, Any]], BackgroundLoad]:
     """Where it wrote, what it answered, and what else there was."""
     out = folder / name
     out.mkdir()
-    data = Dataset("find", setting.scale, options.get("folder", ""), EVENT_SCHEMA, 0, {}, 0, 0, 0, ())
-    work = Work(who, data, str(out), runs, setting.cores, options=options)
+    data = Dataset("find", options.scale, contender_options.get("folder", ""), EVENT_SCHEMA, 0, {}, 0, 0, 0, ())
+    work = Work(who, data, str(out), runs, options.cores, options=contender_options)
     before = load()
-    answers, taken = setting.process(work, out, {})
-    return out, answers, Around(before, taken.others_share)
+    answers, taken = options.process(work, out, {})
+    return out, answers, BackgroundLoad(before, taken.others_share)
 
 
 def _check(who: str, out: Path, numbers: Sequence[int], answers: Sequence[dict[str, Any]], commits: int) -> None:

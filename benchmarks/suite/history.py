@@ -7,12 +7,12 @@ from typing import Any
 
 from benchmarks.contenders import Work
 from benchmarks.data import Dataset, dataset
-from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number
 from benchmarks.verify import WrongResult, expect, found_in
 
 FILES_PER_COMMIT = 100
@@ -25,21 +25,21 @@ SHOWN = (1, 10, 100, 500, 1_000)
 COLUMNS = ("after commit", "s, median of the 50 around it", "files in the log", "segments", "bytes of state")
 
 
-def run(setting: Setting) -> Result:
-    data = dataset("small", setting.scale, setting.say, cache=setting.cache)
+def run(options: RunOptions) -> Result:
+    data = dataset("small", options.scale, options.report_progress, cache=options.cache)
     each = max(1, min(FILES_PER_COMMIT, data.files // LEAST_COMMITS))
     commits = -(-data.files // each)
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         settings = {"checkpoint": {"interval_files": each}}
         start = {"start": min(START, commits)}
-        work = Work("history", data, folder, commits, setting.cores, settings=settings, options=start)
+        work = Work("history", data, folder, commits, options.cores, settings=settings, options=start)
 
         def tick() -> None:
             done = len([*Path(work.table(0), "_delta_log").glob("0*.json")])
-            setting.say(f"history: {done:,} of {commits:,} commits")
+            options.report_progress(f"history: {done:,} of {commits:,} commits")
 
         before = load()
-        answers, taken = setting.process(work, Path(folder), {}, tick)
+        answers, taken = options.process(work, Path(folder), {}, tick)
         _check(data, work, answers)
     return Result(
         "history",
@@ -49,11 +49,11 @@ def run(setting: Setting) -> Result:
             _parts(answers),
             _kinds(answers),
         ),
-        tuple(judge(goals_of("history"), measured(answers), {})),
+        tuple(evaluate_goals(goals_of("history"), measured(answers), {})),
         notes=(
             log_note(answers),
             f"Peak memory: {number(taken.peak_bytes / 2**20)} MiB in all processes.",
-            around_note({"the process": [Around(before, taken.others_share)]}),
+            background_load_note({"the process": [BackgroundLoad(before, taken.others_share)]}),
         ),
         raw={"commits": answers},
     )

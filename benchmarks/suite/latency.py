@@ -18,15 +18,15 @@ from deltalake import DeltaTable
 
 from benchmarks.contenders.blizzard import manifest_of
 from benchmarks.contenders.session import JARS
-from benchmarks.figures import Spread, judge, number, percentile
 from benchmarks.goals import goals_of
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import ContenderFailed, scratch
 from benchmarks.records import EVENT_SCHEMA, event_lines
+from benchmarks.resource_monitor import ResourceMonitor
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number, percentile
 from benchmarks.verify import Found, WrongResult, found_in
-from benchmarks.watch import Watch
 from blizzard.manifest.segments import Entry
 from blizzard.state.delta_log import parse_commit
 from blizzard.storage.local import LocalStore
@@ -48,7 +48,7 @@ NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class FileLatency:
     """One file's way, in seconds: until the job planned it, read it, and committed it."""
 
     planned_secs: float
@@ -61,7 +61,7 @@ class Way:
 
 
 @dataclass(slots=True)
-class Seen:
+class Observations:
     """What was seen of the running job: Unix seconds by file or by sequence, and what it said of its commits."""
 
     dropped_ts: dict[str, float] = field(default_factory=dict)
@@ -73,22 +73,22 @@ class Seen:
     warmed_secs: float | None = None
     """How long Delta worked for its first checkpoint beforehand, beside the waiting job; None: it did not."""
 
-    def ways(self, sequence_of: Mapping[str, int]) -> list[Way]:
+    def ways(self, sequence_of: Mapping[str, int]) -> list[FileLatency]:
         """Of the files, in the order in which they were dropped, but for those that warmed it up."""
         return self._ways(sequence_of, [*self.dropped_ts][WARM_UP:])
 
-    def left_out(self, sequence_of: Mapping[str, int]) -> list[Way]:
+    def left_out(self, sequence_of: Mapping[str, int]) -> list[FileLatency]:
         """Of those that warmed it up, but for the first, which waited for the job's start."""
         return self._ways(sequence_of, [*self.dropped_ts][1:WARM_UP])
 
-    def _ways(self, sequence_of: Mapping[str, int], paths: Sequence[str]) -> list[Way]:
+    def _ways(self, sequence_of: Mapping[str, int], paths: Sequence[str]) -> list[FileLatency]:
         found = []
         for path in paths:
             dropped_ts = self.dropped_ts[path]
             sequence = sequence_of[path]
             planned_ts, read_ts = (self.said_ts[event][sequence] for event in ("batch_planned", "batch_read"))
             visible_ts = self.visible_ts[sequence]
-            found.append(Way(planned_ts - dropped_ts, read_ts - planned_ts, visible_ts - read_ts))
+            found.append(FileLatency(planned_ts - dropped_ts, read_ts - planned_ts, visible_ts - read_ts))
         return found
 
     def commits(self, sequence_of: Mapping[str, int]) -> list[Mapping[str, float]]:
@@ -97,13 +97,13 @@ class Seen:
         return [parts for sequence, parts in self.parts.items() if sequence not in start]
 
 
-def run(setting: Setting) -> Result:
-    drops = setting.count(100, 3)
+def run(options: RunOptions) -> Result:
+    drops = options.count(100, 3)
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         before = load()
-        with Watch(os.getpid()) as machine:
-            seen = watch(Path(folder), drops, setting)
-        around = Around(before, machine.taken().others_share)
+        with ResourceMonitor(os.getpid()) as machine:
+            seen = watch(Path(folder), drops, options)
+        around = BackgroundLoad(before, machine.usage().others_share)
         sequence_of = _sequences(Path(folder, "table"), WARM_UP + drops)
         ways, commits = seen.ways(sequence_of), seen.commits(sequence_of)
     secs = [way.secs for way in ways]
@@ -117,19 +117,19 @@ def run(setting: Setting) -> Result:
         "latency",
         f"one file of {RECORDS} records dropped into a running pipeline that lingers, {drops} times",
         (_table("a file's way", parts), _table("a commit's parts, by the job's log", _inner(commits))),
-        tuple(judge(goals_of("latency"), measured(ways), {})),
-        notes=(NOTE, begin_note(seen, sequence_of), around_note({"the job": [around]})),
+        tuple(evaluate_goals(goals_of("latency"), measured(ways), {})),
+        notes=(NOTE, begin_note(seen, sequence_of), background_load_note({"the job": [around]})),
         raw={"secs": secs, "parts": parts, "commits": commits},
     )
 
 
-def measured(ways: Sequence[Way]) -> dict[str, Spread]:
+def measured(ways: Sequence[FileLatency]) -> dict[str, Spread]:
     """By goal."""
     secs = [way.secs for way in ways]
     return {"p50": Spread.of([percentile(secs, 0.5)]), "p99": Spread.of([percentile(secs, 0.99)])}
 
 
-def begin_note(seen: Seen, sequence_of: Mapping[str, int]) -> str:
+def begin_note(seen: Observations, sequence_of: Mapping[str, int]) -> str:
     """What of the job's begin is not in the percentiles."""
     secs = [way.secs for way in seen.left_out(sequence_of)]
     counted = f"The first {WARM_UP} files do not count. The first one waits for Spark; the others took up to"
@@ -163,20 +163,20 @@ def _sequences(table: Path, files: int) -> dict[str, int]:
     return {row["file"]: row["sequence"] for row in rows}
 
 
-def watch(folder: Path, drops: int, setting: Setting) -> Seen:
+def watch(folder: Path, drops: int, options: RunOptions) -> Observations:
     """Start a job, drop files, and watch the log until all are committed."""
     table, landing = folder / "table", folder / "landing"
     landing.mkdir()
     words = ["spark_job.main", "--config", str(_config(folder)), "--jars", str(JARS), "--once"]
-    conf = ["--spark-conf", f"spark.master=local[{setting.cores}]"]
-    chance, seen = random.Random(1), Seen()
+    conf = ["--spark-conf", f"spark.master=local[{options.cores}]"]
+    rng, seen = random.Random(1), Observations()
     with ChildProcess([*words, *conf], {}, folder / "job.log") as job:
         for _ in range(WARM_UP):
             _drop(table, landing, seen)
             _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
         for turn in range(drops):
-            setting.say(f"latency: file {turn + 1} of {drops}")
-            until = time.monotonic() + chance.uniform(*PAUSE_SECS)
+            options.report_progress(f"latency: file {turn + 1} of {drops}")
+            until = time.monotonic() + rng.uniform(*PAUSE_SECS)
             _look(job, table, seen, lambda until=until: time.monotonic() >= until)  # type: ignore[misc]
             _drop(table, landing, seen)
         _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
@@ -191,7 +191,7 @@ def _config(folder: Path) -> Path:
     return file
 
 
-def _drop(table: Path, landing: Path, seen: Seen) -> None:
+def _drop(table: Path, landing: Path, seen: Observations) -> None:
     index = len(seen.dropped_ts)
     path = f"{index:06}.ndjson.gz"
     unfinished = landing.parent / "unfinished"
@@ -204,7 +204,7 @@ def _drop(table: Path, landing: Path, seen: Seen) -> None:
     manifest_of(str(table)).append([entry], writer_id="collector", now_ts=now_ts)
 
 
-def _look(job: ChildProcess, table: Path, seen: Seen, done: Callable[[], bool]) -> None:
+def _look(job: ChildProcess, table: Path, seen: Observations, done: Callable[[], bool]) -> None:
     """Note what appears in the log and what the job says. Raises ContenderFailed when nothing does for long."""
     deadline = time.monotonic() + LOST_AFTER_SECS
     while not done():
@@ -219,7 +219,7 @@ def _look(job: ChildProcess, table: Path, seen: Seen, done: Callable[[], bool]) 
         time.sleep(POLL_SECS)
 
 
-def _look_at_log(table: Path, seen: Seen) -> None:
+def _look_at_log(table: Path, seen: Observations) -> None:
     """Commits are numbered without gaps, and appear complete."""
     now_ts, log = time.time(), table / "_delta_log"
     version = len(seen.visible_ts)
@@ -231,7 +231,7 @@ def _look_at_log(table: Path, seen: Seen) -> None:
         version += 1
 
 
-def _note(event: Mapping[str, Any], seen: Seen) -> None:
+def _note(event: Mapping[str, Any], seen: Observations) -> None:
     name = event["event"]
     if name in ("batch_planned", "batch_read"):
         seen.said_ts.setdefault(name, {})[event["sequence"]] = datetime.fromisoformat(event["ts"]).timestamp()

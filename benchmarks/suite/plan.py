@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
-from benchmarks.machine import around_note
+from benchmarks.machine import background_load_note
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
-from benchmarks.suite.fresh import around, fresh, peak_bytes
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals
+from benchmarks.suite.subprocess_run import around, peak_bytes, run_module
 from benchmarks.verify import WrongResult
 from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
@@ -26,21 +26,21 @@ SEGMENT_ENTRIES = 1_000
 FILES_PER_DAY = 10_000
 
 
-def run(setting: Setting) -> Result:
-    total = setting.count(1_000_000, 100)
+def run(options: RunOptions) -> Result:
+    total = options.count(1_000_000, 100)
     wanted = total // 100
     kinds = {"new ones first": 0, "known ones first": total - wanted}
     found = {}
     for kind, known in kinds.items():
-        setting.say(f"plan: {kind}")
-        found[kind] = [fresh("benchmarks.suite.plan", total, wanted, known) for _ in range(setting.rounds)]
+        options.report_progress(f"plan: {kind}")
+        found[kind] = [run_module("benchmarks.suite.plan", total, wanted, known) for _ in range(options.rounds)]
     rows = tuple((kind, *(str(_of(runs, key)) for key in ("secs", "peak_mb"))) for kind, runs in found.items())
     return Result(
         "plan",
         f"a batch of {wanted:,} among {total:,} entries of the manifest, which are made up as they are asked for",
         (Table(("entries", "s", "MB of the process"), rows),),
-        tuple(judge(goals_of("plan"), measured(found), {})),
-        notes=(around_note({kind: around(runs) for kind, runs in found.items()}),),
+        tuple(evaluate_goals(goals_of("plan"), measured(found), {})),
+        notes=(background_load_note({kind: around(runs) for kind, runs in found.items()}),),
         raw=found,
     )
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from benchmarks.contenders import Work, contender
 from benchmarks.data import Dataset, dataset
-from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Measured, Series, in_turn, loads_note, measure
-from benchmarks.setting import Setting
-from benchmarks.suite.contest import raw
+from benchmarks.rounds import ContenderRuns, Measured, in_turn, loads_note, measure
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number
+from benchmarks.suite.comparison import raw
 from benchmarks.verify import WrongResult
 
 WHO = ("blizzard", "spark_reader")
@@ -51,32 +51,32 @@ class Idle:
     """For each slot."""
 
 
-def run(setting: Setting) -> Result:
-    data = dataset("skew", setting.scale, setting.say, cache=setting.cache)
-    works = {name: Work(name, data, "", 2, setting.cores, settings=ONE_BATCH) for name in WHO}
+def run(options: RunOptions) -> Result:
+    data = dataset("skew", options.scale, options.report_progress, cache=options.cache)
+    works = {name: Work(name, data, "", 2, options.cores, settings=ONE_BATCH) for name in WHO}
     # The large file lies beside them still: a job that lists the folder, to keep its state small, would find it.
     unlisted = {**ONE_BATCH, "limits": {"max_tracked_files": data.files}}
     works[ALONE] = replace(works["blizzard"], data=without_the_largest(data), settings=unlisted)
-    series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
+    series = {name: ContenderRuns(contender(work.contender).TITLE) for name, work in works.items()}
     series[ALONE].title += ", small files alone"
     idle = {name: Idle() for name in works}
-    for turn in range(setting.rounds):
+    for turn in range(options.rounds):
         for name, work in in_turn(works, turn):
-            setting.say(f"skew, round {turn + 1} of {setting.rounds}: {series[name].title}")
-            _measure(work, series[name], idle[name], setting)
-    limit_bytes = TASK_MEMORY_BYTES * setting.cores
+            options.report_progress(f"skew, round {turn + 1} of {options.rounds}: {series[name].title}")
+            _measure(work, series[name], idle[name], options)
+    limit_bytes = TASK_MEMORY_BYTES * options.cores
     return Result(
         "skew",
         f"one file of {data.raw_bytes / 1e9:.2g} GB (decompressed) beside {data.files - 1:,} of 10 records",
         (Table(COLUMNS, tuple(_row(series[name], idle[name]) for name in works)),),
-        tuple(judge(goals_of("skew"), measured(series, idle, limit_bytes), {})),
+        tuple(evaluate_goals(goals_of("skew"), measured(series, idle, limit_bytes), {})),
         notes=(*_notes(added_bytes(series), limit_bytes), loads_note({one.title: one for one in series.values()})),
         raw=raw(data, series)
         | {"idle": {name: {"cores": one.cores, "slots": one.slots} for name, one in idle.items()}},
     )
 
 
-def measured(series: Mapping[str, Series], idle: Mapping[str, Idle], limit_bytes: int) -> dict[str, Spread]:
+def measured(series: Mapping[str, ContenderRuns], idle: Mapping[str, Idle], limit_bytes: int) -> dict[str, Spread]:
     """By goal."""
     added = [bytes_ / limit_bytes for bytes_ in added_bytes(series)]
     mine = idle["blizzard"]
@@ -87,9 +87,9 @@ def measured(series: Mapping[str, Series], idle: Mapping[str, Idle], limit_bytes
     }
 
 
-def added_bytes(series: Mapping[str, Series]) -> list[int]:
+def added_bytes(series: Mapping[str, ContenderRuns]) -> list[int]:
     """Round by round, what the large file adds to the peak."""
-    whole, alone = ([run.taken.peak_bytes for run in series[name].runs] for name in ("blizzard", ALONE))
+    whole, alone = ([run.usage.peak_bytes for run in series[name].runs] for name in ("blizzard", ALONE))
     return [mine - its for mine, its in zip(whole, alone, strict=True)]
 
 
@@ -115,16 +115,16 @@ def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
     )
 
 
-def _measure(work: Work, series: Series, idle: Idle, setting: Setting) -> None:
+def _measure(work: Work, series: ContenderRuns, idle: Idle, options: RunOptions) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         asked = replace(work, out=folder, spark_conf=_events_to(folder))
-        run = measure(asked, Path(folder), process=setting.process)
+        run = measure(asked, Path(folder), process=options.process)
         answer, tasks = run.answers[-1], tasks_of(Path(folder))
     if answer.get("totals", {"commits": 1})["commits"] != 1:
         raise WrongResult(f"skew: expected all files in one commit, found {answer['totals']}")
     series.runs.append(run)
-    idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], setting.cores))
-    idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], setting.cores))
+    idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], options.cores))
+    idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], options.cores))
 
 
 def without_the_largest(data: Dataset) -> Dataset:
@@ -142,7 +142,7 @@ def without_the_largest(data: Dataset) -> Dataset:
     )
 
 
-def _row(series: Series, idle: Idle) -> tuple[str, ...]:
+def _row(series: ContenderRuns, idle: Idle) -> tuple[str, ...]:
     slots = (str(Spread.of(shares)) for shares in zip(*idle.slots, strict=True))
     return (
         series.title,
@@ -155,7 +155,7 @@ def _row(series: Series, idle: Idle) -> tuple[str, ...]:
 
 
 def _mib(runs: Sequence[Measured], kind: str) -> str:
-    return str(Spread.of([getattr(run.taken, f"peak_{kind}_bytes") / 2**20 for run in runs]))
+    return str(Spread.of([getattr(run.usage, f"peak_{kind}_bytes") / 2**20 for run in runs]))
 
 
 def idle_cores(cpu_secs: float, secs: float, cores: int) -> float:

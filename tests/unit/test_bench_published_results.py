@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.figures import TIMES, Spread, judge
+from benchmarks.chart import chart
 from benchmarks.goals import goals_of
-from benchmarks.kept import CannotKeep, Documents, anew, document, replaced, slim, together, written
-from benchmarks.picture import picture
+from benchmarks.published_results import (
+    CannotPublish,
+    Documents,
+    as_json,
+    merge_results,
+    read_results,
+    regenerated,
+    replace_block,
+    without_long_lists,
+)
 from benchmarks.result import Result, Table
+from benchmarks.stats import TIMES, Spread, evaluate_goals
 from benchmarks.summary import as_summary
 from tests.unit.bench_results import BIG, BIG_ON_ONE, MACHINE, SMALL
 
@@ -26,7 +35,7 @@ AGAIN = "`python -m benchmarks --read docs/performance.json --keep docs/performa
 
 
 def test_the_page_and_the_picture_say_what_the_kept_results_say() -> None:
-    for file, text in anew(KEPT, json.loads(KEPT.json.read_text())):
+    for file, text in regenerated(KEPT, json.loads(KEPT.json.read_text())):
         assert file.read_text() == text, f"{file.name}: {AGAIN}"
 
 
@@ -35,20 +44,20 @@ def test_what_the_page_shows_is_what_the_command_prints(capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert printed.count("\n| ") > 50
     assert f"<!-- measured: what came out -->\n\n{printed}\n<!-- end" in KEPT.page.read_text()
-    assert KEPT.picture.read_text() == picture(written(KEPT.json)[1])
+    assert KEPT.picture.read_text() == chart(read_results(KEPT.json)[1])
 
 
 def test_the_kept_results_are_of_the_full_size_and_lack_no_benchmark() -> None:
-    machine, results = written(KEPT.json)
+    machine, results = read_results(KEPT.json)
     assert {result.name for result in results} == {*command.BENCHMARKS}
     assert {result.scale for result in results} == {1.0}
-    assert together([(machine, results)]) == (machine, results)
+    assert merge_results([(machine, results)]) == (machine, results)
 
 
 def test_the_kept_goals_are_the_ones_that_were_set() -> None:
-    _, results = written(KEPT.json)
+    _, results = read_results(KEPT.json)
     for result in results:
-        assert [judged.goal for judged in result.judged] == goals_of(result.name)
+        assert [goal_result.goal for goal_result in result.goal_results] == goals_of(result.name)
 
 
 # --- Keeping ---
@@ -68,7 +77,7 @@ def bench(tmp_path: Path) -> Callable[..., str]:
     """A file as `--json` writes it."""
 
     def write(name: str, *results: Result) -> str:
-        (tmp_path / name).write_text(document(MACHINE, results))
+        (tmp_path / name).write_text(as_json(MACHINE, results))
         return str(tmp_path / name)
 
     return write
@@ -88,7 +97,7 @@ def test_one_command_writes_all_documents_anew(
     for file in (place.json, place.page, place.picture):
         assert "what big is" in file.read_text()
         assert "what small is" in file.read_text()
-    assert [result.name for result in written(place.json)[1]] == ["big", "small"]
+    assert [result.name for result in read_results(place.json)[1]] == ["big", "small"]
     assert "### Goals that were not met, and why" in place.page.read_text()
     assert "## What a million files cost" in place.sizing.read_text()
 
@@ -102,7 +111,7 @@ def test_keeping_once_more_changes_nothing(place: Documents) -> None:
 def test_a_later_file_takes_the_place_of_an_earlier_ones_results(place: Documents, bench: Callable[..., str]) -> None:
     newer = replace(BIG, what="measured again")
     command.main(["--read", bench("a.json", SMALL, BIG, BIG_ON_ONE), bench("b.json", newer), "--keep", str(place.json)])
-    kept = [(result.name, result.cores, result.what) for result in written(place.json)[1]]
+    kept = [(result.name, result.cores, result.what) for result in read_results(place.json)[1]]
     assert kept == [("big", 2, "measured again"), ("big", 1, "what big is"), ("small", 2, "what small is")]
 
 
@@ -116,7 +125,7 @@ def test_what_cannot_be_kept_changes_no_document(
 ) -> None:
     files = [bench("a.json", replace(BIG, scale=0.5 if trouble == "scale" else 1.0))]
     if trouble == "machine":
-        (tmp_path / "b.json").write_text(document({**MACHINE, "kernel": "Linux 7"}, [SMALL]))
+        (tmp_path / "b.json").write_text(as_json({**MACHINE, "kernel": "Linux 7"}, [SMALL]))
         files.append(str(tmp_path / "b.json"))
     if trouble in ("mark", "end"):
         lost = (
@@ -130,18 +139,20 @@ def test_what_cannot_be_kept_changes_no_document(
 
 
 def test_lists_of_single_events_are_left_out_and_rounds_are_kept() -> None:
-    found = slim({"secs": [1.0, 2.0], "commits": [{"n": n} for n in range(31)], "deep": {"each": [*range(99)]}})
+    found = without_long_lists(
+        {"secs": [1.0, 2.0], "commits": [{"n": n} for n in range(31)], "deep": {"each": [*range(99)]}}
+    )
     assert found == {"secs": [1.0, 2.0], "commits": {"left out": 31}, "deep": {"each": {"left out": 99}}}
-    assert slim([*range(30)]) == [*range(30)]
+    assert without_long_lists([*range(30)]) == [*range(30)]
 
 
 def test_what_stands_between_marks_is_replaced_and_nothing_else() -> None:
     text = "a\n<!-- measured: x -->\nold\n<!-- end of what was measured -->\nb\n"
-    new = replaced(text, "x", "new")
+    new = replace_block(text, "x", "new")
     assert new == text.replace("old\n", "\nnew\n\n")
-    assert replaced(new, "x", "new") == new
-    with pytest.raises(CannotKeep, match="measured: y"):
-        replaced(text, "y", "new")
+    assert replace_block(new, "x", "new") == new
+    with pytest.raises(CannotPublish, match="measured: y"):
+        replace_block(text, "y", "new")
 
 
 # --- The short tables ---
@@ -179,11 +190,11 @@ def test_the_summary_says_what_finding_files_takes_by_the_size_of_what_is_known(
 
 
 def test_of_s3_and_latency_the_summary_has_the_goals() -> None:
-    judged = {
-        name: tuple(judge(goals_of(name), {"big": Spread.of([0.7, 0.9]), "p50": Spread.of([1.0])}, {}))
+    goal_results = {
+        name: tuple(evaluate_goals(goals_of(name), {"big": Spread.of([0.7, 0.9]), "p50": Spread.of([1.0])}, {}))
         for name in ("s3", "latency")
     }
-    told = as_summary(MACHINE, [Result(name, "", (), each) for name, each in judged.items()])
+    told = as_summary(MACHINE, [Result(name, "", (), each) for name, each in goal_results.items()])
     assert "| 1 s | ≤ 3 s | met, one round |" in told
     assert f"| 0.80 (0.70..0.90){TIMES} | ≥ 0.80{TIMES} | met by the median |" in told
     assert len(rows_of(told)) == 3

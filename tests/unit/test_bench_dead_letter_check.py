@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.data import Dataset, dataset
-from benchmarks.letters import Line, broken_lines, expect_stored, stored_letters
+from benchmarks.dead_letter_check import Line, broken_lines, expect_stored, stored_letters
 from benchmarks.verify import WrongResult
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.local import LocalStore

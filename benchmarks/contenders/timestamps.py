@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from benchmarks.contenders import Work
-from benchmarks.watch import cpu_secs, tree_cpu_secs
+from benchmarks.resource_monitor import cpu_secs, tree_cpu_secs
 
 S = TypeVar("S")
 SERVER_PID = "server_pid"
 """Of `Work.options`: whose processor time is noted beside the job's own; 0 where there is no server."""
 
 
-class Moments:
+class Timestamps:
     """`at`: by name, monotonic seconds of the first time."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Moments:
         return noted
 
 
-def worked(work: Work) -> dict[str, Any]:
+def cpu_secs_so_far(work: Work) -> dict[str, Any]:
     """Seconds of processors so far, of this process with all that it started, and of the server, where they are asked
     for: they are looked up in /proc."""
     if SERVER_PID not in work.options:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.picture import picture
+from benchmarks.chart import chart
 from benchmarks.report import as_markdown
 from benchmarks.result import Result
 from benchmarks.sizing import as_driver, as_sizing
@@ -26,7 +26,7 @@ SIZING: Mapping[str, Shown] = {"how large a job has to be": as_sizing, "the driv
 END = "<!-- end of what was measured -->\n"
 
 
-class CannotKeep(Exception):
+class CannotPublish(Exception):
     """Results that no document may show, or a document without the marks."""
 
 
@@ -49,7 +49,7 @@ class Documents:
         return self.json.with_suffix(".svg")
 
 
-def written(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
+def read_results(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
     """What `--json` wrote; each result with the cores that it had."""
     document = json.loads(results_file.read_text())
     machine = document["machine"]
@@ -57,58 +57,58 @@ def written(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
     return machine, [replace(one, cores=one.cores or machine["cores"]) for one in results]
 
 
-def document(machine: Machine, results: Sequence[Result]) -> str:
+def as_json(machine: Machine, results: Sequence[Result]) -> str:
     """As `written` reads it."""
     return json.dumps({"machine": machine, "benchmarks": [result.to_json() for result in results]}, indent=1) + "\n"
 
 
-def together(parts: Sequence[tuple[Machine, Sequence[Result]]]) -> tuple[Machine, list[Result]]:
+def merge_results(parts: Sequence[tuple[Machine, Sequence[Result]]]) -> tuple[Machine, list[Result]]:
     """Results of one machine; a later one takes the place of an earlier one of the same benchmark on as many cores.
-    Raises CannotKeep."""
+    Raises CannotPublish."""
     machine = parts[0][0]
     for other, _ in parts[1:]:
         if other != machine:
-            raise CannotKeep(f"expected results of one machine with the same versions, found {machine} and {other}")
+            raise CannotPublish(f"expected results of one machine with the same versions, found {machine} and {other}")
     every = (replace(one, cores=one.cores or machine["cores"]) for _, results in parts for one in results)
     found = {(one.name, one.cores): one for one in every}
     return machine, sorted(found.values(), key=lambda one: (BENCHMARKS.index(one.name), -one.cores))
 
 
-def slim(value: Any) -> Any:
+def without_long_lists(value: Any) -> Any:
     """Without long lists: how many items they had."""
     if isinstance(value, Mapping):
-        return {name: slim(each) for name, each in value.items()}
+        return {name: without_long_lists(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return {"left out": len(value)} if len(value) > LONGEST else [slim(each) for each in value]
+        return {"left out": len(value)} if len(value) > LONGEST else [without_long_lists(each) for each in value]
     return value
 
 
-def keep(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
-    """Write all of them. Raises CannotKeep, and then none has changed."""
+def publish(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
+    """Write all of them. Raises CannotPublish, and then none has changed."""
     if small := [result.name for result in results if result.scale != 1]:
-        raise CannotKeep(f"expected results of the full size, found smaller ones of {', '.join(small)}")
-    kept = document(machine, [replace(result, raw=slim(result.raw)) for result in results])
-    texts = {place.json: kept, **dict(anew(place, json.loads(kept)))}
+        raise CannotPublish(f"expected results of the full size, found smaller ones of {', '.join(small)}")
+    kept = as_json(machine, [replace(result, raw=without_long_lists(result.raw)) for result in results])
+    texts = {place.json: kept, **dict(regenerated(place, json.loads(kept)))}
     for file, text in texts.items():
         file.write_text(text)
 
 
-def anew(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Pages and picture as these results have them. Raises CannotKeep."""
+def regenerated(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Pages and picture as these results have them. Raises CannotPublish."""
     machine, results = kept["machine"], [Result.from_json(one) for one in kept["benchmarks"]]
     for file, blocks in ((place.page, PAGE), (place.sizing, SIZING)):
         text = file.read_text()
         for name, shown in blocks.items():
-            text = replaced(text, name, shown(machine, results), file.name)
+            text = replace_block(text, name, shown(machine, results), file.name)
         yield file, text
-    yield place.picture, picture(results)
+    yield place.picture, chart(results)
 
 
-def replaced(text: str, name: str, content: str, where: str = "the text") -> str:
-    """With this content between the mark of this name and the next end. Raises CannotKeep."""
+def replace_block(text: str, name: str, content: str, where: str = "the text") -> str:
+    """With this content between the mark of this name and the next end. Raises CannotPublish."""
     begin = f"<!-- measured: {name} -->\n"
     before, found, rest = text.partition(begin)
     _, end, after = rest.partition(END)
     if not found or not end:
-        raise CannotKeep(f"{where}: expected {begin.strip()} and {END.strip()}, between which it stands")
+        raise CannotPublish(f"{where}: expected {begin.strip()} and {END.strip()}, between which it stands")
     return f"{before}{begin}\n{content.strip()}\n\n{END}{after}"

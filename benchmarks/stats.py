@@ -76,7 +76,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GoalResult:
     """A goal beside what was measured; None: this run has no such measurement, and why. `rounds`: on how many the
     measurement rests, which may be more than it has values: one may be of medians."""
 
@@ -112,13 +112,19 @@ class Judged:
         }
 
 
-def judge(
+def evaluate_goals(
     goals: Sequence[Goal], measured: dict[str, Spread], why_not: dict[str, str], *, rounds: int = 0
-) -> list[Judged]:
+) -> list[GoalResult]:
     """Each goal with its measurement; one that is missing is said to be, never left out. `rounds`: of all of them,
     where a measurement is one value of several rounds; otherwise as many as it has values."""
-    return [_judged(goal, measured.get(goal.name), why_not.get(goal.name, "not measured"), rounds) for goal in goals]
+    return [
+        _goal_result(goal, measured.get(goal.name), why_not.get(goal.name, "not measured"), rounds) for goal in goals
+    ]
 
 
-def _judged(goal: Goal, measured: Spread | None, why_not: str, rounds: int) -> Judged:
-    return Judged(goal, None, why_not) if measured is None else Judged(goal, measured, "", rounds or measured.count)
+def _goal_result(goal: Goal, measured: Spread | None, why_not: str, rounds: int) -> GoalResult:
+    return (
+        GoalResult(goal, None, why_not)
+        if measured is None
+        else GoalResult(goal, measured, "", rounds or measured.count)
+    )

@@ -32,7 +32,7 @@ COPY = "_blizzard/events_landing_checkpoint.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SyntheticHistory:
     """Files 0 to `count` below `folder`, a record each, a folder for every `per_day` of them, `batch` to a commit."""
 
     folder: str
@@ -74,7 +74,7 @@ class Known:
         file.write_bytes(gzip.compress(line + b"\n", mtime=0))
 
 
-def lengthen(known: Known, table: str) -> None:
+def lengthen(known: SyntheticHistory, table: str) -> None:
     """Commit after commit onto a table whose newest one is the job's own, of the first batch."""
     delta = DeltaTable(table)
     copy = Path(table, COPY)

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import Around, busy_secs, load
+from benchmarks.machine import BackgroundLoad, busy_secs, load
 from benchmarks.process import ContenderFailed
 from blizzard.environment import variables
 
 ROOT = Path(__file__).parents[2]
 
 
-def fresh(module: str, *words: object) -> dict[str, Any]:
+def run_module(module: str, *words: object) -> dict[str, Any]:
     """What `python -m module words…` prints as JSON, with the load before it and others' share of the cores. Raises
     ContenderFailed, with what it said on stderr."""
     command = [sys.executable, "-m", module, *map(str, words)]
@@ -32,8 +32,8 @@ def fresh(module: str, *words: object) -> dict[str, Any]:
     return {**answer, "load_before": before, "others_share": share}
 
 
-def around(runs: Sequence[dict[str, Any]]) -> list[Around]:
-    return [Around(run["load_before"], run["others_share"]) for run in runs]
+def around(runs: Sequence[dict[str, Any]]) -> list[BackgroundLoad]:
+    return [BackgroundLoad(run["load_before"], run["others_share"]) for run in runs]
 
 
 def _own_secs() -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Steady:
+class LongRunningJob:
     """The source of `work` and the job that ingests it, as a new process makes it: it knows of no run before."""
 
     def __init__(self, work: Work, spark: "Callable[[], SparkSession]") -> None:

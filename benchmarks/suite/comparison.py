@@ -5,9 +5,9 @@ from typing import Any
 
 from benchmarks.contenders import CONTENDERS, contender
 from benchmarks.data import Dataset
-from benchmarks.figures import TIMES, Spread, number, ratio
 from benchmarks.result import Table
-from benchmarks.rounds import Series
+from benchmarks.rounds import ContenderRuns
+from benchmarks.stats import TIMES, Spread, number, ratio
 
 COLUMNS = (
     "contender",
@@ -25,22 +25,22 @@ BULK: dict[str, Any] = {"checkpoint": {"interval_files": 25_000, "interval_bytes
 """What one sets to load a backlog: few large commits."""
 
 
-def table(data: Dataset, series: Mapping[str, Series], contenders: Sequence[str] = CONTENDERS) -> Table:
+def table(data: Dataset, series: Mapping[str, ContenderRuns], contenders: Sequence[str] = CONTENDERS) -> Table:
     return Table(COLUMNS, tuple(_row(data, series, name) for name in contenders))
 
 
-def _row(data: Dataset, series: Mapping[str, Series], name: str) -> tuple[str, ...]:
+def _row(data: Dataset, series: Mapping[str, ContenderRuns], name: str) -> tuple[str, ...]:
     kind = contender(name)
     if name not in series:
-        return (kind.TITLE, f"cannot: {kind.CANNOT[data.name]}", *[""] * (len(COLUMNS) - 2))
+        return (kind.TITLE, f"cannot: {kind.UNSUPPORTED[data.name]}", *[""] * (len(COLUMNS) - 2))
     mine, ours = series[name], series["blizzard"]
     warm = mine.warm()
-    loads, worked, others = (
+    loads, cpu_secs_so_far, others = (
         str(Spread.of(values))
         for values in (
             [run.load_before for run in mine.runs],
-            [run.taken.cpu_secs for run in mine.runs],
-            [run.taken.others_share for run in mine.runs],
+            [run.usage.cpu_secs for run in mine.runs],
+            [run.usage.others_share for run in mine.runs],
         )
     )
     return (
@@ -51,13 +51,13 @@ def _row(data: Dataset, series: Mapping[str, Series], name: str) -> tuple[str, .
         "1" if mine is ours else str(ratio(warm, ours.warm())) if warm else "",
         number(data.rows / Spread.of(warm or mine.cold()).median),
         str(mine.peak_mib()),
-        worked,
+        cpu_secs_so_far,
         loads,
         others,
     )
 
 
-def parts(series: Series) -> dict[str, float]:
+def parts(series: ContenderRuns) -> dict[str, float]:
     """Where the last run of a Blizzard's process says that its seconds went, all batches together. Of several processes
     that of the median, or of the two in the middle the faster one."""
     found: dict[str, float] = {}
@@ -68,22 +68,22 @@ def parts(series: Series) -> dict[str, float]:
     return found
 
 
-def parts_note(series: Series) -> str:
+def parts_note(series: ContenderRuns) -> str:
     shown = ", ".join(f"{name} {number(secs)}" for name, secs in parts(series).items())
     return f"Seconds of a run of Blizzard's, the median one, by its own log: {shown or 'not told'}."
 
 
-def able(data: Dataset, contenders: Sequence[str] = CONTENDERS) -> list[str]:
+def supported(data: Dataset, contenders: Sequence[str] = CONTENDERS) -> list[str]:
     """Those that can do this work."""
-    return [name for name in contenders if data.name not in contender(name).CANNOT]
+    return [name for name in contenders if data.name not in contender(name).UNSUPPORTED]
 
 
-def raw(data: Dataset, series: Mapping[str, Series]) -> dict[str, Any]:
+def raw(data: Dataset, series: Mapping[str, ContenderRuns]) -> dict[str, Any]:
     facts = {"files": data.files, "records": data.rows, "stored_bytes": data.stored_bytes, "raw_bytes": data.raw_bytes}
     told = {name: parts(one) for name, one in series.items() if one.title == "Blizzard"}
     return {"data": facts, "contenders": {name: one.to_json() for name, one in series.items()}, "parts": told}
 
 
-def bars(series: Mapping[str, Series]) -> dict[str, float]:
+def bars(series: Mapping[str, ContenderRuns]) -> dict[str, float]:
     """Seconds, warm where there was a warm run."""
     return {one.title: Spread.of(one.warm() or one.cold()).median for one in series.values()}

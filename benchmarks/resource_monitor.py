@@ -18,7 +18,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ResourceUsage:
     """`peak_bytes`: resident memory of all processes at the worst sample, pages that they share counted for each.
     `cpu_secs`: of all of them, as sampled, or as their parents counted if that is more: a process that ends between two
     samples takes its last part along. `others_share`: what part of the machine's cores somebody else had meanwhile."""
@@ -41,7 +41,7 @@ class _Process:
     """Of children that have ended and were waited for, and of theirs."""
 
 
-class Watch:
+class ResourceMonitor:
     """Samples the process `pid` and its descendants for as long as the block lasts. It may be this one: what it worked
     before does not count."""
 
@@ -72,12 +72,12 @@ class Watch:
         """Until now."""
         return self._peak["all"]
 
-    def taken(self) -> Taken:
+    def usage(self) -> ResourceUsage:
         """After the block."""
         own_secs = max(sum(self._cpu.values()) - self._own_before_secs, self._waited_secs)
         cores = len(os.sched_getaffinity(0))
         others = max(0.0, self._all_secs - own_secs) / max(self._secs * cores, 1e-9)
-        return Taken(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)
+        return ResourceUsage(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)
 
     def _run(self) -> None:
         while not self._ending.wait(INTERVAL_SECS):

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.figures import TIMES, Spread
-from benchmarks.growth import growth, on_most_cores
-from benchmarks.kept import document, written
+from benchmarks.core_scaling import growth, on_most_cores
+from benchmarks.published_results import as_json, read_results
 from benchmarks.report import as_markdown, as_text
 from benchmarks.result import Result
-from benchmarks.sizing import as_driver, as_sizing, prices
+from benchmarks.sizing import as_driver, as_sizing, core_rates
+from benchmarks.stats import TIMES, Spread
 from tests.unit.bench_results import BIG, BIG_ON_ONE, MACHINE, SMALL
 
 
@@ -58,20 +58,20 @@ def test_runs_on_few_cores_and_on_all_come_into_one_file(
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, some: allowed.intersection_update(some))
     monkeypatch.setattr(command, "machine", lambda: {**MACHINE, "cores": len(allowed)})
     monkeypatch.setattr(command, "clear_scratch", lambda: None)
-    monkeypatch.setattr(command, "run", lambda name, setting: BIG_ON_ONE if setting.cores == 1 else BIG)
+    monkeypatch.setattr(command, "run", lambda name, options: BIG_ON_ONE if options.cores == 1 else BIG)
     file = tmp_path / "bench.json"
     assert command.main(["big", "--cores", "1", "--json", str(file)]) == 0
     allowed |= {0, 1}
     assert command.main(["big", "--json", str(file)]) == 0
-    assert written(file) == (MACHINE, [BIG, BIG_ON_ONE])
+    assert read_results(file) == (MACHINE, [BIG, BIG_ON_ONE])
     assert "How big grows with cores" in capsys.readouterr().out
 
 
 def test_older_results_ran_on_the_cores_of_the_machine(tmp_path: Path) -> None:
-    older = json.loads(document(MACHINE, [BIG]))
+    older = json.loads(as_json(MACHINE, [BIG]))
     del older["benchmarks"][0]["cores"]
     (tmp_path / "a.json").write_text(json.dumps(older))
-    assert written(tmp_path / "a.json")[1][0].cores == 2
+    assert read_results(tmp_path / "a.json")[1][0].cores == 2
 
 
 # --- Sizes ---
@@ -85,7 +85,7 @@ def s3_of(small_secs: float, big_secs: float) -> Result:
 
 
 def test_a_job_is_sized_by_small_files_and_by_the_bytes_of_large_ones() -> None:
-    local, remote = prices(MACHINE, [BIG, SMALL, s3_of(8.0, 10.0)])
+    local, remote = core_rates(MACHINE, [BIG, SMALL, s3_of(8.0, 10.0)])
     assert (local.files, local.stored_mb) == (12_000, 7.5)
     assert (remote.where, remote.files, remote.stored_mb) == ("S3", 6_200, 5.0)
 
@@ -98,7 +98,7 @@ def test_the_example_follows_from_the_rates_over_s3() -> None:
 
 
 def test_without_both_kinds_of_files_no_job_is_sized() -> None:
-    assert prices(MACHINE, [BIG]) == []
+    assert core_rates(MACHINE, [BIG]) == []
     assert "Example: " not in as_sizing(MACHINE, [BIG])
 
 

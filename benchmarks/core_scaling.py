@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from benchmarks.figures import TIMES, Spread
 from benchmarks.result import Result, Table
+from benchmarks.stats import TIMES, Spread
 
 
 def on_most_cores(results: Sequence[Result]) -> list[Result]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import wrap
 
-from benchmarks.figures import TIMES, Judged, number
-from benchmarks.growth import on_most_cores
+from benchmarks.core_scaling import on_most_cores
 from benchmarks.result import Result
+from benchmarks.stats import TIMES, GoalResult, number
 
 SHOWN = ("big", "small")
 WIDTH, LABEL, BAR, STEP, LINE, GAP = 720, 190, 330, 30, 20, 26
@@ -18,7 +18,7 @@ STYLE = (
 )
 
 
-def picture(results: Sequence[Result]) -> str:
+def chart(results: Sequence[Result]) -> str:
     """Of those results that it shows."""
     shown = [result for result in on_most_cores(results) if result.name in SHOWN and result.bars]
     parts, height = _charts(shown)
@@ -35,7 +35,7 @@ def _charts(results: Sequence[Result]) -> tuple[list[str], int]:
     for result in results:
         scaled = "" if result.scale == 1 else f" ({result.scale:g} of the full size)"
         parts.append(_text(12, top, result.what + scaled, "title"))
-        goals = wrap("Throughput, warm. " + "; ".join(map(_goal, result.judged)), LINE_CHARS)
+        goals = wrap("Throughput, warm. " + "; ".join(map(_goal, result.goal_results)), LINE_CHARS)
         parts += [_text(12, top + LINE * (row + 1), line, "soft") for row, line in enumerate(goals)]
         top += LINE * (len(goals) + 1) + LINE // 2
         parts += _bars(result.bars, top)
@@ -54,11 +54,11 @@ def _bars(secs: dict[str, float], top: int) -> Iterator[str]:
         yield _text(LABEL + length + 8, y + 4, f"{number(ours / taken)}{TIMES}, {number(taken)} s", "soft")
 
 
-def _goal(judged: Judged) -> str:
-    sign = "≥" if judged.goal.kind == "at least" else "≤"
-    name = judged.goal.name.replace("_", " ")
-    found = number(judged.measured.median) if judged.measured else "?"
-    return f"{name} {found} ({sign} {number(judged.goal.limit)})"
+def _goal(goal_result: GoalResult) -> str:
+    sign = "≥" if goal_result.goal.kind == "at least" else "≤"
+    name = goal_result.goal.name.replace("_", " ")
+    found = number(goal_result.measured.median) if goal_result.measured else "?"
+    return f"{name} {found} ({sign} {number(goal_result.goal.limit)})"
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:

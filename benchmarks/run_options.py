@@ -9,14 +9,14 @@ from benchmarks.process import Runner, run_process
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunOptions:
     """`scale` 1 is the full size. `say` takes a line of progress. `cache`: where the data is kept. `process` does the
     runs of a contender."""
 
     scale: float
     rounds: int
     cores: int
-    say: Callable[[str], None]
+    report_progress: Callable[[str], None]
     cache: Path = CACHE
     process: Runner = run_process
 
