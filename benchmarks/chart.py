@@ -1,4 +1,4 @@
-"""The picture of `big` and `small`: a bar for each contender's throughput. SVG that is legible on light and dark."""
+"""The SVG chart of `big` and `small`: one bar per contender, for its throughput. It follows light and dark mode."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -19,18 +19,17 @@ STYLE = (
 
 
 def chart(results: Sequence[Result]) -> str:
-    """Of those results that it shows."""
     shown = [result for result in on_most_cores(results) if result.name in SHOWN and result.bars]
     parts, height = _charts(shown)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        'role="img" aria-label="Throughput of Blizzard and of what users would pick instead">'
+        'role="img" aria-label="Throughput of Blizzard and its alternatives">'
     )
     return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>"]) + "\n"
 
 
 def _charts(results: Sequence[Result]) -> tuple[list[str], int]:
-    """What to draw, and how high it is."""
+    """SVG elements, and the height of the chart in pixels."""
     parts, top = [], GAP
     for result in results:
         scaled = "" if result.scale == 1 else f" ({result.scale:g} of the full size)"
@@ -44,7 +43,7 @@ def _charts(results: Sequence[Result]) -> tuple[list[str], int]:
 
 
 def _bars(secs: dict[str, float], top: int) -> Iterator[str]:
-    """The fastest fills the width; beside each how fast it is by Blizzard, and its seconds."""
+    """The fastest contender's bar has the full width. Labels: speed relative to Blizzard, and seconds."""
     fastest, ours = min(secs.values()), secs["Blizzard"]
     for row, (title, taken) in enumerate(sorted(secs.items(), key=lambda item: item[1])):
         y, length = top + STEP * row, max(2.0, BAR * fastest / taken)

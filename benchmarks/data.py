@@ -1,4 +1,4 @@
-"""What the contenders read: made once for each scale, in processes for all cores, and kept in `.cache/bench`."""
+"""The data sets that contenders read: generated once for each scale, in parallel, and cached in `.cache/bench`."""
 
 import gzip
 import json
@@ -16,24 +16,24 @@ from benchmarks.records import EVENT_SCHEMA, WIDE_SCHEMA, Lines, broken, doubtfu
 
 CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 GENERATION = 3
-"""Of this module and of `records`: what another one made is made anew."""
+"""Version of the generators here and in `records`. Cached data of another generation is generated again."""
 SEED = 1
 FIRST_DAY = date(2024, 1, 1)
 FIRST_TS = 1_704_067_200
 DIRTY_SHARE = 0.01
 DOUBTFUL_SHARE = 0.1
-"""Of broken lines, where only Spark can tell of some that they are."""
+"""Share of the broken lines that only Spark's parser can refuse, in data set `undecided`."""
 SAME_RECORDS = {"dirty": "clean", "undecided": "clean"}
-"""What is made of the very records of another data set."""
+"""Data sets that contain the records of another one."""
 SUMMED = {EVENT_SCHEMA: ("id", "n", "timestamp", "value", "payload"), WIDE_SCHEMA: ("id", "n")}
-"""By schema, the columns whose sums are kept; the values of wide records are compared one by one."""
+"""Columns with checksums, by schema. `wide` compares the values of all other columns with Spark's."""
 FILES_PER_TASK = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """One file to make. `dirty`: the share of its lines that is broken; `doubtful`: the share of these of which only
-    Spark can tell."""
+    """One file to generate. `dirty`: share of its lines that are broken; `doubtful`: share of these that only Spark's
+    parser can refuse."""
 
     path: str
     number: int
@@ -45,8 +45,8 @@ class FileSpec:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Files below `folder`, all of them gzipped NDJSON in folders `date=…`. What a reader has to find: so many `rows`,
-    and `checksums` of some columns (`benchmarks.checksum`). `raw_bytes`: decompressed."""
+    """Gzipped NDJSON files below `folder`, in subfolders `date=…`. Expected result: `rows`, and `checksums` by column
+    (`benchmarks.checksum`). `raw_bytes`: decompressed size."""
 
     name: str
     scale: float
@@ -67,7 +67,7 @@ class Dataset:
 def dataset(
     name: str, scale: float, report_progress: Callable[[str], None] = lambda _: None, *, cache: Path = CACHE
 ) -> Dataset:
-    """The data set of this name, made if it is not there. `scale` 1 is the full size."""
+    """Returns the cached data set, or generates it. `scale` 1 is the full size."""
     folder = cache / f"{name}-{scale:g}"
     meta = folder / "dataset.json"
     if meta.exists():
@@ -81,7 +81,7 @@ def dataset(
 
 
 def path_of(day: int, number: int) -> str:
-    """Of a day's folder, `date=2024-01-01` for day 0. Names sort as they are numbered."""
+    """Path of a file in the folder of a day; day 0 is `date=2024-01-01`. Names sort by number."""
     return f"date={FIRST_DAY + timedelta(days=day)}/{FIRST_TS + number}-{number:08x}.ndjson.gz"
 
 
@@ -101,7 +101,7 @@ def _wide(scale: float) -> Iterator[FileSpec]:
 
 
 def _clean(scale: float) -> Iterator[FileSpec]:
-    """1,000,000 records in 100 files and one file more, which in `dirty` is broken altogether."""
+    """1,000,000 records in 100 files and one more file, of which all lines are broken in `dirty`."""
     return _even(round(1_000_000 * scale), _files(100, scale) + 1, 4)
 
 
@@ -117,7 +117,7 @@ def _undecided(scale: float) -> Iterator[FileSpec]:
 
 
 def _skew(scale: float) -> Iterator[FileSpec]:
-    """2 GB, decompressed, and 10,000 small files."""
+    """One file of 2 GB, decompressed, and 10,000 small files."""
     large, files = round(15_000_000 * scale), max(10, round(10_000 * scale))
     yield FileSpec(path_of(0, 0), 0, 0, large)
     for number in range(1, files + 1):
@@ -125,7 +125,7 @@ def _skew(scale: float) -> Iterator[FileSpec]:
 
 
 def _files(full: int, scale: float) -> int:
-    """Fewer files only where they would hold next to nothing."""
+    """The full number of files, unless the files would be nearly empty at this scale."""
     return max(4, round(full * min(1.0, 10 * scale)))
 
 
@@ -189,7 +189,7 @@ def _make_file(name: str, path: Path, spec: FileSpec) -> _Made:
     harm, doubt = (random.Random(f"{SEED}:{kind}:{spec.number}") for kind in ("harm", "doubt"))
     rows = raw_bytes = 0
     sums = dict.fromkeys(SUMMED[RECIPES[name][0]], 0)
-    # Neither name nor time in the header, so that the same seed gives the same bytes.
+    # No name or time in the gzip header, so that the same seed gives the same bytes.
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         pending: list[bytes] = []
         for n, line in enumerate(RECIPES[name][2](rng, spec.first, spec.records), spec.first):

@@ -1,4 +1,4 @@
-"""What a run's seconds were spent on, phase by phase: work of the job, work of the server beside it, or neither."""
+"""How the cores were used in the phases of a run: by the job, by the S3 stand-in, or by neither."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,20 @@ from benchmarks.result import Table
 from benchmarks.rounds import ContenderRuns
 from benchmarks.stats import Spread, number
 
-ENDS = {"batch_planned": "plan", "batch_read": "read to receipt", "batch_committed": "commit", "run_ended": "after it"}
-"""The event of the job's log with which a phase ends."""
-COLUMNS = ("phase of a second run", "s", "core-s of the job", "of the stand-in", "of others, or idle")
-ACCOUNT_COLUMNS = ("core-seconds of both runs", "in all", "the job's", "the stand-in's", "others'", "idle")
+ENDS = {
+    "batch_planned": "plan",
+    "batch_read": "read to receipt",
+    "batch_committed": "commit",
+    "run_ended": "after the commit",
+}
+"""Phases by the event of the job's log that ends them."""
+COLUMNS = ("phase of a second run", "s", "core-s, job", "core-s, stand-in", "core-s, other or idle")
+ACCOUNT_COLUMNS = ("core-seconds of both runs", "total", "job", "stand-in", "other processes", "idle")
 
 
 @dataclass(slots=True)
 class Phase:
-    """Seconds: by the clock, of processors for the job, and for the server."""
+    """`secs`: wall clock. `job_secs`, `server_secs`: CPU time of the job and of the S3 stand-in."""
 
     secs: float = 0.0
     job_secs: float = 0.0
@@ -24,7 +29,7 @@ class Phase:
 
 
 def phases(events: Sequence[Mapping[str, Any]]) -> dict[str, Phase]:
-    """Of one run's log, all batches together. What a batch does after its commit is of the next one's plan."""
+    """Phases of one run, summed over its batches. Work after a commit counts for the plan of the next batch."""
     found: dict[str, Phase] = {}
     before = events[0]
     for event in events:
@@ -38,7 +43,7 @@ def phases(events: Sequence[Mapping[str, Any]]) -> dict[str, Phase]:
 
 
 def table(series: Mapping[str, Mapping[str, ContenderRuns]], cores: int) -> Table:
-    """Of the last run of each process, by data and by where it lay."""
+    """Phases of the last run of each process, by data set and storage."""
     rows = []
     for name, both in series.items():
         for kind, one in both.items():
@@ -56,8 +61,8 @@ def _row(runs: Sequence[Phase], cores: int) -> tuple[str, ...]:
 def account(
     series: Mapping[str, Mapping[str, ContenderRuns]], server_secs: Mapping[str, Sequence[float]], cores: int
 ) -> Table:
-    """Of whole processes, with start and first run: who had the cores. `server_secs`: by data, of each process over
-    S3."""
+    """How whole processes, with start and first run, used the cores. `server_secs`: CPU seconds of the stand-in, by
+    data set, for each process over S3."""
     rows = []
     for name, both in series.items():
         for kind, one in both.items():
@@ -69,26 +74,26 @@ def account(
 def more_notes(
     series: Mapping[str, Mapping[str, ContenderRuns]], server_secs: Mapping[str, Sequence[float]], cores: int
 ) -> tuple[str, ...]:
-    """What S3 adds to it, by the medians."""
+    """The core-seconds that S3 adds to the medians of the local disk, by user of the cores."""
     notes = []
     for name, both in series.items():
         before, after = _accounted(both["local"], (), cores), _accounted(both["s3"], server_secs[name], cores)
         whole, job, server, others, idle = (number(b.median - a.median) for a, b in zip(before, after, strict=True))
         notes.append(
-            f"Over S3 {name} takes {whole} core-seconds more in two runs: {job} are the job's own, {server} the "
-            f"stand-in's, {others} others', and {idle} idle."
+            f"Over S3, two runs of {name} take {whole} core-seconds more: {job} in the job, {server} in the "
+            f"stand-in, {others} in other processes, and {idle} idle."
         )
     return tuple(notes)
 
 
 def _accounted(one: ContenderRuns, server_secs: Sequence[float], cores: int) -> list[Spread]:
-    """As ACCOUNT_COLUMNS has it."""
+    """The values for ACCOUNT_COLUMNS."""
     found = []
     for run, server in zip(one.runs, server_secs or [0.0] * len(one.runs), strict=True):
         whole = cores * (run.cold_secs + sum(run.warm_secs))
-        # Whoever is not of the contender's family counts as another: the stand-in, too.
+        # `others_share` covers all processes outside the contender's process tree, so also the stand-in.
         others = max(0.0, run.usage.others_share * whole - server)
-        # Clocks of processes tick, so there may seem to be less than nothing.
+        # CPU times have the resolution of a clock tick, so the rest can be slightly negative.
         idle = max(0.0, whole - run.usage.cpu_secs - server - others)
         found.append((whole, run.usage.cpu_secs, server, others, idle))
     return [Spread.of(values) for values in zip(*found, strict=True)]

@@ -1,7 +1,8 @@
-"""The results that the documents show: kept as JSON beside them, and the documents written anew from there.
+"""Publish results: store them in `docs/performance.json` and regenerate the documents from there.
 
-`docs/performance.json` is what `--json` wrote, without lists of single commits, files or events. `docs/performance.md`,
-`docs/sizing.md` and the picture are written from it, between marks.
+The stored results are the output of `--json` without long lists (single commits, files, events). In
+`docs/performance.md` and `docs/sizing.md` the blocks between marks are replaced. The chart, `docs/performance.svg`, is
+written as a whole.
 """
 
 import json
@@ -17,8 +18,8 @@ from benchmarks.sizing import as_driver, as_sizing
 from benchmarks.suite import BENCHMARKS
 from benchmarks.summary import as_summary
 
-LONGEST = 30
-"""Items of a list that is kept: rounds, not single events."""
+MAX_LIST_ITEMS = 30
+"""Longer lists are dropped. Rounds stay, single events do not."""
 Machine = Mapping[str, Any]
 Shown = Callable[[Machine, Sequence[Result]], str]
 PAGE: Mapping[str, Shown] = {"figures of the benchmarks": as_summary, "what came out": as_markdown}
@@ -27,12 +28,12 @@ END = "<!-- end of what was measured -->\n"
 
 
 class CannotPublish(Exception):
-    """Results that no document may show, or a document without the marks."""
+    """The results must not be published, or a document lacks a mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What is written from the JSON file, by its place."""
+    """Paths of the published documents; all lie next to the JSON file."""
 
     json: Path
 
@@ -50,7 +51,7 @@ class Documents:
 
 
 def read_results(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
-    """What `--json` wrote; each result with the cores that it had."""
+    """Reads a file that `--json` or `--keep` wrote. Older results without `cores` get the cores of the machine."""
     document = json.loads(results_file.read_text())
     machine = document["machine"]
     results = (Result.from_json(one) for one in document["benchmarks"])
@@ -58,13 +59,13 @@ def read_results(results_file: Path) -> tuple[dict[str, Any], list[Result]]:
 
 
 def as_json(machine: Machine, results: Sequence[Result]) -> str:
-    """As `written` reads it."""
+    """The format that `read_results` reads."""
     return json.dumps({"machine": machine, "benchmarks": [result.to_json() for result in results]}, indent=1) + "\n"
 
 
 def merge_results(parts: Sequence[tuple[Machine, Sequence[Result]]]) -> tuple[Machine, list[Result]]:
-    """Results of one machine; a later one takes the place of an earlier one of the same benchmark on as many cores.
-    Raises CannotPublish."""
+    """A later result replaces an earlier one of the same benchmark on the same number of cores. Raises CannotPublish
+    if the results are not all of one machine."""
     machine = parts[0][0]
     for other, _ in parts[1:]:
         if other != machine:
@@ -75,18 +76,20 @@ def merge_results(parts: Sequence[tuple[Machine, Sequence[Result]]]) -> tuple[Ma
 
 
 def without_long_lists(value: Any) -> Any:
-    """Without long lists: how many items they had."""
+    """Replaces each long list by its length."""
     if isinstance(value, Mapping):
         return {name: without_long_lists(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return {"left out": len(value)} if len(value) > LONGEST else [without_long_lists(each) for each in value]
+        return {"left out": len(value)} if len(value) > MAX_LIST_ITEMS else [without_long_lists(each) for each in value]
     return value
 
 
 def publish(place: Documents, machine: Machine, results: Sequence[Result]) -> None:
-    """Write all of them. Raises CannotPublish, and then none has changed."""
+    """Writes all documents, or none if it raises CannotPublish."""
     if small := [result.name for result in results if result.scale != 1]:
-        raise CannotPublish(f"expected results of the full size, found smaller ones of {', '.join(small)}")
+        raise CannotPublish(
+            f"expected results at --scale 1, found a smaller scale for {', '.join(small)}; run these at full size"
+        )
     kept = as_json(machine, [replace(result, raw=without_long_lists(result.raw)) for result in results])
     texts = {place.json: kept, **dict(regenerated(place, json.loads(kept)))}
     for file, text in texts.items():
@@ -94,7 +97,7 @@ def publish(place: Documents, machine: Machine, results: Sequence[Result]) -> No
 
 
 def regenerated(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Pages and picture as these results have them. Raises CannotPublish."""
+    """Path and new text of each page and of the chart. Raises CannotPublish."""
     machine, results = kept["machine"], [Result.from_json(one) for one in kept["benchmarks"]]
     for file, blocks in ((place.page, PAGE), (place.sizing, SIZING)):
         text = file.read_text()
@@ -105,10 +108,12 @@ def regenerated(place: Documents, kept: Mapping[str, Any]) -> Iterator[tuple[Pat
 
 
 def replace_block(text: str, name: str, content: str, where: str = "the text") -> str:
-    """With this content between the mark of this name and the next end. Raises CannotPublish."""
+    """Replaces the text between the mark of this name and the next end mark. Raises CannotPublish."""
     begin = f"<!-- measured: {name} -->\n"
     before, found, rest = text.partition(begin)
     _, end, after = rest.partition(END)
     if not found or not end:
-        raise CannotPublish(f"{where}: expected {begin.strip()} and {END.strip()}, between which it stands")
+        raise CannotPublish(
+            f"{where}: expected the marks {begin.strip()} and {END.strip()} around the generated block; restore them"
+        )
     return f"{before}{begin}\n{content.strip()}\n\n{END}{after}"

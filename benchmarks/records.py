@@ -1,4 +1,4 @@
-"""The records that the benchmarks are made of: lines of JSON, the same for the same seed."""
+"""Generators of the benchmarks' records, as lines of JSON. The same seed gives the same lines."""
 
 import random
 import re
@@ -31,12 +31,12 @@ _KINDS: tuple[tuple[str, str, int], ...] = (
 )
 WIDE_COLUMNS = [(f"{letter}{index:02}", kind) for letter, kind, count in _KINDS for index in range(count)]
 WIDE_SCHEMA = "id STRING NOT NULL, n BIGINT, " + ", ".join(f"{name} {kind}" for name, kind in WIDE_COLUMNS)
-"""200 columns: two and those of the kinds."""
+"""200 columns: `id`, `n` and 198 of all types."""
 NULL_SHARE = 0.05
 
 Lines = Callable[[random.Random, int, int], Iterator[bytes]]
-"""From a source of rng, the number of the first record, and how many: lines without their LF. Column `n` of a record
-is its number, so that a sum of `n` tells whether each is there once."""
+"""Takes the generator of random numbers, the number of the first record, and the count; gives lines without LF. Column
+`n` is the record's number, so the sum of `n` shows whether each record is there once."""
 
 
 def event_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:
@@ -59,7 +59,7 @@ def wide_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:
             fate = rng.random()
             if fate >= NULL_SHARE:
                 parts.append(f'"{name}":{value(rng)}')
-            elif fate < NULL_SHARE / 2:  # the other half lacks the field
+            elif fate < NULL_SHARE / 2:  # otherwise the field is missing
                 parts.append(f'"{name}":null')
         yield ("{" + ",".join(parts) + "}").encode()
 
@@ -116,12 +116,13 @@ _VALUES: dict[str, Callable[[random.Random], str]] = {
 
 
 def doubtful(line: bytes) -> bytes:
-    """A line that is no record either, which only Spark can say: there are texts that it takes for a DOUBLE."""
+    """The line with text for the DOUBLE `value`. Spark accepts some texts as a DOUBLE, so only Spark's parser can
+    refuse it."""
     return line.replace(b'"value":', b'"value":"N/A","was":', 1)
 
 
 def broken(line: bytes, kind: int) -> bytes:
-    """A line that no reader can take for a record: cut off, of the wrong type, or no JSON at all."""
+    """The line truncated, with a value of the wrong type, or not JSON, by `kind` modulo 3."""
     if kind % 3 == 0:
         return line[: len(line) // 2]
     return line.replace(b'"n":', b'"n":"none",":":', 1) if kind % 3 == 1 else b"-- " + line[:40]

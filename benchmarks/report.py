@@ -1,4 +1,4 @@
-"""Results as text for a terminal and as Markdown for the documents."""
+"""Reports of results: plain text for a terminal, Markdown for the documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from benchmarks.result import Result, Table
 from benchmarks.stats import Goal, GoalResult, number
 from benchmarks.version import Version
 
-GOAL_COLUMNS = ("goal", "at least / at most", "measured", "")
+GOAL_COLUMNS = ("goal", "limit", "measured", "")
 
 
 def as_text(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
@@ -44,7 +44,7 @@ def _columns(table: Table) -> Iterator[str]:
 
 
 def as_markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """The part of docs/performance.md that is measured."""
+    """The generated block of docs/performance.md."""
     return "\n".join(_markdown(machine, results)) + "\n"
 
 
@@ -105,7 +105,6 @@ def _goals(result: Result) -> list[Table]:
 
 
 def _goal(goal_result: GoalResult, scale: float) -> tuple[str, ...]:
-    """The goals are those of the full size."""
     goal = goal_result.goal
     if goal_result.measured is None:
         return goal.text, limit_of(goal), "", f"{goal_result.verdict}: {goal_result.why_not}"
@@ -117,14 +116,14 @@ def limit_of(goal: Goal) -> str:
 
 
 def verdict_of(goal_result: GoalResult, scale: float = 1.0) -> str:
-    """With what weakens it."""
+    """With reservations: rounds that disagree, a reduced scale, a single round."""
     verdict = goal_result.verdict + (" by the median" if goal_result.divided else "")
     verdict += "" if scale == 1 else f" at {scale:g} of the size"
     return verdict + (", one round" if goal_result.rounds == 1 else "")
 
 
 def _what(machine: Mapping[str, Any], result: Result) -> str:
-    scaled = "" if result.scale == 1 else f" (scale {result.scale:g}: too small to say anything about time)"
+    scaled = "" if result.scale == 1 else f" (scale {result.scale:g}: too small to compare times)"
     fewer = result.cores and result.cores != machine["cores"]
     return result.what + (f", on {result.cores} of the {machine['cores']} cores" if fewer else "") + scaled
 
@@ -138,7 +137,7 @@ def about(machine: Mapping[str, Any]) -> str:
 
 
 def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:
-    """Benchmarks by the version that was measured."""
+    """Names of the benchmarks by version."""
     found: dict[Version | None, list[str]] = {}
     reported = on_most_cores(results)
     for result in results:
@@ -148,14 +147,14 @@ def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:
 
 
 def _only_version(results: Sequence[Result]) -> str:
-    """Of this project, where all is of one that is known."""
+    """Blizzard's version, if it is known and the same for all results."""
     found = [*_measured_of(results)]
     return f"; Blizzard at {found[0]}" if len(found) == 1 and found[0] is not None else ""
 
 
 def _versions(results: Sequence[Result]) -> Iterator[str]:
-    """A line that says which benchmark is of which, where they differ."""
+    """A line that lists the benchmarks of each version, if versions differ."""
     found = _measured_of(results)
     if len(found) > 1:
         told = "; ".join(f"{version or 'not known'}: {', '.join(names)}" for version, names in found.items())
-        yield f"Put together from several runs, of these versions of Blizzard: {told}."
+        yield f"Results from several runs of these versions of Blizzard: {told}."

@@ -1,4 +1,4 @@
-"""What a benchmark gives: tables for people, goals, and the raw numbers."""
+"""The result of a benchmark: tables, goals, notes and raw numbers."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -9,7 +9,7 @@ from benchmarks.version import Version
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text below `columns`; the first column names the row."""
+    """Cells are formatted text; the first column names the row."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -17,9 +17,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one benchmark. `bars`: what the picture shows, seconds by contender; `raw`: every number, for `--json`;
-    `version`: of this project as it was when the benchmark began, None where nobody knows; `cores`: on how many it ran,
-    0 for all that the machine has."""
+    """`what`: the subject, shown below the name. `bars`: seconds by contender, for the chart. `raw`: all numbers, for
+    `--json`. `version`: Blizzard's version when the benchmark began; None if unknown. `cores`: 0 means all cores."""
 
     name: str
     what: str
@@ -52,7 +51,7 @@ class Result:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """Also of files from before results had a version, cores, or the rounds of a goal."""
+        """Accepts older files too, which lack `version`, `cores`, or the `rounds` of a goal."""
         tables = tuple(Table(tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in document["tables"])
         goal_results = tuple(_goal_result(document["name"], goal) for goal in document["goals"])
         known = document.get("version")

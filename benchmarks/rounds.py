@@ -1,4 +1,4 @@
-"""Contenders in turn, each in a process of its own, round by round, and every result checked."""
+"""Runs contenders in interleaved rounds, each in its own process, and verifies every table."""
 
 import os
 import tempfile
@@ -17,12 +17,13 @@ from benchmarks.verify import expect, found_in, found_in_parquet
 
 T = TypeVar("T")
 SLOW_ROUNDS = 2
-"""Of a contender that is slow: what it takes twice has a spread, and more would cost hours."""
+"""Rounds of a slow contender: two are enough for a spread, more would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The runs of one process. `cold_secs`: the first, from the start of the process; `warm_secs`: those after it."""
+    """The runs of one process. `cold_secs`: the first run, from the start of the process; `warm_secs`: later runs.
+    `answers`: what the contender returned for each run."""
 
     contender: str
     load_before: float
@@ -34,7 +35,7 @@ class Measured:
 
 @dataclass(slots=True)
 class ContenderRuns:
-    """What one contender did, round by round."""
+    """The processes of one contender, one per round."""
 
     title: str
     runs: list[Measured] = field(default_factory=list)
@@ -43,7 +44,7 @@ class ContenderRuns:
         return [run.cold_secs for run in self.runs]
 
     def warm(self) -> list[float]:
-        """The mean of each process, so that rounds stay comparable."""
+        """One value per process, the mean of its warm runs, so that rounds can be compared."""
         return [sum(run.warm_secs) / len(run.warm_secs) for run in self.runs if run.warm_secs]
 
     def to_json(self) -> dict[str, Any]:
@@ -60,7 +61,7 @@ class ContenderRuns:
 
 
 def loads_note(series: Mapping[str, ContenderRuns]) -> str:
-    """What else there was beside each of them, by its name in the note."""
+    """The background load of each contender, by the name to show."""
     around = {
         name: [BackgroundLoad(run.load_before, run.usage.others_share) for run in one.runs]
         for name, one in series.items()
@@ -77,15 +78,15 @@ def measure(
     on_disk: Callable[[str], str] = str,
     inspect_table: Callable[[Work, int], None] = lambda work, number: None,
 ) -> Measured:
-    """One process of one contender, with `folder` for its papers. `on_disk`: where a table's URI lies; `inspect_table` sees each
-    table.
+    """Runs one process of one contender and verifies its tables. `folder`: for its task, answer and output. `on_disk`:
+    maps a table's URI to a local path. `inspect_table`: called for each verified table.
 
-    Raises ContenderFailed, and WrongResult when a table does not hold what it should.
+    Raises ContenderFailed, or WrongResult if a table does not match the data.
     """
     kind = contender(work.contender)
     for number in range(work.runs):
         kind.prepare(work, number)
-    os.sync()  # what the one before has written is not this one's to pay for
+    os.sync()  # so that this run does not pay for writes of the one before
     before = load()
     answers, taken = process(work, folder, environment or {})
     for number, answer in enumerate(answers):
@@ -98,7 +99,7 @@ def measure(
 
 
 def in_turn(works: Mapping[str, T], turn: int) -> list[tuple[str, T]]:
-    """Each in its place of this round: another one is the first in the next."""
+    """The order of this round: each round begins with a different one."""
     whole = [*works.items()]
     start = turn % len(whole)
     return whole[start:] + whole[:start]
@@ -111,8 +112,8 @@ def interleaved(
     slow_secs: float = 90.0,
     inspect_table: Callable[[Work, int], None] = lambda work, number: None,
 ) -> dict[str, ContenderRuns]:
-    """Each work once a round; who is first, changes from round to round. One whose first run took longer than
-    `slow_secs` has two rounds."""
+    """Runs each work once per round, in rotating order. A work whose first run took longer than `slow_secs` has two
+    rounds."""
     series = {name: ContenderRuns(contender(work.contender).TITLE) for name, work in works.items()}
     for turn in range(options.rounds):
         for name, work in in_turn(works, turn):

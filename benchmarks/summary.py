@@ -1,4 +1,4 @@
-"""The benchmarks in short, for docs/performance.md: cold beside warm, and whether the goal was met."""
+"""The summary tables of docs/performance.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,28 +9,28 @@ from benchmarks.result import Result, Table
 from benchmarks.stats import TIMES, GoalResult, Spread, number, ratio
 
 STATES = {
-    "warm": ("in a process that has done it once before", "warm_secs"),
-    "cold": ("in a new process, interpreter and JVM included", "cold_secs"),
+    "warm": ("second run of a process (warm)", "warm_secs"),
+    "cold": ("first run of a process (cold), start of interpreter and JVM included", "cold_secs"),
 }
 BESIDE_COLUMNS = ("", "Blizzard, s", "Spark's own reader, s", f"{TIMES.strip()} as fast", "goal", "")
 COLUMNS = ("", "measured", "goal", "")
 FINDING = {
     "steady": "announced to a running job",
-    "first": "announced to a job that begins anew in a warm JVM",
+    "first": "announced to a new job in a warm JVM, with recovery",
     "swept": "found by the sweep of a running job, on a local disk",
-    "streaming": "found by Structured Streaming, whose batches each begin anew",
+    "streaming": "found by Structured Streaming, where each batch is a new query",
 }
 JUDGED = {
-    "latency": {"p50": "a file dropped into a running job is visible, median", "p99": "99 of 100 of them"},
+    "latency": {"p50": "file dropped into a running job to rows visible, median", "p99": "the same, 99th percentile"},
     "s3": {
-        "big": "throughput over S3 with 30 ms a request by that of a local disk, large files",
+        "big": "throughput over S3 with 30 ms a request, relative to a local disk, large files",
         "small": "the same, files of ten records",
     },
 }
 
 
 def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """Tables of what was measured; the others' rows are missing."""
+    """Rows of benchmarks without a result are left out."""
     by_name = {result.name: result for result in on_most_cores(results)}
     beside = [row for name in ("big", "small") if name in by_name for row in _beside(by_name[name])]
     rows = [*_judged(by_name, "latency"), *_finding(by_name), *_judged(by_name, "s3")]
@@ -62,11 +62,11 @@ def _goal(goal_result: GoalResult | None) -> tuple[str, str]:
 
 
 def _finding(by_name: Mapping[str, Result]) -> Iterator[tuple[str, ...]]:
-    """100 new files, at the largest size; and at the smallest, where a job is told of them."""
+    """All kinds at the largest size; at the smallest size only the files announced to a running job."""
     if "find" not in by_name:
         return
     found = by_name["find"].raw["secs"]
     fewest, most = (str(edge(map(int, found))) for edge in (min, max))
     for known, kind in ((fewest, "steady"), *((most, kind) for kind in FINDING)):
         secs = number(Spread.of(found[known][kind]).median)
-        yield (f"100 new files among {int(known):,} that are known, {FINDING[kind]}", f"{secs} s", "", "")
+        yield (f"100 new files among {int(known):,} known ones, {FINDING[kind]}", f"{secs} s", "", "")

@@ -1,4 +1,4 @@
-"""Blizzard: entries in the pending manifest, as the collector leaves them, and a job that drains it."""
+"""Blizzard: entries in the pending manifest, as the collector writes them, and a job that drains it."""
 
 import json
 import time
@@ -19,7 +19,7 @@ from blizzard.storage.s3_connection import S3Settings
 TITLE = "Blizzard"
 UNSUPPORTED: dict[str, str] = {}
 SEGMENT_ENTRIES = 3_000
-"""What one invocation of the collector appends at most."""
+"""The most entries that one invocation of the collector appends."""
 
 
 def s3_settings() -> S3Settings:
@@ -27,7 +27,7 @@ def s3_settings() -> S3Settings:
 
 
 def config_of(work: Work, number: int) -> str:
-    """A configuration as users write it. `work.settings` are the source's; bulk loads set `checkpoint`."""
+    """The text of `pipelines.yaml`, as JSON."""
     source = {
         "uri": work.source_uri,
         "pattern": "**/*.ndjson.gz",
@@ -45,7 +45,7 @@ def manifest_of(table: str) -> Manifest:
 
 
 def entries_of(work: Work) -> list[Entry]:
-    """What the events of these files say of them."""
+    """Manifest entries, as the collector makes them from the events of these files."""
     store, now_ts = open_store(work.source_uri, s3_settings()), time.time()
     infos = {info.key: info for info in store.list("")}
     return [Entry(path, infos[path].size, infos[path].etag, now_ts) for path in work.data.paths]
@@ -85,12 +85,14 @@ def opened(work: Work) -> Iterator[Run]:
 
 
 def commits(work: Work, answer: dict[str, Any]) -> int:
-    """No more than its settings call for. Raises WrongResult."""
+    """The number of commits. Raises WrongResult if it is more than `checkpoint.interval_files` requires."""
     from benchmarks.verify import WrongResult
 
     full = int(work.settings.get("checkpoint", {}).get("interval_files", 1_000))
     wanted = -(-work.data.files // full)
-    said: int = answer["totals"]["commits"]
-    if said > wanted:
-        raise WrongResult(f"Blizzard on {work.data.name}: expected {wanted} commits of {full} files each, found {said}")
-    return said
+    committed: int = answer["totals"]["commits"]
+    if committed > wanted:
+        raise WrongResult(
+            f"Blizzard on {work.data.name}: expected {wanted} commits of {full} files each, found {committed}"
+        )
+    return committed

@@ -1,4 +1,4 @@
-"""What one writes first: `spark.read.schema(…).json(paths)`, and an append to Delta."""
+"""Spark's own reader: `spark.read.schema(…).json(paths)`, appended to Delta."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +24,7 @@ def opened(work: Work) -> Iterator[Run]:
     def run(number: int) -> dict[str, Any]:
         timestamps = Timestamps()
         session = timestamps.noting_session(spark)()
-        # `basePath` makes a column of the folders' date; lines that do not parse are dropped, or they would be rows of
-        # nulls.
+        # `basePath` adds the folders' date as a column. DROPMALFORMED: malformed lines would become rows of nulls.
         reader = session.read.schema(f"{work.data.schema}, date DATE").option("mode", "DROPMALFORMED")
         frame = reader.option("basePath", work.source_uri).json(work.paths())
         timestamps.note("planned")

@@ -1,4 +1,4 @@
-"""The benchmarks by name. Each is a module with `run(options)`, imported when it is wanted."""
+"""The benchmarks. Each is a module with `run(options)`, imported only when it runs."""
 
 import time
 from dataclasses import replace
@@ -13,7 +13,7 @@ _MODULES = {"big": "bulk", "small": "bulk"}
 
 
 def run(name: str, options: RunOptions) -> Result:
-    """Raises WrongResult or ContenderFailed when one of those measured did not do its work."""
+    """Raises ContenderFailed, or WrongResult if a contender wrote a wrong table."""
     module = import_module(f"benchmarks.suite.{_MODULES.get(name, name)}")
     began, of = time.monotonic(), version()
     result: Result = getattr(module, name if name in ("big", "small") else "run")(options)

@@ -1,4 +1,4 @@
-"""`big` and `small`: a backlog, by every contender."""
+"""`big` and `small`: every contender loads a backlog."""
 
 from benchmarks import timeline
 from benchmarks.contenders import Work
@@ -38,7 +38,8 @@ def _run(name: str, options: RunOptions) -> Result:
 
 
 def measured(series: dict[str, ContenderRuns]) -> dict[str, Spread]:
-    """By goal: how many times as long the other took, and the reverse for the bare limit."""
+    """Measurements by goal. Throughput ratios: time of the other contender divided by Blizzard's; inverse for the bare
+    limit."""
     ours, spark, streaming, bare = (series[n] for n in ("blizzard", "spark_reader", "streaming", "bare_limit"))
     return {
         "spark_warm": ratio(spark.warm(), ours.warm()),

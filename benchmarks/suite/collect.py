@@ -1,8 +1,8 @@
-"""`collect`: one invocation of the collector with as many events as 6 MB hold.
+"""`collect`: one invocation of the collector with the number of events that fit into 6 MB.
 
-`python -m benchmarks.suite.collect EVENTS` is one measurement: a process that has imported what the function
-imports, botocore and its client included, as Lambda counts memory. How events by the million fare:
-`python -m benchmarks.collect`.
+`python -m benchmarks.suite.collect EVENTS` takes one measurement in a process that has imported everything that the
+function imports, including botocore and its client, as Lambda counts memory. `python -m benchmarks.collect` simulates
+millions of events.
 """
 
 import json
@@ -15,7 +15,7 @@ from benchmarks.machine import background_load_note
 from benchmarks.result import Result, Table
 from benchmarks.run_options import RunOptions
 from benchmarks.stats import Spread, evaluate_goals
-from benchmarks.suite.subprocess_run import around, peak_bytes, run_module
+from benchmarks.suite.subprocess_run import background_loads, peak_bytes, run_module
 from benchmarks.verify import WrongResult
 
 EVENTS = 3_000
@@ -30,19 +30,19 @@ def run(options: RunOptions) -> Result:
     secs, mib = (Spread.of([one[key] for one in found]) for key in ("secs", "peak_mb"))
     return Result(
         "collect",
-        f"{events:,} events in one invoke: parsed, routed, and appended as one segment, in a store in memory",
+        f"{events:,} events in one invocation: parsed, routed, and appended as one segment to an in-memory store",
         (Table(("", "s", "MB of the process"), (("collector", str(secs), str(mib)),)),),
         tuple(evaluate_goals(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
         notes=(
             "Add the latency of S3: two LISTs and one PUT. Lambda's smaller processors take longer.",
-            background_load_note({"collector": around(found)}),
+            background_load_note({"collector": background_loads(found)}),
         ),
         raw={"runs": found},
     )
 
 
 def measure(events: int) -> dict[str, float]:
-    import functions.collector.handler  # noqa: F401 - for its memory
+    import functions.collector.handler  # noqa: F401 - its memory counts
     from benchmarks.collect import START_TS, CountingStore, body, collector_of, path
     from blizzard.collect.collector import Message
     from blizzard.manifest.pending_manifest import Manifest

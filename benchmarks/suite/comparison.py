@@ -1,4 +1,4 @@
-"""Several contenders on the same files: the table that they all come into."""
+"""The comparison table of several contenders on the same files, and the raw results behind it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,15 +14,15 @@ COLUMNS = (
     "cold s",
     "warm s",
     f"{TIMES.strip()} Blizzard's time, cold",
-    "warm",
+    f"{TIMES.strip()} Blizzard's time, warm",
     "records/s warm",
     "peak MiB",
     "CPU s, all runs",
     "load before",
-    "others' share of the cores",
+    "CPU share of other processes",
 )
 BULK: dict[str, Any] = {"checkpoint": {"interval_files": 25_000, "interval_bytes": "1GiB"}}
-"""What one sets to load a backlog: few large commits."""
+"""The usual setting to load a backlog: few large commits."""
 
 
 def table(data: Dataset, series: Mapping[str, ContenderRuns], contenders: Sequence[str] = CONTENDERS) -> Table:
@@ -32,7 +32,7 @@ def table(data: Dataset, series: Mapping[str, ContenderRuns], contenders: Sequen
 def _row(data: Dataset, series: Mapping[str, ContenderRuns], name: str) -> tuple[str, ...]:
     kind = contender(name)
     if name not in series:
-        return (kind.TITLE, f"cannot: {kind.UNSUPPORTED[data.name]}", *[""] * (len(COLUMNS) - 2))
+        return (kind.TITLE, f"not supported: {kind.UNSUPPORTED[data.name]}", *[""] * (len(COLUMNS) - 2))
     mine, ours = series[name], series["blizzard"]
     warm = mine.warm()
     loads, cpu_secs_so_far, others = (
@@ -58,8 +58,8 @@ def _row(data: Dataset, series: Mapping[str, ContenderRuns], name: str) -> tuple
 
 
 def parts(series: ContenderRuns) -> dict[str, float]:
-    """Where the last run of a Blizzard's process says that its seconds went, all batches together. Of several processes
-    that of the median, or of the two in the middle the faster one."""
+    """Seconds by part of the batches, summed, from the log of Blizzard's last run. Of several processes, the one with
+    the median time is used; of an even number, the faster of the middle two."""
     found: dict[str, float] = {}
     by_time = sorted(series.runs, key=lambda run: run.warm_secs[-1] if run.warm_secs else run.cold_secs)
     for event in by_time[(len(by_time) - 1) // 2].answers[-1]["events"]:
@@ -70,11 +70,11 @@ def parts(series: ContenderRuns) -> dict[str, float]:
 
 def parts_note(series: ContenderRuns) -> str:
     shown = ", ".join(f"{name} {number(secs)}" for name, secs in parts(series).items())
-    return f"Seconds of a run of Blizzard's, the median one, by its own log: {shown or 'not told'}."
+    return f"Seconds of Blizzard's median run by part, from its log: {shown or 'not logged'}."
 
 
 def supported(data: Dataset, contenders: Sequence[str] = CONTENDERS) -> list[str]:
-    """Those that can do this work."""
+    """The contenders that can read this data set."""
     return [name for name in contenders if data.name not in contender(name).UNSUPPORTED]
 
 
@@ -85,5 +85,5 @@ def raw(data: Dataset, series: Mapping[str, ContenderRuns]) -> dict[str, Any]:
 
 
 def bars(series: Mapping[str, ContenderRuns]) -> dict[str, float]:
-    """Seconds, warm where there was a warm run."""
+    """Median seconds by title: of warm runs, or of cold runs if there is no warm one."""
     return {one.title: Spread.of(one.warm() or one.cold()).median for one in series.values()}

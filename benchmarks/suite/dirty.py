@@ -1,5 +1,7 @@
-"""`dirty`: one line in a hundred is broken, and one file altogether; beside it the same records unharmed. And once more
-with broken lines of which only Spark can tell that they are. What is refused must be those lines, and be kept."""
+"""`dirty`: one line in a hundred is broken, and all lines of one file; compared with the same records without damage.
+
+A further run has broken lines that only Spark's parser can refuse. Exactly the broken lines must become dead letters.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +32,7 @@ def run(options: RunOptions) -> Result:
     clean, dirty, undecided = (
         dataset(name, options.scale, options.report_progress, cache=options.cache) for name in DATA
     )
-    options.report_progress("dirty: which lines are broken")
+    options.report_progress("dirty: finding the broken lines")
     broken = {clean.name: [], **{data.name: broken_lines(data, clean) for data in (dirty, undecided)}}
 
     def inspect_table(work: Work, number: int) -> None:
@@ -42,15 +44,15 @@ def run(options: RunOptions) -> Result:
         expect_letters(series[f"blizzard {data.name}"].runs, data)
     return Result(
         "dirty",
-        f"{dirty.rows + dirty.broken:,} records in {dirty.files} gzip files; {dirty.broken:,} of them are broken, "
-        "those of one file altogether",
+        f"{dirty.rows + dirty.broken:,} records in {dirty.files} gzip files; {dirty.broken:,} records are broken, "
+        "including all of one file",
         (Table(COLUMNS, tuple(_rows(series, dirty, undecided))),),
         tuple(evaluate_goals(goals_of("dirty"), measured(series), {})),
         notes=(
             "Spark's own reader and Structured Streaming drop such lines without reporting which, or how many.",
             (
-                f"Lines that Spark has to decide: {DOUBTFUL_SHARE:.0%} of the broken ones have a text for a DOUBLE, "
-                "and Spark accepts some texts as a DOUBLE. The goal is for the first row."
+                f"Lines that only Spark's parser can decide: {DOUBTFUL_SHARE:.0%} of the broken ones have a text for a "
+                "DOUBLE, and Spark accepts some texts as a DOUBLE. The goal applies to the first row."
             ),
             loads_note({f"{one.title}, {name.rpartition(' ')[2]}": one for name, one in series.items()}),
         ),
@@ -68,12 +70,12 @@ def works_of(clean: Dataset, dirty: Dataset, undecided: Dataset, options: RunOpt
 
 
 def measured(series: Mapping[str, ContenderRuns]) -> dict[str, Spread]:
-    """By goal: how many times as long as the clean run."""
+    """Measurements by goal: time of the dirty run divided by that of the clean run."""
     return {"clean": ratio(series["blizzard dirty"].warm(), series["blizzard clean"].warm())}
 
 
 def expect_letters(runs: Sequence[Measured], data: Dataset) -> None:
-    """Raises WrongResult when a run says of itself that it did not dead-letter each broken record."""
+    """Raises WrongResult if the totals that a run reports differ from the broken records."""
     for answer in (answer for run in runs for answer in run.answers):
         totals = answer["totals"]
         if (totals["dead_records"], totals["dead_files"]) != (data.broken, 0):
@@ -84,12 +86,12 @@ def _rows(series: Mapping[str, ContenderRuns], dirty: Dataset, undecided: Datase
     for name in CONTENDERS:
         kind = contender(name)
         if f"{name} dirty" not in series:
-            yield (kind.TITLE, "", f"cannot: {kind.UNSUPPORTED['dirty']}", "", "", "")
+            yield (kind.TITLE, "", f"not supported: {kind.UNSUPPORTED['dirty']}", "", "", "")
             continue
         letters = f"{dirty.broken:,}" if name == "blizzard" else "none"
         yield _row(kind.TITLE, series[f"{name} clean"], series[f"{name} dirty"], letters)
         if name == "blizzard":
-            title = f"{kind.TITLE}, with lines that Spark has to decide"
+            title = f"{kind.TITLE}, with lines that only Spark's parser can decide"
             yield _row(title, series["blizzard clean"], series["blizzard undecided"], f"{undecided.broken:,}")
 
 

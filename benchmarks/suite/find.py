@@ -1,4 +1,4 @@
-"""`find`: 100 new files where 10,000, 100,000 and 1,000,000 are known already. Does it take longer?"""
+"""`find`: does ingesting 100 new files take longer if 10,000, 100,000 or 1,000,000 files are already known?"""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,16 +20,16 @@ from benchmarks.verify import Found, WrongResult, found_in
 
 SIZES = (10_000, 100_000, 1_000_000)
 STEADY = 9
-"""Batches of a running job, in all rounds. One in ten commits makes a Delta checkpoint, of all sizes in the same turn,
-since their histories end at multiples of ten: the medians are of those that do not."""
+"""Batches of a running job, in all rounds together. Every tenth commit makes a Delta checkpoint. Histories end at
+multiples of ten, so all sizes make it in the same turn, and the medians are of commits without one."""
 KINDS = ("steady", "first", "swept")
 SHOWN = (*KINDS, "streaming")
 COLUMNS = (
     "known files",
-    "Blizzard s",
-    "its first batch, with recovery, s",
-    "found by a sweep instead, s",
-    "Structured Streaming s",
+    "Blizzard, running job, s",
+    "first batch of a new job, with recovery, s",
+    "found by a sweep, without events, s",
+    "Structured Streaming, s",
 )
 NOTES = (
     (
@@ -53,14 +53,14 @@ def run(options: RunOptions) -> Result:
         histories = [*_made(Path(folder), options)]
         found, beside = _blizzard(Path(folder), histories, options)
         around = {"Blizzard": [beside]}
-        for known in histories:
-            found[known.count]["streaming"], beside = _streaming(Path(folder), known, options)
-            around[f"Structured Streaming among {known.count:,}"] = [beside]
+        for history in histories:
+            found[history.count]["streaming"], beside = _streaming(Path(folder), history, options)
+            around[f"Structured Streaming among {history.count:,}"] = [beside]
     rows = tuple((f"{count:,}", *(str(Spread.of(by[kind])) for kind in SHOWN)) for count, by in found.items())
     spreads = measured([*found.values()])
     return Result(
         "find",
-        f"{NEW} new files of one record, announced, until they are committed",
+        f"time from announcing {NEW} new files of one record each to their commit",
         (Table(COLUMNS, rows),),
         tuple(evaluate_goals(goals_of("find"), spreads, {}, rounds=options.rounds)),
         notes=(
@@ -73,7 +73,7 @@ def run(options: RunOptions) -> Result:
 
 
 def measured(found: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Spread]:
-    """The slowest size's median by that of the fastest. No goal is about a sweep; what it takes is told."""
+    """Median of the slowest size divided by that of the fastest. `flat_swept` has no goal; a note reports it."""
 
     def flat(kind: str) -> Spread:
         medians = [Spread.of(by[kind]).median for by in found]
@@ -83,7 +83,7 @@ def measured(found: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Spread
 
 
 def swept_note(flat: Spread, sweeps: Sequence[Sequence[float]]) -> str:
-    """`sweeps`: seconds of the sweeps alone, without the batch that follows, by size."""
+    """`sweeps`: by size, the seconds of the sweeps without the batches that follow them."""
     *smaller, largest = (number(Spread.of(secs).median) for secs in sweeps)
     times, alone = f"{number(flat.median)}{TIMES}", f"{', '.join(smaller)} and {largest} s"
     return (
@@ -96,7 +96,7 @@ def swept_note(flat: Spread, sweeps: Sequence[Sequence[float]]) -> str:
 
 
 def turns_of(options: RunOptions) -> list[str]:
-    """What happens to each size. Every round begins with a job that has to recover."""
+    """The turns of each size. Every round begins with a new job that has to recover."""
     each = -(-options.count(STEADY, 1) // options.rounds)
     return ["history", *(["first", *["steady"] * each, "swept"] * options.rounds)]
 
@@ -105,11 +105,11 @@ def _made(folder: Path, options: RunOptions) -> Iterable[SyntheticHistory]:
     for size in SIZES:
         count = options.count(size, 20)
         options.report_progress(f"find: making {count:,} files")
-        known = SyntheticHistory(
+        history = SyntheticHistory(
             str(folder / f"{count}"), count, min(options.count(1_000, 10), count), options.count(10_000, 20)
         )
-        known.make()
-        yield known
+        history.make()
+        yield history
 
 
 def _blizzard(
@@ -117,34 +117,36 @@ def _blizzard(
 ) -> tuple[dict[int, dict[str, list[float]]], BackgroundLoad]:
     turns = turns_of(options)
     options.report_progress(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
-    contender_options = {"histories": [asdict(known) for known in histories], "turns": turns}
+    contender_options = {"histories": [asdict(history) for history in histories], "turns": turns}
     out, answers, around = _process(
         "find_blizzard", folder, "blizzard", len(turns) * len(histories), contender_options, options
     )
     found = {}
-    for known in histories:
-        mine = [answer for answer in answers if answer["known"] == known.count]
-        commits = -(-known.count // known.batch) + len(turns) - 1
-        _check("Blizzard", out / Path(known.folder).name, range(known.count + NEW * (len(turns) - 1)), mine, commits)
-        found[known.count] = {
+    for history in histories:
+        mine = [answer for answer in answers if answer["known"] == history.count]
+        commits = -(-history.count // history.batch) + len(turns) - 1
+        _check(
+            "Blizzard", out / Path(history.folder).name, range(history.count + NEW * (len(turns) - 1)), mine, commits
+        )
+        found[history.count] = {
             kind: [answer["commit_secs"] for answer in mine if answer["kind"] == kind] for kind in KINDS
         } | {"sweep": [answer["swept_secs"] for answer in mine if answer["kind"] == "swept"]}
     return found, around
 
 
-def _streaming(folder: Path, known: SyntheticHistory, options: RunOptions) -> tuple[list[float], BackgroundLoad]:
-    options.report_progress(f"find: {known.count:,} files, Structured Streaming")
+def _streaming(folder: Path, history: SyntheticHistory, options: RunOptions) -> tuple[list[float], BackgroundLoad]:
+    options.report_progress(f"find: {history.count:,} files, Structured Streaming")
     runs = 1 + options.rounds
-    name = f"streaming-{known.count}"
-    out, answers, around = _process("find_streaming", folder, name, runs, asdict(known), options)
-    _check("Structured Streaming", out, [0, *range(known.count, known.count + NEW * options.rounds)], answers, runs)
+    name = f"streaming-{history.count}"
+    out, answers, around = _process("find_streaming", folder, name, runs, asdict(history), options)
+    _check("Structured Streaming", out, [0, *range(history.count, history.count + NEW * options.rounds)], answers, runs)
     return [answer["commit_secs"] for answer in answers[1:]], around
 
 
 def _process(
     who: str, folder: Path, name: str, runs: int, contender_options: dict[str, Any], options: RunOptions
 ) -> tuple[Path, list[dict[str, Any]], BackgroundLoad]:
-    """Where it wrote, what it answered, and what else there was."""
+    """Runs a contender; returns its output folder, its answers and the background load."""
     out = folder / name
     out.mkdir()
     data = Dataset("find", options.scale, contender_options.get("folder", ""), EVENT_SCHEMA, 0, {}, 0, 0, 0, ())
@@ -155,8 +157,8 @@ def _process(
 
 
 def _check(who: str, out: Path, numbers: Sequence[int], answers: Sequence[dict[str, Any]], commits: int) -> None:
-    """Raises WrongResult unless the table has one record of each number, in so many commits."""
+    """Raises WrongResult unless the table has one record of each number and this many commits, one per batch."""
     found, expected = found_in(f"{out}/0/table"), Found(len(numbers), {"n": sum(numbers)}, commits)
     if found != expected or any(answer.get("commits", 1) != 1 for answer in answers):
-        said = [answer.get("commits") for answer in answers]
-        raise WrongResult(f"find, {who}: expected {expected} and one of them a batch, found {found} and {said}")
+        per_batch = [answer.get("commits") for answer in answers]
+        raise WrongResult(f"find, {who}: expected {expected} and one commit per batch, found {found} and {per_batch}")

@@ -1,7 +1,7 @@
-"""`s3`: big and small by Blizzard, on the local disk and over an S3 that answers each request after 30 ms.
+"""`s3`: Blizzard on the files of big and small, on the local disk and over an S3 that answers after 30 ms.
 
-A proxy before a local S3 was meant. The local S3 that there is, moto, answers 150 to 300 requests a second, and would
-be all that is measured; so a stand-in takes its place, and what it can do itself is told.
+The S3 is a stand-in of our own, whose limit is measured and reported. The original plan was a proxy in front of moto,
+but moto answers only 150 to 300 requests a second, so the benchmark would have measured moto.
 """
 
 import tempfile
@@ -40,7 +40,7 @@ NOTES = (
 
 
 def run(options: RunOptions) -> Result:
-    options.report_progress("s3: what the stand-in can answer")
+    options.report_progress("s3: measuring the stand-in's limit")
     limit = gets_per_sec(requests=options.count(20_000, 640))
     series, server_secs = {}, {}
     datasets = {name: dataset(name, options.scale, options.report_progress, cache=options.cache) for name in NAMES}
@@ -53,7 +53,7 @@ def run(options: RunOptions) -> Result:
     )
     return Result(
         "s3",
-        f"big and small by Blizzard on the local disk, and over S3 with {LATENCY_SECS * 1000:.0f} ms a request",
+        f"Blizzard on the files of big and small: local disk, and S3 with {LATENCY_SECS * 1000:.0f} ms a request",
         (
             Table(("", "cold s", "warm s", "peak MiB"), rows),
             _parts(series),
@@ -75,7 +75,7 @@ def run(options: RunOptions) -> Result:
 
 
 def _parts(series: Mapping[str, Mapping[str, ContenderRuns]]) -> Table:
-    """Where a warm run's seconds went, part by part: what S3 costs is the difference of two neighbours."""
+    """Seconds of a warm run by part. The difference between neighbouring columns is the cost of S3."""
     found = {f"{name}, {kind}": parts(one) for name, both in series.items() for kind, one in both.items()}
     names = dict.fromkeys(name for told in found.values() for name in told)
     return Table(
@@ -85,7 +85,7 @@ def _parts(series: Mapping[str, Mapping[str, ContenderRuns]]) -> Table:
 
 
 def measured(series: Mapping[str, Mapping[str, ContenderRuns]]) -> dict[str, Spread]:
-    """By goal: its throughput over S3 by that on the disk, so the disk's time by that over S3."""
+    """Measurements by goal: throughput over S3 relative to the disk, which is the disk's time divided by S3's."""
     return {name: ratio(both["local"].warm(), both["s3"].warm()) for name, both in series.items()}
 
 
@@ -99,7 +99,7 @@ def _note(limit: float, server_secs: Mapping[str, Sequence[float]]) -> str:
 
 
 def _both(data: Dataset, options: RunOptions) -> tuple[dict[str, ContenderRuns], list[float]]:
-    """Local and over S3 in turn; and the seconds of a processor that the stand-in took for each process."""
+    """Interleaved runs on the disk and over S3, and the stand-in's CPU seconds for each process over S3."""
     both = {"local": ContenderRuns("local disk"), "s3": ContenderRuns("S3")}
     server_secs = []
     for turn in range(options.rounds):
@@ -128,5 +128,5 @@ def _both(data: Dataset, options: RunOptions) -> tuple[dict[str, ContenderRuns],
 
 
 def _below(folder: str) -> Callable[[str], str]:
-    """Where the bucket of a URI lies."""
+    """Maps an `s3://` URI to the stand-in's local path."""
     return lambda uri: uri.replace("s3:/", folder, 1)

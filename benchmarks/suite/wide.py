@@ -1,4 +1,4 @@
-"""`wide`: 200 columns of every kind; and whether Blizzard's values are Spark's."""
+"""`wide`: 200 columns of all types. Blizzard's values are compared with Spark's."""
 
 import shutil
 import tempfile
@@ -25,7 +25,7 @@ def run(options: RunOptions) -> Result:
     with tempfile.TemporaryDirectory(prefix="kept-", dir=scratch()) as kept:
 
         def keep(work: Work, number: int) -> None:
-            """One table of each, to be compared."""
+            """Keeps one table of each contender for the comparison."""
             if not Path(kept, work.contender).exists():
                 shutil.move(work.table(number), Path(kept, work.contender))
 
@@ -39,13 +39,13 @@ def run(options: RunOptions) -> Result:
         f"{number(data.raw_bytes / 1e6)} MB of JSON, into Delta",
         (comparison.table(data, series),),
         tuple(evaluate_goals(goals_of("wide"), measured(series, other), {})),
-        notes=tuple(f"{name}: {count} values other than Spark's" for name, count in other.items() if count),
+        notes=tuple(f"{name}: {count} values differ from Spark's" for name, count in other.items() if count),
         raw=comparison.raw(data, series),
     )
 
 
 def measured(series: Mapping[str, ContenderRuns], other: Mapping[str, int]) -> dict[str, Spread]:
-    """By goal. `other`: by column, how many values are not Spark's."""
+    """Measurements by goal. `other`: number of values that differ from Spark's, by column."""
     return {
         "spark_warm": ratio(series["spark_reader"].warm(), series["blizzard"].warm()),
         "differences": Spread.of([float(sum(other.values()))]),
@@ -57,7 +57,7 @@ def _names(folder: str, contender: str) -> list[str]:
 
 
 def differences(one: str, other: str, column: str) -> int:
-    """How many rows of two tables, matched by column `n`, differ in this column."""
+    """Number of rows, matched by column `n`, whose values in `column` differ between two tables."""
     mine, theirs = (_sorted(table, column) for table in (one, other))
     if mine.equals(theirs):
         return 0

@@ -48,7 +48,7 @@ def options(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pyte
 
 
 def reported(result: Result) -> list[str]:
-    """The names of the rows; that a goal is goal_result, the report is complete, and survives being written down."""
+    """The names of the rows; every goal has a result, the report is complete, and survives being written down."""
     assert [goal_result.goal for goal_result in result.goal_results] == goals_of(result.name)
     assert all(goal_result.measured is not None for goal_result in result.goal_results)
     for table in result.tables:
@@ -72,7 +72,7 @@ def test_wide_records_have_the_values_that_spark_reads(options: RunOptions) -> N
     assert {goal_result.goal.name: goal_result.verdict for goal_result in result.goal_results}[
         "differences"
     ] == "met", result.notes
-    assert [row[0] for row in result.tables[0].rows if row[1].startswith("cannot")] == [
+    assert [row[0] for row in result.tables[0].rows if row[1].startswith("not supported")] == [
         "deltalake, Arrow loop",
         "bare limit",
     ]
@@ -83,8 +83,8 @@ def test_broken_records_are_told_apart_by_those_who_can(options: RunOptions) -> 
     reported(result)
     by_title = {row[0]: row for row in result.tables[0].rows}
     assert by_title["Blizzard"][4] == f"{result.raw['broken']:,}"
-    assert int(by_title["Blizzard, with lines that Spark has to decide"][4]) > 0
-    assert by_title["bare limit"][2].startswith("cannot: ")
+    assert int(by_title["Blizzard, with lines that only Spark's parser can decide"][4]) > 0
+    assert by_title["bare limit"][2].startswith("not supported: ")
 
 
 def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
@@ -92,7 +92,7 @@ def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
 ) -> None:
     monkeypatch.setattr(skew, "WHO", ("blizzard",))
     result = skew.run(options)
-    assert reported(result) == ["Blizzard", "Blizzard, small files alone"]
+    assert reported(result) == ["Blizzard", "Blizzard, small files only"]
     for idle in result.raw["idle"].values():
         (shares,), (cores,) = idle["slots"], idle["cores"]
         assert len(shares) == 2

@@ -94,7 +94,7 @@ def test_the_example_follows_from_the_rates_over_s3() -> None:
     told = as_sizing(MACHINE, [BIG, SMALL, s3_of(8.0, 10.0)])
     # 322.6 seconds for 2,000,000 files and 40,000 for 200,000 MB are 11.2 cores, which are busy half of each hour.
     assert "| 100 kB | 2,000,000 | 323 | 40,000 | 11.2 | 6 | 80 | 68 |" in told
-    assert "| none is enough | 8,000 | 6,800 |" in told
+    assert "| none: the driver is the limit | 8,000 | 6,800 |" in told
 
 
 def test_without_both_kinds_of_files_no_job_is_sized() -> None:
@@ -106,7 +106,7 @@ def test_the_drivers_share_grows_with_the_executors() -> None:
     parts = {"blizzard": {"read": 8.0, "write": 1.0, "commit": 0.9, "total": 10.0}}
     told = as_driver(MACHINE, [replace(BIG, raw={**BIG.raw, "parts": parts})])
     # 18 core-seconds on 32 cores are 0.5625 seconds beside 1; nine seconds on each of 32 are 288.
-    assert "Of its 10 seconds, 1 are the driver's; reading and writing are 18 core-seconds" in told
+    assert "takes 10 seconds. Of these, 1 are the driver's; reading and writing are 18 core-seconds" in told
     assert "64% of its time" in told
     assert "288 core-seconds, 16,000 records" in told
     assert as_driver(MACHINE, [BIG]) == ""

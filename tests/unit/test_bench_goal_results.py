@@ -1,4 +1,4 @@
-"""What each benchmark makes of its times, from times that are made up: which way round every ratio is."""
+"""The measurements and goal results of each benchmark, from invented times: the direction of every ratio."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_parts_are_told_of_the_run_in_the_middle() -> None:
     slow, middle, fast = run(12.0, {"read": 9.0}), run(9.0, {"read": 2.0}, {"read": 4.0, "commit": 1.0}), run(8.0)
     assert comparison.parts(series_of(middle, fast, slow)) == {"read": 6.0, "commit": 1.0}
     assert comparison.parts(series_of(slow, middle)) == {"read": 6.0, "commit": 1.0}
-    assert "not told" in comparison.parts_note(series_of(fast))
+    assert "not logged" in comparison.parts_note(series_of(fast))
 
 
 # --- One after the other ---
@@ -189,12 +189,12 @@ def test_a_file_is_followed_by_the_commit_that_it_was_in() -> None:
     seen = Observations(
         dropped_ts={**{f"warm-{n}": float(n) for n in range(WARM_UP)}, "a": 100.0, "b": 101.0},
         visible_ts={0: 50.0, 7: 110.0},
-        said_ts={"batch_planned": {0: 10.0, 7: 103.0}, "batch_read": {0: 20.0, 7: 104.5}},
+        event_ts={"batch_planned": {0: 10.0, 7: 103.0}, "batch_read": {0: 20.0, 7: 104.5}},
         parts={0: {"plan": 9.0}, 7: {"plan": 0.5}},
     )
     sequence_of = {**{f"warm-{n}": 0 for n in range(WARM_UP)}, "a": 7, "b": 7}
-    assert seen.ways(sequence_of) == [FileLatency(3.0, 1.5, 5.5), FileLatency(2.0, 1.5, 5.5)]
-    assert [way.secs for way in seen.ways(sequence_of)] == [10.0, 9.0]
+    assert seen.latencies(sequence_of) == [FileLatency(3.0, 1.5, 5.5), FileLatency(2.0, 1.5, 5.5)]
+    assert [way.secs for way in seen.latencies(sequence_of)] == [10.0, 9.0]
     assert seen.commits(sequence_of) == [{"plan": 0.5}]
 
 
@@ -212,7 +212,7 @@ def test_what_the_first_files_took_is_said_though_they_do_not_count(event: dict[
     seen = Observations(
         dropped_ts=dict(zip(paths, times.values(), strict=True)),
         visible_ts={n: at + (30.0 if n == 0 else 0.5 + n) for n, at in times.items()},
-        said_ts={"batch_planned": times, "batch_read": times},
+        event_ts={"batch_planned": times, "batch_read": times},
     )
     latency._note(event, seen)
     note = latency.begin_note(seen, sequence_of)

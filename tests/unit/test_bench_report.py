@@ -39,7 +39,7 @@ def test_the_report_has_each_goal_with_what_was_measured() -> None:
     text = as_text(MACHINE, [BIG])
     assert "1.50 (1.40..1.60)" in text
     assert "not measured: no room" in text
-    verdicts = [line.split("  ")[-1].strip() for line in text.splitlines() if "throughput by" in line]
+    verdicts = [line.split("  ")[-1].strip() for line in text.splitlines() if "throughput relative to" in line]
     assert verdicts == ["met", "not met, one round"]
     assert "a note" in text
     assert "a processor, 2 cores" in text

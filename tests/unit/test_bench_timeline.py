@@ -1,4 +1,4 @@
-"""Where the seconds of a first run went, and who had the cores meanwhile: from clocks and logs that are made up."""
+"""The steps of a first run, and the use of the cores, from invented clocks and logs."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from benchmarks.data import Dataset
 from benchmarks.machine import BackgroundLoad, background_load_note
 from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.rounds import ContenderRuns, Measured
-from benchmarks.suite.subprocess_run import around, run_module
+from benchmarks.suite.subprocess_run import background_loads, run_module
 from benchmarks.timeline import MtimeRecorder, TableMtimes
 
 NO_DATA = Dataset("small", 1.0, "", "", 0, {}, 0, 0, 0, ())
@@ -92,23 +92,24 @@ def test_the_table_has_each_moment_of_both_beside_the_second_runs_step() -> None
     table = timeline.table(found(), TITLES)
     assert table.columns[1::3] == ("Blizzard", "Spark's own reader")
     rows = dict(zip(timeline.MOMENTS, table.rows, strict=True))
-    assert rows["session"] == ("the session is up", "8", "5", "0.25", "5", "4", "0")
+    assert rows["session"] == ("Spark session started", "8", "5", "0.25", "5", "4", "0")
     assert rows["read"][1:] == ("15", "7", "2.25", "20", "14", "6.50")
 
 
 def test_the_notes_say_which_steps_make_a_first_run_longer() -> None:
     first, other, _ = timeline.notes(found(3), TITLES)
     assert first.startswith(
-        "Blizzard: a first run takes 13 s longer than a second one: 4.75 until the session is up, 4.75 "
+        "Blizzard: a first run takes 13 s longer than a second one. By step: Spark session started, 4.75; its "
     )
     assert other.startswith(
-        "Spark's own reader: a first run takes 16 s longer than a second one: 7.50 until its files are"
+        "Spark's own reader: a first run takes 16 s longer than a second one. By step: its files read, data files "
+        "written, 7.50; "
     )
 
 
 def test_a_single_run_has_nothing_to_be_held_against() -> None:
     moments = {"blizzard": [runs[:1] for runs in found()["blizzard"]]}
-    assert timeline.table(moments, TITLES).rows[0] == ("interpreter and imports are done", "2", "2", "")
+    assert timeline.table(moments, TITLES).rows[0] == ("imports done", "2", "2", "")
     assert timeline.notes(moments, TITLES) == (timeline.NOTE,)
 
 
@@ -166,7 +167,7 @@ def test_each_phase_ends_with_its_event_and_batches_add_up() -> None:
         "plan": (5, 1.5, 1.5),
         "read to receipt": (5, 7, 0.5),
         "commit": (2, 0.5, 0),
-        "after it": (0.5, 0, 0),
+        "after the commit": (0.5, 0, 0),
     }
 
 
@@ -193,7 +194,7 @@ def test_the_cores_were_the_jobs_the_servers_others_or_idle() -> None:
 def test_what_s3_adds_is_told_by_who_had_it() -> None:
     (note,) = phases.more_notes(SERIES, {"big": [5.0]}, 2)
     assert note.startswith(
-        "Over S3 big takes 10 core-seconds more in two runs: 2 are the job's own, 5 the stand-in's, 0 "
+        "Over S3, two runs of big take 10 core-seconds more: 2 in the job, 5 in the stand-in, 0 in other processes"
     )
     assert note.endswith("and 3 idle.")
 
@@ -231,7 +232,7 @@ def test_a_piece_of_python_is_told_with_what_else_there_was(monkeypatch: pytest.
     monkeypatch.setattr("benchmarks.suite.subprocess_run.subprocess.run", lambda *_, **__: done)
     answer = run_module("anything")
     assert answer == {"secs": 1, "load_before": 1.5, "others_share": (3.0 - 2.0) / (2 * 10.0)}
-    assert around([answer]) == [BackgroundLoad(1.5, 0.05)]
+    assert background_loads([answer]) == [BackgroundLoad(1.5, 0.05)]
 
 
 def test_what_this_process_worked_before_it_is_watched_does_not_count() -> None:
