@@ -39,16 +39,16 @@ def _lines(file: Path) -> list[bytes]:
     return gzip.decompress(file.read_bytes()).splitlines()
 
 
-def stored_letters(table: str) -> list[Line]:
+def stored_dead_letters(table: str) -> list[Line]:
     """All dead letters of the table."""
     texts = (text for file in Path(table, FOLDER).rglob("*.ndjson") for text in file.read_bytes().splitlines())
     letters = map(json.loads, texts)
     return [Line(letter["path"], letter.get("row"), letter.get("raw")) for letter in letters]
 
 
-def expect_stored(data: Dataset, broken: Sequence[Line], table: str) -> None:
+def expect_dead_letters(data: Dataset, broken: Sequence[Line], table: str) -> None:
     """Raises WrongResult unless each broken line has exactly one dead letter, and there are no others."""
-    wanted, found = Counter(broken), Counter(stored_letters(table))
+    wanted, found = Counter(broken), Counter(stored_dead_letters(table))
     missing, others = wanted - found, found - wanted
     if missing or others:
         raise WrongResult(

@@ -62,11 +62,11 @@ class ContenderRuns:
 
 def loads_note(series: Mapping[str, ContenderRuns]) -> str:
     """The background load of each contender, by the name to show."""
-    around = {
+    background = {
         name: [BackgroundLoad(run.load_before, run.usage.others_share) for run in one.runs]
         for name, one in series.items()
     }
-    return background_load_note(around)
+    return background_load_note(background)
 
 
 def measure(

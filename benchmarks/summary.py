@@ -12,7 +12,7 @@ STATES = {
     "warm": ("second run of a process (warm)", "warm_secs"),
     "cold": ("first run of a process (cold), start of interpreter and JVM included", "cold_secs"),
 }
-BESIDE_COLUMNS = ("", "Blizzard, s", "Spark's own reader, s", f"{TIMES.strip()} as fast", "goal", "")
+COMPARISON_COLUMNS = ("", "Blizzard, s", "Spark's own reader, s", f"{TIMES.strip()} as fast", "goal", "")
 COLUMNS = ("", "measured", "goal", "")
 FINDING = {
     "steady": "announced to a running job",
@@ -32,16 +32,16 @@ JUDGED = {
 def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
     """Rows of benchmarks without a result are left out."""
     by_name = {result.name: result for result in on_most_cores(results)}
-    beside = [row for name in ("big", "small") if name in by_name for row in _beside(by_name[name])]
+    compared = [row for name in ("big", "small") if name in by_name for row in _compared(by_name[name])]
     rows = [*_judged(by_name, "latency"), *_finding(by_name), *_judged(by_name, "s3")]
     lines: list[str] = []
-    for columns, found in ((BESIDE_COLUMNS, beside), (COLUMNS, rows)):
+    for columns, found in ((COMPARISON_COLUMNS, compared), (COLUMNS, rows)):
         if found:
             lines += [*pipes(Table(columns, tuple(found))), ""]
     return "\n".join(lines) + "\n"
 
 
-def _beside(result: Result) -> Iterator[tuple[str, ...]]:
+def _compared(result: Result) -> Iterator[tuple[str, ...]]:
     goals = {goal_result.goal.name: goal_result for goal_result in result.goal_results}
     for state, (words, key) in STATES.items():
         ours, spark = (result.raw["contenders"][name][key] for name in ("blizzard", "spark_reader"))

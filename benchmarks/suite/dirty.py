@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from benchmarks.contenders import CONTENDERS, Work, contender
 from benchmarks.data import DOUBTFUL_SHARE, Dataset, dataset
-from benchmarks.dead_letter_check import broken_lines, expect_stored
+from benchmarks.dead_letter_check import broken_lines, expect_dead_letters
 from benchmarks.goals import goals_of
 from benchmarks.result import Result, Table
 from benchmarks.rounds import ContenderRuns, Measured, interleaved, loads_note
@@ -37,11 +37,11 @@ def run(options: RunOptions) -> Result:
 
     def inspect_table(work: Work, number: int) -> None:
         if work.contender == "blizzard":
-            expect_stored(work.data, broken[work.data.name], work.table(number))
+            expect_dead_letters(work.data, broken[work.data.name], work.table(number))
 
     series = interleaved(works_of(clean, dirty, undecided, options), options, inspect_table=inspect_table)
     for data in (clean, dirty, undecided):
-        expect_letters(series[f"blizzard {data.name}"].runs, data)
+        expect_dead_letter_totals(series[f"blizzard {data.name}"].runs, data)
     return Result(
         "dirty",
         f"{dirty.rows + dirty.broken:,} records in {dirty.files} gzip files; {dirty.broken:,} records are broken, "
@@ -74,7 +74,7 @@ def measured(series: Mapping[str, ContenderRuns]) -> dict[str, Spread]:
     return {"clean": ratio(series["blizzard dirty"].warm(), series["blizzard clean"].warm())}
 
 
-def expect_letters(runs: Sequence[Measured], data: Dataset) -> None:
+def expect_dead_letter_totals(runs: Sequence[Measured], data: Dataset) -> None:
     """Raises WrongResult if the totals that a run reports differ from the broken records."""
     for answer in (answer for run in runs for answer in run.answers):
         totals = answer["totals"]

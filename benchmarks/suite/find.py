@@ -51,11 +51,11 @@ NOTES = (
 def run(options: RunOptions) -> Result:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         histories = [*_made(Path(folder), options)]
-        found, beside = _blizzard(Path(folder), histories, options)
-        around = {"Blizzard": [beside]}
+        found, load_of_run = _blizzard(Path(folder), histories, options)
+        background = {"Blizzard": [load_of_run]}
         for history in histories:
-            found[history.count]["streaming"], beside = _streaming(Path(folder), history, options)
-            around[f"Structured Streaming among {history.count:,}"] = [beside]
+            found[history.count]["streaming"], load_of_run = _streaming(Path(folder), history, options)
+            background[f"Structured Streaming among {history.count:,}"] = [load_of_run]
     rows = tuple((f"{count:,}", *(str(Spread.of(by[kind])) for kind in SHOWN)) for count, by in found.items())
     spreads = measured([*found.values()])
     return Result(
@@ -66,7 +66,7 @@ def run(options: RunOptions) -> Result:
         notes=(
             *NOTES,
             swept_note(spreads["flat_swept"], [by["sweep"] for by in found.values()]),
-            background_load_note(around),
+            background_load_note(background),
         ),
         raw={"secs": {str(count): by for count, by in found.items()}},
     )
@@ -118,7 +118,7 @@ def _blizzard(
     turns = turns_of(options)
     options.report_progress(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
     contender_options = {"histories": [asdict(history) for history in histories], "turns": turns}
-    out, answers, around = _process(
+    out, answers, background = _process(
         "find_blizzard", folder, "blizzard", len(turns) * len(histories), contender_options, options
     )
     found = {}
@@ -131,16 +131,16 @@ def _blizzard(
         found[history.count] = {
             kind: [answer["commit_secs"] for answer in mine if answer["kind"] == kind] for kind in KINDS
         } | {"sweep": [answer["swept_secs"] for answer in mine if answer["kind"] == "swept"]}
-    return found, around
+    return found, background
 
 
 def _streaming(folder: Path, history: SyntheticHistory, options: RunOptions) -> tuple[list[float], BackgroundLoad]:
     options.report_progress(f"find: {history.count:,} files, Structured Streaming")
     runs = 1 + options.rounds
     name = f"streaming-{history.count}"
-    out, answers, around = _process("find_streaming", folder, name, runs, asdict(history), options)
+    out, answers, background = _process("find_streaming", folder, name, runs, asdict(history), options)
     _check("Structured Streaming", out, [0, *range(history.count, history.count + NEW * options.rounds)], answers, runs)
-    return [answer["commit_secs"] for answer in answers[1:]], around
+    return [answer["commit_secs"] for answer in answers[1:]], background
 
 
 def _process(

@@ -103,41 +103,41 @@ def run(options: RunOptions) -> Result:
         before = load()
         with ResourceMonitor(os.getpid()) as machine:
             seen = observe(Path(folder), drops, options)
-        around = BackgroundLoad(before, machine.usage().others_share)
+        background = BackgroundLoad(before, machine.usage().others_share)
         sequence_of = _sequences(Path(folder, "table"), WARM_UP + drops)
-        ways, commits = seen.latencies(sequence_of), seen.commits(sequence_of)
-    secs = [way.secs for way in ways]
+        latencies, commits = seen.latencies(sequence_of), seen.commits(sequence_of)
+    secs = [one.secs for one in latencies]
     parts = {
-        "announced → planned": [way.planned_secs for way in ways],
-        "planned → read": [way.read_secs for way in ways],
-        "read → visible": [way.commit_secs for way in ways],
+        "announced → planned": [one.planned_secs for one in latencies],
+        "planned → read": [one.read_secs for one in latencies],
+        "read → visible": [one.commit_secs for one in latencies],
         "in all": secs,
     }
     return Result(
         "latency",
         f"one file of {RECORDS} records dropped into a running job (`linger_secs`), {drops} times",
         (_table("step of a file", parts), _table("part of a commit, by the job's log", _inner(commits))),
-        tuple(evaluate_goals(goals_of("latency"), measured(ways), {})),
-        notes=(NOTE, begin_note(seen, sequence_of), background_load_note({"the job": [around]})),
+        tuple(evaluate_goals(goals_of("latency"), measured(latencies), {})),
+        notes=(NOTE, begin_note(seen, sequence_of), background_load_note({"the job": [background]})),
         raw={"secs": secs, "parts": parts, "commits": commits},
     )
 
 
-def measured(ways: Sequence[FileLatency]) -> dict[str, Spread]:
+def measured(latencies: Sequence[FileLatency]) -> dict[str, Spread]:
     """Measurements by goal."""
-    secs = [way.secs for way in ways]
+    secs = [one.secs for one in latencies]
     return {"p50": Spread.of([percentile(secs, 0.5)]), "p99": Spread.of([percentile(secs, 0.99)])}
 
 
 def begin_note(seen: Observations, sequence_of: Mapping[str, int]) -> str:
     """What the percentiles leave out: the warm-up files."""
-    secs = [way.secs for way in seen.warm_up_latencies(sequence_of)]
+    secs = [one.secs for one in seen.warm_up_latencies(sequence_of)]
     counted = f"The first {WARM_UP} files do not count. The first one waits for Spark; the others took up to"
     if seen.warmed_secs is None:
-        beside = "Delta did no work in advance"
+        advance_work = "Delta did no work in advance"
     else:
-        beside = f"during them Delta worked {number(seen.warmed_secs)} s in advance for its first checkpoint"
-    return f"{counted} {number(max(secs))} s, and {beside}."
+        advance_work = f"during them Delta worked {number(seen.warmed_secs)} s in advance for its first checkpoint"
+    return f"{counted} {number(max(secs))} s, and {advance_work}."
 
 
 def _table(name: str, parts: Mapping[str, Sequence[float]]) -> Table:

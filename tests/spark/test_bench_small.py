@@ -1,7 +1,7 @@
-"""Each benchmark at a tiny scale: not how long it takes, but that every contender does its work and is reported.
+"""Each benchmark at a tiny scale: every contender writes a correct table and is reported.
 
-Most contenders run here, in the session of all tests of this folder; those that need one of their own, or a process,
-have it as in earnest.
+Most contenders run in this process, with the Spark session of all tests of this folder. Those that need other Spark
+settings run in a process of their own.
 """
 
 import json
@@ -32,7 +32,7 @@ USAGE_HERE = ResourceUsage(1, 1, 1, 0.0, 0.0)
 def here(
     work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = lambda: None
 ) -> tuple[list[dict[str, Any]], ResourceUsage]:
-    """In this process, unless Spark has to be started otherwise than it is here."""
+    """Runs in this process, unless the contender needs other Spark settings or variables."""
     if environment or work.spark_conf:
         return run_process(replace(work, spark_conf={**work.spark_conf, **SHORT_RUN}), folder, environment, tick)
     answers = answers_of(replace(work, started=time.monotonic()))
@@ -48,7 +48,7 @@ def options(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pyte
 
 
 def reported(result: Result) -> list[str]:
-    """The names of the rows; every goal has a result, the report is complete, and survives being written down."""
+    """Names of the rows. Asserts that every goal has a result, and that the report is complete and survives JSON."""
     assert [goal_result.goal for goal_result in result.goal_results] == goals_of(result.name)
     assert all(goal_result.measured is not None for goal_result in result.goal_results)
     for table in result.tables:

@@ -1,4 +1,4 @@
-"""Results of benchmarks that are made up, for tests of what is made of them."""
+"""Invented results of benchmarks, for tests."""
 
 from benchmarks.goals import goals_of
 from benchmarks.result import Result
@@ -15,7 +15,7 @@ MACHINE = {
 
 
 def result_of(name: str, ours: list[float], spark: list[float], cores: int = 2, **facts: int) -> Result:
-    """As of `big` and `small`; cold runs take three times as long as warm ones, with Spark four times."""
+    """Like `big` and `small`. Cold runs take three times as long as warm ones, with Spark four times."""
     told = {
         "blizzard": {"title": "Blizzard", "warm_secs": ours, "cold_secs": [3 * secs for secs in ours]},
         "spark_reader": {"title": "Spark's own reader", "warm_secs": spark, "cold_secs": [4 * s for s in spark]},

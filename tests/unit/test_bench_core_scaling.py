@@ -1,4 +1,4 @@
-"""Results on few cores and on many beside each other, and how large a job has to be."""
+"""Scaling with cores, and the size of a job."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The data of the benchmarks: the same each time, and what it says it is. And whether wrong work is noticed."""
+"""The data sets are reproducible and match their metadata, and a wrong table is detected."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def lines(data: Dataset) -> list[bytes]:
 
 
 def value_of(value: object) -> int:
-    """As the module on checksums says it."""
+    """The checksum's definition, written independently of `benchmarks.checksum`."""
     if isinstance(value, str):
         return sum(byte for character in value for byte in character.encode())
     return int(Decimal(repr(value)) * 1_000_000) if isinstance(value, float) else int(str(value))

@@ -182,7 +182,7 @@ def test_of_the_plans_the_slower_one_and_the_larger_one_count() -> None:
     assert found == {"secs": Spread.of([0.8]), "mib": Spread.of([90.0] * 3)}
 
 
-# --- One file's way ---
+# --- Latency of one file ---
 
 
 def test_a_file_is_followed_by_the_commit_that_it_was_in() -> None:
@@ -194,7 +194,7 @@ def test_a_file_is_followed_by_the_commit_that_it_was_in() -> None:
     )
     sequence_of = {**{f"warm-{n}": 0 for n in range(WARM_UP)}, "a": 7, "b": 7}
     assert seen.latencies(sequence_of) == [FileLatency(3.0, 1.5, 5.5), FileLatency(2.0, 1.5, 5.5)]
-    assert [way.secs for way in seen.latencies(sequence_of)] == [10.0, 9.0]
+    assert [one.secs for one in seen.latencies(sequence_of)] == [10.0, 9.0]
     assert seen.commits(sequence_of) == [{"plan": 0.5}]
 
 
@@ -221,8 +221,8 @@ def test_what_the_first_files_took_is_said_though_they_do_not_count(event: dict[
 
 
 def test_of_the_ways_half_and_nearly_all_are_shorter() -> None:
-    ways = [FileLatency(float(n), 0.5, 0.5) for n in range(100)]
-    found = latency.measured(ways[::-1])
+    latencies = [FileLatency(float(n), 0.5, 0.5) for n in range(100)]
+    found = latency.measured(latencies[::-1])
     assert medians(found) == {"p50": 50.0, "p99": 99.0}
 
 
@@ -245,7 +245,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run_dirty(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, GoalResult]]:
-    """The benchmark, whose contenders take made-up times and leave the letters that they should, less what is asked."""
+    """The benchmark with contenders that take invented times and write all dead letters except a given number."""
     clean = dataset("clean", 0.002, cache=cache)
     secs = {"blizzard clean": 4.0, "blizzard dirty": 6.0, "blizzard undecided": 10.0}
 
@@ -292,9 +292,9 @@ def test_a_broken_line_that_the_job_does_not_speak_of_fails_the_run(
 def test_a_file_that_was_refused_altogether_is_not_what_was_asked_for() -> None:
     data = replace(NO_DATA, broken=3)
     answer = {"totals": {"dead_records": 3, "dead_files": 1}}
-    dirty.expect_letters([run_of(1.0, answers=[says(data)])], data)
+    dirty.expect_dead_letter_totals([run_of(1.0, answers=[says(data)])], data)
     with pytest.raises(WrongResult, match="no dead file"):
-        dirty.expect_letters([run_of(1.0, answers=[says(data), answer])], data)
+        dirty.expect_dead_letter_totals([run_of(1.0, answers=[says(data), answer])], data)
 
 
 # --- Taking turns ---
@@ -302,7 +302,7 @@ def test_a_file_that_was_refused_altogether_is_not_what_was_asked_for() -> None:
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Instead of measuring: whose turn it was, and how many runs it was to do. The bare limit takes 100 seconds."""
+    """Replaces measuring; records the contender and the runs of each call. The bare limit takes 100 seconds."""
     found: list[tuple[str, int]] = []
 
     def measure(work: Work, folder: Path, **_: object) -> Measured:

@@ -1,4 +1,4 @@
-"""The page and the picture say what the kept results say; and how they are written."""
+"""The published documents match the stored results, and how they are regenerated."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def test_the_kept_goals_are_the_ones_that_were_set() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Documents:
-    """Copies of the documents, and of what is kept."""
+    """Copies of the documents and of the stored results."""
     (tmp_path / "docs").mkdir()
     for file in (KEPT.json, KEPT.page, KEPT.sizing, KEPT.picture):
         shutil.copy(file, tmp_path / "docs")
@@ -74,7 +74,7 @@ def place(tmp_path: Path) -> Documents:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Callable[..., str]:
-    """A file as `--json` writes it."""
+    """Writes a file as `--json` does."""
 
     def write(name: str, *results: Result) -> str:
         (tmp_path / name).write_text(as_json(MACHINE, results))

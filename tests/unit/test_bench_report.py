@@ -1,4 +1,4 @@
-"""What a run of benchmarks prints, draws and writes down."""
+"""Reports, chart, cost table and result files of a run of benchmarks."""
 
 import json
 from collections.abc import Callable
@@ -203,7 +203,7 @@ def test_a_result_from_before_there_were_versions_is_read() -> None:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Instead of measuring, what was asked for."""
+    """Replaces measuring; records the benchmarks that were asked for."""
     asked: list[str] = []
 
     def run(name: str, options: RunOptions) -> Result:

@@ -1,4 +1,4 @@
-"""What benchmarks make of their measurements."""
+"""Statistics, goals and idle shares."""
 
 import pytest
 from hypothesis import given

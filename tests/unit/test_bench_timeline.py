@@ -33,7 +33,7 @@ def run_of(
 def blizzard(
     start: float, began: float, planned: float, session: float, read: float, committed: float, ended: float
 ) -> dict[str, Any]:
-    """Of a run whose second batch comes after what is asked for; `start`: from where it counts."""
+    """The answer of a run with two batches, of which only the first counts; `start`: from where its time counts."""
     events = [
         ("batch_planned", planned),
         ("batch_read", read),
@@ -48,7 +48,7 @@ def blizzard(
 
 
 def spark(start: float, began: float, session: float, planned: float, ended: float) -> dict[str, Any]:
-    """Whose wall clock is 1,000 seconds ahead."""
+    """The answer of a run whose wall clock is 1,000 seconds ahead of its monotonic clock."""
     return {
         "clock": {"from": start, "began": began, "ended": ended},
         "began_ts": 1_000 + began,
@@ -236,7 +236,7 @@ def test_a_piece_of_python_is_told_with_what_else_there_was(monkeypatch: pytest.
 
 
 def test_what_this_process_worked_before_it_is_watched_does_not_count() -> None:
-    """In a process of its own, which has no children."""
+    """Runs in a new process, which has no children."""
     program = """
 import os, time
 from benchmarks.resource_monitor import ResourceMonitor

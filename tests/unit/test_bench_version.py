@@ -1,4 +1,4 @@
-"""Which version a benchmark says it measured."""
+"""The version that a result stores."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 @pytest.fixture
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """In a checkout of its own, with one commit of `a.py`, `README.md` and `docs/b.svg`."""
+    """Runs git in a temporary checkout with one commit of `a.py`, `README.md` and `docs/b.svg`."""
     root = tmp_path / "checkout"
     (root / "docs").mkdir(parents=True)
     for name in ("a.py", "README.md", "docs/b.svg"):
