@@ -1,6 +1,7 @@
-"""A sum over a column, in whatever order its values are, the same of Python's values and of Arrow's: of texts that of
-their bytes in UTF-8, of floating point that of millionths; a null adds nothing. It tells of values that are missing,
-doubled or of a wrong column or unit, not of two rows that have changed values."""
+"""Checksum of a column, independent of the order of its values; Python values and Arrow arrays give the same.
+
+It is the sum of the values: for strings of their UTF-8 bytes, for floats in millionths; a null adds nothing. It detects
+values that are missing, duplicated, or of a wrong column or unit. It does not detect two rows that swapped values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,6 @@ MILLION = 1e6
 
 
 def of_value(value: Any) -> int:
-    """Of a text, a number, or None."""
     if isinstance(value, str):
         return sum(value.encode())
     if isinstance(value, float):
@@ -21,7 +21,6 @@ def of_value(value: Any) -> int:
 
 
 def of_array(values: pa.Array) -> int:
-    """Of texts or numbers."""
     if pa.types.is_floating(values.type):
         values = pc.round(pc.multiply(values, MILLION)).cast(pa.int64())
     elif not pa.types.is_integer(values.type):
@@ -38,5 +37,5 @@ def _bytes_of(texts: pa.LargeStringArray) -> pa.UInt8Array:
     return pa.Array.from_buffers(pa.uint8(), last - first, [None, data], offset=first)
 
 
-def plus(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

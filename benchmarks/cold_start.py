@@ -1,9 +1,9 @@
-"""How long each function takes to start: `python -m benchmarks.cold_start [--json] [--runs N]`.
+"""Import time of each Lambda function: `python -m benchmarks.cold_start [--json] [--runs N]`.
 
-Each run is a fresh interpreter with warm files, as Lambda's initialization is, that imports the handler's module under
-`-X importtime`, which itself costs about a third. A module's own time counts for the package that it is of, whoever
-imported it first; the standard library is the rest. Beside it, without that option: the whole import, and making the
-first client, which Lambda's initialization does as well.
+Each run is a new interpreter, with the files in the page cache, as in Lambda's initialization. It imports the handler's
+module with `-X importtime`, which adds about a third to the time. A module's own time counts for its package, no matter
+who imported it first; `rest` is the standard library. `plain` and `client` are measured without that option: the whole
+import, and the creation of the first client, which also happens during Lambda's initialization.
 """
 
 import argparse
@@ -34,7 +34,7 @@ print(imported - start, time.perf_counter() - imported)
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """Milliseconds, medians of the runs: `total` and its parts with `-X importtime`, `plain` and `client` without."""
+    """Milliseconds, medians over the runs: `total` and its parts with `-X importtime`, `plain` and `client` without."""
 
     handler: str
     total: float
@@ -47,12 +47,12 @@ class ColdStart:
 
 
 def handlers() -> list[str]:
-    """The modules of the functions that there are."""
+    """Handler modules of all functions."""
     return [f"functions.{path.parent.name}.handler" for path in sorted((ROOT / "functions").glob("*/handler.py"))]
 
 
 def measure(module: str, runs: int) -> ColdStart:
-    _python("-c", f"import {module}")  # compiles, and warms the files
+    _python("-c", f"import {module}")  # compiles the modules and fills the page cache
     traced = [parts_of(_python("-X", "importtime", "-c", f"import {module}").stderr, module) for _ in range(runs)]
     timed = [_python("-c", TIMED.format(module=module)).stdout.split() for _ in range(runs)]
     parts = {name: statistics.median(run[name] for run in traced) for name in ("total", *PARTS, "rest")}
@@ -61,8 +61,8 @@ def measure(module: str, runs: int) -> ColdStart:
 
 
 def parts_of(trace: str, module: str) -> dict[str, float]:
-    """Milliseconds by part, from what `-X importtime` wrote: a line per module, when its import ended. What the
-    interpreter imports to start itself comes before, and `site` is the last of it."""
+    """Milliseconds by part, from the output of `-X importtime`: one line per module, written when its import ends.
+    Modules up to `site` are the interpreter's own start and do not count."""
     rows = [line.removeprefix("import time:").split("|") for line in trace.splitlines() if line.count("|") == 2]
     imported = [(name.strip(), int(own) / 1000) for own, _, name in rows if own.strip().isdigit()]
     names = [name for name, _ in imported]
@@ -84,9 +84,11 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.cold_start", description="How long each function takes to start.")
-    parser.add_argument("--runs", type=int, default=7, help="fresh interpreters per handler and number")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.cold_start", description="Measure the import time of each Lambda function."
+    )
+    parser.add_argument("--runs", type=int, default=7, help="runs per handler, each in a new interpreter")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     measured = [asdict(measure(module, options.runs)) for module in handlers()]
     if options.json:

@@ -1,9 +1,9 @@
-"""Events by the million through the real collector core: `python -m benchmarks.collect [--events N] [--json]`.
+"""Simulates millions of events through the real collector: `python -m benchmarks.collect [--events N] [--json]`.
 
-A simulated standard queue delivers at least once and in any order: some events twice, some much later, some a third
-time because the invocation that had them failed. The collector is the real one, routing, manifest and wake-ups
-included, on a store in memory that counts requests and now and then fails. Nothing here needs a network: the times are
-the collector's own, in seconds of a processor, and the costs are counts times list prices.
+A simulated standard queue delivers at least once and in any order: some events twice, some much later, and some again
+after a failed invocation. The collector is the real one, with routing, manifest and wake-ups, on an in-memory store
+that counts requests and sometimes fails. No network is used: times are the collector's CPU seconds, and costs are
+counts times list prices.
 """
 
 import argparse
@@ -29,11 +29,11 @@ from functions.collector.composition import Collector, Setup
 from functions.runtime import ReloadingConfig
 
 BATCH_EVENTS = 3_000
-"""About what the 6 MB of one invocation hold."""
+"""About the number of events that fit into the 6 MB of one invocation."""
 WINDOW_SECS = 15.0
 EVENTS_PER_SEC = 400.0
 S3_LATENCY_SECS = 0.03
-"""Of one request, for the estimate of Lambda's time."""
+"""Latency of one request, for the estimate of Lambda's duration."""
 START_TS = 1_706_400_000.0
 
 PRICES = {
@@ -45,19 +45,19 @@ PRICES = {
     "lambda_gb_second": 13.3334e-6,
     "log_gb": 0.50,
 }
-"""US dollars, us-east-1, arm64, without any free tier."""
+"""US dollars, us-east-1, arm64, without the free tier."""
 MEMORY_GB = 0.5
 LOG_BYTES_PER_INVOCATION = 1_500
 
 
 class CountingStore(MemoryStore):
-    """Counts requests as S3 bills them; one create in `every` fails, half of these after it was carried out."""
+    """Counts requests as S3 bills them. Of `every` creates, one fails before the write and one after it."""
 
-    def __init__(self, clock: Any, *, every: int, chance: random.Random) -> None:
+    def __init__(self, clock: Any, *, every: int, rng: random.Random) -> None:
         super().__init__(clock, "memory://lake/")
         self.requests: Counter[str] = Counter()
         self._every = every
-        self._chance = chance
+        self._rng = rng
 
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
         found = [*super().list(prefix, start_after=start_after, recursive=recursive)]
@@ -66,12 +66,12 @@ class CountingStore(MemoryStore):
 
     def create(self, key: str, data: bytes) -> ObjectInfo:
         self.requests["put"] += 1
-        trouble = self._chance.randrange(self._every) if self._every else -1
-        if trouble == 0:
-            raise StorageUnavailable("the segment was not written")
+        fault = self._rng.randrange(self._every) if self._every else -1
+        if fault == 0:
+            raise StorageUnavailable("simulated: the segment was not written")
         info = super().create(key, data)
-        if trouble == 1:
-            raise StorageUnavailable("the answer was lost; the segment is there")
+        if fault == 1:
+            raise StorageUnavailable("simulated: the response was lost, but the segment was written")
         return info
 
 
@@ -83,17 +83,17 @@ class _Delivery:
 
 
 class SimulatedQueue:
-    """Delivers each event at least once, out of order. A message that is reported comes again."""
+    """Delivers each event at least once, out of order. Failed messages are delivered again."""
 
-    def __init__(self, events: int, chance: random.Random, *, duplicates: float = 0.02, late: float = 0.01) -> None:
+    def __init__(self, events: int, rng: random.Random, *, duplicates: float = 0.02, late: float = 0.01) -> None:
         self.deliveries = 0
         self._numbers = iter(range(1 << 62))
         self._heap: list[_Delivery] = []
         for event in range(events):
             sent_ts = START_TS + event / EVENTS_PER_SEC
-            self._put(event, sent_ts + chance.expovariate(1.0) + (chance.random() < late) * chance.uniform(0, 600))
-            if chance.random() < duplicates:
-                self._put(event, sent_ts + chance.uniform(0, 120))
+            self._put(event, sent_ts + rng.expovariate(1.0) + (rng.random() < late) * rng.uniform(0, 600))
+            if rng.random() < duplicates:
+                self._put(event, sent_ts + rng.uniform(0, 120))
         heapq.heapify(self._heap)
 
     def _put(self, event: int, at_ts: float) -> None:
@@ -103,7 +103,7 @@ class SimulatedQueue:
         heapq.heappush(self._heap, _Delivery(at_ts, next(self._numbers), event))
 
     def batches(self) -> Iterator[tuple[float, list[int]]]:
-        """By window and size, as the event source mapping makes them."""
+        """Batches by window and size, as Lambda's event source mapping makes them."""
         while self._heap:
             first_ts = self._heap[0].at_ts
             batch: list[int] = []
@@ -115,7 +115,7 @@ class SimulatedQueue:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Counts of one simulation. `cost` is US dollars by item, of all events."""
+    """Counts of one simulation. `cost`: US dollars by item, for all events."""
 
     events: int
     deliveries: int
@@ -136,7 +136,7 @@ class Outcome:
 
 
 def body(event: int) -> str:
-    """The notification of one file, as S3 sends it."""
+    """S3's event notification for one file."""
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
@@ -166,12 +166,12 @@ def path(event: int) -> str:
 
 
 def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
-    """`fail_every`: of so many appends two fail, one of them after it was carried out; 0: none does."""
-    chance, now = random.Random(seed), [START_TS]
-    store = CountingStore(lambda: now[0], every=fail_every, chance=chance)
+    """`fail_every`: of this many appends, one fails before the write and one after it; 0: no failures."""
+    rng, now = random.Random(seed), [START_TS]
+    store = CountingStore(lambda: now[0], every=fail_every, rng=rng)
     wakes: set[Wake] = set()
     collector = collector_of(store, wakes, now)
-    queue, invocations, spent = SimulatedQueue(events, chance), 0, [0.0]
+    queue, invocations, spent = SimulatedQueue(events, rng), 0, [0.0]
     for at_ts, batch in queue.batches():
         now[0] = max(now[0], at_ts)
         messages = [Message(str(event), body(event)) for event in batch]
@@ -201,7 +201,7 @@ def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
 
 
 def collector_of(store: MemoryStore, wakes: set[Wake], now: Sequence[float]) -> Collector:
-    """The real one, for one source. `now[0]` is its time."""
+    """The real collector with one source. `now[0]` is its clock."""
     setup = Setup(
         Router([Route("events:landing", "s3://landing/raw-events/", Pattern("**/*.ndjson.gz").matches)]),
         {"events:landing": Manifest(store, "_blizzard/events_landing", "events:landing")},
@@ -217,8 +217,8 @@ def _paths(store: MemoryStore) -> Iterable[str]:
 
 
 def _cost(deliveries: int, invocations: int, requests: Counter[str], wakes: int, busy_secs: float) -> dict[str, float]:
-    """Lambda's time is what was measured here plus the latency of its requests. SQS bills S3's send, receipts and
-    deletions of ten messages each, and the poller's waiting not at all worth naming."""
+    """Lambda's duration is the measured CPU time plus the latency of requests. SQS: one send per event, one receive and
+    one delete per ten messages; empty receives of the poller are negligible."""
     lambda_secs = busy_secs + S3_LATENCY_SECS * (requests["put"] + requests["list"] + wakes)
     return {
         "sqs": PRICES["sqs_request"] * (deliveries + 2 * deliveries / 10),
@@ -230,10 +230,12 @@ def _cost(deliveries: int, invocations: int, requests: Counter[str], wakes: int,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.collect", description="Events by the million.")
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.collect", description="Simulate events through the real collector."
+    )
+    parser.add_argument("--events", type=int, default=1_000_000, help="number of events")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the simulation")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     outcome = simulate(options.events, seed=options.seed)
     if options.json:

@@ -1,18 +1,17 @@
-"""What a core does in a second, and what a million files would cost on EMR Serverless at that rate. Arithmetic on what
-was measured here, not a bill."""
+"""What a core processes per second, and the estimated cost of a million files on EMR Serverless at that rate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.figures import Spread, number
 from benchmarks.result import Result, Table
+from benchmarks.stats import Spread, number
 
 FILES = 1_000_000
 GET = 0.0000004
-"""US dollars for reading one object of S3, list price."""
+"""US dollars for one GET on S3, list price."""
 VCPU_HOUR, GB_HOUR = 0.042094, 0.004628
-"""US dollars, us-east-1, ARM64, list prices without any discount."""
+"""US dollars, us-east-1, ARM64, list prices without discounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +21,13 @@ class Worker:
 
 
 DRIVER, EXECUTOR = Worker(2, 7), Worker(4, 16)
-"""The template's defaults, Spark's overhead included, rounded up to what EMR Serverless bills."""
+"""The template's defaults with Spark's memory overhead, rounded up to the sizes that EMR Serverless bills."""
 FROM_S3 = ", from S3"
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Hours of one executor beside the driver, and dollars."""
+    """Running time in hours, and billed vCPU-hours and GB-hours of driver and executors."""
 
     hours: float
     vcpu_hours: float
@@ -40,7 +39,7 @@ class Bill:
 
 
 def bill(files: int, files_per_sec_per_core: float, executors: int = 1) -> Bill:
-    """As if a vCPU there did what a core does here. More executors only make it shorter, but for the driver's share."""
+    """Assumes that a vCPU of EMR is as fast as a core of the measuring machine, and perfect scaling with executors."""
     hours = files / (files_per_sec_per_core * EXECUTOR.vcpus * executors) / 3600
     vcpus, gb = (getattr(DRIVER, kind) + executors * getattr(EXECUTOR, kind) for kind in ("vcpus", "gb"))
     return Bill(hours, hours * vcpus, hours * gb)
@@ -48,7 +47,7 @@ def bill(files: int, files_per_sec_per_core: float, executors: int = 1) -> Bill:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one core did in a second, of files such as `files` says; MB are 10^6 bytes."""
+    """Measured rates of one core, for the kind of files that `files` describes; MB are 10^6 bytes."""
 
     files: str
     from_s3: bool
@@ -59,8 +58,7 @@ class Rate:
 
 
 def rates(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[Rate]:
-    """Of Blizzard, for files such as those of big and of small, from the local disk and from S3, as far as these were
-    measured."""
+    """Rates of Blizzard for the files of big and small, from the local disk and from S3, as far as measured."""
     for result in results:
         if result.name in ("big", "small") and "Blizzard" in result.bars:
             yield _rate("", result.raw["data"], result.bars["Blizzard"] * (result.cores or machine["cores"]))
@@ -83,18 +81,18 @@ def _rate(where: str, facts: Mapping[str, int], core_secs: float) -> Rate:
 
 
 def core(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
-    """What a core does; None when neither was measured."""
+    """Rates of one core; None if nothing was measured."""
     rows = [
         (rate.files, *map(number, (rate.per_sec, rate.records, rate.stored_mb, rate.json_mb)))
         for rate in rates(machine, results)
     ]
-    columns = ("a core, files of", "files/s", "records/s", "MB/s, compressed", "MB/s of JSON")
+    columns = ("one core, files of", "files/s", "records/s", "MB/s, compressed", "MB/s of JSON")
     return Table(columns, tuple(rows)) if rows else None
 
 
 def cost(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
-    """What files such as those cost; None when neither was measured. On EMR files come from S3, so a rate of the local
-    disk shows only what S3 adds; it has no GETs."""
+    """Costs by kind of file; None if nothing was measured. On EMR files come from S3. The rows of the local disk, which
+    have no GETs, only show what S3 adds."""
     rows = []
     for rate in rates(machine, results):
         found = bill(FILES, rate.per_sec)
@@ -103,12 +101,12 @@ def cost(machine: Mapping[str, Any], results: Sequence[Result]) -> Table | None:
         rows.append((rate.files, *map(number, shown)))
     columns = (
         "a million files of",
-        "files/s a core",
+        "files/s per core",
         "hours",
         "vCPU-hours",
         "GB-hours",
         "workers, $",
         "GETs, $",
-        "in all, $",
+        "total, $",
     )
     return Table(columns, tuple(rows)) if rows else None

@@ -1,4 +1,4 @@
-"""What the contenders read: made once for each scale, in processes for all cores, and kept in `.cache/bench`."""
+"""The data sets that contenders read: generated once for each scale, in parallel, and cached in `.cache/bench`."""
 
 import gzip
 import json
@@ -16,24 +16,24 @@ from benchmarks.records import EVENT_SCHEMA, WIDE_SCHEMA, Lines, broken, doubtfu
 
 CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 GENERATION = 3
-"""Of this module and of `records`: what another one made is made anew."""
+"""Version of the generators here and in `records`. Cached data of another generation is generated again."""
 SEED = 1
 FIRST_DAY = date(2024, 1, 1)
 FIRST_TS = 1_704_067_200
 DIRTY_SHARE = 0.01
 DOUBTFUL_SHARE = 0.1
-"""Of broken lines, where only Spark can tell of some that they are."""
+"""Share of the broken lines that only Spark's parser can refuse, in data set `undecided`."""
 SAME_RECORDS = {"dirty": "clean", "undecided": "clean"}
-"""What is made of the very records of another data set."""
+"""Data sets that contain the records of another one."""
 SUMMED = {EVENT_SCHEMA: ("id", "n", "timestamp", "value", "payload"), WIDE_SCHEMA: ("id", "n")}
-"""By schema, the columns whose sums are kept; the values of wide records are compared one by one."""
+"""Columns with checksums, by schema. `wide` compares the values of all other columns with Spark's."""
 FILES_PER_TASK = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """One file to make. `dirty`: the share of its lines that is broken; `doubtful`: the share of these of which only
-    Spark can tell."""
+    """One file to generate. `dirty`: share of its lines that are broken; `doubtful`: share of these that only Spark's
+    parser can refuse."""
 
     path: str
     number: int
@@ -45,8 +45,8 @@ class FileSpec:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Files below `folder`, all of them gzipped NDJSON in folders `date=…`. What a reader has to find: so many `rows`,
-    and `checksums` of some columns (`benchmarks.checksum`). `raw_bytes`: decompressed."""
+    """Gzipped NDJSON files below `folder`, in subfolders `date=…`. Expected result: `rows`, and `checksums` by column
+    (`benchmarks.checksum`). `raw_bytes`: decompressed size."""
 
     name: str
     scale: float
@@ -64,8 +64,10 @@ class Dataset:
         return len(self.paths)
 
 
-def dataset(name: str, scale: float, say: Callable[[str], None] = lambda _: None, *, cache: Path = CACHE) -> Dataset:
-    """The data set of this name, made if it is not there. `scale` 1 is the full size."""
+def dataset(
+    name: str, scale: float, report_progress: Callable[[str], None] = lambda _: None, *, cache: Path = CACHE
+) -> Dataset:
+    """Returns the cached data set, or generates it. `scale` 1 is the full size."""
     folder = cache / f"{name}-{scale:g}"
     meta = folder / "dataset.json"
     if meta.exists():
@@ -73,13 +75,13 @@ def dataset(name: str, scale: float, say: Callable[[str], None] = lambda _: None
         if found.pop("generation") == GENERATION:
             return Dataset(**{**found, "folder": str(folder / "files"), "paths": tuple(found["paths"])})
     shutil.rmtree(folder, ignore_errors=True)
-    made = _make(name, scale, folder / "files", say)
+    made = _make(name, scale, folder / "files", report_progress)
     meta.write_text(json.dumps({"generation": GENERATION, **asdict(made)}))
     return made
 
 
 def path_of(day: int, number: int) -> str:
-    """Of a day's folder, `date=2024-01-01` for day 0. Names sort as they are numbered."""
+    """Path of a file in the folder of a day; day 0 is `date=2024-01-01`. Names sort by number."""
     return f"date={FIRST_DAY + timedelta(days=day)}/{FIRST_TS + number}-{number:08x}.ndjson.gz"
 
 
@@ -99,7 +101,7 @@ def _wide(scale: float) -> Iterator[FileSpec]:
 
 
 def _clean(scale: float) -> Iterator[FileSpec]:
-    """1,000,000 records in 100 files and one file more, which in `dirty` is broken altogether."""
+    """1,000,000 records in 100 files and one more file, of which all lines are broken in `dirty`."""
     return _even(round(1_000_000 * scale), _files(100, scale) + 1, 4)
 
 
@@ -115,7 +117,7 @@ def _undecided(scale: float) -> Iterator[FileSpec]:
 
 
 def _skew(scale: float) -> Iterator[FileSpec]:
-    """2 GB, decompressed, and 10,000 small files."""
+    """One file of 2 GB, decompressed, and 10,000 small files."""
     large, files = round(15_000_000 * scale), max(10, round(10_000 * scale))
     yield FileSpec(path_of(0, 0), 0, 0, large)
     for number in range(1, files + 1):
@@ -123,7 +125,7 @@ def _skew(scale: float) -> Iterator[FileSpec]:
 
 
 def _files(full: int, scale: float) -> int:
-    """Fewer files only where they would hold next to nothing."""
+    """The full number of files, unless the files would be nearly empty at this scale."""
     return max(4, round(full * min(1.0, 10 * scale)))
 
 
@@ -152,13 +154,13 @@ class _Made:
     stored_bytes: int = 0
     raw_bytes: int = 0
 
-    def plus(self, other: "_Made") -> "_Made":
+    def add(self, other: "_Made") -> "_Made":
         mine, its = asdict(self), asdict(other)
-        sums = {"checksums": checksum.plus(mine.pop("checksums"), its.pop("checksums"))}
+        sums = {"checksums": checksum.add(mine.pop("checksums"), its.pop("checksums"))}
         return _Made(**sums, **{name: mine[name] + its[name] for name in mine})
 
 
-def _make(name: str, scale: float, folder: Path, say: Callable[[str], None]) -> Dataset:
+def _make(name: str, scale: float, folder: Path, report_progress: Callable[[str], None]) -> Dataset:
     schema, recipe, _ = RECIPES[name]
     specs = [*recipe(scale)]
     for parent in {(folder / spec.path).parent for spec in specs}:
@@ -169,28 +171,28 @@ def _make(name: str, scale: float, folder: Path, say: Callable[[str], None]) -> 
     total, done = _Made(), 0
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for future in as_completed([pool.submit(_make_files, name, folder, share) for share in shares]):
-            total, done = total.plus(future.result()), done + 1
+            total, done = total.add(future.result()), done + 1
             if done * 4 % len(shares) < 4:
-                say(f"making the data of {name}: {100 * done // len(shares)} %")
+                report_progress(f"making the data of {name}: {100 * done // len(shares)} %")
     return Dataset(name, scale, str(folder), schema, **asdict(total), paths=tuple(spec.path for spec in specs))
 
 
 def _make_files(name: str, folder: Path, specs: list[FileSpec]) -> _Made:
     total = _Made()
     for spec in specs:
-        total = total.plus(_make_file(name, folder / spec.path, spec))
+        total = total.add(_make_file(name, folder / spec.path, spec))
     return total
 
 
 def _make_file(name: str, path: Path, spec: FileSpec) -> _Made:
-    chance = random.Random(f"{SEED}:{SAME_RECORDS.get(name, name)}:{spec.number}")
+    rng = random.Random(f"{SEED}:{SAME_RECORDS.get(name, name)}:{spec.number}")
     harm, doubt = (random.Random(f"{SEED}:{kind}:{spec.number}") for kind in ("harm", "doubt"))
     rows = raw_bytes = 0
     sums = dict.fromkeys(SUMMED[RECIPES[name][0]], 0)
-    # Neither name nor time in the header, so that the same seed gives the same bytes.
+    # No name or time in the gzip header, so that the same seed gives the same bytes.
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         pending: list[bytes] = []
-        for n, line in enumerate(RECIPES[name][2](chance, spec.first, spec.records), spec.first):
+        for n, line in enumerate(RECIPES[name][2](rng, spec.first, spec.records), spec.first):
             if spec.dirty and harm.random() < spec.dirty:
                 pending.append(doubtful(line) if doubt.random() < spec.doubtful else broken(line, n))
             else:

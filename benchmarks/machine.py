@@ -1,4 +1,4 @@
-"""Where and with what it was measured: processor, cores, load, versions."""
+"""The measuring machine: processor, cores, memory, versions, background load."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Spread
+from benchmarks.stats import Spread
 
 PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "isal", "orjson", "obstore", "boto3")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -28,30 +28,30 @@ def machine() -> dict[str, Any]:
 
 
 def load() -> float:
-    """Processes that ran or waited for a core, mean of the last minute."""
+    """Load average of the last minute."""
     return os.getloadavg()[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What else there was while something was measured: `load()` before it, and what share of the cores others had."""
+class BackgroundLoad:
+    """`load()` before a measurement, and the share of the cores that other processes used during it."""
 
     load_before: float
     others_share: float
 
 
-def around_note(found: Mapping[str, Sequence[Around]]) -> str:
-    """By what was measured, in one line."""
+def background_load_note(found: Mapping[str, Sequence[BackgroundLoad]]) -> str:
+    """One note for the report; keys of `found` are what was measured."""
     told = (
         f"{what}, {Spread.of([one.load_before for one in some])} and {Spread.of([one.others_share for one in some])}"
         for what, some in found.items()
     )
-    measured = "Load of the machine before, and other processes' share of the cores during the measurement"
+    measured = "Load average before, and CPU share of other processes during the measurement"
     return f"{measured}: {'; '.join(told)}."
 
 
 def busy_secs() -> float:
-    """Seconds that all cores together have worked since the machine was started."""
+    """CPU seconds of all cores together since the machine was started."""
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 

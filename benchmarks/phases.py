@@ -1,22 +1,27 @@
-"""What a run's seconds were spent on, phase by phase: work of the job, work of the server beside it, or neither."""
+"""How the cores were used in the phases of a run: by the job, by the S3 stand-in, or by neither."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.figures import Spread, number
 from benchmarks.result import Table
-from benchmarks.rounds import Series
+from benchmarks.rounds import ContenderRuns
+from benchmarks.stats import Spread, number
 
-ENDS = {"batch_planned": "plan", "batch_read": "read to receipt", "batch_committed": "commit", "run_ended": "after it"}
-"""The event of the job's log with which a phase ends."""
-COLUMNS = ("phase of a second run", "s", "core-s of the job", "of the stand-in", "of others, or idle")
-ACCOUNT_COLUMNS = ("core-seconds of both runs", "in all", "the job's", "the stand-in's", "others'", "idle")
+ENDS = {
+    "batch_planned": "plan",
+    "batch_read": "read to receipt",
+    "batch_committed": "commit",
+    "run_ended": "after the commit",
+}
+"""Phases by the event of the job's log that ends them."""
+COLUMNS = ("phase of a second run", "s", "core-s, job", "core-s, stand-in", "core-s, other or idle")
+ACCOUNT_COLUMNS = ("core-seconds of both runs", "total", "job", "stand-in", "other processes", "idle")
 
 
 @dataclass(slots=True)
 class Phase:
-    """Seconds: by the clock, of processors for the job, and for the server."""
+    """`secs`: wall clock. `job_secs`, `server_secs`: CPU time of the job and of the S3 stand-in."""
 
     secs: float = 0.0
     job_secs: float = 0.0
@@ -24,7 +29,7 @@ class Phase:
 
 
 def phases(events: Sequence[Mapping[str, Any]]) -> dict[str, Phase]:
-    """Of one run's log, all batches together. What a batch does after its commit is of the next one's plan."""
+    """Phases of one run, summed over its batches. Work after a commit counts for the plan of the next batch."""
     found: dict[str, Phase] = {}
     before = events[0]
     for event in events:
@@ -37,8 +42,8 @@ def phases(events: Sequence[Mapping[str, Any]]) -> dict[str, Phase]:
     return found
 
 
-def table(series: Mapping[str, Mapping[str, Series]], cores: int) -> Table:
-    """Of the last run of each process, by data and by where it lay."""
+def table(series: Mapping[str, Mapping[str, ContenderRuns]], cores: int) -> Table:
+    """Phases of the last run of each process, by data set and storage."""
     rows = []
     for name, both in series.items():
         for kind, one in both.items():
@@ -54,10 +59,10 @@ def _row(runs: Sequence[Phase], cores: int) -> tuple[str, ...]:
 
 
 def account(
-    series: Mapping[str, Mapping[str, Series]], server_secs: Mapping[str, Sequence[float]], cores: int
+    series: Mapping[str, Mapping[str, ContenderRuns]], server_secs: Mapping[str, Sequence[float]], cores: int
 ) -> Table:
-    """Of whole processes, with start and first run: who had the cores. `server_secs`: by data, of each process over
-    S3."""
+    """How whole processes, with start and first run, used the cores. `server_secs`: CPU seconds of the stand-in, by
+    data set, for each process over S3."""
     rows = []
     for name, both in series.items():
         for kind, one in both.items():
@@ -67,28 +72,28 @@ def account(
 
 
 def more_notes(
-    series: Mapping[str, Mapping[str, Series]], server_secs: Mapping[str, Sequence[float]], cores: int
+    series: Mapping[str, Mapping[str, ContenderRuns]], server_secs: Mapping[str, Sequence[float]], cores: int
 ) -> tuple[str, ...]:
-    """What S3 adds to it, by the medians."""
+    """The core-seconds that S3 adds to the medians of the local disk, by user of the cores."""
     notes = []
     for name, both in series.items():
         before, after = _accounted(both["local"], (), cores), _accounted(both["s3"], server_secs[name], cores)
         whole, job, server, others, idle = (number(b.median - a.median) for a, b in zip(before, after, strict=True))
         notes.append(
-            f"Over S3 {name} takes {whole} core-seconds more in two runs: {job} are the job's own, {server} the "
-            f"stand-in's, {others} others', and {idle} idle."
+            f"Over S3, two runs of {name} take {whole} core-seconds more: {job} in the job, {server} in the "
+            f"stand-in, {others} in other processes, and {idle} idle."
         )
     return tuple(notes)
 
 
-def _accounted(one: Series, server_secs: Sequence[float], cores: int) -> list[Spread]:
-    """As ACCOUNT_COLUMNS has it."""
+def _accounted(one: ContenderRuns, server_secs: Sequence[float], cores: int) -> list[Spread]:
+    """The values for ACCOUNT_COLUMNS."""
     found = []
     for run, server in zip(one.runs, server_secs or [0.0] * len(one.runs), strict=True):
         whole = cores * (run.cold_secs + sum(run.warm_secs))
-        # Whoever is not of the contender's family counts as another: the stand-in, too.
-        others = max(0.0, run.taken.others_share * whole - server)
-        # Clocks of processes tick, so there may seem to be less than nothing.
-        idle = max(0.0, whole - run.taken.cpu_secs - server - others)
-        found.append((whole, run.taken.cpu_secs, server, others, idle))
+        # `others_share` covers all processes outside the contender's process tree, so also the stand-in.
+        others = max(0.0, run.usage.others_share * whole - server)
+        # CPU times have the resolution of a clock tick, so the rest can be slightly negative.
+        idle = max(0.0, whole - run.usage.cpu_secs - server - others)
+        found.append((whole, run.usage.cpu_secs, server, others, idle))
     return [Spread.of(values) for values in zip(*found, strict=True)]

@@ -1,4 +1,4 @@
-"""What goes on while it runs: one line that changes on a terminal, a line for each step elsewhere."""
+"""Progress of a run: one updating line on a terminal, otherwise one line per step."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from rich.status import Status
 
 
 class Progress:
-    """On stderr, so that stdout has the report alone."""
+    """Writes to stderr, so that stdout has only the report."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -30,7 +30,7 @@ class Progress:
         if self._status is not None:
             self._status.stop()
 
-    def say(self, text: str) -> None:
+    def report_progress(self, text: str) -> None:
         if self._status is not None:
             self._status.update(escape(text))
         else:

@@ -1,4 +1,4 @@
-"""The records that the benchmarks are made of: lines of JSON, the same for the same seed."""
+"""Generators of the benchmarks' records, as lines of JSON. The same seed gives the same lines."""
 
 import random
 import re
@@ -31,16 +31,16 @@ _KINDS: tuple[tuple[str, str, int], ...] = (
 )
 WIDE_COLUMNS = [(f"{letter}{index:02}", kind) for letter, kind, count in _KINDS for index in range(count)]
 WIDE_SCHEMA = "id STRING NOT NULL, n BIGINT, " + ", ".join(f"{name} {kind}" for name, kind in WIDE_COLUMNS)
-"""200 columns: two and those of the kinds."""
+"""200 columns: `id`, `n` and 198 of all types."""
 NULL_SHARE = 0.05
 
 Lines = Callable[[random.Random, int, int], Iterator[bytes]]
-"""From a source of chance, the number of the first record, and how many: lines without their LF. Column `n` of a record
-is its number, so that a sum of `n` tells whether each is there once."""
+"""Takes the generator of random numbers, the number of the first record, and the count; gives lines without LF. Column
+`n` is the record's number, so the sum of `n` shows whether each record is there once."""
 
 
-def event_lines(chance: random.Random, first: int, count: int) -> Iterator[bytes]:
-    bits, pick = chance.getrandbits, chance.random
+def event_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:
+    bits, pick = rng.getrandbits, rng.random
     words, size = WORDS, len(WORDS)
     for n in range(first, first + count):
         r = bits(64)
@@ -51,63 +51,63 @@ def event_lines(chance: random.Random, first: int, count: int) -> Iterator[bytes
         ).encode()
 
 
-def wide_lines(chance: random.Random, first: int, count: int) -> Iterator[bytes]:
+def wide_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:
     columns = [(name, _VALUES[name[0]]) for name, _ in WIDE_COLUMNS]
     for n in range(first, first + count):
         parts = [f'"id":"{n:012x}","n":{n}']
         for name, value in columns:
-            fate = chance.random()
+            fate = rng.random()
             if fate >= NULL_SHARE:
-                parts.append(f'"{name}":{value(chance)}')
-            elif fate < NULL_SHARE / 2:  # the other half lacks the field
+                parts.append(f'"{name}":{value(rng)}')
+            elif fate < NULL_SHARE / 2:  # otherwise the field is missing
                 parts.append(f'"{name}":null')
         yield ("{" + ",".join(parts) + "}").encode()
 
 
-def _text(chance: random.Random) -> str:
-    r = chance.getrandbits(32)
+def _text(rng: random.Random) -> str:
+    r = rng.getrandbits(32)
     escaped = ("", "", "", "\\n", '\\"', "\\u00e9", "é", "𝄞")[r >> 29]
     return f'"{WORDS[r % len(WORDS)]}{escaped}{r % 9973}"'
 
 
-def _day(chance: random.Random) -> str:
-    return f"20{chance.randrange(10, 30)}-{chance.randrange(1, 13):02}-{chance.randrange(1, 29):02}"
+def _day(rng: random.Random) -> str:
+    return f"20{rng.randrange(10, 30)}-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}"
 
 
-def _time(chance: random.Random) -> str:
-    r = chance.getrandbits(40)
+def _time(rng: random.Random) -> str:
+    r = rng.getrandbits(40)
     zone = ("Z", "+02:00", "-05:30", "Z")[r >> 38]
-    return f'"{_day(chance)}T{r % 24:02}:{r // 32 % 60:02}:{r // 2048 % 60:02}.{r % 1000:03}{zone}"'
+    return f'"{_day(rng)}T{r % 24:02}:{r // 32 % 60:02}:{r // 2048 % 60:02}.{r % 1000:03}{zone}"'
 
 
-def _long(chance: random.Random) -> str:
-    return str(chance.getrandbits(chance.randrange(1, 63)) - 1_000)
+def _long(rng: random.Random) -> str:
+    return str(rng.getrandbits(rng.randrange(1, 63)) - 1_000)
 
 
-def _double(chance: random.Random) -> str:
-    return repr(chance.uniform(-1e6, 1e6))
+def _double(rng: random.Random) -> str:
+    return repr(rng.uniform(-1e6, 1e6))
 
 
-def _struct(chance: random.Random) -> str:
-    return f'{{"a":{_text(chance)},"b":{_long(chance)},"c":{{"d":{_double(chance)},"e":{_text(chance)}}}}}'
+def _struct(rng: random.Random) -> str:
+    return f'{{"a":{_text(rng)},"b":{_long(rng)},"c":{{"d":{_double(rng)},"e":{_text(rng)}}}}}'
 
 
 def _several(value: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
-    return lambda chance: f"[{','.join(value(chance) for _ in range(chance.randrange(4)))}]"
+    return lambda rng: f"[{','.join(value(rng) for _ in range(rng.randrange(4)))}]"
 
 
-def _map(chance: random.Random) -> str:
-    return "{" + ",".join(f'"k{key}":{_text(chance)}' for key in range(chance.randrange(4))) + "}"
+def _map(rng: random.Random) -> str:
+    return "{" + ",".join(f'"k{key}":{_text(rng)}' for key in range(rng.randrange(4))) + "}"
 
 
 _VALUES: dict[str, Callable[[random.Random], str]] = {
     "s": _text,
     "l": _long,
     "d": _double,
-    "m": lambda chance: f"{chance.randrange(-(10**9), 10**9)}.{chance.randrange(10**4):04}",
+    "m": lambda rng: f"{rng.randrange(-(10**9), 10**9)}.{rng.randrange(10**4):04}",
     "t": _time,
-    "y": lambda chance: f'"{_day(chance)}"',
-    "b": lambda chance: ("true", "false")[chance.getrandbits(1)],
+    "y": lambda rng: f'"{_day(rng)}"',
+    "b": lambda rng: ("true", "false")[rng.getrandbits(1)],
     "o": _struct,
     "a": _several(_long),
     "w": _several(_text),
@@ -116,12 +116,13 @@ _VALUES: dict[str, Callable[[random.Random], str]] = {
 
 
 def doubtful(line: bytes) -> bytes:
-    """A line that is no record either, which only Spark can say: there are texts that it takes for a DOUBLE."""
+    """The line with text for the DOUBLE `value`. Spark accepts some texts as a DOUBLE, so only Spark's parser can
+    refuse it."""
     return line.replace(b'"value":', b'"value":"N/A","was":', 1)
 
 
 def broken(line: bytes, kind: int) -> bytes:
-    """A line that no reader can take for a record: cut off, of the wrong type, or no JSON at all."""
+    """The line truncated, with a value of the wrong type, or not JSON, by `kind` modulo 3."""
     if kind % 3 == 0:
         return line[: len(line) // 2]
     return line.replace(b'"n":', b'"n":"none",":":', 1) if kind % 3 == 1 else b"-- " + line[:40]

@@ -1,15 +1,15 @@
-"""Results as text for a terminal and as Markdown for the documents."""
+"""Reports of results: plain text for a terminal, Markdown for the documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from benchmarks.core_scaling import growth, on_most_cores
 from benchmarks.cost import core, cost
-from benchmarks.figures import Goal, Judged, number
-from benchmarks.growth import growth, on_most_cores
 from benchmarks.result import Result, Table
+from benchmarks.stats import Goal, GoalResult, number
 from benchmarks.version import Version
 
-GOAL_COLUMNS = ("goal", "at least / at most", "measured", "")
+GOAL_COLUMNS = ("goal", "limit", "measured", "")
 
 
 def as_text(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
@@ -44,7 +44,7 @@ def _columns(table: Table) -> Iterator[str]:
 
 
 def as_markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """The part of docs/performance.md that is measured."""
+    """The generated block of docs/performance.md."""
     return "\n".join(_markdown(machine, results)) + "\n"
 
 
@@ -91,34 +91,39 @@ def pipes(table: Table) -> Iterator[str]:
 
 
 def _all_goals(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
-    return ((result.name, *_goal(judged, result.scale)) for result in results for judged in result.judged)
+    return (
+        (result.name, *_goal(goal_result, result.scale)) for result in results for goal_result in result.goal_results
+    )
 
 
 def _goals(result: Result) -> list[Table]:
-    return [Table(GOAL_COLUMNS, tuple(_goal(one, result.scale) for one in result.judged))] if result.judged else []
+    return (
+        [Table(GOAL_COLUMNS, tuple(_goal(one, result.scale) for one in result.goal_results))]
+        if result.goal_results
+        else []
+    )
 
 
-def _goal(judged: Judged, scale: float) -> tuple[str, ...]:
-    """The goals are those of the full size."""
-    goal = judged.goal
-    if judged.measured is None:
-        return goal.text, limit_of(goal), "", f"{judged.verdict}: {judged.why_not}"
-    return goal.text, limit_of(goal), f"{judged.measured}{goal.unit}", verdict_of(judged, scale)
+def _goal(goal_result: GoalResult, scale: float) -> tuple[str, ...]:
+    goal = goal_result.goal
+    if goal_result.measured is None:
+        return goal.text, limit_of(goal), "", f"{goal_result.verdict}: {goal_result.why_not}"
+    return goal.text, limit_of(goal), f"{goal_result.measured}{goal.unit}", verdict_of(goal_result, scale)
 
 
 def limit_of(goal: Goal) -> str:
     return ("≥ " if goal.kind == "at least" else "≤ ") + number(goal.limit) + goal.unit
 
 
-def verdict_of(judged: Judged, scale: float = 1.0) -> str:
-    """With what weakens it."""
-    verdict = judged.verdict + (" by the median" if judged.divided else "")
+def verdict_of(goal_result: GoalResult, scale: float = 1.0) -> str:
+    """With reservations: rounds that disagree, a reduced scale, a single round."""
+    verdict = goal_result.verdict + (" by the median" if goal_result.divided else "")
     verdict += "" if scale == 1 else f" at {scale:g} of the size"
-    return verdict + (", one round" if judged.rounds == 1 else "")
+    return verdict + (", one round" if goal_result.rounds == 1 else "")
 
 
 def _what(machine: Mapping[str, Any], result: Result) -> str:
-    scaled = "" if result.scale == 1 else f" (scale {result.scale:g}: too small to say anything about time)"
+    scaled = "" if result.scale == 1 else f" (scale {result.scale:g}: too small to compare times)"
     fewer = result.cores and result.cores != machine["cores"]
     return result.what + (f", on {result.cores} of the {machine['cores']} cores" if fewer else "") + scaled
 
@@ -132,7 +137,7 @@ def about(machine: Mapping[str, Any]) -> str:
 
 
 def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:
-    """Benchmarks by the version that was measured."""
+    """Names of the benchmarks by version."""
     found: dict[Version | None, list[str]] = {}
     reported = on_most_cores(results)
     for result in results:
@@ -142,14 +147,14 @@ def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:
 
 
 def _only_version(results: Sequence[Result]) -> str:
-    """Of this project, where all is of one that is known."""
+    """Blizzard's version, if it is known and the same for all results."""
     found = [*_measured_of(results)]
     return f"; Blizzard at {found[0]}" if len(found) == 1 and found[0] is not None else ""
 
 
 def _versions(results: Sequence[Result]) -> Iterator[str]:
-    """A line that says which benchmark is of which, where they differ."""
+    """A line that lists the benchmarks of each version, if versions differ."""
     found = _measured_of(results)
     if len(found) > 1:
         told = "; ".join(f"{version or 'not known'}: {', '.join(names)}" for version, names in found.items())
-        yield f"Put together from several runs, of these versions of Blizzard: {told}."
+        yield f"Results from several runs of these versions of Blizzard: {told}."

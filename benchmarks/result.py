@@ -1,15 +1,15 @@
-"""What a benchmark gives: tables for people, goals, and the raw numbers."""
+"""The result of a benchmark: tables, goals, notes and raw numbers."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from benchmarks.figures import Goal, Judged, Spread
+from benchmarks.stats import Goal, GoalResult, Spread
 from benchmarks.version import Version
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text below `columns`; the first column names the row."""
+    """Cells are formatted text; the first column names the row."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -17,14 +17,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Of one benchmark. `bars`: what the picture shows, seconds by contender; `raw`: every number, for `--json`;
-    `version`: of this project as it was when the benchmark began, None where nobody knows; `cores`: on how many it ran,
-    0 for all that the machine has."""
+    """`what`: the subject, shown below the name. `bars`: seconds by contender, for the chart. `raw`: all numbers, for
+    `--json`. `version`: Blizzard's version when the benchmark began; None if unknown. `cores`: 0 means all cores."""
 
     name: str
     what: str
     tables: tuple[Table, ...]
-    judged: tuple[Judged, ...] = ()
+    goal_results: tuple[GoalResult, ...] = ()
     notes: tuple[str, ...] = ()
     bars: dict[str, float] = field(default_factory=dict)
     raw: dict[str, Any] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class Result:
             "cores": self.cores,
             "took_secs": round(self.took_secs, 1),
             "tables": [{"columns": table.columns, "rows": table.rows} for table in self.tables],
-            "goals": [judged.to_json() for judged in self.judged],
+            "goals": [goal_result.to_json() for goal_result in self.goal_results],
             "notes": self.notes,
             "bars": self.bars,
             "raw": self.raw,
@@ -52,18 +51,25 @@ class Result:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """Also of files from before results had a version, cores, or the rounds of a goal."""
+        """Accepts older files too, which lack `version`, `cores`, or the `rounds` of a goal."""
         tables = tuple(Table(tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in document["tables"])
-        judged = tuple(_judged(document["name"], goal) for goal in document["goals"])
+        goal_results = tuple(_goal_result(document["name"], goal) for goal in document["goals"])
         known = document.get("version")
         version = Version(**known) if known else None
         plain = {name: document[name] for name in ("name", "what", "bars", "raw", "scale", "rounds", "took_secs")}
         cores = document.get("cores", 0)
-        return cls(tables=tables, judged=judged, notes=tuple(document["notes"]), version=version, cores=cores, **plain)
+        return cls(
+            tables=tables,
+            goal_results=goal_results,
+            notes=tuple(document["notes"]),
+            version=version,
+            cores=cores,
+            **plain,
+        )
 
 
-def _judged(benchmark: str, goal: dict[str, Any]) -> Judged:
+def _goal_result(benchmark: str, goal: dict[str, Any]) -> GoalResult:
     measured = Spread.from_json(goal["measured"]) if goal["measured"] else None
     facts = (goal["name"], goal["text"], goal["kind"], goal["limit"], goal["unit"])
     rounds = goal.get("rounds", measured.count if measured else 0)
-    return Judged(Goal(benchmark, *facts), measured, goal["why_not"], rounds)
+    return GoalResult(Goal(benchmark, *facts), measured, goal["why_not"], rounds)

@@ -1,4 +1,4 @@
-"""Contenders in turn, each in a process of its own, round by round, and every result checked."""
+"""Runs contenders in interleaved rounds, each in its own process, and verifies every table."""
 
 import os
 import tempfile
@@ -8,33 +8,34 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.contenders import Work, contender
-from benchmarks.figures import Spread
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import Runner, run_process, scratch
-from benchmarks.setting import Setting
+from benchmarks.resource_monitor import ResourceUsage
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread
 from benchmarks.verify import expect, found_in, found_in_parquet
-from benchmarks.watch import Taken
 
 T = TypeVar("T")
 SLOW_ROUNDS = 2
-"""Of a contender that is slow: what it takes twice has a spread, and more would cost hours."""
+"""Rounds of a slow contender: two are enough for a spread, more would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The runs of one process. `cold_secs`: the first, from the start of the process; `warm_secs`: those after it."""
+    """The runs of one process. `cold_secs`: the first run, from the start of the process; `warm_secs`: later runs.
+    `answers`: what the contender returned for each run."""
 
     contender: str
     load_before: float
     cold_secs: float
     warm_secs: tuple[float, ...]
-    taken: Taken
+    usage: ResourceUsage
     answers: tuple[dict[str, Any], ...]
 
 
 @dataclass(slots=True)
-class Series:
-    """What one contender did, round by round."""
+class ContenderRuns:
+    """The processes of one contender, one per round."""
 
     title: str
     runs: list[Measured] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Series:
         return [run.cold_secs for run in self.runs]
 
     def warm(self) -> list[float]:
-        """The mean of each process, so that rounds stay comparable."""
+        """One value per process, the mean of its warm runs, so that rounds can be compared."""
         return [sum(run.warm_secs) / len(run.warm_secs) for run in self.runs if run.warm_secs]
 
     def to_json(self) -> dict[str, Any]:
@@ -52,19 +53,20 @@ class Series:
             "cold_secs": self.cold(),
             "warm_secs": self.warm(),
             "load_before": [round(run.load_before, 2) for run in self.runs],
-            "taken": [asdict(run.taken) for run in self.runs],
+            "taken": [asdict(run.usage) for run in self.runs],
         }
 
     def peak_mib(self) -> Spread:
-        return Spread.of([run.taken.peak_bytes / 2**20 for run in self.runs])
+        return Spread.of([run.usage.peak_bytes / 2**20 for run in self.runs])
 
 
-def loads_note(series: Mapping[str, Series]) -> str:
-    """What else there was beside each of them, by its name in the note."""
-    around = {
-        name: [Around(run.load_before, run.taken.others_share) for run in one.runs] for name, one in series.items()
+def loads_note(series: Mapping[str, ContenderRuns]) -> str:
+    """The background load of each contender, by the name to show."""
+    background = {
+        name: [BackgroundLoad(run.load_before, run.usage.others_share) for run in one.runs]
+        for name, one in series.items()
     }
-    return around_note(around)
+    return background_load_note(background)
 
 
 def measure(
@@ -74,30 +76,30 @@ def measure(
     process: Runner = run_process,
     environment: Mapping[str, str] | None = None,
     on_disk: Callable[[str], str] = str,
-    look: Callable[[Work, int], None] = lambda work, number: None,
+    inspect_table: Callable[[Work, int], None] = lambda work, number: None,
 ) -> Measured:
-    """One process of one contender, with `folder` for its papers. `on_disk`: where a table's URI lies; `look` sees each
-    table.
+    """Runs one process of one contender and verifies its tables. `folder`: for its task, answer and output. `on_disk`:
+    maps a table's URI to a local path. `inspect_table`: called for each verified table.
 
-    Raises ContenderFailed, and WrongResult when a table does not hold what it should.
+    Raises ContenderFailed, or WrongResult if a table does not match the data.
     """
     kind = contender(work.contender)
     for number in range(work.runs):
         kind.prepare(work, number)
-    os.sync()  # what the one before has written is not this one's to pay for
+    os.sync()  # so that this run does not pay for writes of the one before
     before = load()
     answers, taken = process(work, folder, environment or {})
     for number, answer in enumerate(answers):
         table, commits = on_disk(work.table(number)), kind.commits(work, answer)
         found = (found_in_parquet if commits is None else found_in)(table, work.data.checksums)
         expect(kind.TITLE, work.data, found, commits)
-        look(work, number)
+        inspect_table(work, number)
     secs = [answer["secs"] for answer in answers]
     return Measured(work.contender, before, secs[0], tuple(secs[1:]), taken, tuple(answers))
 
 
 def in_turn(works: Mapping[str, T], turn: int) -> list[tuple[str, T]]:
-    """Each in its place of this round: another one is the first in the next."""
+    """The order of this round: each round begins with a different one."""
     whole = [*works.items()]
     start = turn % len(whole)
     return whole[start:] + whole[:start]
@@ -105,22 +107,22 @@ def in_turn(works: Mapping[str, T], turn: int) -> list[tuple[str, T]]:
 
 def interleaved(
     works: Mapping[str, Work],
-    setting: Setting,
+    options: RunOptions,
     *,
     slow_secs: float = 90.0,
-    look: Callable[[Work, int], None] = lambda work, number: None,
-) -> dict[str, Series]:
-    """Each work once a round; who is first, changes from round to round. One whose first run took longer than
-    `slow_secs` has two rounds."""
-    series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
-    for turn in range(setting.rounds):
+    inspect_table: Callable[[Work, int], None] = lambda work, number: None,
+) -> dict[str, ContenderRuns]:
+    """Runs each work once per round, in rotating order. A work whose first run took longer than `slow_secs` has two
+    rounds."""
+    series = {name: ContenderRuns(contender(work.contender).TITLE) for name, work in works.items()}
+    for turn in range(options.rounds):
         for name, work in in_turn(works, turn):
             mine = series[name]
             slow = bool(mine.runs) and mine.runs[0].cold_secs > slow_secs
             if slow and turn >= SLOW_ROUNDS:
                 continue
-            setting.say(f"{work.data.name}, round {turn + 1} of {setting.rounds}: {mine.title}")
+            options.report_progress(f"{work.data.name}, round {turn + 1} of {options.rounds}: {mine.title}")
             with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
                 asked = replace(work, out=folder)
-                mine.runs.append(measure(asked, Path(folder), process=setting.process, look=look))
+                mine.runs.append(measure(asked, Path(folder), process=options.process, inspect_table=inspect_table))
     return series

@@ -1,48 +1,48 @@
-"""The benchmarks in short, for docs/performance.md: cold beside warm, and whether the goal was met."""
+"""The summary tables of docs/performance.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.figures import TIMES, Judged, Spread, number, ratio
-from benchmarks.growth import on_most_cores
+from benchmarks.core_scaling import on_most_cores
 from benchmarks.report import limit_of, pipes, verdict_of
 from benchmarks.result import Result, Table
+from benchmarks.stats import TIMES, GoalResult, Spread, number, ratio
 
 STATES = {
-    "warm": ("in a process that has done it once before", "warm_secs"),
-    "cold": ("in a new process, interpreter and JVM included", "cold_secs"),
+    "warm": ("second run of a process (warm)", "warm_secs"),
+    "cold": ("first run of a process (cold), start of interpreter and JVM included", "cold_secs"),
 }
-BESIDE_COLUMNS = ("", "Blizzard, s", "Spark's own reader, s", f"{TIMES.strip()} as fast", "goal", "")
+COMPARISON_COLUMNS = ("", "Blizzard, s", "Spark's own reader, s", f"{TIMES.strip()} as fast", "goal", "")
 COLUMNS = ("", "measured", "goal", "")
 FINDING = {
     "steady": "announced to a running job",
-    "first": "announced to a job that begins anew in a warm JVM",
+    "first": "announced to a new job in a warm JVM, with recovery",
     "swept": "found by the sweep of a running job, on a local disk",
-    "streaming": "found by Structured Streaming, whose batches each begin anew",
+    "streaming": "found by Structured Streaming, where each batch is a new query",
 }
 JUDGED = {
-    "latency": {"p50": "a file dropped into a running job is visible, median", "p99": "99 of 100 of them"},
+    "latency": {"p50": "file dropped into a running job to rows visible, median", "p99": "the same, 99th percentile"},
     "s3": {
-        "big": "throughput over S3 with 30 ms a request by that of a local disk, large files",
+        "big": "throughput over S3 with 30 ms a request, relative to a local disk, large files",
         "small": "the same, files of ten records",
     },
 }
 
 
 def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
-    """Tables of what was measured; the others' rows are missing."""
+    """Rows of benchmarks without a result are left out."""
     by_name = {result.name: result for result in on_most_cores(results)}
-    beside = [row for name in ("big", "small") if name in by_name for row in _beside(by_name[name])]
+    compared = [row for name in ("big", "small") if name in by_name for row in _compared(by_name[name])]
     rows = [*_judged(by_name, "latency"), *_finding(by_name), *_judged(by_name, "s3")]
     lines: list[str] = []
-    for columns, found in ((BESIDE_COLUMNS, beside), (COLUMNS, rows)):
+    for columns, found in ((COMPARISON_COLUMNS, compared), (COLUMNS, rows)):
         if found:
             lines += [*pipes(Table(columns, tuple(found))), ""]
     return "\n".join(lines) + "\n"
 
 
-def _beside(result: Result) -> Iterator[tuple[str, ...]]:
-    goals = {judged.goal.name: judged for judged in result.judged}
+def _compared(result: Result) -> Iterator[tuple[str, ...]]:
+    goals = {goal_result.goal.name: goal_result for goal_result in result.goal_results}
     for state, (words, key) in STATES.items():
         ours, spark = (result.raw["contenders"][name][key] for name in ("blizzard", "spark_reader"))
         what = result.what if state == "warm" else "the same"
@@ -51,22 +51,22 @@ def _beside(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def _judged(by_name: Mapping[str, Result], name: str) -> Iterator[tuple[str, ...]]:
-    for judged in by_name[name].judged if name in by_name else ():
-        if judged.goal.name in JUDGED[name] and judged.measured:
-            words = JUDGED[name][judged.goal.name]
-            yield (words, f"{judged.measured}{judged.goal.unit}", *_goal(judged))
+    for goal_result in by_name[name].goal_results if name in by_name else ():
+        if goal_result.goal.name in JUDGED[name] and goal_result.measured:
+            words = JUDGED[name][goal_result.goal.name]
+            yield (words, f"{goal_result.measured}{goal_result.goal.unit}", *_goal(goal_result))
 
 
-def _goal(judged: Judged | None) -> tuple[str, str]:
-    return (limit_of(judged.goal), verdict_of(judged)) if judged else ("", "")
+def _goal(goal_result: GoalResult | None) -> tuple[str, str]:
+    return (limit_of(goal_result.goal), verdict_of(goal_result)) if goal_result else ("", "")
 
 
 def _finding(by_name: Mapping[str, Result]) -> Iterator[tuple[str, ...]]:
-    """100 new files, at the largest size; and at the smallest, where a job is told of them."""
+    """All kinds at the largest size; at the smallest size only the files announced to a running job."""
     if "find" not in by_name:
         return
     found = by_name["find"].raw["secs"]
     fewest, most = (str(edge(map(int, found))) for edge in (min, max))
     for known, kind in ((fewest, "steady"), *((most, kind) for kind in FINDING)):
         secs = number(Spread.of(found[known][kind]).median)
-        yield (f"100 new files among {int(known):,} that are known, {FINDING[kind]}", f"{secs} s", "", "")
+        yield (f"100 new files among {int(known):,} known ones, {FINDING[kind]}", f"{secs} s", "", "")

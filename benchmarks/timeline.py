@@ -1,7 +1,7 @@
-"""Where the seconds of a first run go, from the start of its process, and what the same took in the second run.
+"""Where the seconds of a first run go, step by step, compared with the second run of the process.
 
-Blizzard's moments are those of its own log. Spark's own reader is one call from the plan to the commit: when its last
-data file and its commit were written, is the time of these files.
+Blizzard's times come from its log. Spark's own reader does everything from plan to commit in one call, so its times are
+the modification times of the data files and of the commit that it wrote.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Work
-from benchmarks.figures import Spread, number
 from benchmarks.result import Table
-from benchmarks.rounds import Series
+from benchmarks.rounds import ContenderRuns
+from benchmarks.stats import Spread, number
 
 WHO = ("blizzard", "spark_reader")
 MOMENTS = {
-    "imported": "interpreter and imports are done",
-    "session": "the session is up",
-    "planned": "the first batch is planned",
-    "read": "its files are read, its data files written",
-    "committed": "it is committed",
-    "ended": "all is done",
+    "imported": "imports done",
+    "session": "Spark session started",
+    "planned": "first batch planned",
+    "read": "its files read, data files written",
+    "committed": "first batch committed",
+    "ended": "run ended",
 }
 EVENTS = {"batch_planned": "planned", "batch_read": "read", "batch_committed": "committed"}
-"""Of Blizzard's log; the first of each is that of the first batch."""
+"""Moments by event of Blizzard's log; the first event of a kind belongs to the first batch."""
 NOTE = (
     "A step is the time since the moment before it. The order of the moments differs: Blizzard plans its first batch"
     " before it starts a session, Spark's own reader needs a session to plan. Its commit is the moment when the "
@@ -32,46 +32,46 @@ NOTE = (
 )
 
 Moments = Mapping[str, float]
-"""Of one run, by the names of MOMENTS: seconds from its beginning, which of a first run is that of the process."""
+"""Seconds since the start of a run, by the keys of MOMENTS. A first run starts with its process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
-    """Of a table on this disk, Unix seconds: when its newest data file and its newest commit were written."""
+class TableMtimes:
+    """Modification times of a table's newest data file and newest commit, Unix seconds."""
 
     data_ts: float
     commit_ts: float
 
 
-def landed(table: str) -> Landed:
-    """Raises ValueError when there is none of either."""
+def table_mtimes(table: str) -> TableMtimes:
+    """Raises ValueError if the table has no data file or no commit."""
     files = [*Path(table).rglob("*.parquet")]
     data = [file.stat().st_mtime for file in files if "_delta_log" not in file.parts]
     commits = [file.stat().st_mtime for file in Path(table, "_delta_log").glob("*.json")]
-    return Landed(max(data), max(commits))
+    return TableMtimes(max(data), max(commits))
 
 
 @dataclass(slots=True)
-class Landings:
-    """What a table looks like after each run of those whose log does not say it; `look` is for `interleaved`."""
+class MtimeRecorder:
+    """Collects the modification times of the tables of Spark's own reader. Pass `inspect_table` to `interleaved`."""
 
-    found: list[Landed] = field(default_factory=list)
+    found: list[TableMtimes] = field(default_factory=list)
 
-    def look(self, work: Work, number: int) -> None:
+    def inspect_table(self, work: Work, number: int) -> None:
         if work.contender == "spark_reader":
-            self.found.append(landed(work.table(number)))
+            self.found.append(table_mtimes(work.table(number)))
 
 
-def moments_of(series: Mapping[str, Series], landings: Landings) -> dict[str, list[list[Moments]]]:
-    """By contender, for each process its runs."""
-    seen = iter(landings.found)
+def moments_of(series: Mapping[str, ContenderRuns], mtimes: MtimeRecorder) -> dict[str, list[list[Moments]]]:
+    """By contender: for each process a list of its runs."""
+    seen = iter(mtimes.found)
     return {
         name: [[_moments(answer, seen if name == "spark_reader" else None) for answer in run.answers] for run in runs]
         for name, runs in ((name, series[name].runs) for name in WHO)
     }
 
 
-def _moments(answer: Mapping[str, Any], seen: Iterator[Landed] | None) -> Moments:
+def _moments(answer: Mapping[str, Any], seen: Iterator[TableMtimes] | None) -> Moments:
     clock = answer["clock"]
     at: dict[str, float] = {"imported": clock["began"], **answer["moments"], "ended": clock["ended"]}
     if seen is None:
@@ -85,18 +85,18 @@ def _moments(answer: Mapping[str, Any], seen: Iterator[Landed] | None) -> Moment
 
 
 def steps(run: Moments) -> dict[str, float]:
-    """Seconds since the moment before, by the moment that ends them."""
+    """Duration of each step, by the moment that ends it."""
     ordered = sorted(run.items(), key=lambda item: item[1])
     before = [0.0, *(secs for _, secs in ordered)]
     return {name: secs - earlier for (name, secs), earlier in zip(ordered, before, strict=False)}
 
 
 def table(moments: Mapping[str, Sequence[Sequence[Moments]]], titles: Mapping[str, str]) -> Table:
-    """A row for each moment: when it was, how long the step to it took, and how long in the second run."""
-    columns = ["seconds of a first run until"]
+    """A row per moment: its time in a first run, the duration of its step, and the same step in a second run."""
+    columns = ["moment of a first run, seconds from its start"]
     cells: dict[str, list[str]] = {name: [] for name in MOMENTS}
     for who, processes in moments.items():
-        columns += [titles[who], "of it this step", "in a second run"]
+        columns += [titles[who], "this step", "this step, second run"]
         first = [steps(runs[0]) for runs in processes]
         second = [steps(runs[1]) for runs in processes if len(runs) > 1]
         for name, row in cells.items():
@@ -111,18 +111,20 @@ def _median(runs: Sequence[Mapping[str, float]], name: str) -> str:
 
 
 def notes(moments: Mapping[str, Sequence[Sequence[Moments]]], titles: Mapping[str, str]) -> tuple[str, ...]:
-    """Which steps of a first run take longer than those of the second, and by how much."""
+    """How much longer the steps of a first run take than those of a second run."""
     found = []
     for who, processes in moments.items():
         if more := _more(processes):
-            shown = ", ".join(f"{number(secs)} until {MOMENTS[name]}" for name, secs in more.items())
+            shown = "; ".join(f"{MOMENTS[name]}, {number(secs)}" for name, secs in more.items())
             whole = sum(more.values())
-            found.append(f"{titles[who]}: a first run takes {number(whole)} s longer than a second one: {shown}.")
+            found.append(
+                f"{titles[who]}: a first run takes {number(whole)} s longer than a second one. By step: {shown}."
+            )
     return (*found, NOTE)
 
 
 def _more(processes: Sequence[Sequence[Moments]]) -> dict[str, float]:
-    """By moment, the mean of what the step to it takes longer, most first; means add up to the whole."""
+    """Mean extra seconds of each step of a first run, largest first. Means, because these add up to the total."""
     pairs = [(steps(runs[0]), steps(runs[1])) for runs in processes if len(runs) > 1]
     more = {name: sum(first[name] - second[name] for first, second in pairs) / len(pairs) for name in MOMENTS if pairs}
     return dict(sorted(more.items(), key=lambda item: -item[1]))

@@ -1,4 +1,4 @@
-"""Whether a contender did the work: what lies in its table, read by another engine than wrote it."""
+"""Verification of a contender's table: rows and checksums, read by another engine than the one that wrote it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from benchmarks.data import Dataset
 
 
 class WrongResult(Exception):
-    """A contender's table does not hold what it should. There is no time for wrong work."""
+    """A contender's table does not hold what it should."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`checksums` by column (`benchmarks.checksum`)."""
+    """`checksums`: by column (`benchmarks.checksum`). `commits`: None for plain Parquet files."""
 
     rows: int
     checksums: Mapping[str, int]
@@ -25,13 +25,12 @@ class Found:
 
 
 def found_in(table: str, columns: Iterable[str] = ("n",)) -> Found:
-    """Of a Delta table."""
     delta = DeltaTable(table)
     return Found(*_counted(delta.to_pyarrow_dataset(), columns), delta.version() + 1)
 
 
 def found_in_parquet(folder: str, columns: Iterable[str] = ("n",)) -> Found:
-    """Of plain files, whatever engine they are of."""
+    """For contenders that write plain Parquet files."""
     return Found(*_counted(ds.dataset(folder, format="parquet"), columns), None)
 
 
@@ -39,12 +38,12 @@ def _counted(dataset: Any, columns: Iterable[str]) -> tuple[int, Mapping[str, in
     rows, sums = 0, dict.fromkeys(columns, 0)
     for batch in dataset.to_batches(columns=[*sums]):
         rows += batch.num_rows
-        sums = checksum.plus(sums, {name: checksum.of_array(batch.column(name)) for name in sums})
+        sums = checksum.add(sums, {name: checksum.of_array(batch.column(name)) for name in sums})
     return rows, sums
 
 
 def expect(who: str, data: Dataset, found: Found, commits: int | None) -> None:
-    """Raises WrongResult."""
+    """Raises WrongResult if rows, checksums or commits differ."""
     wanted = Found(data.rows, data.checksums, commits)
     if found != wanted:
         raise WrongResult(f"{who} on {data.name}: expected {wanted}, found {found}")

@@ -1,4 +1,4 @@
-"""Which version of this project was measured, as git knows it."""
+"""The version of this project that was measured, from git."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ _NOT_MEASURED = (":(exclude)docs", ":(exclude)*.md")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """`changed`: a file that git tracks, documents aside, was not as the commit has it."""
+    """`changed`: a tracked file other than a document had uncommitted changes."""
 
     commit: str
     changed: bool
@@ -25,7 +25,7 @@ class Version:
 
 
 def version(root: Path = ROOT) -> Version | None:
-    """Of the checkout in this folder; None without git, and for files that were copied without their history."""
+    """Version of the checkout in `root`; None without git, or if `root` is not the top folder of a checkout."""
     found = _git(root, "rev-parse", "--show-toplevel", "HEAD")
     changes = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", *_NOT_MEASURED)
     if found is None or changes is None:
@@ -35,16 +35,16 @@ def version(root: Path = ROOT) -> Version | None:
 
 
 def changed_since(commit: str, paths: Sequence[str], root: Path = ROOT) -> list[str] | None:
-    """Those of these paths (of git's pathspecs) that HEAD has otherwise; None if git does not know that commit."""
+    """Files matching `paths` (git pathspecs) that differ between `commit` and HEAD; None if the commit is unknown."""
     return _git(root, "diff", "--name-only", "--no-renames", commit, "HEAD", "--", *paths)
 
 
 def _git(root: Path, *words: str) -> list[str] | None:
-    """The lines that it says; None when it fails, or is not there."""
+    """Lines of git's output; None if git fails or is not installed."""
     program = shutil.which("git")
     if program is None:
         return None
-    # A hook that runs all this has variables of git's own, which may be about another repository.
+    # Inside a git hook, GIT_* variables may point to another repository.
     environment = {name: value for name, value in variables().items() if not name.startswith("GIT_")}
     command = [program, "--no-optional-locks", "-C", str(root), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

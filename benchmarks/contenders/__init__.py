@@ -1,12 +1,12 @@
-"""Who is measured. Each contender is a module with
+"""The contenders. Each is a module with
 
-- `TITLE`, its name in tables; `SESSION`, whether a first run differs from later ones (a JVM that starts and warms up);
-- `prepare(work, number)`: what lies there before the clock starts, done by the parent process;
-- `opened(work)`: a context manager around the runs of one process, which gives `run(number)`: the work itself, into
-  `work.table(number)`; what it returns goes into the report;
-- `commits(work, answer)`: how many Delta commits the table must have then; None for one that writes no Delta table;
-  missing where the benchmark itself checks the work;
-- `CANNOT`: by data set, why it cannot do that work.
+- `TITLE`: its name in tables;
+- `prepare(work, number)`: called in the parent process before the clock starts;
+- `opened(work)`: a context manager around the runs of one process. It gives `run(number)`, which does the work, writes
+  `work.table(number)`, and returns values for the report;
+- `commits(work, answer)`: the expected number of Delta commits of the table; None if the contender writes plain
+  Parquet; missing if the benchmark itself verifies the table;
+- `UNSUPPORTED`: reasons by data set that the contender cannot read.
 """
 
 import json
@@ -23,11 +23,11 @@ CONTENDERS = ("blizzard", "spark_reader", "streaming", "arrow_loop", "bare_limit
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a contender has to do: read `data` and write a table, `runs` times, with `cores` cores.
+    """The task of a contender: read `data` and write a table, `runs` times, on `cores` cores.
 
-    `out`: a folder, or an `s3://` URI, for what it writes; `source`: where the data is read from, if not on this disk.
-    `settings`: the source's in `pipelines.yaml`; `options`: what a single benchmark has to say to its contenders.
-    `started`: the monotonic clock when the process was started, 0 before.
+    `out`: folder or `s3://` URI to write to. `source`: URI to read from, if the data is not read from the local disk.
+    `settings`: fields of the source in `pipelines.yaml`. `options`: specific to a single benchmark. `started`:
+    monotonic time at which the process was started; 0 before that.
     """
 
     contender: str
@@ -67,8 +67,7 @@ class Run(Protocol):
 
 class Contender(Protocol):
     TITLE: str
-    SESSION: bool
-    CANNOT: dict[str, str]
+    UNSUPPORTED: dict[str, str]
 
     def prepare(self, work: Work, number: int) -> None: ...
 
@@ -78,13 +77,12 @@ class Contender(Protocol):
 
 
 def contender(name: str) -> Contender:
-    """The module of this name; what it needs is imported only then. There are more of them than CONTENDERS: some are of
-    one benchmark alone."""
+    """Imports the contender's module. Some contenders belong to a single benchmark and are not in CONTENDERS."""
     module: Any = import_module(f"benchmarks.contenders.{name}")
     found: Contender = module
     return found
 
 
 def date_of(path: str) -> str:
-    """The value in a folder `date=…`."""
+    """The date in the name of the file's folder, `date=…`."""
     return Path(path).parent.name.partition("=")[2]

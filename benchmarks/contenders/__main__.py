@@ -1,4 +1,4 @@
-"""One contender's runs in a process of its own: `python -m benchmarks.contenders WORK.json ANSWER.json`."""
+"""Executes the runs of one contender in this process: `python -m benchmarks.contenders WORK.json ANSWER.json`."""
 
 import json
 import os
@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Work, contender
-from benchmarks.watch import tree_cpu_secs
+from benchmarks.resource_monitor import tree_cpu_secs
 
 
 def answers_of(work: Work) -> list[dict[str, Any]]:
-    """Do the runs. The first one counts from the start of the process, with all that has to be imported and started.
-    `cpu_secs`: what this process and all that it started worked during the run; `clock`: monotonic seconds, from which
-    on it counts, when the work itself began, and when it was done."""
+    """Executes the runs. Each answer has these times in addition to the contender's own values:
+
+    `secs`: duration; that of the first run counts from the start of the process, so it includes imports and JVM.
+    `cpu_secs`: CPU time of this process and its descendants. `clock`: monotonic times from which `secs` counts, at
+    which the work began, and at which it ended.
+    """
     answers = []
     with contender(work.contender).opened(work) as run:
         for number in range(work.runs):
             worked_before = tree_cpu_secs(os.getpid())
             began, began_ts = time.monotonic(), time.time()
-            said = run(number)
+            answer = run(number)
             ended, ended_ts = time.monotonic(), time.time()
             counts_from = work.started if number == 0 else began
             times = {
@@ -30,7 +33,7 @@ def answers_of(work: Work) -> list[dict[str, Any]]:
                 "ended_ts": ended_ts,
                 "cpu_secs": tree_cpu_secs(os.getpid()) - worked_before,
             }
-            answers.append({**times, **said})
+            answers.append({**times, **answer})
     return answers
 
 
@@ -42,7 +45,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _stop_spark() -> None:
-    """If there is one: in good order, so that its record of tasks is complete."""
+    """Stops the session, if there is one, so that Spark's event log is complete."""
     if "pyspark.sql" in sys.modules:
         from pyspark.sql import SparkSession
 

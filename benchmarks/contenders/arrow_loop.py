@@ -1,5 +1,5 @@
-"""What somebody able writes without an engine: pyarrow parses in as many processes as there are cores, and deltalake
-appends what each has gathered. No state, so it cannot say which files are in the table."""
+"""A hand-written loader without an engine: pyarrow parses in one process per core, and deltalake appends. It has no
+state, so it cannot tell which files are already in the table."""
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -10,9 +10,8 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "deltalake, Arrow loop"
-SESSION = False
 _NO_SKIP = "pyarrow.json cannot skip a broken line: the first one fails the whole file"
-CANNOT = {
+UNSUPPORTED = {
     "dirty": _NO_SKIP,
     "wide": "pyarrow.json reads no map from a JSON object and no time with a zone, so each column would need code",
 }
@@ -25,7 +24,7 @@ def prepare(work: Work, number: int) -> None:
 
 
 def append(table: str, paths: list[str]) -> int:
-    """Parse the files and append them, and say in how many commits."""
+    """Parses the files, appends them, and returns the number of commits."""
     import pyarrow as pa
     from deltalake import write_deltalake
     from pyarrow import json as pj
@@ -75,5 +74,5 @@ def opened(work: Work) -> Iterator[Run]:
 
 
 def commits(work: Work, answer: dict[str, Any]) -> int:
-    said: int = answer["commits"]
-    return said
+    committed: int = answer["commits"]
+    return committed

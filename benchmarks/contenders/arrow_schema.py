@@ -1,4 +1,4 @@
-"""Spark's DDL as the Arrow schema that somebody would write down by hand for the same records."""
+"""The Arrow schema of the records, as written by hand for the contenders without Spark."""
 
 from datetime import date
 from itertools import pairwise
@@ -20,12 +20,12 @@ WITH_DATE = EVENTS.append(pa.field("date", pa.date32()))
 
 
 def with_date(table: pa.Table, path: str) -> pa.Table:
-    """With the column that the file's folder spells."""
+    """Adds the column `date` from the name of the file's folder."""
     day = pa.scalar(date.fromisoformat(date_of(path)), pa.date32())
     return pa.Table.from_arrays([*table.columns, pa.repeat(day, table.num_rows)], schema=WITH_DATE)
 
 
 def shares(paths: list[str], count: int) -> list[list[str]]:
-    """Neighbours together, so that each share touches few folders."""
+    """Divides the paths into `count` contiguous shares, so that each share touches few folders."""
     edges = [len(paths) * n // count for n in range(count + 1)]
     return [paths[start:stop] for start, stop in pairwise(edges) if start < stop]

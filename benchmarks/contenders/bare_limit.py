@@ -1,6 +1,5 @@
-"""The bare limit: read, decompress (isal), parse to Arrow (pyarrow.json), write Parquet in the way that takes it least
-time (plain values, not compressed); no table, no state, no engine.
-Nothing that ends in such files can be much faster with these libraries."""
+"""A lower bound of the time: read, decompress (isal), parse to Arrow (pyarrow.json) and write uncompressed Parquet
+without dictionaries, with no table, state or engine."""
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.contenders.arrow_loop import CANNOT as LOOP_CANNOT
+from benchmarks.contenders.arrow_loop import UNSUPPORTED as LOOP_UNSUPPORTED
 
 TITLE = "bare limit"
-SESSION = False
-CANNOT = LOOP_CANNOT
+UNSUPPORTED = LOOP_UNSUPPORTED
 BLOCK_BYTES = 8 << 20
 GATHERED_BYTES = 32 << 20
-"""Small files of one folder are parsed together."""
+"""Small files of one folder are parsed together, up to this size."""
 
 
 def prepare(work: Work, number: int) -> None:
@@ -36,7 +34,7 @@ def write(folder: str, number: int, paths: list[str]) -> int:
 
 
 def _write_day(folder: Path, number: int, paths: list[str]) -> int:
-    """One Parquet file of these files, which are all of one folder."""
+    """Writes one Parquet file from files of one folder."""
     import pyarrow.parquet as pq
 
     from benchmarks.contenders.arrow_schema import EVENTS

@@ -1,4 +1,4 @@
-"""Blizzard: entries in the pending manifest, as the collector leaves them, and a job that drains it."""
+"""Blizzard: entries in the pending manifest, as the collector writes them, and a job that drains it."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.contenders.moments import Moments, worked
+from benchmarks.contenders.timestamps import Timestamps, cpu_secs_so_far
 from blizzard.config.load import parse_config
 from blizzard.environment import variables
 from blizzard.manifest.pending_manifest import Manifest
@@ -17,10 +17,9 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
 TITLE = "Blizzard"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 SEGMENT_ENTRIES = 3_000
-"""What one invocation of the collector appends at most."""
+"""The most entries that one invocation of the collector appends."""
 
 
 def s3_settings() -> S3Settings:
@@ -28,7 +27,7 @@ def s3_settings() -> S3Settings:
 
 
 def config_of(work: Work, number: int) -> str:
-    """A configuration as users write it. `work.settings` are the source's; bulk loads set `checkpoint`."""
+    """The text of `pipelines.yaml`, as JSON."""
     source = {
         "uri": work.source_uri,
         "pattern": "**/*.ndjson.gz",
@@ -46,7 +45,7 @@ def manifest_of(table: str) -> Manifest:
 
 
 def entries_of(work: Work) -> list[Entry]:
-    """What the events of these files say of them."""
+    """Manifest entries, as the collector makes them from the events of these files."""
     store, now_ts = open_store(work.source_uri, s3_settings()), time.time()
     infos = {info.key: info for info in store.list("")}
     return [Entry(path, infos[path].size, infos[path].etag, now_ts) for path in work.data.paths]
@@ -68,30 +67,32 @@ def opened(work: Work) -> Iterator[Run]:
 
     def run(number: int) -> dict[str, Any]:
         events: list[dict[str, Any]] = []
-        moments = Moments()
+        timestamps = Timestamps()
 
         def log(event: str, /, **fields: object) -> None:
-            events.append({"at": time.monotonic(), "event": event, **worked(work), **fields})
+            events.append({"at": time.monotonic(), "event": event, **cpu_secs_so_far(work), **fields})
 
         config = parse_config(config_of(work, number), {}, folder="/")
         ((pipeline, source),) = config.sources()
         log("run_began")
-        session = moments.noting_session(spark)
+        session = timestamps.noting_session(spark)
         totals = source_job(pipeline, source, spark=session, s3=s3_settings(), log=log).ingest.drain()
         log("run_ended")
         told = json.loads(json.dumps(events, default=str))
-        return {"totals": asdict(totals), "events": told, "moments": moments.at}
+        return {"totals": asdict(totals), "events": told, "moments": timestamps.at}
 
     yield run
 
 
 def commits(work: Work, answer: dict[str, Any]) -> int:
-    """No more than its settings call for. Raises WrongResult."""
+    """The number of commits. Raises WrongResult if it is more than `checkpoint.interval_files` requires."""
     from benchmarks.verify import WrongResult
 
     full = int(work.settings.get("checkpoint", {}).get("interval_files", 1_000))
     wanted = -(-work.data.files // full)
-    said: int = answer["totals"]["commits"]
-    if said > wanted:
-        raise WrongResult(f"Blizzard on {work.data.name}: expected {wanted} commits of {full} files each, found {said}")
-    return said
+    committed: int = answer["totals"]["commits"]
+    if committed > wanted:
+        raise WrongResult(
+            f"Blizzard on {work.data.name}: expected {wanted} commits of {full} files each, found {committed}"
+        )
+    return committed

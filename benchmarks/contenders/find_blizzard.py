@@ -1,4 +1,4 @@
-"""Blizzard with long histories: tables that hold so many files each, and 100 new ones; all tables in one process."""
+"""Blizzard with long histories: several tables of different sizes in one process, 100 new files per batch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,7 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "Blizzard"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:
@@ -20,73 +19,74 @@ def prepare(work: Work, number: int) -> None:
 
 @contextmanager
 def opened(work: Work) -> Iterator[Run]:
-    """Each of `turns` comes for one history after the other before the next turn does; who is first, changes. What a
-    turn may be: `history` makes it; `first` is the first batch of a job that has yet to recover, and knows nothing of
-    the table; `steady` a batch of the same job; `swept` one that nobody announces, but a watermark sweep finds.
+    """Each of `turns` is done for all histories, in rotating order, before the next turn. Kinds of turns:
 
-    All of them happen to a table of its own before anything is measured, so that all find the JVM warm.
+    `history`: ingest the first batch and generate the rest of the history. `first`: the first batch of a new job, which
+    has to recover. `steady`: a further batch of that job. `swept`: files without events, found by a watermark sweep.
+
+    All kinds are run on a separate table first, to warm up the JVM.
     """
     from benchmarks.contenders.session import session_of
-    from benchmarks.known import Known
+    from benchmarks.synthetic_history import SyntheticHistory
 
     spark, turns = session_of(work), work.options["turns"]
-    histories = [_History(work, spark, Known(**known)) for known in work.options["histories"]]
-    pattern = histories[0].known
+    histories = [_History(work, spark, SyntheticHistory(**fields)) for fields in work.options["histories"]]
+    pattern = histories[0].source
     warm_up = _History(work, spark, replace(pattern, folder=f"{work.out}/landing/warm-up", count=2 * pattern.batch))
-    warm_up.known.make()
+    warm_up.source.make()
     for turn, kind in enumerate(("history", "first", "steady", "swept")):
         warm_up.take(kind, turn)
 
     def run(number: int) -> dict[str, Any]:
         turn, which = divmod(number, len(histories))
         history = histories[(which + turn) % len(histories)]
-        return {**history.take(turns[turn], turn), "known": history.known.count, "kind": turns[turn]}
+        return {**history.take(turns[turn], turn), "known": history.source.count, "kind": turns[turn]}
 
     yield run
 
 
 class _History:
-    """Known files, the table that holds them, and the job at work."""
+    """A synthetic history, its table, and the job that ingests it."""
 
-    def __init__(self, work: Work, spark: Any, known: Any) -> None:
-        out = f"{work.out}/{Path(known.folder).name}"
-        self.known = known
-        self._work = replace(work, data=replace(work.data, folder=known.folder), out=out)
+    def __init__(self, work: Work, spark: Any, source: Any) -> None:
+        out = f"{work.out}/{Path(source.folder).name}"
+        self.source = source
+        self._work = replace(work, data=replace(work.data, folder=source.folder), out=out)
         self._spark = spark
-        self._steady: Any = None
+        self._job: Any = None
 
     def take(self, kind: str, turn: int) -> dict[str, Any]:
-        """`turn` 0 makes the history."""
+        """Turn 0 has to be `history`."""
         if kind == "history":
             return self._make()
         if kind == "first":
-            self._forget()
-        with self.known.dropped(turn) as paths:
+            self._reset()
+        with self.source.dropped(turn) as paths:
             if kind == "swept":
                 return self._by_sweep()
-            self._steady.announce(paths)
-            answer: dict[str, Any] = self._steady.drain()
+            self._job.announce(paths)
+            answer: dict[str, Any] = self._job.drain()
             return answer
 
     def _make(self) -> dict[str, Any]:
-        from benchmarks.known import lengthen
+        from benchmarks.synthetic_history import append_commits
 
-        self._forget()
-        self._steady.announce(self.known.first())
-        answer: dict[str, Any] = self._steady.drain()
-        lengthen(self.known, self._work.table(0))
+        self._reset()
+        self._job.announce(self.source.first())
+        answer: dict[str, Any] = self._job.drain()
+        append_commits(self.source, self._work.table(0))
         return answer
 
-    def _forget(self) -> None:
-        """As a new process begins, but for its warm JVM: Delta has to read the log anew, too."""
-        from benchmarks.contenders.steady import Steady
+    def _reset(self) -> None:
+        """Starts a new job in the warm JVM. Delta's cache is cleared too, so that it reads the log again."""
+        from benchmarks.contenders.long_running_job import LongRunningJob
 
         self._spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        self._steady = Steady(self._work, self._spark)
+        self._job = LongRunningJob(self._work, self._spark)
 
     def _by_sweep(self) -> dict[str, Any]:
         began = monotonic()
-        self._steady.job.sweep(late=False, announce=True)
+        self._job.job.sweep(late=False, announce=True)
         swept_secs = monotonic() - began
-        answer = self._steady.drain()
+        answer = self._job.drain()
         return {**answer, "commit_secs": answer["commit_secs"] + swept_secs, "swept_secs": swept_secs}

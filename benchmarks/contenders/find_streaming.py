@@ -1,4 +1,4 @@
-"""Structured Streaming with a long history: its file source's own log names so many files, and 100 are new."""
+"""Structured Streaming with a long history: the log of its file source lists many seen files, and 100 are new."""
 
 import json
 import time
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.known import Known
+from benchmarks.synthetic_history import SyntheticHistory
 
 TITLE = "Structured Streaming"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:
@@ -21,10 +20,10 @@ def prepare(work: Work, number: int) -> None:
 
 @contextmanager
 def opened(work: Work) -> Iterator[Run]:
-    """Run 0 makes the history: a stream over a folder of one file, whose log is then told of all the others."""
+    """Run 0 makes the history: it streams a folder of one file, then adds all other files to the source's log."""
     from benchmarks.contenders.session import session_of
 
-    spark, known = session_of(work), Known(**work.options)
+    spark, history = session_of(work), SyntheticHistory(**work.options)
     stream, first = Path(work.out, "stream"), Path(work.out, "first")
 
     def drain(folder: Path | str) -> float:
@@ -37,23 +36,23 @@ def opened(work: Work) -> Iterator[Run]:
 
     def run(number: int) -> dict[str, Any]:
         if number == 0:
-            (path,) = known.first()[:1]
+            (path,) = history.first()[:1]
             (first / path).parent.mkdir(parents=True)
             (first / path).write_bytes(Path(work.source_uri, path).read_bytes())
             secs = drain(first)
-            remember(stream / "sources" / "0" / "0", known)
+            append_to_source_log(stream / "sources" / "0" / "0", history)
             return {"commit_secs": secs}
-        with known.dropped(number):
+        with history.dropped(number):
             return {"commit_secs": drain(work.source_uri)}
 
     yield run
 
 
-def remember(log: Path, known: Known) -> None:
-    """One line for each file that the source has seen; and no checksum of the file as it was before."""
-    modified_ms = int(1000 * Path(known.folder, known.path(0)).stat().st_mtime)
+def append_to_source_log(log: Path, history: SyntheticHistory) -> None:
+    """Adds a line per file to the log of seen files, and removes the log's checksum file, which no longer matches."""
+    modified_ms = int(1000 * Path(history.folder, history.path(0)).stat().st_mtime)
     with log.open("a") as lines:
-        for number in range(known.count):
-            entry = {"path": f"file://{known.folder}/{known.path(number)}", "timestamp": modified_ms, "batchId": 0}
+        for number in range(history.count):
+            entry = {"path": f"file://{history.folder}/{history.path(number)}", "timestamp": modified_ms, "batchId": 0}
             lines.write("\n" + json.dumps(entry, separators=(",", ":")))
     log.with_name(f".{log.name}.crc").unlink(missing_ok=True)

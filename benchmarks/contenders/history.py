@@ -1,4 +1,4 @@
-"""Blizzard in one process, commit after commit; and how large what it keeps becomes."""
+"""A long-running Blizzard job that reports the size of its log and state after each commit."""
 
 import re
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "Blizzard"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 _VERSION = re.compile(r"([0-9]{20})\.(json|checkpoint.*parquet|checkpoint.*json)")
 
 
@@ -21,28 +20,28 @@ def prepare(work: Work, number: int) -> None:
 
 @contextmanager
 def opened(work: Work) -> Iterator[Run]:
-    """Run number n announces the n-th `files_per_commit` files. Before that some are committed to a table of their own:
-    commits of a JVM that starts would hide what grows later."""
+    """Each run announces and commits the files of one commit. Before the first run, some commits go to a separate
+    table, because the slow first commits of a JVM would hide later growth."""
+    from benchmarks.contenders.long_running_job import LongRunningJob
     from benchmarks.contenders.session import session_of
-    from benchmarks.contenders.steady import Steady
 
     spark = session_of(work)
     table, each = Path(work.table(0)), work.settings["checkpoint"]["interval_files"]
-    start = Steady(replace(work, out=f"{work.out}/start"), spark)
+    warm_up = LongRunningJob(replace(work, out=f"{work.out}/start"), spark)
     for number in range(work.options["start"]):
-        start.announce(work.data.paths[number * each : (number + 1) * each])
-        start.drain()
-    steady = Steady(work, spark)
+        warm_up.announce(work.data.paths[number * each : (number + 1) * each])
+        warm_up.drain()
+    job = LongRunningJob(work, spark)
 
     def run(number: int) -> dict[str, Any]:
-        steady.announce(work.data.paths[number * each : (number + 1) * each])
-        return {**steady.drain(), "segments": steady.segments(), **kept(table)}
+        job.announce(work.data.paths[number * each : (number + 1) * each])
+        return {**job.drain(), "segments": job.segments(), **sizes_of(table)}
 
     yield run
 
 
-def kept(table: Path) -> dict[str, int]:
-    """Of the log: files, newest version, newest one with a Delta checkpoint (-1: none); and bytes of the state."""
+def sizes_of(table: Path) -> dict[str, int]:
+    """Files in the log, newest version, newest version with a Delta checkpoint (-1: none), and bytes of the state."""
     names = [file.name for file in (table / "_delta_log").iterdir() if not file.name.startswith(".")]
     found = [(int(match[1]), match[2] == "json") for match in map(_VERSION.fullmatch, names) if match]
     return {

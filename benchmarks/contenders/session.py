@@ -1,4 +1,4 @@
-"""The Spark session that every contender on Spark gets: the very settings that `blizzard run` has on one machine."""
+"""The Spark session of all contenders on Spark, with the settings of `blizzard run` on one machine."""
 
 from collections.abc import Callable
 from pathlib import Path

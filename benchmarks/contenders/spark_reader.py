@@ -1,15 +1,14 @@
-"""What one writes first: `spark.read.schema(…).json(paths)`, and an append to Delta."""
+"""Spark's own reader: `spark.read.schema(…).json(paths)`, appended to Delta."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.contenders import Run, Work
-from benchmarks.contenders.moments import Moments
+from benchmarks.contenders.timestamps import Timestamps
 
 TITLE = "Spark's own reader"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:
@@ -23,15 +22,14 @@ def opened(work: Work) -> Iterator[Run]:
     spark = session_of(work)
 
     def run(number: int) -> dict[str, Any]:
-        moments = Moments()
-        session = moments.noting_session(spark)()
-        # `basePath` makes a column of the folders' date; lines that do not parse are dropped, or they would be rows of
-        # nulls.
+        timestamps = Timestamps()
+        session = timestamps.noting_session(spark)()
+        # `basePath` adds the folders' date as a column. DROPMALFORMED: malformed lines would become rows of nulls.
         reader = session.read.schema(f"{work.data.schema}, date DATE").option("mode", "DROPMALFORMED")
         frame = reader.option("basePath", work.source_uri).json(work.paths())
-        moments.note("planned")
+        timestamps.note("planned")
         frame.write.format("delta").mode("append").partitionBy("date").save(work.table(number))
-        return {"moments": moments.at}
+        return {"moments": timestamps.at}
 
     yield run
 

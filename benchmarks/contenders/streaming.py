@@ -7,8 +7,7 @@ from typing import Any
 from benchmarks.contenders import Run, Work
 
 TITLE = "Structured Streaming"
-SESSION = True
-CANNOT: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def prepare(work: Work, number: int) -> None:
@@ -33,5 +32,5 @@ def opened(work: Work) -> Iterator[Run]:
 
 
 def commits(work: Work, answer: dict[str, Any]) -> int:
-    """One for each micro-batch that had rows; AvailableNow makes one of all files."""
+    """One per micro-batch with rows. AvailableNow puts all files into one micro-batch."""
     return sum(batch["rows"] > 0 for batch in answer["batches"])

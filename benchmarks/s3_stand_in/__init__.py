@@ -1,9 +1,9 @@
-"""A local S3 that answers quickly enough to be measured against, each time after the latency that is asked for.
+"""A fast local S3 for benchmarks, with a configurable latency for each request.
 
 It serves folders as buckets to obstore, botocore and S3A: GET, HEAD, PUT, copy, listings, deletions, multipart uploads,
-and conditional writes. It looks at no signature. One process, one core; `python -m benchmarks.s3_stand_in --measure`
-says how many requests a second that is. What it knows, it holds in memory: whoever else writes into the folders is not
-seen.
+and conditional writes. It ignores signatures. It is one process on one core; `python -m benchmarks.s3_stand_in
+--measure` prints how many requests a second it can answer. Its index is in memory: files that others write into the
+folders while it runs are not seen.
 """
 
 import json
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.watch import cpu_secs
+from benchmarks.resource_monitor import cpu_secs
 
 ROOT = Path(__file__).parents[2]
 CREDENTIALS = {
@@ -29,19 +29,19 @@ CREDENTIALS = {
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """One that runs. `environment`: in which clients find it."""
+    """A running stand-in. `environment`: variables with which clients find it."""
 
     environment: dict[str, str]
     pid: int
 
     def cpu_secs(self) -> float:
-        """What it has worked so far."""
+        """CPU seconds that it has used so far."""
         return cpu_secs(self.pid)
 
 
 @contextmanager
 def stand_in(buckets: Mapping[str, Path], *, latency_secs: float) -> Iterator[StandIn]:
-    """Runs for the length of the block. What lies in the folders is read when it starts."""
+    """Runs until the block ends. The folders are read once, at the start."""
     words = [f"{name}={folder}" for name, folder in buckets.items()]
     command = [sys.executable, "-m", "benchmarks.s3_stand_in", "--latency-ms", f"{latency_secs * 1000:g}", *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.s3_stand_in [--latency-ms N] BUCKET=FOLDER …`: serve until it is ended, on a free port.
+"""`python -m benchmarks.s3_stand_in [--latency-ms N] BUCKET=FOLDER …`: serve on a free port until terminated.
 
-The first line says which, as JSON. `--measure`: instead, how many GETs a second obstore gets from it.
+The first line of output has the port, as JSON. `--measure` prints the number of GETs per second instead.
 """
 
 import argparse
@@ -24,10 +24,12 @@ AT_ONCE = 64
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.s3_stand_in", description="A quick local S3.")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.s3_stand_in", description="Serve folders as buckets of a fast local S3."
+    )
     parser.add_argument("buckets", nargs="*", metavar="BUCKET=FOLDER")
-    parser.add_argument("--latency-ms", type=float, default=0.0, help="after which each request is answered")
-    parser.add_argument("--measure", action="store_true", help="say how many GETs a second it can answer")
+    parser.add_argument("--latency-ms", type=float, default=0.0, help="latency of each request")
+    parser.add_argument("--measure", action="store_true", help="print how many GETs a second it can answer, and exit")
     options = parser.parse_args()
     if options.measure:
         print(json.dumps({"gets_per_sec": round(gets_per_sec(options.latency_ms / 1000))}))
@@ -45,16 +47,16 @@ async def _serve(buckets: dict[str, Bucket], latency_secs: float) -> None:
 
 
 def gets_per_sec(latency_secs: float = 0.0, requests: int = REQUESTS) -> float:
-    """Of objects of 500 bytes, as the files of `small` are; client and server share this machine's cores."""
+    """GETs per second of 500-byte objects, the size of the files of `small`. Client and server share the cores."""
     from obstore.store import S3Store
 
     with tempfile.TemporaryDirectory() as folder:
         for number in range(OBJECTS):
             Path(folder, f"{number:04}").write_bytes(os.urandom(500))
-        with stand_in({"small": Path(folder)}, latency_secs=latency_secs) as found:
+        with stand_in({"small": Path(folder)}, latency_secs=latency_secs) as server:
             store = S3Store(
                 "small",
-                aws_endpoint_url_s3=found.environment["AWS_ENDPOINT_URL"],
+                aws_endpoint_url_s3=server.environment["AWS_ENDPOINT_URL"],
                 region="us-east-1",
                 virtual_hosted_style_request=False,
                 access_key_id="local",
@@ -62,15 +64,15 @@ def gets_per_sec(latency_secs: float = 0.0, requests: int = REQUESTS) -> float:
                 client_options={"allow_http": True},
             )
 
-            async def some(count: int) -> None:
+            async def get_some(count: int) -> None:
                 for number in range(count):
                     await (await store.get_async(f"{number % OBJECTS:04}")).bytes_async()
 
-            async def all_of_them() -> None:
-                await asyncio.gather(*(some(requests // AT_ONCE) for _ in range(AT_ONCE)))
+            async def get_all() -> None:
+                await asyncio.gather(*(get_some(requests // AT_ONCE) for _ in range(AT_ONCE)))
 
             began = time.perf_counter()
-            asyncio.run(all_of_them())
+            asyncio.run(get_all())
             return requests // AT_ONCE * AT_ONCE / (time.perf_counter() - began)
 
 

@@ -1,4 +1,4 @@
-"""S3's requests and what is answered to them."""
+"""Requests of the S3 API and their responses."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Names of headers are in lower case. `body` is what was sent, without any framing."""
+    """Header names are in lower case. `body`: without chunk framing."""
 
     method: str
     target: str
@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`length`: what Content-Length says, where it is not that of the body (HEAD)."""
+    """`length`: Content-Length, if it differs from the length of `body` (HEAD)."""
 
     status: int
     body: bytes = b""

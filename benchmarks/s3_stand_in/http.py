@@ -1,4 +1,4 @@
-"""Enough of HTTP/1.1 for S3's clients, on asyncio's bare protocol: a web framework would be ten times slower."""
+"""The part of HTTP/1.1 that S3 clients need, on an asyncio protocol: a web framework would be ten times slower."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: a request at a time, each answered `latency_secs` after it was read."""
+    """One client's connection. It handles one request at a time and answers `latency_secs` after reading it."""
 
     def __init__(self, answer: Callable[[Request], Answer], latency_secs: float) -> None:
         self._answer = answer
@@ -32,7 +32,7 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def _advance(self) -> None:
-        """Take what has arrived; the head first, then as much of a body as it promises."""
+        """Parses received data: the head first, then the body."""
         if self._request is None:
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
@@ -45,12 +45,12 @@ class Connection(asyncio.Protocol):
         if body is None:
             return
         head, self._request = self._request, None
-        said = self._answer(Request(head.method, head.target, head.headers, body))
+        response = self._answer(Request(head.method, head.target, head.headers, body))
         loop = asyncio.get_running_loop()
         if self._latency_secs:
-            loop.call_later(self._latency_secs, self._write, _bytes(said))
+            loop.call_later(self._latency_secs, self._write, _bytes(response))
         else:
-            self._write(_bytes(said))
+            self._write(_bytes(response))
         if self._buffer:
             self._advance()
 
@@ -70,7 +70,7 @@ def _head(text: bytes) -> Request:
 
 
 def _body(buffer: bytearray, headers: Mapping[str, str]) -> bytes | None:
-    """Taken out of the buffer once it is there altogether; None until then."""
+    """Removes the body from the buffer when it is complete; None until then."""
     if headers.get("transfer-encoding", "").lower() == "chunked":
         found = _unchunked(buffer)
         if found is None:
@@ -89,8 +89,8 @@ def _body(buffer: bytearray, headers: Mapping[str, str]) -> bytes | None:
 
 
 def _unchunked(buffer: bytearray) -> tuple[bytes, int] | None:
-    """The content of chunks, HTTP's or those that AWS's clients sign one by one, and how many bytes they took with what
-    follows the last one; None while that is not there."""
+    """Decodes chunks of HTTP or of AWS's signed streaming: the content, and the bytes used including trailers; None if
+    the data is incomplete."""
     parts: list[bytes] = []
     at = 0
     while (end := buffer.find(b"\r\n", at)) >= 0:
@@ -106,7 +106,7 @@ def _unchunked(buffer: bytearray) -> tuple[bytes, int] | None:
 
 
 def _trailed(buffer: bytearray, parts: list[bytes], at: int) -> tuple[bytes, int] | None:
-    """Trailers are lines, and an empty one ends them."""
+    """Skips the trailers, which end with an empty line."""
     while (end := buffer.find(b"\r\n", at)) >= 0:
         if end == at:
             return b"".join(parts), end + 2

@@ -1,4 +1,4 @@
-"""The objects of one bucket: files below a folder, and what S3 says of them, in order of their keys."""
+"""The objects of a bucket: files below a folder, with an index in memory, sorted by key."""
 
 import os
 from bisect import bisect_left, bisect_right
@@ -10,12 +10,12 @@ from time import time
 
 
 class Exists(Exception):
-    """A conditional write found the key taken."""
+    """The key of a conditional write already exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """`file` is None where the content is empty, as that of folder markers, whose names no file can have."""
+    """`file` is None for an empty object, such as a folder marker, whose name cannot be a file name."""
 
     size: int
     etag: str
@@ -32,7 +32,7 @@ class Object:
 
 
 class Bucket:
-    """What lies in the folder when it is opened, and what is written through it."""
+    """The files in the folder when it is opened, and objects that are written later."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class Bucket:
         self._keys = sorted(self.objects, key=str.encode)
 
     def put(self, key: str, body: bytes, meta: dict[str, str], *, create: bool) -> Object:
-        """Raises Exists when `create` and it is there. Nothing comes between the look and the write: there is one
+        """Raises Exists if `create` is set and the key exists. Check and write are atomic, because there is only one
         thread."""
         if key not in self.objects:
             self._keys.insert(bisect_left(self._keys, key.encode(), key=str.encode), key)
@@ -73,7 +73,7 @@ class Bucket:
                 Path(gone.file).unlink(missing_ok=True)
 
     def listed(self, prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, Object | None]]:
-        """Keys with their objects and, with a delimiter, common prefixes with None, greater than `after`, in order."""
+        """Keys greater than `after`, in order, with their objects. With a delimiter also common prefixes, with None."""
         index = max(
             bisect_left(self._keys, prefix.encode(), key=str.encode),
             bisect_right(self._keys, after.encode(), key=str.encode),

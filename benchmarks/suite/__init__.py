@@ -1,23 +1,23 @@
-"""The benchmarks by name. Each is a module with `run(setting)`, imported when it is wanted."""
+"""The benchmarks. Each is a module with `run(options)`, imported only when it runs."""
 
 import time
 from dataclasses import replace
 from importlib import import_module
 
 from benchmarks.result import Result
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
 from benchmarks.version import version
 
 BENCHMARKS = ("big", "small", "find", "history", "wide", "dirty", "skew", "s3", "latency", "plan", "collect")
-_MODULES = {"big": "bulk", "small": "bulk", "collect": "collecting"}
+_MODULES = {"big": "bulk", "small": "bulk"}
 
 
-def run(name: str, setting: Setting) -> Result:
-    """Raises WrongResult or ContenderFailed when one of those measured did not do its work."""
+def run(name: str, options: RunOptions) -> Result:
+    """Raises ContenderFailed, or WrongResult if a contender wrote a wrong table."""
     module = import_module(f"benchmarks.suite.{_MODULES.get(name, name)}")
     began, of = time.monotonic(), version()
-    result: Result = getattr(module, name if name in ("big", "small") else "run")(setting)
+    result: Result = getattr(module, name if name in ("big", "small") else "run")(options)
     took_secs = time.monotonic() - began
     return replace(
-        result, scale=setting.scale, rounds=setting.rounds, took_secs=took_secs, version=of, cores=setting.cores
+        result, scale=options.scale, rounds=options.rounds, took_secs=took_secs, version=of, cores=options.cores
     )

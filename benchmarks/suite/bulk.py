@@ -1,44 +1,45 @@
-"""`big` and `small`: a backlog, by every contender."""
+"""`big` and `small`: every contender loads a backlog."""
 
 from benchmarks import timeline
 from benchmarks.contenders import Work
 from benchmarks.data import dataset
-from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
 from benchmarks.result import Result
-from benchmarks.rounds import Series, interleaved
-from benchmarks.setting import Setting
-from benchmarks.suite import contest
+from benchmarks.rounds import ContenderRuns, interleaved
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number, ratio
+from benchmarks.suite import comparison
 
 
-def big(setting: Setting) -> Result:
-    return _run("big", setting)
+def big(options: RunOptions) -> Result:
+    return _run("big", options)
 
 
-def small(setting: Setting) -> Result:
-    return _run("small", setting)
+def small(options: RunOptions) -> Result:
+    return _run("small", options)
 
 
-def _run(name: str, setting: Setting) -> Result:
-    data = dataset(name, setting.scale, setting.say, cache=setting.cache)
-    works = {who: Work(who, data, "", 2, setting.cores, settings=contest.BULK) for who in contest.able(data)}
-    landings = timeline.Landings()
-    series = interleaved(works, setting, look=landings.look)
-    moments = timeline.moments_of(series, landings)
+def _run(name: str, options: RunOptions) -> Result:
+    data = dataset(name, options.scale, options.report_progress, cache=options.cache)
+    works = {who: Work(who, data, "", 2, options.cores, settings=comparison.BULK) for who in comparison.supported(data)}
+    mtimes = timeline.MtimeRecorder()
+    series = interleaved(works, options, inspect_table=mtimes.inspect_table)
+    moments = timeline.moments_of(series, mtimes)
     titles = {who: series[who].title for who in moments}
     return Result(
         name,
         f"{data.rows:,} records in {data.files:,} gzip files, {number(data.stored_bytes / 1e6)} MB, into Delta",
-        (contest.table(data, series), timeline.table(moments, titles)),
-        tuple(judge(goals_of(name), measured(series), {})),
-        notes=(*timeline.notes(moments, titles), contest.parts_note(series["blizzard"])),
-        bars=contest.bars(series),
-        raw=contest.raw(data, series) | {"moments": moments},
+        (comparison.table(data, series), timeline.table(moments, titles)),
+        tuple(evaluate_goals(goals_of(name), measured(series), {})),
+        notes=(*timeline.notes(moments, titles), comparison.parts_note(series["blizzard"])),
+        bars=comparison.bars(series),
+        raw=comparison.raw(data, series) | {"moments": moments},
     )
 
 
-def measured(series: dict[str, Series]) -> dict[str, Spread]:
-    """By goal: how many times as long the other took, and the reverse for the bare limit."""
+def measured(series: dict[str, ContenderRuns]) -> dict[str, Spread]:
+    """Measurements by goal. Throughput ratios: time of the other contender divided by Blizzard's; inverse for the bare
+    limit."""
     ours, spark, streaming, bare = (series[n] for n in ("blizzard", "spark_reader", "streaming", "bare_limit"))
     return {
         "spark_warm": ratio(spark.warm(), ours.warm()),

@@ -1,4 +1,4 @@
-"""`find`: 100 new files where 10,000, 100,000 and 1,000,000 are known already. Does it take longer?"""
+"""`find`: does ingesting 100 new files take longer if 10,000, 100,000 or 1,000,000 files are already known?"""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,28 +8,28 @@ from typing import Any
 
 from benchmarks.contenders import Work
 from benchmarks.data import Dataset
-from benchmarks.figures import TIMES, Spread, judge, number
 from benchmarks.goals import goals_of
-from benchmarks.known import NEW, Known
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import scratch
 from benchmarks.records import EVENT_SCHEMA
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import TIMES, Spread, evaluate_goals, number
+from benchmarks.synthetic_history import NEW, SyntheticHistory
 from benchmarks.verify import Found, WrongResult, found_in
 
 SIZES = (10_000, 100_000, 1_000_000)
 STEADY = 9
-"""Batches of a running job, in all rounds. One in ten commits makes a Delta checkpoint, of all sizes in the same turn,
-since their histories end at multiples of ten: the medians are of those that do not."""
+"""Batches of a running job, in all rounds together. Every tenth commit makes a Delta checkpoint. Histories end at
+multiples of ten, so all sizes make it in the same turn, and the medians are of commits without one."""
 KINDS = ("steady", "first", "swept")
 SHOWN = (*KINDS, "streaming")
 COLUMNS = (
     "known files",
-    "Blizzard s",
-    "its first batch, with recovery, s",
-    "found by a sweep instead, s",
-    "Structured Streaming s",
+    "Blizzard, running job, s",
+    "first batch of a new job, with recovery, s",
+    "found by a sweep, without events, s",
+    "Structured Streaming, s",
 )
 NOTES = (
     (
@@ -48,32 +48,32 @@ NOTES = (
 )
 
 
-def run(setting: Setting) -> Result:
+def run(options: RunOptions) -> Result:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-        histories = [*_made(Path(folder), setting)]
-        found, beside = _blizzard(Path(folder), histories, setting)
-        around = {"Blizzard": [beside]}
-        for known in histories:
-            found[known.count]["streaming"], beside = _streaming(Path(folder), known, setting)
-            around[f"Structured Streaming among {known.count:,}"] = [beside]
+        histories = [*_made(Path(folder), options)]
+        found, load_of_run = _blizzard(Path(folder), histories, options)
+        background = {"Blizzard": [load_of_run]}
+        for history in histories:
+            found[history.count]["streaming"], load_of_run = _streaming(Path(folder), history, options)
+            background[f"Structured Streaming among {history.count:,}"] = [load_of_run]
     rows = tuple((f"{count:,}", *(str(Spread.of(by[kind])) for kind in SHOWN)) for count, by in found.items())
     spreads = measured([*found.values()])
     return Result(
         "find",
-        f"{NEW} new files of one record, announced, until they are committed",
+        f"time from announcing {NEW} new files of one record each to their commit",
         (Table(COLUMNS, rows),),
-        tuple(judge(goals_of("find"), spreads, {}, rounds=setting.rounds)),
+        tuple(evaluate_goals(goals_of("find"), spreads, {}, rounds=options.rounds)),
         notes=(
             *NOTES,
             swept_note(spreads["flat_swept"], [by["sweep"] for by in found.values()]),
-            around_note(around),
+            background_load_note(background),
         ),
         raw={"secs": {str(count): by for count, by in found.items()}},
     )
 
 
 def measured(found: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Spread]:
-    """The slowest size's median by that of the fastest. No goal is about a sweep; what it takes is told."""
+    """Median of the slowest size divided by that of the fastest. `flat_swept` has no goal; a note reports it."""
 
     def flat(kind: str) -> Spread:
         medians = [Spread.of(by[kind]).median for by in found]
@@ -83,7 +83,7 @@ def measured(found: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Spread
 
 
 def swept_note(flat: Spread, sweeps: Sequence[Sequence[float]]) -> str:
-    """`sweeps`: seconds of the sweeps alone, without the batch that follows, by size."""
+    """`sweeps`: by size, the seconds of the sweeps without the batches that follow them."""
     *smaller, largest = (number(Spread.of(secs).median) for secs in sweeps)
     times, alone = f"{number(flat.median)}{TIMES}", f"{', '.join(smaller)} and {largest} s"
     return (
@@ -95,64 +95,70 @@ def swept_note(flat: Spread, sweeps: Sequence[Sequence[float]]) -> str:
     )
 
 
-def turns_of(setting: Setting) -> list[str]:
-    """What happens to each size. Every round begins with a job that has to recover."""
-    each = -(-setting.count(STEADY, 1) // setting.rounds)
-    return ["history", *(["first", *["steady"] * each, "swept"] * setting.rounds)]
+def turns_of(options: RunOptions) -> list[str]:
+    """The turns of each size. Every round begins with a new job that has to recover."""
+    each = -(-options.count(STEADY, 1) // options.rounds)
+    return ["history", *(["first", *["steady"] * each, "swept"] * options.rounds)]
 
 
-def _made(folder: Path, setting: Setting) -> Iterable[Known]:
+def _made(folder: Path, options: RunOptions) -> Iterable[SyntheticHistory]:
     for size in SIZES:
-        count = setting.count(size, 20)
-        setting.say(f"find: making {count:,} files")
-        known = Known(str(folder / f"{count}"), count, min(setting.count(1_000, 10), count), setting.count(10_000, 20))
-        known.make()
-        yield known
+        count = options.count(size, 20)
+        options.report_progress(f"find: making {count:,} files")
+        history = SyntheticHistory(
+            str(folder / f"{count}"), count, min(options.count(1_000, 10), count), options.count(10_000, 20)
+        )
+        history.make()
+        yield history
 
 
 def _blizzard(
-    folder: Path, histories: Sequence[Known], setting: Setting
-) -> tuple[dict[int, dict[str, list[float]]], Around]:
-    turns = turns_of(setting)
-    setting.say(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
-    options = {"histories": [asdict(known) for known in histories], "turns": turns}
-    out, answers, around = _process("find_blizzard", folder, "blizzard", len(turns) * len(histories), options, setting)
+    folder: Path, histories: Sequence[SyntheticHistory], options: RunOptions
+) -> tuple[dict[int, dict[str, list[float]]], BackgroundLoad]:
+    turns = turns_of(options)
+    options.report_progress(f"find: Blizzard, {len(turns) - 1} batches for each size in turn")
+    contender_options = {"histories": [asdict(history) for history in histories], "turns": turns}
+    out, answers, background = _process(
+        "find_blizzard", folder, "blizzard", len(turns) * len(histories), contender_options, options
+    )
     found = {}
-    for known in histories:
-        mine = [answer for answer in answers if answer["known"] == known.count]
-        commits = -(-known.count // known.batch) + len(turns) - 1
-        _check("Blizzard", out / Path(known.folder).name, range(known.count + NEW * (len(turns) - 1)), mine, commits)
-        found[known.count] = {
+    for history in histories:
+        mine = [answer for answer in answers if answer["known"] == history.count]
+        commits = -(-history.count // history.batch) + len(turns) - 1
+        _check(
+            "Blizzard", out / Path(history.folder).name, range(history.count + NEW * (len(turns) - 1)), mine, commits
+        )
+        found[history.count] = {
             kind: [answer["commit_secs"] for answer in mine if answer["kind"] == kind] for kind in KINDS
         } | {"sweep": [answer["swept_secs"] for answer in mine if answer["kind"] == "swept"]}
-    return found, around
+    return found, background
 
 
-def _streaming(folder: Path, known: Known, setting: Setting) -> tuple[list[float], Around]:
-    setting.say(f"find: {known.count:,} files, Structured Streaming")
-    runs = 1 + setting.rounds
-    name = f"streaming-{known.count}"
-    out, answers, around = _process("find_streaming", folder, name, runs, asdict(known), setting)
-    _check("Structured Streaming", out, [0, *range(known.count, known.count + NEW * setting.rounds)], answers, runs)
-    return [answer["commit_secs"] for answer in answers[1:]], around
+def _streaming(folder: Path, history: SyntheticHistory, options: RunOptions) -> tuple[list[float], BackgroundLoad]:
+    options.report_progress(f"find: {history.count:,} files, Structured Streaming")
+    runs = 1 + options.rounds
+    name = f"streaming-{history.count}"
+    out, answers, background = _process("find_streaming", folder, name, runs, asdict(history), options)
+    _check("Structured Streaming", out, [0, *range(history.count, history.count + NEW * options.rounds)], answers, runs)
+    return [answer["commit_secs"] for answer in answers[1:]], background
 
 
 def _process(
-    who: str, folder: Path, name: str, runs: int, options: dict[str, Any], setting: Setting
-) -> tuple[Path, list[dict[str, Any]], Around]:
-    """Where it wrote, what it answered, and what else there was."""
+    who: str, folder: Path, name: str, runs: int, contender_options: dict[str, Any], options: RunOptions
+) -> tuple[Path, list[dict[str, Any]], BackgroundLoad]:
+    """Runs a contender; returns its output folder, its answers and the background load."""
     out = folder / name
     out.mkdir()
-    data = Dataset("find", setting.scale, options.get("folder", ""), EVENT_SCHEMA, 0, {}, 0, 0, 0, ())
-    work = Work(who, data, str(out), runs, setting.cores, options=options)
+    data = Dataset("find", options.scale, contender_options.get("folder", ""), EVENT_SCHEMA, 0, {}, 0, 0, 0, ())
+    work = Work(who, data, str(out), runs, options.cores, options=contender_options)
     before = load()
-    answers, taken = setting.process(work, out, {})
-    return out, answers, Around(before, taken.others_share)
+    answers, taken = options.process(work, out, {})
+    return out, answers, BackgroundLoad(before, taken.others_share)
 
 
 def _check(who: str, out: Path, numbers: Sequence[int], answers: Sequence[dict[str, Any]], commits: int) -> None:
-    """Raises WrongResult unless the table has one record of each number, in so many commits."""
+    """Raises WrongResult unless the table has one record of each number and this many commits, one per batch."""
     found, expected = found_in(f"{out}/0/table"), Found(len(numbers), {"n": sum(numbers)}, commits)
     if found != expected or any(answer.get("commits", 1) != 1 for answer in answers):
-        said = [answer.get("commits") for answer in answers]
-        raise WrongResult(f"find, {who}: expected {expected} and one of them a batch, found {found} and {said}")
+        per_batch = [answer.get("commits") for answer in answers]
+        raise WrongResult(f"find, {who}: expected {expected} and one commit per batch, found {found} and {per_batch}")

@@ -1,4 +1,4 @@
-"""`latency`: a file dropped into a running pipeline at a random moment. When is it visible, and what took so long?"""
+"""`latency`: time from a file dropped into a running job at a random moment until its rows are visible."""
 
 import gzip
 import json
@@ -18,15 +18,15 @@ from deltalake import DeltaTable
 
 from benchmarks.contenders.blizzard import manifest_of
 from benchmarks.contenders.session import JARS
-from benchmarks.figures import Spread, judge, number, percentile
 from benchmarks.goals import goals_of
-from benchmarks.machine import Around, around_note, load
+from benchmarks.machine import BackgroundLoad, background_load_note, load
 from benchmarks.process import ContenderFailed, scratch
 from benchmarks.records import EVENT_SCHEMA, event_lines
+from benchmarks.resource_monitor import ResourceMonitor
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number, percentile
 from benchmarks.verify import Found, WrongResult, found_in
-from benchmarks.watch import Watch
 from blizzard.manifest.segments import Entry
 from blizzard.state.delta_log import parse_commit
 from blizzard.storage.local import LocalStore
@@ -36,20 +36,20 @@ APP_ID = "blizzard:events:landing"
 PIPELINE, SOURCE = "events", "landing"
 WARM_UP = 3
 PAUSE_SECS = (0.2, 4.8)
-"""Between two files, any time from the first to the second, whatever the job is doing."""
+"""Random pause between two files, minimum and maximum, independent of what the job is doing."""
 POLL_SECS = 0.005
 LOST_AFTER_SECS = 120.0
 RECORDS = 10
 NOTE = (
     "The time starts with the entry in the manifest. On AWS the event passes through SQS and the collector first, so"
-    " add the collector's window and Lambda's start. Files are dropped whether or not the job is done with the one "
-    "before."
+    " add the collector's window and Lambda's start. Files are dropped even while the job is still working on the "
+    "previous one."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One file's way, in seconds: until the job planned it, read it, and committed it."""
+class FileLatency:
+    """Latency of one file: seconds until it was planned, from there until it was read, and until it was committed."""
 
     planned_secs: float
     read_secs: float
@@ -61,83 +61,83 @@ class Way:
 
 
 @dataclass(slots=True)
-class Seen:
-    """What was seen of the running job: Unix seconds by file or by sequence, and what it said of its commits."""
+class Observations:
+    """What was observed of the running job: Unix seconds by file or by sequence, and the parts of its commits."""
 
     dropped_ts: dict[str, float] = field(default_factory=dict)
     visible_ts: dict[int, float] = field(default_factory=dict)
-    said_ts: dict[str, dict[int, float]] = field(default_factory=dict)
+    event_ts: dict[str, dict[int, float]] = field(default_factory=dict)
     parts: dict[int, Mapping[str, float]] = field(default_factory=dict)
     committed: int = 0
-    """Files of which the job said so."""
+    """Number of files that the job logged as committed."""
     warmed_secs: float | None = None
-    """How long Delta worked for its first checkpoint beforehand, beside the waiting job; None: it did not."""
+    """Seconds that Delta worked in advance for its first checkpoint while the job waited; None if it did not."""
 
-    def ways(self, sequence_of: Mapping[str, int]) -> list[Way]:
-        """Of the files, in the order in which they were dropped, but for those that warmed it up."""
-        return self._ways(sequence_of, [*self.dropped_ts][WARM_UP:])
+    def latencies(self, sequence_of: Mapping[str, int]) -> list[FileLatency]:
+        """In the order in which files were dropped, without the warm-up files."""
+        return self._latencies(sequence_of, [*self.dropped_ts][WARM_UP:])
 
-    def left_out(self, sequence_of: Mapping[str, int]) -> list[Way]:
-        """Of those that warmed it up, but for the first, which waited for the job's start."""
-        return self._ways(sequence_of, [*self.dropped_ts][1:WARM_UP])
+    def warm_up_latencies(self, sequence_of: Mapping[str, int]) -> list[FileLatency]:
+        """Of the warm-up files except the first, which waits for the start of the job."""
+        return self._latencies(sequence_of, [*self.dropped_ts][1:WARM_UP])
 
-    def _ways(self, sequence_of: Mapping[str, int], paths: Sequence[str]) -> list[Way]:
+    def _latencies(self, sequence_of: Mapping[str, int], paths: Sequence[str]) -> list[FileLatency]:
         found = []
         for path in paths:
             dropped_ts = self.dropped_ts[path]
             sequence = sequence_of[path]
-            planned_ts, read_ts = (self.said_ts[event][sequence] for event in ("batch_planned", "batch_read"))
+            planned_ts, read_ts = (self.event_ts[event][sequence] for event in ("batch_planned", "batch_read"))
             visible_ts = self.visible_ts[sequence]
-            found.append(Way(planned_ts - dropped_ts, read_ts - planned_ts, visible_ts - read_ts))
+            found.append(FileLatency(planned_ts - dropped_ts, read_ts - planned_ts, visible_ts - read_ts))
         return found
 
     def commits(self, sequence_of: Mapping[str, int]) -> list[Mapping[str, float]]:
-        """Seconds of each part of the commits, but for those that warmed it up."""
+        """Seconds by part of each commit, without those of the warm-up files."""
         start = {sequence_of[path] for path in [*self.dropped_ts][:WARM_UP]}
         return [parts for sequence, parts in self.parts.items() if sequence not in start]
 
 
-def run(setting: Setting) -> Result:
-    drops = setting.count(100, 3)
+def run(options: RunOptions) -> Result:
+    drops = options.count(100, 3)
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         before = load()
-        with Watch(os.getpid()) as machine:
-            seen = watch(Path(folder), drops, setting)
-        around = Around(before, machine.taken().others_share)
+        with ResourceMonitor(os.getpid()) as machine:
+            seen = observe(Path(folder), drops, options)
+        background = BackgroundLoad(before, machine.usage().others_share)
         sequence_of = _sequences(Path(folder, "table"), WARM_UP + drops)
-        ways, commits = seen.ways(sequence_of), seen.commits(sequence_of)
-    secs = [way.secs for way in ways]
+        latencies, commits = seen.latencies(sequence_of), seen.commits(sequence_of)
+    secs = [one.secs for one in latencies]
     parts = {
-        "announced → planned": [way.planned_secs for way in ways],
-        "planned → read": [way.read_secs for way in ways],
-        "read → visible": [way.commit_secs for way in ways],
+        "announced → planned": [one.planned_secs for one in latencies],
+        "planned → read": [one.read_secs for one in latencies],
+        "read → visible": [one.commit_secs for one in latencies],
         "in all": secs,
     }
     return Result(
         "latency",
-        f"one file of {RECORDS} records dropped into a running pipeline that lingers, {drops} times",
-        (_table("a file's way", parts), _table("a commit's parts, by the job's log", _inner(commits))),
-        tuple(judge(goals_of("latency"), measured(ways), {})),
-        notes=(NOTE, begin_note(seen, sequence_of), around_note({"the job": [around]})),
+        f"one file of {RECORDS} records dropped into a running job (`linger_secs`), {drops} times",
+        (_table("step of a file", parts), _table("part of a commit, by the job's log", _inner(commits))),
+        tuple(evaluate_goals(goals_of("latency"), measured(latencies), {})),
+        notes=(NOTE, begin_note(seen, sequence_of), background_load_note({"the job": [background]})),
         raw={"secs": secs, "parts": parts, "commits": commits},
     )
 
 
-def measured(ways: Sequence[Way]) -> dict[str, Spread]:
-    """By goal."""
-    secs = [way.secs for way in ways]
+def measured(latencies: Sequence[FileLatency]) -> dict[str, Spread]:
+    """Measurements by goal."""
+    secs = [one.secs for one in latencies]
     return {"p50": Spread.of([percentile(secs, 0.5)]), "p99": Spread.of([percentile(secs, 0.99)])}
 
 
-def begin_note(seen: Seen, sequence_of: Mapping[str, int]) -> str:
-    """What of the job's begin is not in the percentiles."""
-    secs = [way.secs for way in seen.left_out(sequence_of)]
+def begin_note(seen: Observations, sequence_of: Mapping[str, int]) -> str:
+    """What the percentiles leave out: the warm-up files."""
+    secs = [one.secs for one in seen.warm_up_latencies(sequence_of)]
     counted = f"The first {WARM_UP} files do not count. The first one waits for Spark; the others took up to"
     if seen.warmed_secs is None:
-        beside = "Delta did no work in advance"
+        advance_work = "Delta did no work in advance"
     else:
-        beside = f"during them Delta worked {number(seen.warmed_secs)} s in advance for its first checkpoint"
-    return f"{counted} {number(max(secs))} s, and {beside}."
+        advance_work = f"during them Delta worked {number(seen.warmed_secs)} s in advance for its first checkpoint"
+    return f"{counted} {number(max(secs))} s, and {advance_work}."
 
 
 def _table(name: str, parts: Mapping[str, Sequence[float]]) -> Table:
@@ -153,7 +153,7 @@ def _inner(commits: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
 
 
 def _sequences(table: Path, files: int) -> dict[str, int]:
-    """Which commit each file's records are of. Raises WrongResult when a record is missing or doubled."""
+    """The commit of each file, by path. Raises WrongResult if a record is missing or doubled."""
     numbers = range(RECORDS * files)
     found = found_in(str(table))
     expected = Found(len(numbers), {"n": sum(numbers)}, found.commits)
@@ -163,23 +163,23 @@ def _sequences(table: Path, files: int) -> dict[str, int]:
     return {row["file"]: row["sequence"] for row in rows}
 
 
-def watch(folder: Path, drops: int, setting: Setting) -> Seen:
-    """Start a job, drop files, and watch the log until all are committed."""
+def observe(folder: Path, drops: int, options: RunOptions) -> Observations:
+    """Starts a job, drops files, and polls the Delta log until all are committed."""
     table, landing = folder / "table", folder / "landing"
     landing.mkdir()
     words = ["spark_job.main", "--config", str(_config(folder)), "--jars", str(JARS), "--once"]
-    conf = ["--spark-conf", f"spark.master=local[{setting.cores}]"]
-    chance, seen = random.Random(1), Seen()
+    conf = ["--spark-conf", f"spark.master=local[{options.cores}]"]
+    rng, seen = random.Random(1), Observations()
     with ChildProcess([*words, *conf], {}, folder / "job.log") as job:
         for _ in range(WARM_UP):
             _drop(table, landing, seen)
-            _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
+            _poll(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
         for turn in range(drops):
-            setting.say(f"latency: file {turn + 1} of {drops}")
-            until = time.monotonic() + chance.uniform(*PAUSE_SECS)
-            _look(job, table, seen, lambda until=until: time.monotonic() >= until)  # type: ignore[misc]
+            options.report_progress(f"latency: file {turn + 1} of {drops}")
+            until = time.monotonic() + rng.uniform(*PAUSE_SECS)
+            _poll(job, table, seen, lambda until=until: time.monotonic() >= until)  # type: ignore[misc]
             _drop(table, landing, seen)
-        _look(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
+        _poll(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
     return seen
 
 
@@ -191,7 +191,7 @@ def _config(folder: Path) -> Path:
     return file
 
 
-def _drop(table: Path, landing: Path, seen: Seen) -> None:
+def _drop(table: Path, landing: Path, seen: Observations) -> None:
     index = len(seen.dropped_ts)
     path = f"{index:06}.ndjson.gz"
     unfinished = landing.parent / "unfinished"
@@ -204,25 +204,27 @@ def _drop(table: Path, landing: Path, seen: Seen) -> None:
     manifest_of(str(table)).append([entry], writer_id="collector", now_ts=now_ts)
 
 
-def _look(job: ChildProcess, table: Path, seen: Seen, done: Callable[[], bool]) -> None:
-    """Note what appears in the log and what the job says. Raises ContenderFailed when nothing does for long."""
+def _poll(job: ChildProcess, table: Path, seen: Observations, done: Callable[[], bool]) -> None:
+    """Records new commits and events of the job until `done`. Raises ContenderFailed if the job ends or logs nothing
+    for LOST_AFTER_SECS."""
     deadline = time.monotonic() + LOST_AFTER_SECS
     while not done():
-        _look_at_log(table, seen)
+        _poll_log(table, seen)
         with suppress(Empty):
             while True:
                 _note(job.events.get_nowait(), seen)
                 deadline = time.monotonic() + LOST_AFTER_SECS
         if job.exit_status is not None or time.monotonic() > deadline:
-            said = (table.parent / "job.log").read_text()[-3000:]
+            output = (table.parent / "job.log").read_text()[-3000:]
             raise ContenderFailed(
-                f"latency: nothing happened for {LOST_AFTER_SECS:g} s; exit {job.exit_status}:\n{said}"
+                f"latency: expected an event of the job within {LOST_AFTER_SECS:g} s, found none; exit code "
+                f"{job.exit_status}; its output ends with:\n{output}"
             )
         time.sleep(POLL_SECS)
 
 
-def _look_at_log(table: Path, seen: Seen) -> None:
-    """Commits are numbered without gaps, and appear complete."""
+def _poll_log(table: Path, seen: Observations) -> None:
+    """Commits have consecutive versions, and their files appear complete."""
     now_ts, log = time.time(), table / "_delta_log"
     version = len(seen.visible_ts)
     while (file := log / f"{version:020d}.json").exists():
@@ -233,10 +235,10 @@ def _look_at_log(table: Path, seen: Seen) -> None:
         version += 1
 
 
-def _note(event: Mapping[str, Any], seen: Seen) -> None:
+def _note(event: Mapping[str, Any], seen: Observations) -> None:
     name = event["event"]
     if name in ("batch_planned", "batch_read"):
-        seen.said_ts.setdefault(name, {})[event["sequence"]] = datetime.fromisoformat(event["ts"]).timestamp()
+        seen.event_ts.setdefault(name, {})[event["sequence"]] = datetime.fromisoformat(event["ts"]).timestamp()
     elif name == "batch_committed":
         seen.parts[event["sequence"]] = event.get("secs") or {}
         seen.committed += event["files"]

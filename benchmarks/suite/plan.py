@@ -1,7 +1,7 @@
-"""`plan`: one batch of 10,000 among 1,000,000 entries, without I/O.
+"""`plan`: planning a batch of 10,000 files among 1,000,000 manifest entries, without I/O.
 
-Twice: where the new ones come first, and where 990,000 that are known already come before them, which all have to be
-looked at. `python -m benchmarks.suite.plan TOTAL WANTED KNOWN` is one measurement.
+It is measured with the new entries first, and with 990,000 known entries before them, which all have to be checked.
+`python -m benchmarks.suite.plan TOTAL WANTED KNOWN` takes one measurement.
 """
 
 import json
@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
-from benchmarks.machine import around_note
+from benchmarks.machine import background_load_note
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
-from benchmarks.suite.fresh import around, fresh, peak_bytes
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals
+from benchmarks.suite.subprocess_run import background_loads, peak_bytes, run_module
 from benchmarks.verify import WrongResult
 from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
@@ -26,27 +26,27 @@ SEGMENT_ENTRIES = 1_000
 FILES_PER_DAY = 10_000
 
 
-def run(setting: Setting) -> Result:
-    total = setting.count(1_000_000, 100)
+def run(options: RunOptions) -> Result:
+    total = options.count(1_000_000, 100)
     wanted = total // 100
     kinds = {"new ones first": 0, "known ones first": total - wanted}
     found = {}
     for kind, known in kinds.items():
-        setting.say(f"plan: {kind}")
-        found[kind] = [fresh("benchmarks.suite.plan", total, wanted, known) for _ in range(setting.rounds)]
+        options.report_progress(f"plan: {kind}")
+        found[kind] = [run_module("benchmarks.suite.plan", total, wanted, known) for _ in range(options.rounds)]
     rows = tuple((kind, *(str(_of(runs, key)) for key in ("secs", "peak_mb"))) for kind, runs in found.items())
     return Result(
         "plan",
-        f"a batch of {wanted:,} among {total:,} entries of the manifest, which are made up as they are asked for",
+        f"planning a batch of {wanted:,} files among {total:,} manifest entries, which are generated on demand",
         (Table(("entries", "s", "MB of the process"), rows),),
-        tuple(judge(goals_of("plan"), measured(found), {})),
-        notes=(around_note({kind: around(runs) for kind, runs in found.items()}),),
+        tuple(evaluate_goals(goals_of("plan"), measured(found), {})),
+        notes=(background_load_note({kind: background_loads(runs) for kind, runs in found.items()}),),
         raw=found,
     )
 
 
 def measured(found: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Spread]:
-    """By goal: of the kinds the one that is worse."""
+    """Measurements by goal: the worse of the two kinds."""
     worst = {
         key: max((_of(runs, key) for runs in found.values()), key=lambda spread: spread.median)
         for key in ("secs", "peak_mb")
@@ -59,7 +59,7 @@ def _of(runs: Sequence[Mapping[str, float]], key: str) -> Spread:
 
 
 def entries(total: int) -> Iterator[UnconsumedSegment]:
-    """As a collector would have appended them."""
+    """Segments as the collector appends them."""
     for start in range(0, total, SEGMENT_ENTRIES):
         numbers = range(start, min(start + SEGMENT_ENTRIES, total))
         made = tuple(Entry(path(n), 2_000, f"{n:032x}", 1_706_400_000.0 + n) for n in numbers)
@@ -74,14 +74,14 @@ def path(n: int) -> str:
 
 
 def state(known: int) -> Checkpoint:
-    """A checkpoint that has all entries below `known` settled: a watermark for each day, and a late sweep since."""
+    """A checkpoint to which entries below `known` are known: a watermark for each day, and a late sweep afterwards."""
     marks = dict(split_path(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
     late_ts = 2_000_000_000.0 if known else None
     return Checkpoint("events", "landing", sequence=0, partition_watermarks=marks, late_swept_ts=late_ts)
 
 
 def measure(total: int, wanted: int, known: int) -> dict[str, float]:
-    """Seconds in the planner alone, and MB (10^6 bytes) of this process at its worst."""
+    """Seconds of the planner alone, and peak memory of this process in MB (10^6 bytes)."""
     making_secs = 0.0
 
     def made() -> Iterator[UnconsumedSegment]:

@@ -1,7 +1,7 @@
-"""`s3`: big and small by Blizzard, on the local disk and over an S3 that answers each request after 30 ms.
+"""`s3`: Blizzard on the files of big and small, on the local disk and over an S3 that answers after 30 ms.
 
-A proxy before a local S3 was meant. The local S3 that there is, moto, answers 150 to 300 requests a second, and would
-be all that is measured; so a stand-in takes its place, and what it can do itself is told.
+The S3 is a stand-in of our own, whose limit is measured and reported. The original plan was a proxy in front of moto,
+but moto answers only 150 to 300 requests a second, so the benchmark would have measured moto.
 """
 
 import tempfile
@@ -11,17 +11,17 @@ from pathlib import Path
 
 from benchmarks import phases
 from benchmarks.contenders import Work
-from benchmarks.contenders.moments import SERVER_PID
+from benchmarks.contenders.timestamps import SERVER_PID
 from benchmarks.data import Dataset, dataset
-from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Series, in_turn, loads_note, measure
+from benchmarks.rounds import ContenderRuns, in_turn, loads_note, measure
+from benchmarks.run_options import RunOptions
 from benchmarks.s3_stand_in import stand_in
 from benchmarks.s3_stand_in.__main__ import gets_per_sec
-from benchmarks.setting import Setting
-from benchmarks.suite.contest import BULK, parts, raw
+from benchmarks.stats import Spread, evaluate_goals, number, ratio
+from benchmarks.suite.comparison import BULK, parts, raw
 from blizzard.environment import temporary_variables
 
 LATENCY_SECS = 0.03
@@ -39,13 +39,13 @@ NOTES = (
 )
 
 
-def run(setting: Setting) -> Result:
-    setting.say("s3: what the stand-in can answer")
-    limit = gets_per_sec(requests=setting.count(20_000, 640))
+def run(options: RunOptions) -> Result:
+    options.report_progress("s3: measuring the stand-in's limit")
+    limit = gets_per_sec(requests=options.count(20_000, 640))
     series, server_secs = {}, {}
-    datasets = {name: dataset(name, setting.scale, setting.say, cache=setting.cache) for name in NAMES}
+    datasets = {name: dataset(name, options.scale, options.report_progress, cache=options.cache) for name in NAMES}
     for name, data in datasets.items():
-        series[name], server_secs[name] = _both(data, setting)
+        series[name], server_secs[name] = _both(data, options)
     rows = tuple(
         (f"{name}, {kind}", str(Spread.of(one.cold())), str(Spread.of(one.warm())), str(one.peak_mib()))
         for name, both in series.items()
@@ -53,17 +53,17 @@ def run(setting: Setting) -> Result:
     )
     return Result(
         "s3",
-        f"big and small by Blizzard on the local disk, and over S3 with {LATENCY_SECS * 1000:.0f} ms a request",
+        f"Blizzard on the files of big and small: local disk, and S3 with {LATENCY_SECS * 1000:.0f} ms a request",
         (
             Table(("", "cold s", "warm s", "peak MiB"), rows),
             _parts(series),
-            phases.account(series, server_secs, setting.cores),
-            phases.table(series, setting.cores),
+            phases.account(series, server_secs, options.cores),
+            phases.table(series, options.cores),
         ),
-        tuple(judge(goals_of("s3"), measured(series), {})),
+        tuple(evaluate_goals(goals_of("s3"), measured(series), {})),
         notes=(
             _note(limit, server_secs),
-            *phases.more_notes(series, server_secs, setting.cores),
+            *phases.more_notes(series, server_secs, options.cores),
             *NOTES,
             loads_note({f"{name}, {kind}": one for name, both in series.items() for kind, one in both.items()})
             + " Over S3 the other processes include the stand-in.",
@@ -74,8 +74,8 @@ def run(setting: Setting) -> Result:
     )
 
 
-def _parts(series: Mapping[str, Mapping[str, Series]]) -> Table:
-    """Where a warm run's seconds went, part by part: what S3 costs is the difference of two neighbours."""
+def _parts(series: Mapping[str, Mapping[str, ContenderRuns]]) -> Table:
+    """Seconds of a warm run by part. The difference between neighbouring columns is the cost of S3."""
     found = {f"{name}, {kind}": parts(one) for name, both in series.items() for kind, one in both.items()}
     names = dict.fromkeys(name for told in found.values() for name in told)
     return Table(
@@ -84,8 +84,8 @@ def _parts(series: Mapping[str, Mapping[str, Series]]) -> Table:
     )
 
 
-def measured(series: Mapping[str, Mapping[str, Series]]) -> dict[str, Spread]:
-    """By goal: its throughput over S3 by that on the disk, so the disk's time by that over S3."""
+def measured(series: Mapping[str, Mapping[str, ContenderRuns]]) -> dict[str, Spread]:
+    """Measurements by goal: throughput over S3 relative to the disk, which is the disk's time divided by S3's."""
     return {name: ratio(both["local"].warm(), both["s3"].warm()) for name, both in series.items()}
 
 
@@ -98,17 +98,17 @@ def _note(limit: float, server_secs: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], list[float]]:
-    """Local and over S3 in turn; and the seconds of a processor that the stand-in took for each process."""
-    both = {"local": Series("local disk"), "s3": Series("S3")}
+def _both(data: Dataset, options: RunOptions) -> tuple[dict[str, ContenderRuns], list[float]]:
+    """Interleaved runs on the disk and over S3, and the stand-in's CPU seconds for each process over S3."""
+    both = {"local": ContenderRuns("local disk"), "s3": ContenderRuns("S3")}
     server_secs = []
-    for turn in range(setting.rounds):
+    for turn in range(options.rounds):
         for kind, series in in_turn(both, turn):
-            setting.say(f"s3: {data.name}, round {turn + 1} of {setting.rounds}: {series.title}")
+            options.report_progress(f"s3: {data.name}, round {turn + 1} of {options.rounds}: {series.title}")
             with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-                work = Work("blizzard", data, folder, 2, setting.cores, settings=BULK, options={SERVER_PID: 0})
+                work = Work("blizzard", data, folder, 2, options.cores, settings=BULK, options={SERVER_PID: 0})
                 if kind == "local":
-                    series.runs.append(measure(work, Path(folder), process=setting.process))
+                    series.runs.append(measure(work, Path(folder), process=options.process))
                     continue
                 buckets = {"landing": Path(data.folder), "lake": Path(folder, "lake")}
                 with stand_in(buckets, latency_secs=LATENCY_SECS) as server, temporary_variables(server.environment):
@@ -118,7 +118,7 @@ def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], list[floa
                         measure(
                             remote,
                             Path(folder),
-                            process=setting.process,
+                            process=options.process,
                             environment=server.environment,
                             on_disk=_below(folder),
                         )
@@ -128,5 +128,5 @@ def _both(data: Dataset, setting: Setting) -> tuple[dict[str, Series], list[floa
 
 
 def _below(folder: str) -> Callable[[str], str]:
-    """Where the bucket of a URI lies."""
+    """Maps an `s3://` URI to the stand-in's local path."""
     return lambda uri: uri.replace("s3:/", folder, 1)

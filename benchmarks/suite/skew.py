@@ -1,4 +1,4 @@
-"""`skew`: one file of 2 GB beside 10,000 small ones, in one batch. How long are cores idle, and what does it hold?"""
+"""`skew`: one file of 2 GB and 10,000 small files in one batch. How long are cores idle, how much memory is used?"""
 
 import json
 import tempfile
@@ -8,35 +8,35 @@ from pathlib import Path
 
 from benchmarks.contenders import Work, contender
 from benchmarks.data import Dataset, dataset
-from benchmarks.figures import Spread, judge, number
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
-from benchmarks.rounds import Measured, Series, in_turn, loads_note, measure
-from benchmarks.setting import Setting
-from benchmarks.suite.contest import raw
+from benchmarks.rounds import ContenderRuns, Measured, in_turn, loads_note, measure
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number
+from benchmarks.suite.comparison import raw
 from benchmarks.verify import WrongResult
 
 WHO = ("blizzard", "spark_reader")
 ALONE = "blizzard alone"
-"""Blizzard again, with the small files alone."""
+"""A run of Blizzard without the large file."""
 ONE_BATCH = {"checkpoint": {"interval_files": 25_000, "interval_bytes": "4GiB"}}
 TASK_MEMORY_BYTES = 256 << 20
-"""What `limits.task_memory_bytes` is, unless somebody sets it."""
+"""The default of `limits.task_memory_bytes`."""
 COLUMNS = (
     "contender",
     "warm s",
-    "idle share of the cores",
-    "of Spark's slots",
+    "idle share of cores",
+    "idle share of each Spark slot",
     "peak MiB",
-    "of it the JVM",
-    "of it Python",
+    "peak MiB, JVM",
+    "peak MiB, Python",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """When one of Spark's tasks ran, Unix seconds."""
+    """Start and end of a Spark task, Unix seconds."""
 
     start_ts: float
     end_ts: float
@@ -44,40 +44,41 @@ class Task:
 
 @dataclass(slots=True)
 class Idle:
-    """Shares of the last run's time, round by round."""
+    """Idle shares during the last run of each round."""
 
     cores: list[float] = field(default_factory=list)
     slots: list[list[float]] = field(default_factory=list)
-    """For each slot."""
+    """Per round, one share for each slot."""
 
 
-def run(setting: Setting) -> Result:
-    data = dataset("skew", setting.scale, setting.say, cache=setting.cache)
-    works = {name: Work(name, data, "", 2, setting.cores, settings=ONE_BATCH) for name in WHO}
-    # The large file lies beside them still: a job that lists the folder, to keep its state small, would find it.
+def run(options: RunOptions) -> Result:
+    data = dataset("skew", options.scale, options.report_progress, cache=options.cache)
+    works = {name: Work(name, data, "", 2, options.cores, settings=ONE_BATCH) for name in WHO}
+    # The large file stays in the folder. A job that lists the folder to keep its state small would find it.
     unlisted = {**ONE_BATCH, "limits": {"max_tracked_files": data.files}}
     works[ALONE] = replace(works["blizzard"], data=without_the_largest(data), settings=unlisted)
-    series = {name: Series(contender(work.contender).TITLE) for name, work in works.items()}
-    series[ALONE].title += ", small files alone"
+    series = {name: ContenderRuns(contender(work.contender).TITLE) for name, work in works.items()}
+    series[ALONE].title += ", small files only"
     idle = {name: Idle() for name in works}
-    for turn in range(setting.rounds):
+    for turn in range(options.rounds):
         for name, work in in_turn(works, turn):
-            setting.say(f"skew, round {turn + 1} of {setting.rounds}: {series[name].title}")
-            _measure(work, series[name], idle[name], setting)
-    limit_bytes = TASK_MEMORY_BYTES * setting.cores
+            options.report_progress(f"skew, round {turn + 1} of {options.rounds}: {series[name].title}")
+            _measure(work, series[name], idle[name], options)
+    limit_bytes = TASK_MEMORY_BYTES * options.cores
     return Result(
         "skew",
-        f"one file of {data.raw_bytes / 1e9:.2g} GB (decompressed) beside {data.files - 1:,} of 10 records",
+        f"one file of {data.raw_bytes / 1e9:.2g} GB (decompressed) and {data.files - 1:,} files of 10 records, "
+        "in one batch",
         (Table(COLUMNS, tuple(_row(series[name], idle[name]) for name in works)),),
-        tuple(judge(goals_of("skew"), measured(series, idle, limit_bytes), {})),
+        tuple(evaluate_goals(goals_of("skew"), measured(series, idle, limit_bytes), {})),
         notes=(*_notes(added_bytes(series), limit_bytes), loads_note({one.title: one for one in series.values()})),
         raw=raw(data, series)
         | {"idle": {name: {"cores": one.cores, "slots": one.slots} for name, one in idle.items()}},
     )
 
 
-def measured(series: Mapping[str, Series], idle: Mapping[str, Idle], limit_bytes: int) -> dict[str, Spread]:
-    """By goal."""
+def measured(series: Mapping[str, ContenderRuns], idle: Mapping[str, Idle], limit_bytes: int) -> dict[str, Spread]:
+    """Measurements by goal."""
     added = [bytes_ / limit_bytes for bytes_ in added_bytes(series)]
     mine = idle["blizzard"]
     return {
@@ -87,9 +88,9 @@ def measured(series: Mapping[str, Series], idle: Mapping[str, Idle], limit_bytes
     }
 
 
-def added_bytes(series: Mapping[str, Series]) -> list[int]:
-    """Round by round, what the large file adds to the peak."""
-    whole, alone = ([run.taken.peak_bytes for run in series[name].runs] for name in ("blizzard", ALONE))
+def added_bytes(series: Mapping[str, ContenderRuns]) -> list[int]:
+    """Per round, the memory that the large file adds to the peak."""
+    whole, alone = ([run.usage.peak_bytes for run in series[name].runs] for name in ("blizzard", ALONE))
     return [mine - its for mine, its in zip(whole, alone, strict=True)]
 
 
@@ -108,27 +109,27 @@ def _notes(added: Sequence[int], limit_bytes: int) -> tuple[str, ...]:
             " them may have been idle for longer."
         ),
         (
-            f"The large file adds {mib} MiB to the peak of the same job without it. Held completely it would be some "
-            f"GB; `limits.task_memory_bytes` of all cores together is {number(limit_bytes / 2**20)} MiB. The file is "
-            f"one task: it adds {own} of the limit of that single task."
+            f"The large file adds {mib} MiB to the peak of the same job without it. Held completely in memory it "
+            f"would take some GB; `limits.task_memory_bytes` of all cores together is {number(limit_bytes / 2**20)} "
+            f"MiB. The file is one task: it adds {own} of the limit of that single task."
         ),
     )
 
 
-def _measure(work: Work, series: Series, idle: Idle, setting: Setting) -> None:
+def _measure(work: Work, series: ContenderRuns, idle: Idle, options: RunOptions) -> None:
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
         asked = replace(work, out=folder, spark_conf=_events_to(folder))
-        run = measure(asked, Path(folder), process=setting.process)
+        run = measure(asked, Path(folder), process=options.process)
         answer, tasks = run.answers[-1], tasks_of(Path(folder))
     if answer.get("totals", {"commits": 1})["commits"] != 1:
         raise WrongResult(f"skew: expected all files in one commit, found {answer['totals']}")
     series.runs.append(run)
-    idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], setting.cores))
-    idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], setting.cores))
+    idle.cores.append(idle_cores(answer["cpu_secs"], answer["secs"], options.cores))
+    idle.slots.append(idle_shares(tasks, answer["began_ts"], answer["ended_ts"], options.cores))
 
 
 def without_the_largest(data: Dataset) -> Dataset:
-    """The same files but for the first one, whose records are the first, too."""
+    """The data set without its first file, which is the largest and has the first records."""
     rows = 10 * (data.files - 1)
     large = data.rows - rows
     size = Path(data.folder, data.paths[0]).stat().st_size
@@ -142,7 +143,7 @@ def without_the_largest(data: Dataset) -> Dataset:
     )
 
 
-def _row(series: Series, idle: Idle) -> tuple[str, ...]:
+def _row(series: ContenderRuns, idle: Idle) -> tuple[str, ...]:
     slots = (str(Spread.of(shares)) for shares in zip(*idle.slots, strict=True))
     return (
         series.title,
@@ -155,17 +156,17 @@ def _row(series: Series, idle: Idle) -> tuple[str, ...]:
 
 
 def _mib(runs: Sequence[Measured], kind: str) -> str:
-    return str(Spread.of([getattr(run.taken, f"peak_{kind}_bytes") / 2**20 for run in runs]))
+    return str(Spread.of([getattr(run.usage, f"peak_{kind}_bytes") / 2**20 for run in runs]))
 
 
 def idle_cores(cpu_secs: float, secs: float, cores: int) -> float:
-    """What share of the cores' time was not worked; the clocks of processes tick, so there may seem to be less than
-    nothing."""
+    """Share of the cores' time without work. CPU times have the resolution of a clock tick, so the difference can be
+    slightly negative; then it is 0."""
     return max(0.0, 1 - cpu_secs / (secs * cores))
 
 
 def _events_to(folder: str) -> dict[str, str]:
-    """Spark's own record of its tasks, as one plain file."""
+    """Settings for an uncompressed event log in one file."""
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{folder}",
@@ -175,7 +176,7 @@ def _events_to(folder: str) -> dict[str, str]:
 
 
 def tasks_of(folder: Path) -> list[Task]:
-    """From the event log that lies there."""
+    """Reads the tasks from the event log in this folder."""
     (file,) = folder.glob("local-*")
     infos = [
         json.loads(line)["Task Info"]
@@ -186,8 +187,8 @@ def tasks_of(folder: Path) -> list[Task]:
 
 
 def idle_shares(tasks: Sequence[Task], began_ts: float, ended_ts: float, workers: int) -> list[float]:
-    """What share of the time from `began_ts` to `ended_ts` each worker had no task, that of the busiest first. A task
-    is of the first worker that is free when it starts, so the last one's share is that for which any was idle."""
+    """For each worker, the share of the time from `began_ts` to `ended_ts` without a task, busiest worker first. A task
+    is assigned to the first worker that is free at its start, so the last share is the time in which any was idle."""
     free_ts, busy_secs = [began_ts] * workers, [0.0] * workers
     within = sorted((t for t in tasks if t.end_ts > began_ts and t.start_ts < ended_ts), key=lambda task: task.start_ts)
     for task in within:

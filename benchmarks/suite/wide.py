@@ -1,4 +1,4 @@
-"""`wide`: 200 columns of every kind; and whether Blizzard's values are Spark's."""
+"""`wide`: 200 columns of all types. Blizzard's values are compared with Spark's."""
 
 import shutil
 import tempfile
@@ -10,42 +10,42 @@ from deltalake import DeltaTable
 
 from benchmarks.contenders import Work
 from benchmarks.data import dataset
-from benchmarks.figures import Spread, judge, number, ratio
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result
-from benchmarks.rounds import Series, interleaved
-from benchmarks.setting import Setting
-from benchmarks.suite import contest
+from benchmarks.rounds import ContenderRuns, interleaved
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals, number, ratio
+from benchmarks.suite import comparison
 
 
-def run(setting: Setting) -> Result:
-    data = dataset("wide", setting.scale, setting.say, cache=setting.cache)
-    works = {who: Work(who, data, "", 2, setting.cores, settings=contest.BULK) for who in contest.able(data)}
+def run(options: RunOptions) -> Result:
+    data = dataset("wide", options.scale, options.report_progress, cache=options.cache)
+    works = {who: Work(who, data, "", 2, options.cores, settings=comparison.BULK) for who in comparison.supported(data)}
     with tempfile.TemporaryDirectory(prefix="kept-", dir=scratch()) as kept:
 
         def keep(work: Work, number: int) -> None:
-            """One table of each, to be compared."""
+            """Keeps one table of each contender for the comparison."""
             if not Path(kept, work.contender).exists():
                 shutil.move(work.table(number), Path(kept, work.contender))
 
-        series = interleaved(works, setting, look=keep)
-        setting.say("wide: comparing values")
+        series = interleaved(works, options, inspect_table=keep)
+        options.report_progress("wide: comparing values")
         columns = [*_names(kept, "spark_reader")]
         other = {name: differences(f"{kept}/blizzard", f"{kept}/spark_reader", name) for name in columns}
     return Result(
         "wide",
         f"{data.rows:,} records of {len(columns) - 1} columns in {data.files} gzip files, "
         f"{number(data.raw_bytes / 1e6)} MB of JSON, into Delta",
-        (contest.table(data, series),),
-        tuple(judge(goals_of("wide"), measured(series, other), {})),
-        notes=tuple(f"{name}: {count} values other than Spark's" for name, count in other.items() if count),
-        raw=contest.raw(data, series),
+        (comparison.table(data, series),),
+        tuple(evaluate_goals(goals_of("wide"), measured(series, other), {})),
+        notes=tuple(f"{name}: {count} values differ from Spark's" for name, count in other.items() if count),
+        raw=comparison.raw(data, series),
     )
 
 
-def measured(series: Mapping[str, Series], other: Mapping[str, int]) -> dict[str, Spread]:
-    """By goal. `other`: by column, how many values are not Spark's."""
+def measured(series: Mapping[str, ContenderRuns], other: Mapping[str, int]) -> dict[str, Spread]:
+    """Measurements by goal. `other`: number of values that differ from Spark's, by column."""
     return {
         "spark_warm": ratio(series["spark_reader"].warm(), series["blizzard"].warm()),
         "differences": Spread.of([float(sum(other.values()))]),
@@ -57,7 +57,7 @@ def _names(folder: str, contender: str) -> list[str]:
 
 
 def differences(one: str, other: str, column: str) -> int:
-    """How many rows of two tables, matched by column `n`, differ in this column."""
+    """Number of rows, matched by column `n`, whose values in `column` differ between two tables."""
     mine, theirs = (_sorted(table, column) for table in (one, other))
     if mine.equals(theirs):
         return 0

@@ -1,7 +1,7 @@
-"""Each benchmark at a tiny scale: not how long it takes, but that every contender does its work and is reported.
+"""Each benchmark at a tiny scale: every contender writes a correct table and is reported.
 
-Most contenders run here, in the session of all tests of this folder; those that need one of their own, or a process,
-have it as in earnest.
+Most contenders run in this process, with the Spark session of all tests of this folder. Those that need other Spark
+settings run in a process of their own.
 """
 
 import json
@@ -20,37 +20,37 @@ from benchmarks.contenders import CONTENDERS, Work, contender
 from benchmarks.contenders.__main__ import answers_of
 from benchmarks.goals import goals_of
 from benchmarks.process import run_process
+from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
 from benchmarks.suite import bulk, dirty, find, history, latency, s3, skew, wide
-from benchmarks.watch import Taken
 
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-TAKEN_HERE = Taken(1, 1, 1, 0.0, 0.0)
+USAGE_HERE = ResourceUsage(1, 1, 1, 0.0, 0.0)
 
 
 def here(
     work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = lambda: None
-) -> tuple[list[dict[str, Any]], Taken]:
-    """In this process, unless Spark has to be started otherwise than it is here."""
+) -> tuple[list[dict[str, Any]], ResourceUsage]:
+    """Runs in this process, unless the contender needs other Spark settings or variables."""
     if environment or work.spark_conf:
         return run_process(replace(work, spark_conf={**work.spark_conf, **SHORT_RUN}), folder, environment, tick)
     answers = answers_of(replace(work, started=time.monotonic()))
     tick()
-    return json.loads(json.dumps(answers)), TAKEN_HERE
+    return json.loads(json.dumps(answers)), USAGE_HERE
 
 
 @pytest.fixture
-def setting(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch) -> Setting:
+def options(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch) -> RunOptions:
     monkeypatch.setattr("benchmarks.contenders.session.session_of", lambda work: spark)
     monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path / "runs")
-    return Setting(0.0005, 1, 2, lambda text: None, tmp_path / "data", here)
+    return RunOptions(0.0005, 1, 2, lambda text: None, tmp_path / "data", here)
 
 
 def reported(result: Result) -> list[str]:
-    """The names of the rows; that a goal is judged, the report is complete, and survives being written down."""
-    assert [judged.goal for judged in result.judged] == goals_of(result.name)
-    assert all(judged.measured is not None for judged in result.judged)
+    """Names of the rows. Asserts that every goal has a result, and that the report is complete and survives JSON."""
+    assert [goal_result.goal for goal_result in result.goal_results] == goals_of(result.name)
+    assert all(goal_result.measured is not None for goal_result in result.goal_results)
     for table in result.tables:
         assert all(len(row) == len(table.columns) for row in table.rows)
     assert Result.from_json(json.loads(json.dumps(result.to_json()))).to_json() == result.to_json()
@@ -58,37 +58,41 @@ def reported(result: Result) -> list[str]:
 
 
 @pytest.mark.parametrize("benchmark", [bulk.big, bulk.small])
-def test_every_contender_ingests_the_same_records(benchmark: Callable[[Setting], Result], setting: Setting) -> None:
-    result = benchmark(setting)
+def test_every_contender_ingests_the_same_records(
+    benchmark: Callable[[RunOptions], Result], options: RunOptions
+) -> None:
+    result = benchmark(options)
     assert reported(result) == [*(contender(name).TITLE for name in CONTENDERS), *timeline.MOMENTS.values()]
     assert set(result.bars) == {contender(name).TITLE for name in CONTENDERS}
 
 
-def test_wide_records_have_the_values_that_spark_reads(setting: Setting) -> None:
-    result = wide.run(setting)
+def test_wide_records_have_the_values_that_spark_reads(options: RunOptions) -> None:
+    result = wide.run(options)
     reported(result)
-    assert {judged.goal.name: judged.verdict for judged in result.judged}["differences"] == "met", result.notes
-    assert [row[0] for row in result.tables[0].rows if row[1].startswith("cannot")] == [
+    assert {goal_result.goal.name: goal_result.verdict for goal_result in result.goal_results}[
+        "differences"
+    ] == "met", result.notes
+    assert [row[0] for row in result.tables[0].rows if row[1].startswith("not supported")] == [
         "deltalake, Arrow loop",
         "bare limit",
     ]
 
 
-def test_broken_records_are_told_apart_by_those_who_can(setting: Setting) -> None:
-    result = dirty.run(replace(setting, scale=0.002))
+def test_broken_records_are_told_apart_by_those_who_can(options: RunOptions) -> None:
+    result = dirty.run(replace(options, scale=0.002))
     reported(result)
     by_title = {row[0]: row for row in result.tables[0].rows}
     assert by_title["Blizzard"][4] == f"{result.raw['broken']:,}"
-    assert int(by_title["Blizzard, with lines that Spark has to decide"][4]) > 0
-    assert by_title["bare limit"][2].startswith("cannot: ")
+    assert int(by_title["Blizzard, with lines that only Spark's parser can decide"][4]) > 0
+    assert by_title["bare limit"][2].startswith("not supported: ")
 
 
 def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(skew, "WHO", ("blizzard",))
-    result = skew.run(setting)
-    assert reported(result) == ["Blizzard", "Blizzard, small files alone"]
+    result = skew.run(options)
+    assert reported(result) == ["Blizzard", "Blizzard, small files only"]
     for idle in result.raw["idle"].values():
         (shares,), (cores,) = idle["slots"], idle["cores"]
         assert len(shares) == 2
@@ -98,8 +102,8 @@ def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
         assert 0 < cores < 1
 
 
-def test_files_and_table_may_be_on_s3(setting: Setting) -> None:
-    result = s3.run(setting)
+def test_files_and_table_may_be_on_s3(options: RunOptions) -> None:
+    result = s3.run(options)
     sides = ["big, local", "big, s3", "small, local", "small, s3"]
     assert [row[0] for row in result.tables[0].rows] == sides
     assert result.tables[1].columns == ("seconds of a warm run", *sides)
@@ -108,24 +112,26 @@ def test_files_and_table_may_be_on_s3(setting: Setting) -> None:
     reported(result)
 
 
-def test_new_files_are_found_behind_a_history_of_each_size(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_files_are_found_behind_a_history_of_each_size(
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(find, "SIZES", (10_000, 1_000_000))
-    result = find.run(setting)
+    result = find.run(options)
     assert reported(result) == ["20", "500"]
 
 
-def test_a_history_is_measured_commit_by_commit(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_is_measured_commit_by_commit(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.suite.history.LEAST_COMMITS", 12)  # one of them makes a Delta checkpoint
     monkeypatch.setattr("benchmarks.suite.history.START", 2)
-    result = history.run(setting)
+    result = history.run(options)
     assert reported(result)[-2:] == ["with a Delta checkpoint", "without"]
     commits = result.raw["commits"]
     assert [commit["version"] for commit in commits] == [*range(len(commits))]
 
 
-def test_a_file_is_followed_until_its_rows_are_visible(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_followed_until_its_rows_are_visible(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
-    result = latency.run(setting)
+    result = latency.run(options)
     assert {"announced → planned", "planned → read", "read → visible", "in all"} <= set(reported(result))
     assert all(secs > 0 for secs in result.raw["secs"])
 

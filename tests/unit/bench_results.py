@@ -1,8 +1,8 @@
-"""Results of benchmarks that are made up, for tests of what is made of them."""
+"""Invented results of benchmarks, for tests."""
 
-from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
 from benchmarks.result import Result
+from benchmarks.stats import Spread, evaluate_goals
 
 MACHINE = {
     "cpu": "a processor",
@@ -15,7 +15,7 @@ MACHINE = {
 
 
 def result_of(name: str, ours: list[float], spark: list[float], cores: int = 2, **facts: int) -> Result:
-    """As of `big` and `small`; cold runs take three times as long as warm ones, with Spark four times."""
+    """Like `big` and `small`. Cold runs take three times as long as warm ones, with Spark four times."""
     told = {
         "blizzard": {"title": "Blizzard", "warm_secs": ours, "cold_secs": [3 * secs for secs in ours]},
         "spark_reader": {"title": "Spark's own reader", "warm_secs": spark, "cold_secs": [4 * s for s in spark]},
@@ -25,10 +25,12 @@ def result_of(name: str, ours: list[float], spark: list[float], cores: int = 2, 
         [s / o for s, o in zip(spark, ours, strict=True)],
         [4 * s / 3 / o for s, o in zip(spark, ours, strict=True)],
     )
-    judged = tuple(judge(goals_of(name), {"spark_warm": Spread.of(warm), "spark_cold": Spread.of(cold)}, {}))
+    goal_results = tuple(
+        evaluate_goals(goals_of(name), {"spark_warm": Spread.of(warm), "spark_cold": Spread.of(cold)}, {})
+    )
     bars = {"Blizzard": Spread.of(ours).median, "Spark's own reader": Spread.of(spark).median}
     raw = {"data": data, "contenders": told}
-    return Result(name, f"what {name} is", (), judged, bars=bars, raw=raw, cores=cores)
+    return Result(name, f"what {name} is", (), goal_results, bars=bars, raw=raw, cores=cores)
 
 
 BIG = result_of("big", [10.0, 8.0, 9.0], [20.0, 24.0, 18.0])

@@ -1,4 +1,4 @@
-"""The data of the benchmarks: the same each time, and what it says it is. And whether wrong work is noticed."""
+"""The data sets are reproducible and match their metadata, and a wrong table is detected."""
 
 import gzip
 import json
@@ -25,11 +25,11 @@ from benchmarks.contenders import Work
 from benchmarks.data import RECIPES, Dataset, dataset
 from benchmarks.process import ContenderFailed, clear_scratch, run_process, scratch
 from benchmarks.records import WIDE_SCHEMA, broken, doubtful, event_lines
+from benchmarks.resource_monitor import ResourceMonitor, tree_cpu_secs
 from benchmarks.rounds import in_turn, measure
 from benchmarks.suite.dirty import DATA
 from benchmarks.suite.skew import without_the_largest
 from benchmarks.verify import Found, WrongResult, expect, found_in
-from benchmarks.watch import Watch, tree_cpu_secs
 from blizzard.config.ddl import parse
 from spark_job.formats.ndjson.parser import NdjsonParser
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
@@ -42,7 +42,7 @@ def lines(data: Dataset) -> list[bytes]:
 
 
 def value_of(value: object) -> int:
-    """As the module on checksums says it."""
+    """The checksum's definition, written independently of `benchmarks.checksum`."""
     if isinstance(value, str):
         return sum(byte for character in value for byte in character.encode())
     return int(Decimal(repr(value)) * 1_000_000) if isinstance(value, float) else int(str(value))
@@ -185,7 +185,7 @@ def test_a_contender_runs_in_a_process_of_its_own_and_is_checked(tmp_path: Path)
     found = measure(Work("bare_limit", data, str(tmp_path), 2, 2), tmp_path)
     assert len(found.warm_secs) == 1
     assert found.cold_secs > 0
-    assert found.taken.peak_bytes > 20 << 20
+    assert found.usage.peak_bytes > 20 << 20
 
 
 def test_a_contender_that_leaves_out_a_record_has_no_time(tmp_path: Path) -> None:
@@ -222,21 +222,27 @@ def test_a_contender_that_fails_says_why(tmp_path: Path) -> None:
 
 def test_what_a_process_and_its_children_take_is_seen() -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'b = bytes([1]) * (90 << 20); input()'])"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process, Watch(process.pid) as watch:
+    with (
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process,
+        ResourceMonitor(process.pid) as watch,
+    ):
         deadline = time.monotonic() + 60
         while watch.peak_bytes < 90 << 20:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.communicate(b"\n")
-    assert watch.taken().peak_python_bytes >= 90 << 20
-    assert watch.taken().peak_java_bytes == 0
+    assert watch.usage().peak_python_bytes >= 90 << 20
+    assert watch.usage().peak_java_bytes == 0
     assert os.getpid() != process.pid
 
 
 def test_memory_is_not_counted_twice_while_a_jvm_starts_a_process(tmp_path: Path) -> None:
     java = shutil.copy(shutil.which("bash") or "", tmp_path / "java")
     words = [java, "-c", "(echo started; read) <&0 & wait"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process, Watch(process.pid) as watch:
+    with (
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+        ResourceMonitor(process.pid) as watch,
+    ):
         assert process.stdout is not None
         process.stdout.readline()
         deadline = time.monotonic() + 60
@@ -246,8 +252,8 @@ def test_memory_is_not_counted_twice_while_a_jvm_starts_a_process(tmp_path: Path
         status = Path(f"/proc/{process.pid}/status").read_text()
         process.kill()
     highest_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    assert 0 < watch.taken().peak_java_bytes <= highest_kb * 1024
-    assert watch.taken().peak_bytes <= highest_kb * 1024
+    assert 0 < watch.usage().peak_java_bytes <= highest_kb * 1024
+    assert watch.usage().peak_bytes <= highest_kb * 1024
 
 
 def test_the_work_of_children_counts_while_they_run_and_after_they_have_ended() -> None:

@@ -1,4 +1,4 @@
-"""What a run of benchmarks prints, draws and writes down."""
+"""Reports, chart, cost table and result files of a run of benchmarks."""
 
 import json
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks.chart import WIDTH, chart
 from benchmarks.cost import bill
-from benchmarks.figures import TIMES, Spread, judge, number
 from benchmarks.goals import goals_of
-from benchmarks.picture import WIDTH, picture
 from benchmarks.report import as_markdown, as_text
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import TIMES, Spread, evaluate_goals, number
 from benchmarks.verify import WrongResult
 from benchmarks.version import Version
 from tests.unit.bench_results import MACHINE
@@ -25,7 +25,7 @@ BIG = Result(
     "big",
     "5,000,000 records",
     (Table(("contender", "warm s"), (("Blizzard", "8"), ("A & B", "16"))),),
-    tuple(judge(goals_of("big"), SPREADS, {"bare_limit": "no room"})),
+    tuple(evaluate_goals(goals_of("big"), SPREADS, {"bare_limit": "no room"})),
     notes=("a note",),
     bars={"Blizzard": 8.0, "A & B": 16.0, "bare limit": 4.0},
     raw={"data": {"files": 1, "records": 1, "stored_bytes": 1, "raw_bytes": 1}},
@@ -39,7 +39,7 @@ def test_the_report_has_each_goal_with_what_was_measured() -> None:
     text = as_text(MACHINE, [BIG])
     assert "1.50 (1.40..1.60)" in text
     assert "not measured: no room" in text
-    verdicts = [line.split("  ")[-1].strip() for line in text.splitlines() if "throughput by" in line]
+    verdicts = [line.split("  ")[-1].strip() for line in text.splitlines() if "throughput relative to" in line]
     assert verdicts == ["met", "not met, one round"]
     assert "a note" in text
     assert "a processor, 2 cores" in text
@@ -79,17 +79,23 @@ def test_a_report_without_versions_does_not_speak_of_them(shown: Callable[..., s
     ],
 )
 def test_a_verdict_that_not_every_round_shares_is_told_to_be_the_medians(cold: list[float], verdict: str) -> None:
-    judged = tuple(judge(goals_of("big"), {"spark_cold": Spread.of(cold)}, {}))
-    (line,) = [line for line in as_markdown(MACHINE, [replace(BIG, judged=judged)]).splitlines() if ", cold" in line]
+    goal_results = tuple(evaluate_goals(goals_of("big"), {"spark_cold": Spread.of(cold)}, {}))
+    (line,) = [
+        line
+        for line in as_markdown(MACHINE, [replace(BIG, goal_results=goal_results)]).splitlines()
+        if ", cold" in line
+    ]
     assert line.endswith(f"| {verdict} |")
 
 
 def test_a_verdict_on_one_round_says_so_unless_its_value_is_of_several() -> None:
     def told(rounds: int) -> str:
-        judged = tuple(
-            judge(goals_of("find"), {"flat": Spread.of([1.1]), "flat_first": Spread.of([1.3])}, {}, rounds=rounds)
+        goal_results = tuple(
+            evaluate_goals(
+                goals_of("find"), {"flat": Spread.of([1.1]), "flat_first": Spread.of([1.3])}, {}, rounds=rounds
+            )
         )
-        return as_markdown(MACHINE, [replace(PLAN, name="find", judged=judged)])
+        return as_markdown(MACHINE, [replace(PLAN, name="find", goal_results=goal_results)])
 
     assert f"| 1.10{TIMES} | met, one round |" in told(1)
     assert f"| 1.30{TIMES} | not met, one round |" in told(1)
@@ -98,15 +104,15 @@ def test_a_verdict_on_one_round_says_so_unless_its_value_is_of_several() -> None
 
 
 def test_a_goal_that_was_not_measured_has_no_rounds() -> None:
-    judged = tuple(judge(goals_of("find"), {}, {}, rounds=3))
-    assert "one round" not in as_markdown(MACHINE, [replace(PLAN, name="find", judged=judged)])
+    goal_results = tuple(evaluate_goals(goals_of("find"), {}, {}, rounds=3))
+    assert "one round" not in as_markdown(MACHINE, [replace(PLAN, name="find", goal_results=goal_results)])
 
 
 def test_a_small_form_says_that_it_is_one() -> None:
     assert "scale 0.01: too small" in as_text(MACHINE, [replace(BIG, scale=0.01)])
     assert "too small" not in as_text(MACHINE, [BIG])
     assert "not met at 0.01 of the size" in as_text(MACHINE, [replace(BIG, scale=0.01)])
-    assert "(0.01 of the full size)" in picture([replace(BIG, scale=0.01)])
+    assert "(0.01 of the full size)" in chart([replace(BIG, scale=0.01)])
 
 
 def test_markdown_tables_have_as_many_cells_in_each_row() -> None:
@@ -152,7 +158,7 @@ def test_what_a_core_does_is_told_by_files_records_and_bytes() -> None:
 
 
 def test_the_picture_is_well_formed_and_draws_the_faster_longer() -> None:
-    root = ET.fromstring(picture([BIG, PLAN]))
+    root = ET.fromstring(chart([BIG, PLAN]))
     bars = [float(bar.attrib["width"]) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
     texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
     assert bars == sorted(bars, reverse=True)
@@ -168,13 +174,13 @@ def test_the_picture_is_well_formed_and_draws_the_faster_longer() -> None:
 
 
 def test_no_text_of_the_picture_is_wider_than_it() -> None:
-    many = replace(BIG, judged=BIG.judged * 4)
-    root = ET.fromstring(picture([many]))
+    many = replace(BIG, goal_results=BIG.goal_results * 4)
+    root = ET.fromstring(chart([many]))
     assert max(len(text.text or "") for text in root.iter("{http://www.w3.org/2000/svg}text")) * 7 <= WIDTH
 
 
 def test_the_picture_knows_light_and_dark() -> None:
-    assert "prefers-color-scheme:dark" in picture([BIG])
+    assert "prefers-color-scheme:dark" in chart([BIG])
 
 
 def test_a_result_survives_being_written_down() -> None:
@@ -197,12 +203,12 @@ def test_a_result_from_before_there_were_versions_is_read() -> None:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Instead of measuring, what was asked for."""
+    """Replaces measuring; records the benchmarks that were asked for."""
     asked: list[str] = []
 
-    def run(name: str, setting: Setting) -> Result:
+    def run(name: str, options: RunOptions) -> Result:
         asked.append(name)
-        return replace({"big": BIG, "plan": PLAN}[name], scale=setting.scale)
+        return replace({"big": BIG, "plan": PLAN}[name], scale=options.scale)
 
     monkeypatch.setattr(command, "run", run)
     monkeypatch.setattr(command, "machine", lambda: MACHINE)
@@ -239,10 +245,10 @@ def test_what_was_measured_before_one_that_fails_is_kept(
 ) -> None:
     file, whole = tmp_path / "bench.json", command.run
 
-    def run(name: str, setting: Setting) -> Result:
+    def run(name: str, options: RunOptions) -> Result:
         if name == "plan":
             raise WrongResult("expected 5 rows, found 4")
-        return whole(name, setting)
+        return whole(name, options)
 
     monkeypatch.setattr(command, "run", run)
     assert command.main(["big", "plan", "--json", str(file)]) == 1
@@ -263,7 +269,7 @@ def test_a_report_can_be_had_again_without_a_run(
 def test_wrong_work_fails_the_run_and_leaves_no_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(name: str, setting: Setting) -> Result:
+    def run(name: str, options: RunOptions) -> Result:
         raise WrongResult("expected 5 rows, found 4")
 
     monkeypatch.setattr(command, "run", run)

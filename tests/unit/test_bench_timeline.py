@@ -1,4 +1,4 @@
-"""Where the seconds of a first run went, and who had the cores meanwhile: from clocks and logs that are made up."""
+"""The steps of a first run, and the use of the cores, from invented clocks and logs."""
 
 import os
 import subprocess
@@ -12,13 +12,13 @@ import pytest
 
 from benchmarks import phases, timeline
 from benchmarks.contenders import Work
-from benchmarks.contenders.moments import SERVER_PID, Moments, worked
+from benchmarks.contenders.timestamps import SERVER_PID, Timestamps, cpu_secs_so_far
 from benchmarks.data import Dataset
-from benchmarks.machine import Around, around_note
-from benchmarks.rounds import Measured, Series
-from benchmarks.suite.fresh import around, fresh
-from benchmarks.timeline import Landed, Landings
-from benchmarks.watch import Taken
+from benchmarks.machine import BackgroundLoad, background_load_note
+from benchmarks.resource_monitor import ResourceUsage
+from benchmarks.rounds import ContenderRuns, Measured
+from benchmarks.suite.subprocess_run import background_loads, run_module
+from benchmarks.timeline import MtimeRecorder, TableMtimes
 
 NO_DATA = Dataset("small", 1.0, "", "", 0, {}, 0, 0, 0, ())
 TITLES = {"blizzard": "Blizzard", "spark_reader": "Spark's own reader"}
@@ -27,13 +27,13 @@ TITLES = {"blizzard": "Blizzard", "spark_reader": "Spark's own reader"}
 def run_of(
     *answers: dict[str, Any], cold: float = 1.0, warm: float = 1.0, cpu: float = 0.0, others: float = 0.0
 ) -> Measured:
-    return Measured("somebody", 0.0, cold, (warm,), Taken(0, 0, 0, cpu, others), answers)
+    return Measured("somebody", 0.0, cold, (warm,), ResourceUsage(0, 0, 0, cpu, others), answers)
 
 
 def blizzard(
     start: float, began: float, planned: float, session: float, read: float, committed: float, ended: float
 ) -> dict[str, Any]:
-    """Of a run whose second batch comes after what is asked for; `start`: from where it counts."""
+    """The answer of a run with two batches, of which only the first counts; `start`: from where its time counts."""
     events = [
         ("batch_planned", planned),
         ("batch_read", read),
@@ -48,7 +48,7 @@ def blizzard(
 
 
 def spark(start: float, began: float, session: float, planned: float, ended: float) -> dict[str, Any]:
-    """Whose wall clock is 1,000 seconds ahead."""
+    """The answer of a run whose wall clock is 1,000 seconds ahead of its monotonic clock."""
     return {
         "clock": {"from": start, "began": began, "ended": ended},
         "began_ts": 1_000 + began,
@@ -59,12 +59,12 @@ def spark(start: float, began: float, session: float, planned: float, ended: flo
 def found(processes: int = 1) -> Mapping[str, Sequence[Sequence[timeline.Moments]]]:
     first, second = blizzard(100, 102, 103, 108, 115, 116, 117), blizzard(117, 117, 117.5, 117.75, 120, 120.5, 121)
     beside = [spark(200, 201, 205, 206, 225), spark(225, 225, 225, 225.5, 234)]
-    landings = Landings([Landed(1_220, 1_224), Landed(1_232, 1_233)] * processes)
+    mtimes = MtimeRecorder([TableMtimes(1_220, 1_224), TableMtimes(1_232, 1_233)] * processes)
     series = {
-        "blizzard": Series("Blizzard", [run_of(first, second)] * processes),
-        "spark_reader": Series("Spark's own reader", [run_of(*beside)] * processes),
+        "blizzard": ContenderRuns("Blizzard", [run_of(first, second)] * processes),
+        "spark_reader": ContenderRuns("Spark's own reader", [run_of(*beside)] * processes),
     }
-    return timeline.moments_of(series, landings)
+    return timeline.moments_of(series, mtimes)
 
 
 def test_moments_count_from_the_start_of_the_process_and_in_a_second_run_from_its_own() -> None:
@@ -92,23 +92,24 @@ def test_the_table_has_each_moment_of_both_beside_the_second_runs_step() -> None
     table = timeline.table(found(), TITLES)
     assert table.columns[1::3] == ("Blizzard", "Spark's own reader")
     rows = dict(zip(timeline.MOMENTS, table.rows, strict=True))
-    assert rows["session"] == ("the session is up", "8", "5", "0.25", "5", "4", "0")
+    assert rows["session"] == ("Spark session started", "8", "5", "0.25", "5", "4", "0")
     assert rows["read"][1:] == ("15", "7", "2.25", "20", "14", "6.50")
 
 
 def test_the_notes_say_which_steps_make_a_first_run_longer() -> None:
     first, other, _ = timeline.notes(found(3), TITLES)
     assert first.startswith(
-        "Blizzard: a first run takes 13 s longer than a second one: 4.75 until the session is up, 4.75 "
+        "Blizzard: a first run takes 13 s longer than a second one. By step: Spark session started, 4.75; its "
     )
     assert other.startswith(
-        "Spark's own reader: a first run takes 16 s longer than a second one: 7.50 until its files are"
+        "Spark's own reader: a first run takes 16 s longer than a second one. By step: its files read, data files "
+        "written, 7.50; "
     )
 
 
 def test_a_single_run_has_nothing_to_be_held_against() -> None:
     moments = {"blizzard": [runs[:1] for runs in found()["blizzard"]]}
-    assert timeline.table(moments, TITLES).rows[0] == ("interpreter and imports are done", "2", "2", "")
+    assert timeline.table(moments, TITLES).rows[0] == ("imports done", "2", "2", "")
     assert timeline.notes(moments, TITLES) == (timeline.NOTE,)
 
 
@@ -124,14 +125,14 @@ def test_a_table_tells_when_its_newest_data_and_its_commit_were_written(tmp_path
         (table / name).parent.mkdir(parents=True, exist_ok=True)
         (table / name).touch()
         os.utime(table / name, (at_ts, at_ts))
-    landings = Landings()
+    mtimes = MtimeRecorder()
     for who in ("blizzard", "spark_reader", "bare_limit"):
-        landings.look(Work(who, NO_DATA, str(tmp_path), 1, 2), 0)
-    assert landings.found == [Landed(60, 70)]
+        mtimes.inspect_table(Work(who, NO_DATA, str(tmp_path), 1, 2), 0)
+    assert mtimes.found == [TableMtimes(60, 70)]
 
 
 def test_a_moment_is_that_of_the_first_time() -> None:
-    moments, made = Moments(), []
+    moments, made = Timestamps(), []
     session = moments.noting_session(lambda: made.append(time.monotonic()))
     session()
     first = dict(moments.at)
@@ -166,12 +167,12 @@ def test_each_phase_ends_with_its_event_and_batches_add_up() -> None:
         "plan": (5, 1.5, 1.5),
         "read to receipt": (5, 7, 0.5),
         "commit": (2, 0.5, 0),
-        "after it": (0.5, 0, 0),
+        "after the commit": (0.5, 0, 0),
     }
 
 
 def test_what_neither_worked_is_idle_or_others() -> None:
-    series = {"big": {"s3": Series("S3", [run_of({"events": []}, {"events": LOG})])}}
+    series = {"big": {"s3": ContenderRuns("S3", [run_of({"events": []}, {"events": LOG})])}}
     table = phases.table(series, 2)
     assert table.rows[0] == ("big, s3, plan", "5", "1.50", "1.50", "7")
     assert [row[0] for row in table.rows] == [f"big, s3, {phase}" for phase in phases.ENDS.values()]
@@ -179,8 +180,8 @@ def test_what_neither_worked_is_idle_or_others() -> None:
 
 SERIES = {
     "big": {
-        "local": Series("disk", [run_of(cold=6.0, warm=4.0, cpu=12.0, others=0.2)]),
-        "s3": Series("S3", [run_of(cold=9.0, warm=6.0, cpu=14.0, others=0.3)]),
+        "local": ContenderRuns("disk", [run_of(cold=6.0, warm=4.0, cpu=12.0, others=0.2)]),
+        "s3": ContenderRuns("S3", [run_of(cold=9.0, warm=6.0, cpu=14.0, others=0.3)]),
     }
 }
 
@@ -193,24 +194,28 @@ def test_the_cores_were_the_jobs_the_servers_others_or_idle() -> None:
 def test_what_s3_adds_is_told_by_who_had_it() -> None:
     (note,) = phases.more_notes(SERIES, {"big": [5.0]}, 2)
     assert note.startswith(
-        "Over S3 big takes 10 core-seconds more in two runs: 2 are the job's own, 5 the stand-in's, 0 "
+        "Over S3, two runs of big take 10 core-seconds more: 2 in the job, 5 in the stand-in, 0 in other processes"
     )
     assert note.endswith("and 3 idle.")
 
 
 def test_processors_are_noted_where_they_are_asked_for() -> None:
-    assert worked(Work("blizzard", NO_DATA, "", 1, 2)) == {}
-    alone = worked(Work("blizzard", NO_DATA, "", 1, 2, options={SERVER_PID: 0}))
+    assert cpu_secs_so_far(Work("blizzard", NO_DATA, "", 1, 2)) == {}
+    alone = cpu_secs_so_far(Work("blizzard", NO_DATA, "", 1, 2, options={SERVER_PID: 0}))
     assert alone["cpu_secs"] > 0
     assert alone["server_cpu_secs"] == 0
-    assert worked(Work("blizzard", NO_DATA, "", 1, 2, options={SERVER_PID: os.getpid()}))["server_cpu_secs"] > 0
+    assert (
+        cpu_secs_so_far(Work("blizzard", NO_DATA, "", 1, 2, options={SERVER_PID: os.getpid()}))["server_cpu_secs"] > 0
+    )
 
 
 # --- What else there was ---
 
 
 def test_what_else_there_was_is_told_with_its_spread() -> None:
-    note = around_note({"a": [Around(1.0, 0.1), Around(2.0, 0.3)], "b": [Around(0.5, 0.0)]})
+    note = background_load_note(
+        {"a": [BackgroundLoad(1.0, 0.1), BackgroundLoad(2.0, 0.3)], "b": [BackgroundLoad(0.5, 0.0)]}
+    )
     assert note.endswith("during the measurement: a, 1.50 (1..2) and 0.20 (0.10..0.30); b, 0.50 and 0.")
 
 
@@ -218,29 +223,29 @@ def test_a_piece_of_python_is_told_with_what_else_there_was(monkeypatch: pytest.
     busy = iter([100.0, 103.0])
     own = iter([10.0, 12.0])
     clock = iter([50.0, 60.0])
-    monkeypatch.setattr("benchmarks.suite.fresh.busy_secs", lambda: next(busy))
-    monkeypatch.setattr("benchmarks.suite.fresh._own_secs", lambda: next(own))
-    monkeypatch.setattr("benchmarks.suite.fresh.load", lambda: 1.5)
+    monkeypatch.setattr("benchmarks.suite.subprocess_run.busy_secs", lambda: next(busy))
+    monkeypatch.setattr("benchmarks.suite.subprocess_run._own_secs", lambda: next(own))
+    monkeypatch.setattr("benchmarks.suite.subprocess_run.load", lambda: 1.5)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr("benchmarks.suite.fresh.time.monotonic", lambda: next(clock, 60.0))
+    monkeypatch.setattr("benchmarks.suite.subprocess_run.time.monotonic", lambda: next(clock, 60.0))
     done = subprocess.CompletedProcess([], 0, '{"secs": 1}')
-    monkeypatch.setattr("benchmarks.suite.fresh.subprocess.run", lambda *_, **__: done)
-    answer = fresh("anything")
+    monkeypatch.setattr("benchmarks.suite.subprocess_run.subprocess.run", lambda *_, **__: done)
+    answer = run_module("anything")
     assert answer == {"secs": 1, "load_before": 1.5, "others_share": (3.0 - 2.0) / (2 * 10.0)}
-    assert around([answer]) == [Around(1.5, 0.05)]
+    assert background_loads([answer]) == [BackgroundLoad(1.5, 0.05)]
 
 
 def test_what_this_process_worked_before_it_is_watched_does_not_count() -> None:
-    """In a process of its own, which has no children."""
+    """Runs in a new process, which has no children."""
     program = """
 import os, time
-from benchmarks.watch import Watch
+from benchmarks.resource_monitor import ResourceMonitor
 until = time.process_time() + 0.3
 while time.process_time() < until:
     pass
-with Watch(os.getpid()) as watch:
+with ResourceMonitor(os.getpid()) as watch:
     time.sleep(0.5)
-print(watch.taken().cpu_secs)
+print(watch.usage().cpu_secs)
 """
     told = subprocess.run(
         [sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True

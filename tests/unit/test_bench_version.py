@@ -1,4 +1,4 @@
-"""Which version a benchmark says it measured."""
+"""The version that a result stores."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.setting import Setting
+from benchmarks.run_options import RunOptions
 from benchmarks.suite import run
 from benchmarks.version import Version, changed_since, version
 
@@ -17,7 +17,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 @pytest.fixture
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """In a checkout of its own, with one commit of `a.py`, `README.md` and `docs/b.svg`."""
+    """Runs git in a temporary checkout with one commit of `a.py`, `README.md` and `docs/b.svg`."""
     root = tmp_path / "checkout"
     (root / "docs").mkdir(parents=True)
     for name in ("a.py", "README.md", "docs/b.svg"):
@@ -88,12 +88,12 @@ def test_a_result_is_of_the_version_that_was_there_when_it_began(monkeypatch: py
     found = [Version("a" * 40, changed=True)]
     monkeypatch.setattr("benchmarks.suite.version", lambda: found[0])
 
-    def fresh(module: str, *words: object) -> dict[str, float]:
+    def run_module(module: str, *words: object) -> dict[str, float]:
         found[0] = Version("b" * 40, changed=False)
         return {"secs": 0.1, "peak_mb": 50.0, "load_before": 0.5, "others_share": 0.1}
 
-    monkeypatch.setattr("benchmarks.suite.collecting.fresh", fresh)
-    result = run("collect", Setting(0.01, 1, 1, lambda text: None))
+    monkeypatch.setattr("benchmarks.suite.collect.run_module", run_module)
+    result = run("collect", RunOptions(0.01, 1, 1, lambda text: None))
     assert result.version == Version("a" * 40, changed=True)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.suite.fresh import peak_bytes
+from benchmarks.suite.subprocess_run import peak_bytes
 from blizzard.collect import messages as events
 from blizzard.errors import BlizzardError
 from blizzard.manifest import segment_codec

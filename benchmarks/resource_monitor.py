@@ -1,4 +1,4 @@
-"""What a process and everything it started take of memory and processors, from /proc."""
+"""Memory and CPU use of a process tree, from /proc."""
 
 import os
 import resource
@@ -18,10 +18,11 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """`peak_bytes`: resident memory of all processes at the worst sample, pages that they share counted for each.
-    `cpu_secs`: of all of them, as sampled, or as their parents counted if that is more: a process that ends between two
-    samples takes its last part along. `others_share`: what part of the machine's cores somebody else had meanwhile."""
+class ResourceUsage:
+    """`peak_bytes`: resident memory of all processes at the highest sample; shared pages count for each process.
+    `cpu_secs`: CPU time of all processes, the larger of the sampled sum and what parents counted for ended
+    children: sampling misses the last part of a process that ends. `others_share`: share of the cores that other
+    processes used."""
 
     peak_bytes: int
     peak_java_bytes: int
@@ -38,12 +39,12 @@ class _Process:
     cpu_secs: float
     resident_bytes: int
     waited_cpu_secs: float
-    """Of children that have ended and were waited for, and of theirs."""
+    """CPU time of ended children that were waited for, and of their children."""
 
 
-class Watch:
-    """Samples the process `pid` and its descendants for as long as the block lasts. It may be this one: what it worked
-    before does not count."""
+class ResourceMonitor:
+    """Samples the process `pid` and its descendants until the block ends. `pid` may be this process; its CPU time
+    before the block does not count."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -69,15 +70,15 @@ class Watch:
 
     @property
     def peak_bytes(self) -> int:
-        """Until now."""
+        """Up to now."""
         return self._peak["all"]
 
-    def taken(self) -> Taken:
-        """After the block."""
+    def usage(self) -> ResourceUsage:
+        """Valid after the block has ended."""
         own_secs = max(sum(self._cpu.values()) - self._own_before_secs, self._waited_secs)
         cores = len(os.sched_getaffinity(0))
         others = max(0.0, self._all_secs - own_secs) / max(self._secs * cores, 1e-9)
-        return Taken(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)
+        return ResourceUsage(self._peak["all"], self._peak["java"], self._peak["python"], own_secs, others)
 
     def _run(self) -> None:
         while not self._ending.wait(INTERVAL_SECS):
@@ -94,33 +95,32 @@ class Watch:
             self._peak[kind] = max(self._peak[kind], total)
 
     def _is_ours(self, process: _Process) -> bool:
-        """Whose parent is of the family, or was when it was seen first: orphans stay in it."""
+        """Whether its parent is in the tree, or was when it was first seen: orphans stay in it."""
         if process.parent in self._family:
             self._family.add(process.pid)
         return process.pid in self._family
 
 
 def _is_still_java(process: _Process) -> bool:
-    """Whether a child of a JVM has not become another program yet: it has the JVM's memory, which would count twice."""
+    """Whether a child of a JVM has not called exec yet: it shares the JVM's memory, which would count twice."""
     with suppress(OSError):
         return Path(f"/proc/{process.pid}/exe").readlink().name == "java"
-    return True  # it is gone
+    return True  # the process has ended
 
 
 def _children_secs() -> float:
-    """Of all processes that were waited for so far, and of those that they waited for."""
+    """CPU seconds of this process's ended children and their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_secs(pid: int) -> float:
-    """What one process has worked so far."""
+    """CPU seconds of one process so far, without its children."""
     return _read(Path("/proc", str(pid))).cpu_secs
 
 
 def tree_cpu_secs(pid: int) -> float:
-    """What a process and all that it started have worked so far, those that have ended included: their parents, who
-    waited for them, keep their time."""
+    """CPU seconds of a process and all its descendants so far, ended ones included."""
     processes = [*_processes()]
     family = [process for process in processes if process.pid == pid]
     for parent in family:
@@ -129,7 +129,7 @@ def tree_cpu_secs(pid: int) -> float:
 
 
 def _processes() -> Iterator[_Process]:
-    """Parents before children, as far as numbers do not wrap around."""
+    """By process id, so parents come before their children, unless ids have wrapped around."""
     for folder in sorted((f for f in Path("/proc").iterdir() if f.name.isdigit()), key=lambda f: int(f.name)):
         try:
             yield _read(folder)

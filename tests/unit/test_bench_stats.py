@@ -1,11 +1,11 @@
-"""What benchmarks make of their measurements."""
+"""Statistics, goals and idle shares."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.figures import Goal, Spread, judge, number, percentile, ratio
 from benchmarks.goals import GOALS
+from benchmarks.stats import Goal, Spread, evaluate_goals, number, percentile, ratio
 from benchmarks.suite import BENCHMARKS
 from benchmarks.suite.skew import Task, idle_cores, idle_shares
 
@@ -78,8 +78,8 @@ AT_MOST = Goal("big", "bare", "time", "at most", 1.6)
     ],
 )
 def test_a_goal_is_met_by_the_median_as_measured_without_rounding(goal: Goal, measured: float, verdict: str) -> None:
-    (judged,) = judge([goal], {goal.name: Spread.of([measured])}, {})
-    assert judged.verdict == verdict
+    (goal_result,) = evaluate_goals([goal], {goal.name: Spread.of([measured])}, {})
+    assert goal_result.verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_a_goal_is_met_by_the_median_as_measured_without_rounding(goal: Goal, me
 def test_rounds_are_divided_where_some_meet_the_goal_and_others_do_not(
     goal: Goal, values: list[float], divided: bool
 ) -> None:
-    (judged,) = judge([goal], {goal.name: Spread.of(values)}, {})
-    assert judged.divided is divided
+    (goal_result,) = evaluate_goals([goal], {goal.name: Spread.of(values)}, {})
+    assert goal_result.divided is divided
 
 
 def test_a_goal_that_was_not_measured_is_not_left_out() -> None:
-    judged = judge([AT_LEAST, AT_MOST], {"bare": Spread.of([1.0])}, {"spark": "no JVM"})
-    assert not any(one.divided for one in judged)
-    assert [(one.verdict, one.why_not) for one in judged] == [("not measured", "no JVM"), ("met", "")]
+    goal_results = evaluate_goals([AT_LEAST, AT_MOST], {"bare": Spread.of([1.0])}, {"spark": "no JVM"})
+    assert not any(one.divided for one in goal_results)
+    assert [(one.verdict, one.why_not) for one in goal_results] == [("not measured", "no JVM"), ("met", "")]
 
 
 def test_every_benchmark_has_goals_and_each_goal_its_own_name() -> None:

@@ -1,4 +1,4 @@
-"""Whether the benchmark notices a dead letter that is missing, doubled or of another line."""
+"""The check detects a dead letter that is missing, doubled or of another line."""
 
 import gzip
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.data import Dataset, dataset
-from benchmarks.letters import Line, broken_lines, expect_stored, stored_letters
+from benchmarks.dead_letter_check import Line, broken_lines, expect_dead_letters, stored_dead_letters
 from benchmarks.verify import WrongResult
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.local import LocalStore
@@ -17,7 +17,7 @@ BROKEN = [Line("date=1/a", 0, "{"), Line("date=1/a", 7, '{"n":'), Line("date=2/b
 
 
 def stored(table: Path, lines: Sequence[Line]) -> str:
-    """The job's own way to write them."""
+    """Writes dead letters as the job does."""
     letters = DeadLetters(LocalStore(table, may_be_missing=True), "_blizzard/events_landing", "events:landing")
     letters.write_records(
         (DeadLetter(line.path, "etag", Stage.PARSE, "broken", line.row, line.raw) for line in lines), 0.0
@@ -38,13 +38,13 @@ def test_broken_lines_are_those_in_which_the_data_differs_from_the_same_unharmed
 
 
 def test_letters_are_read_as_they_lie_there(tmp_path: Path) -> None:
-    assert sorted(stored_letters(stored(tmp_path, BROKEN))) == BROKEN
-    assert stored_letters(str(tmp_path / "none")) == []
+    assert sorted(stored_dead_letters(stored(tmp_path, BROKEN))) == BROKEN
+    assert stored_dead_letters(str(tmp_path / "none")) == []
 
 
 def test_a_letter_for_each_broken_line_is_what_is_expected(tmp_path: Path) -> None:
-    expect_stored(DATA, BROKEN, stored(tmp_path, BROKEN))
-    expect_stored(DATA, [], str(tmp_path / "none"))
+    expect_dead_letters(DATA, BROKEN, stored(tmp_path, BROKEN))
+    expect_dead_letters(DATA, [], str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_letter_for_each_broken_line_is_what_is_expected(tmp_path: Path) -> No
 )
 def test_letters_of_other_lines_are_noticed(lines: list[Line], told: str, tmp_path: Path) -> None:
     with pytest.raises(WrongResult, match=f"on dirty: expected a letter for each of 3 broken lines; {told}"):
-        expect_stored(DATA, BROKEN, stored(tmp_path, lines))
+        expect_dead_letters(DATA, BROKEN, stored(tmp_path, lines))
 
 
 def test_a_letter_about_a_whole_file_is_of_no_line(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_letter_about_a_whole_file_is_of_no_line(tmp_path: Path) -> None:
     letters = DeadLetters(LocalStore(table), "_blizzard/events_landing", "events:landing")
     letters.write_file(DeadLetter("date=1/c", "etag", Stage.DECOMPRESS, "no gzip"), 0.0)
     with pytest.raises(WrongResult, match="1 are of no such line"):
-        expect_stored(DATA, BROKEN, table)
+        expect_dead_letters(DATA, BROKEN, table)
 
 
 def test_a_letter_keeps_bytes_that_are_no_text_which_no_line_here_is(tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_letter_keeps_bytes_that_are_no_text_which_no_line_here_is(tmp_path: P
     letters = DeadLetters(LocalStore(table), "_blizzard/events_landing", "events:landing")
     letters.write_records([DeadLetter("date=2/b", "etag", Stage.PARSE, "not UTF-8", 0, b"\xff")], 0.0)
     with pytest.raises(WrongResult, match="1 have none"):
-        expect_stored(DATA, BROKEN, table)
+        expect_dead_letters(DATA, BROKEN, table)

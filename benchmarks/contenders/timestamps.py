@@ -1,4 +1,4 @@
-"""When, within a run, something happened, and what was worked until then: noted by a contender, for its report."""
+"""Times and CPU usage at points of a run, recorded by a contender for the report."""
 
 import os
 import time
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from benchmarks.contenders import Work
-from benchmarks.watch import cpu_secs, tree_cpu_secs
+from benchmarks.resource_monitor import cpu_secs, tree_cpu_secs
 
 S = TypeVar("S")
 SERVER_PID = "server_pid"
-"""Of `Work.options`: whose processor time is noted beside the job's own; 0 where there is no server."""
+"""Key of `Work.options`: process id of the server whose CPU time is recorded too; 0 if there is no server."""
 
 
-class Moments:
-    """`at`: by name, monotonic seconds of the first time."""
+class Timestamps:
+    """`at`: monotonic seconds of the first `note` of each name."""
 
     def __init__(self) -> None:
         self.at: dict[str, float] = {}
@@ -23,7 +23,7 @@ class Moments:
         self.at.setdefault(name, time.monotonic())
 
     def noting_session(self, session: Callable[[], S]) -> Callable[[], S]:
-        """The same session; when it is first there, is noted."""
+        """Wraps the function and notes `session` when it first returns."""
 
         def noted() -> S:
             found = session()
@@ -33,9 +33,9 @@ class Moments:
         return noted
 
 
-def worked(work: Work) -> dict[str, Any]:
-    """Seconds of processors so far, of this process with all that it started, and of the server, where they are asked
-    for: they are looked up in /proc."""
+def cpu_secs_so_far(work: Work) -> dict[str, Any]:
+    """CPU seconds so far of this process with its descendants, and of the server. Empty unless SERVER_PID is set,
+    because reading /proc takes time."""
     if SERVER_PID not in work.options:
         return {}
     server = work.options[SERVER_PID]

@@ -1,15 +1,15 @@
-"""How throughput grows with cores: results of one benchmark on few cores and on more, beside each other."""
+"""How throughput scales with cores: results of one benchmark on different numbers of cores."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from benchmarks.figures import TIMES, Spread
 from benchmarks.result import Result, Table
+from benchmarks.stats import TIMES, Spread
 
 
 def on_most_cores(results: Sequence[Result]) -> list[Result]:
-    """Of each benchmark the result on the most cores, which is the one that is reported; 0 is all that there are."""
+    """For each benchmark the result on the most cores. 0 cores means all of the machine."""
     most: dict[str, Result] = {}
     for result in results:
         known = most.get(result.name)
@@ -19,7 +19,7 @@ def on_most_cores(results: Sequence[Result]) -> list[Result]:
 
 
 def growth(machine: Mapping[str, Any], results: Sequence[Result]) -> dict[str, Table]:
-    """By benchmark, where there are results on several numbers of cores: records a second of each contender."""
+    """Records per second of each contender, for each benchmark that has results on several numbers of cores."""
     found = {}
     for name in dict.fromkeys(result.name for result in results):
         by_cores = {(one.cores or machine["cores"]): one for one in results if one.name == name and one.bars}
@@ -29,8 +29,8 @@ def growth(machine: Mapping[str, Any], results: Sequence[Result]) -> dict[str, T
 
 
 def _table(by_cores: Mapping[int, Result]) -> Table:
-    """The growth is between the fewest cores and the most. These were measured one after the other and not in turn, so
-    each run on the fewest is divided by each on the most, and the spread is of all these pairs."""
+    """The last column is the speedup from the fewest cores to the most. The runs were not interleaved, so each run on
+    the fewest cores is divided by each on the most, and the spread covers all pairs."""
     fewest, *_, most = by_cores.values()
     few, many = min(by_cores), max(by_cores)
     columns = ("records/s", *(_cores(number) for number in by_cores), f"{TIMES.strip()}, {few} to {many}")
@@ -54,7 +54,7 @@ def _rate(result: Result, name: str) -> Spread:
 
 
 def _secs(result: Result, name: str) -> list[float]:
-    """Warm, if there was a warm run."""
+    """Seconds of warm runs; of cold runs if there was no warm one."""
     told = result.raw["contenders"][name]
     secs: list[float] = told["warm_secs"] or told["cold_secs"]
     return secs

@@ -1,4 +1,4 @@
-"""The page and the picture say what the kept results say; and how they are written."""
+"""The published documents match the stored results, and how they are regenerated."""
 
 import json
 import shutil
@@ -9,24 +9,33 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.figures import TIMES, Spread, judge
+from benchmarks.chart import chart
 from benchmarks.goals import goals_of
-from benchmarks.kept import CannotKeep, Documents, anew, document, replaced, slim, together, written
-from benchmarks.picture import picture
+from benchmarks.published_results import (
+    CannotPublish,
+    Documents,
+    as_json,
+    merge_results,
+    read_results,
+    regenerated,
+    replace_block,
+    without_long_lists,
+)
 from benchmarks.result import Result, Table
+from benchmarks.stats import TIMES, Spread, evaluate_goals
 from benchmarks.summary import as_summary
 from tests.unit.bench_results import BIG, BIG_ON_ONE, MACHINE, SMALL
 
 ROOT = Path(__file__).parents[2]
 KEPT = Documents(ROOT / "docs" / "performance.json")
-AGAIN = "`python -m benchmarks --read docs/performance.json --keep docs/performance.json` writes it anew"
+AGAIN = "`python -m benchmarks --read docs/performance.json --keep docs/performance.json` regenerates it"
 
 
 # --- What is kept ---
 
 
 def test_the_page_and_the_picture_say_what_the_kept_results_say() -> None:
-    for file, text in anew(KEPT, json.loads(KEPT.json.read_text())):
+    for file, text in regenerated(KEPT, json.loads(KEPT.json.read_text())):
         assert file.read_text() == text, f"{file.name}: {AGAIN}"
 
 
@@ -35,20 +44,20 @@ def test_what_the_page_shows_is_what_the_command_prints(capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert printed.count("\n| ") > 50
     assert f"<!-- measured: what came out -->\n\n{printed}\n<!-- end" in KEPT.page.read_text()
-    assert KEPT.picture.read_text() == picture(written(KEPT.json)[1])
+    assert KEPT.picture.read_text() == chart(read_results(KEPT.json)[1])
 
 
 def test_the_kept_results_are_of_the_full_size_and_lack_no_benchmark() -> None:
-    machine, results = written(KEPT.json)
+    machine, results = read_results(KEPT.json)
     assert {result.name for result in results} == {*command.BENCHMARKS}
     assert {result.scale for result in results} == {1.0}
-    assert together([(machine, results)]) == (machine, results)
+    assert merge_results([(machine, results)]) == (machine, results)
 
 
 def test_the_kept_goals_are_the_ones_that_were_set() -> None:
-    _, results = written(KEPT.json)
+    _, results = read_results(KEPT.json)
     for result in results:
-        assert [judged.goal for judged in result.judged] == goals_of(result.name)
+        assert [goal_result.goal for goal_result in result.goal_results] == goals_of(result.name)
 
 
 # --- Keeping ---
@@ -56,7 +65,7 @@ def test_the_kept_goals_are_the_ones_that_were_set() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Documents:
-    """Copies of the documents, and of what is kept."""
+    """Copies of the documents and of the stored results."""
     (tmp_path / "docs").mkdir()
     for file in (KEPT.json, KEPT.page, KEPT.sizing, KEPT.picture):
         shutil.copy(file, tmp_path / "docs")
@@ -65,10 +74,10 @@ def place(tmp_path: Path) -> Documents:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Callable[..., str]:
-    """A file as `--json` writes it."""
+    """Writes a file as `--json` does."""
 
     def write(name: str, *results: Result) -> str:
-        (tmp_path / name).write_text(document(MACHINE, results))
+        (tmp_path / name).write_text(as_json(MACHINE, results))
         return str(tmp_path / name)
 
     return write
@@ -88,7 +97,7 @@ def test_one_command_writes_all_documents_anew(
     for file in (place.json, place.page, place.picture):
         assert "what big is" in file.read_text()
         assert "what small is" in file.read_text()
-    assert [result.name for result in written(place.json)[1]] == ["big", "small"]
+    assert [result.name for result in read_results(place.json)[1]] == ["big", "small"]
     assert "### Goals that were not met, and why" in place.page.read_text()
     assert "## What a million files cost" in place.sizing.read_text()
 
@@ -102,7 +111,7 @@ def test_keeping_once_more_changes_nothing(place: Documents) -> None:
 def test_a_later_file_takes_the_place_of_an_earlier_ones_results(place: Documents, bench: Callable[..., str]) -> None:
     newer = replace(BIG, what="measured again")
     command.main(["--read", bench("a.json", SMALL, BIG, BIG_ON_ONE), bench("b.json", newer), "--keep", str(place.json)])
-    kept = [(result.name, result.cores, result.what) for result in written(place.json)[1]]
+    kept = [(result.name, result.cores, result.what) for result in read_results(place.json)[1]]
     assert kept == [("big", 2, "measured again"), ("big", 1, "what big is"), ("small", 2, "what small is")]
 
 
@@ -116,7 +125,7 @@ def test_what_cannot_be_kept_changes_no_document(
 ) -> None:
     files = [bench("a.json", replace(BIG, scale=0.5 if trouble == "scale" else 1.0))]
     if trouble == "machine":
-        (tmp_path / "b.json").write_text(document({**MACHINE, "kernel": "Linux 7"}, [SMALL]))
+        (tmp_path / "b.json").write_text(as_json({**MACHINE, "kernel": "Linux 7"}, [SMALL]))
         files.append(str(tmp_path / "b.json"))
     if trouble in ("mark", "end"):
         lost = (
@@ -130,18 +139,20 @@ def test_what_cannot_be_kept_changes_no_document(
 
 
 def test_lists_of_single_events_are_left_out_and_rounds_are_kept() -> None:
-    found = slim({"secs": [1.0, 2.0], "commits": [{"n": n} for n in range(31)], "deep": {"each": [*range(99)]}})
+    found = without_long_lists(
+        {"secs": [1.0, 2.0], "commits": [{"n": n} for n in range(31)], "deep": {"each": [*range(99)]}}
+    )
     assert found == {"secs": [1.0, 2.0], "commits": {"left out": 31}, "deep": {"each": {"left out": 99}}}
-    assert slim([*range(30)]) == [*range(30)]
+    assert without_long_lists([*range(30)]) == [*range(30)]
 
 
 def test_what_stands_between_marks_is_replaced_and_nothing_else() -> None:
     text = "a\n<!-- measured: x -->\nold\n<!-- end of what was measured -->\nb\n"
-    new = replaced(text, "x", "new")
+    new = replace_block(text, "x", "new")
     assert new == text.replace("old\n", "\nnew\n\n")
-    assert replaced(new, "x", "new") == new
-    with pytest.raises(CannotKeep, match="measured: y"):
-        replaced(text, "y", "new")
+    assert replace_block(new, "x", "new") == new
+    with pytest.raises(CannotPublish, match="measured: y"):
+        replace_block(text, "y", "new")
 
 
 # --- The short tables ---
@@ -153,8 +164,9 @@ def rows_of(text: str, column: int = 0) -> list[str]:
 
 def test_the_summary_has_cold_beside_warm_and_whether_goals_were_met() -> None:
     told = as_summary(MACHINE, [BIG, SMALL])
-    assert "in a process that has done it once before | 9 (8..10) | 20 (18..24) | 2 (2..3) | " in told
-    assert "in a new process, interpreter and JVM included | 27 (24..30) | 80 (72..96) | 2.67 (2.67..4) | " in told
+    assert "second run of a process (warm) | 9 (8..10) | 20 (18..24) | 2 (2..3) | " in told
+    cold = "first run of a process (cold), start of interpreter and JVM included"
+    assert f"{cold} | 27 (24..30) | 80 (72..96) | 2.67 (2.67..4) | " in told
     verdicts = [line.split(" | ", 4)[-1] for line in told.splitlines()[2:6]]
     assert verdicts == [
         f"≥ 1.30{TIMES} | met |",
@@ -172,18 +184,18 @@ def test_the_summary_says_what_finding_files_takes_by_the_size_of_what_is_known(
     }
     told = as_summary(MACHINE, [Result("find", "files", (), raw={"secs": secs})])
     assert rows_of(told, 1) == ["measured", "2 s", "9 s", "9 s", "9 s", "9 s"]
-    assert [row.split(" that")[0] for row in rows_of(told)[1:]] == [
+    assert [row.split(" known")[0] for row in rows_of(told)[1:]] == [
         "100 new files among 10",
         *["100 new files among 900"] * 4,
     ]
 
 
 def test_of_s3_and_latency_the_summary_has_the_goals() -> None:
-    judged = {
-        name: tuple(judge(goals_of(name), {"big": Spread.of([0.7, 0.9]), "p50": Spread.of([1.0])}, {}))
+    goal_results = {
+        name: tuple(evaluate_goals(goals_of(name), {"big": Spread.of([0.7, 0.9]), "p50": Spread.of([1.0])}, {}))
         for name in ("s3", "latency")
     }
-    told = as_summary(MACHINE, [Result(name, "", (), each) for name, each in judged.items()])
+    told = as_summary(MACHINE, [Result(name, "", (), each) for name, each in goal_results.items()])
     assert "| 1 s | ≤ 3 s | met, one round |" in told
     assert f"| 0.80 (0.70..0.90){TIMES} | ≥ 0.80{TIMES} | met by the median |" in told
     assert len(rows_of(told)) == 3

@@ -1,8 +1,8 @@
-"""A source of which so many files are known already, and a table that holds them.
+"""A source with a long generated history: many known files, and a table that contains them.
 
-The first batch of them is ingested for real. What would be the commits after it is written by this module: for each
-batch Parquet files with a row of each file, and a commit with its Txn and the job's state, as the job would have left
-them; then one Delta checkpoint. On disk all those files are links to a few, since nobody may read them again.
+The job ingests the first batch. This module generates all later commits as the job would have written them: for each
+batch Parquet files with one row per source file, and a commit with the Txn and the job's state; then one Delta
+checkpoint. The source files after the first batch are hard links to a few files, since nobody reads them again.
 """
 
 import gzip
@@ -32,8 +32,8 @@ COPY = "_blizzard/events_landing_checkpoint.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Files 0 to `count` below `folder`, a record each, a folder for every `per_day` of them, `batch` to a commit."""
+class SyntheticHistory:
+    """`count` files of one record below `folder`: `per_day` files in each subfolder, `batch` files in each commit."""
 
     folder: str
     count: int
@@ -56,7 +56,8 @@ class Known:
 
     @contextmanager
     def dropped(self, turn: int) -> Iterator[list[str]]:
-        """The new files of turn 1, 2, …, in the newest folder. Afterwards they are gone, for whoever comes next."""
+        """Adds the new files of turn 1, 2, … to the newest subfolder, and deletes them at the end of the block, so that
+        later turns find the same number of files."""
         first = self.count + NEW * (turn - 1)
         paths = [self.path(number) for number in range(first, first + NEW)]
         for number, path in enumerate(paths, first):
@@ -74,17 +75,17 @@ class Known:
         file.write_bytes(gzip.compress(line + b"\n", mtime=0))
 
 
-def lengthen(known: Known, table: str) -> None:
-    """Commit after commit onto a table whose newest one is the job's own, of the first batch."""
+def append_commits(history: SyntheticHistory, table: str) -> None:
+    """Appends the generated commits to a table that has only the job's commit of the first batch."""
     delta = DeltaTable(table)
     copy = Path(table, COPY)
     state = decode(copy.read_bytes(), pipeline="events", source="landing")
     rows = delta.to_pyarrow_table()
     version, marks = delta.version(), dict(state.partition_watermarks)
-    for first in range(known.batch, known.count, known.batch):
-        numbers = range(first, min(first + known.batch, known.count))
+    for first in range(history.batch, history.count, history.batch):
+        numbers = range(first, min(first + history.batch, history.count))
         version += 1
-        paths = [known.path(number) for number in numbers]
+        paths = [history.path(number) for number in numbers]
         marks.update(split_path(path) for path in paths)
         state = replace(
             state,
@@ -94,13 +95,13 @@ def lengthen(known: Known, table: str) -> None:
             partition_watermarks=dict(marks),
         )
         _commit(Path(table), version, state, _rows(rows, numbers, paths, state.sequence))
-    if known.count > known.batch:
+    if history.count > history.batch:
         copy.write_text(encode(state))
         DeltaTable(table).create_checkpoint()
 
 
 def _rows(pattern: pa.Table, numbers: range, paths: list[str], sequence: int) -> pa.Table:
-    """As many rows as there are files, like those of the first batch but for what tells them apart."""
+    """Copies of the first batch's rows, one per file, with the values of that file."""
     rows = pattern.slice(0, len(numbers)).to_pylist()
     for row, number, path in zip(rows, numbers, paths, strict=True):
         source = {**row["_source"], "file": path, "row": 0, "etag": f"{number:x}", "sequence": sequence}
@@ -109,7 +110,7 @@ def _rows(pattern: pa.Table, numbers: range, paths: list[str], sequence: int) ->
 
 
 def _commit(table: Path, version: int, state: Checkpoint, rows: pa.Table) -> None:
-    """One commit, with a file for each day, none of which is in two commits."""
+    """Writes one commit with one data file per day."""
     log = table / "_delta_log" / f"{version:020d}.json"
     now_ms = int(1000 * state.last_update_ts)
     actions: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What measurements are made into: medians with their spread, ratios of neighbours in time, and goals. Pure."""
+"""Statistics of measurements: medians with spread, ratios and goals. Pure functions."""
 
 import statistics
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 TIMES = " \N{MULTIPLICATION SIGN}"
-"""The unit of ratios."""
+"""Unit of a ratio, as shown after the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A median of `count` values, between the lowest and the highest of them."""
+    """Median, minimum and maximum of `count` values."""
 
     median: float
     low: float
@@ -39,13 +39,14 @@ class Spread:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Spread:
-    """Value by value: the two that are divided were measured in the same round, one after the other, so what else the
-    machine did then weighs on both. The extra values of the longer one are left out."""
+    """Divides round by round: both values of a pair were measured in the same round, so other load on the machine
+    affects both. Extra values of the longer sequence are ignored."""
     return Spread.of([a / b for a, b in zip(above, below, strict=False)])
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` (0 to 1) of them do not exceed. Raises ValueError without any."""
+    """The smallest of the values that is at least as large as `share` (0 to 1) of them. Raises ValueError if there are
+    no values."""
     if not values:
         raise ValueError("a percentile needs at least one value")
     ordered = sorted(values)
@@ -53,7 +54,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def number(value: float) -> str:
-    """Three digits that matter, thousands with commas."""
+    """Formats with three significant digits, and commas between thousands."""
     size = abs(value)
     if size >= 100 or value == int(value):
         return f"{value:,.0f}"
@@ -62,7 +63,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a measurement must reach. `name` is that of the measurement within its benchmark."""
+    """The limit for one measurement. `name` is the key of that measurement within its benchmark."""
 
     benchmark: str
     name: str
@@ -76,9 +77,9 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A goal beside what was measured; None: this run has no such measurement, and why. `rounds`: on how many the
-    measurement rests, which may be more than it has values: one may be of medians."""
+class GoalResult:
+    """`measured` is None if the run has no such measurement; then `why_not` gives the reason. `rounds`: how many rounds
+    the measurement comes from. It may exceed the number of values: a single ratio can be computed from medians."""
 
     goal: Goal
     measured: Spread | None
@@ -93,7 +94,7 @@ class Judged:
 
     @property
     def divided(self) -> bool:
-        """Whether the verdict is that of the median, but not of every round."""
+        """Whether some rounds meet the goal and others do not."""
         if self.measured is None:
             return False
         return self.goal.met(self.measured.low) != self.goal.met(self.measured.high)
@@ -112,13 +113,19 @@ class Judged:
         }
 
 
-def judge(
+def evaluate_goals(
     goals: Sequence[Goal], measured: dict[str, Spread], why_not: dict[str, str], *, rounds: int = 0
-) -> list[Judged]:
-    """Each goal with its measurement; one that is missing is said to be, never left out. `rounds`: of all of them,
-    where a measurement is one value of several rounds; otherwise as many as it has values."""
-    return [_judged(goal, measured.get(goal.name), why_not.get(goal.name, "not measured"), rounds) for goal in goals]
+) -> list[GoalResult]:
+    """One result per goal, also for goals without a measurement. Pass `rounds` if each measurement is a single value
+    computed from that many rounds; by default a measurement has one value per round."""
+    return [
+        _goal_result(goal, measured.get(goal.name), why_not.get(goal.name, "not measured"), rounds) for goal in goals
+    ]
 
 
-def _judged(goal: Goal, measured: Spread | None, why_not: str, rounds: int) -> Judged:
-    return Judged(goal, None, why_not) if measured is None else Judged(goal, measured, "", rounds or measured.count)
+def _goal_result(goal: Goal, measured: Spread | None, why_not: str, rounds: int) -> GoalResult:
+    return (
+        GoalResult(goal, None, why_not)
+        if measured is None
+        else GoalResult(goal, measured, "", rounds or measured.count)
+    )

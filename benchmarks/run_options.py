@@ -1,4 +1,4 @@
-"""How a benchmark is to be run."""
+"""Options of a benchmark run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from benchmarks.process import Runner, run_process
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """`scale` 1 is the full size. `say` takes a line of progress. `cache`: where the data is kept. `process` does the
-    runs of a contender."""
+class RunOptions:
+    """`scale`: 1 is the full size. `report_progress`: called with a line of text. `cache`: folder of the data sets.
+    `process`: executes the runs of a contender."""
 
     scale: float
     rounds: int
     cores: int
-    say: Callable[[str], None]
+    report_progress: Callable[[str], None]
     cache: Path = CACHE
     process: Runner = run_process
 
     def count(self, full: int, least: int = 1) -> int:
-        """So much of `full` as the scale asks for."""
+        """`full` times the scale, but at least `least`."""
         return max(least, round(full * self.scale))

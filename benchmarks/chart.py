@@ -1,12 +1,12 @@
-"""The picture of `big` and `small`: a bar for each contender's throughput. SVG that is legible on light and dark."""
+"""The SVG chart of `big` and `small`: one bar per contender, for its throughput. It follows light and dark mode."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import wrap
 
-from benchmarks.figures import TIMES, Judged, number
-from benchmarks.growth import on_most_cores
+from benchmarks.core_scaling import on_most_cores
 from benchmarks.result import Result
+from benchmarks.stats import TIMES, GoalResult, number
 
 SHOWN = ("big", "small")
 WIDTH, LABEL, BAR, STEP, LINE, GAP = 720, 190, 330, 30, 20, 26
@@ -18,24 +18,23 @@ STYLE = (
 )
 
 
-def picture(results: Sequence[Result]) -> str:
-    """Of those results that it shows."""
+def chart(results: Sequence[Result]) -> str:
     shown = [result for result in on_most_cores(results) if result.name in SHOWN and result.bars]
     parts, height = _charts(shown)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        'role="img" aria-label="Throughput of Blizzard and of what users would pick instead">'
+        'role="img" aria-label="Throughput of Blizzard and its alternatives">'
     )
     return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>"]) + "\n"
 
 
 def _charts(results: Sequence[Result]) -> tuple[list[str], int]:
-    """What to draw, and how high it is."""
+    """SVG elements, and the height of the chart in pixels."""
     parts, top = [], GAP
     for result in results:
         scaled = "" if result.scale == 1 else f" ({result.scale:g} of the full size)"
         parts.append(_text(12, top, result.what + scaled, "title"))
-        goals = wrap("Throughput, warm. " + "; ".join(map(_goal, result.judged)), LINE_CHARS)
+        goals = wrap("Throughput, warm. " + "; ".join(map(_goal, result.goal_results)), LINE_CHARS)
         parts += [_text(12, top + LINE * (row + 1), line, "soft") for row, line in enumerate(goals)]
         top += LINE * (len(goals) + 1) + LINE // 2
         parts += _bars(result.bars, top)
@@ -44,7 +43,7 @@ def _charts(results: Sequence[Result]) -> tuple[list[str], int]:
 
 
 def _bars(secs: dict[str, float], top: int) -> Iterator[str]:
-    """The fastest fills the width; beside each how fast it is by Blizzard, and its seconds."""
+    """The fastest contender's bar has the full width. Labels: speed relative to Blizzard, and seconds."""
     fastest, ours = min(secs.values()), secs["Blizzard"]
     for row, (title, taken) in enumerate(sorted(secs.items(), key=lambda item: item[1])):
         y, length = top + STEP * row, max(2.0, BAR * fastest / taken)
@@ -54,11 +53,11 @@ def _bars(secs: dict[str, float], top: int) -> Iterator[str]:
         yield _text(LABEL + length + 8, y + 4, f"{number(ours / taken)}{TIMES}, {number(taken)} s", "soft")
 
 
-def _goal(judged: Judged) -> str:
-    sign = "≥" if judged.goal.kind == "at least" else "≤"
-    name = judged.goal.name.replace("_", " ")
-    found = number(judged.measured.median) if judged.measured else "?"
-    return f"{name} {found} ({sign} {number(judged.goal.limit)})"
+def _goal(goal_result: GoalResult) -> str:
+    sign = "≥" if goal_result.goal.kind == "at least" else "≤"
+    name = goal_result.goal.name.replace("_", " ")
+    found = number(goal_result.measured.median) if goal_result.measured else "?"
+    return f"{name} {found} ({sign} {number(goal_result.goal.limit)})"
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""What each benchmark makes of its times, from times that are made up: which way round every ratio is."""
+"""The measurements and goal results of each benchmark, from invented times: the direction of every ratio."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,18 +10,18 @@ import pytest
 from benchmarks import rounds
 from benchmarks.contenders import Work, blizzard
 from benchmarks.data import Dataset, dataset
-from benchmarks.figures import Judged, Spread, judge
+from benchmarks.dead_letter_check import broken_lines
 from benchmarks.goals import goals_of
-from benchmarks.known import Known
-from benchmarks.letters import broken_lines
-from benchmarks.machine import Around
-from benchmarks.rounds import Measured, Series, interleaved
-from benchmarks.setting import Setting
-from benchmarks.suite import bulk, contest, dirty, find, history, latency, plan, s3, skew, wide
-from benchmarks.suite.latency import WARM_UP, Seen, Way
+from benchmarks.machine import BackgroundLoad
+from benchmarks.resource_monitor import ResourceUsage
+from benchmarks.rounds import ContenderRuns, Measured, interleaved
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import GoalResult, Spread, evaluate_goals
+from benchmarks.suite import bulk, comparison, dirty, find, history, latency, plan, s3, skew, wide
+from benchmarks.suite.latency import WARM_UP, FileLatency, Observations
 from benchmarks.suite.skew import ALONE, Idle
+from benchmarks.synthetic_history import SyntheticHistory
 from benchmarks.verify import WrongResult
-from benchmarks.watch import Taken
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.storage.local import LocalStore
 
@@ -30,11 +30,11 @@ NO_DATA = Dataset("small", 1.0, "", "", 0, {}, 0, 0, 0, ())
 
 
 def run_of(cold: float, *warm: float, peak_bytes: int = 0, answers: Sequence[dict[str, Any]] = ()) -> Measured:
-    return Measured("somebody", 0.0, cold, warm, Taken(peak_bytes, 0, 0, 0.0, 0.0), tuple(answers))
+    return Measured("somebody", 0.0, cold, warm, ResourceUsage(peak_bytes, 0, 0, 0.0, 0.0), tuple(answers))
 
 
-def series_of(*runs: Measured, title: str = "somebody") -> Series:
-    return Series(title, [*runs])
+def series_of(*runs: Measured, title: str = "somebody") -> ContenderRuns:
+    return ContenderRuns(title, [*runs])
 
 
 def medians(found: Mapping[str, Spread]) -> dict[str, float]:
@@ -42,7 +42,7 @@ def medians(found: Mapping[str, Spread]) -> dict[str, float]:
 
 
 def verdicts(benchmark: str, found: dict[str, Spread]) -> dict[str, str]:
-    return {one.goal.name: one.verdict for one in judge(goals_of(benchmark), found, {})}
+    return {one.goal.name: one.verdict for one in evaluate_goals(goals_of(benchmark), found, {})}
 
 
 # --- Contenders beside each other ---
@@ -105,9 +105,9 @@ def test_parts_are_told_of_the_run_in_the_middle() -> None:
         return run_of(9.0, warm_secs, answers=[{"events": []}, {"events": [{"event": "swept"}, *events]}])
 
     slow, middle, fast = run(12.0, {"read": 9.0}), run(9.0, {"read": 2.0}, {"read": 4.0, "commit": 1.0}), run(8.0)
-    assert contest.parts(series_of(middle, fast, slow)) == {"read": 6.0, "commit": 1.0}
-    assert contest.parts(series_of(slow, middle)) == {"read": 6.0, "commit": 1.0}
-    assert "not told" in contest.parts_note(series_of(fast))
+    assert comparison.parts(series_of(middle, fast, slow)) == {"read": 6.0, "commit": 1.0}
+    assert comparison.parts(series_of(slow, middle)) == {"read": 6.0, "commit": 1.0}
+    assert "not logged" in comparison.parts_note(series_of(fast))
 
 
 # --- One after the other ---
@@ -128,16 +128,18 @@ def test_the_slowest_size_is_held_against_the_fastest_whichever_they_are() -> No
 def test_of_finding_the_verdict_rests_on_all_rounds_and_each_process_has_its_load(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def blizzard_of(folder: Path, histories: Sequence[Known], setting: Setting) -> object:
-        secs = {kind: [1.0] * setting.rounds for kind in (*find.KINDS, "sweep")}
-        return {known.count: {**secs} for known in histories}, Around(1.5, 0.25)
+    def blizzard_of(folder: Path, histories: Sequence[SyntheticHistory], options: RunOptions) -> object:
+        secs = {kind: [1.0] * options.rounds for kind in (*find.KINDS, "sweep")}
+        return {known.count: {**secs} for known in histories}, BackgroundLoad(1.5, 0.25)
 
     monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path)
-    monkeypatch.setattr(find, "_made", lambda folder, setting: [Known("", count, 1, 1) for count in (10, 20)])
+    monkeypatch.setattr(
+        find, "_made", lambda folder, options: [SyntheticHistory("", count, 1, 1) for count in (10, 20)]
+    )
     monkeypatch.setattr(find, "_blizzard", blizzard_of)
-    monkeypatch.setattr(find, "_streaming", lambda folder, known, setting: ([2.0], Around(known.count, 0.5)))
-    result = find.run(Setting(1.0, 3, 2, lambda text: None))
-    assert [(judged.verdict, judged.rounds) for judged in result.judged] == [("met", 3)] * 2
+    monkeypatch.setattr(find, "_streaming", lambda folder, known, options: ([2.0], BackgroundLoad(known.count, 0.5)))
+    result = find.run(RunOptions(1.0, 3, 2, lambda text: None))
+    assert [(goal_result.verdict, goal_result.rounds) for goal_result in result.goal_results] == [("met", 3)] * 2
     assert "Blizzard, 1.50 and 0.25; Structured Streaming among 10, 10 and 0.50; " in result.notes[-1]
 
 
@@ -180,19 +182,19 @@ def test_of_the_plans_the_slower_one_and_the_larger_one_count() -> None:
     assert found == {"secs": Spread.of([0.8]), "mib": Spread.of([90.0] * 3)}
 
 
-# --- One file's way ---
+# --- Latency of one file ---
 
 
 def test_a_file_is_followed_by_the_commit_that_it_was_in() -> None:
-    seen = Seen(
+    seen = Observations(
         dropped_ts={**{f"warm-{n}": float(n) for n in range(WARM_UP)}, "a": 100.0, "b": 101.0},
         visible_ts={0: 50.0, 7: 110.0},
-        said_ts={"batch_planned": {0: 10.0, 7: 103.0}, "batch_read": {0: 20.0, 7: 104.5}},
+        event_ts={"batch_planned": {0: 10.0, 7: 103.0}, "batch_read": {0: 20.0, 7: 104.5}},
         parts={0: {"plan": 9.0}, 7: {"plan": 0.5}},
     )
     sequence_of = {**{f"warm-{n}": 0 for n in range(WARM_UP)}, "a": 7, "b": 7}
-    assert seen.ways(sequence_of) == [Way(3.0, 1.5, 5.5), Way(2.0, 1.5, 5.5)]
-    assert [way.secs for way in seen.ways(sequence_of)] == [10.0, 9.0]
+    assert seen.latencies(sequence_of) == [FileLatency(3.0, 1.5, 5.5), FileLatency(2.0, 1.5, 5.5)]
+    assert [one.secs for one in seen.latencies(sequence_of)] == [10.0, 9.0]
     assert seen.commits(sequence_of) == [{"plan": 0.5}]
 
 
@@ -207,10 +209,10 @@ def test_what_the_first_files_took_is_said_though_they_do_not_count(event: dict[
     paths = [f"warm-{n}" for n in range(WARM_UP)]
     sequence_of = {path: n for n, path in enumerate(paths)}
     times = {n: 10.0 * n for n in range(WARM_UP)}
-    seen = Seen(
+    seen = Observations(
         dropped_ts=dict(zip(paths, times.values(), strict=True)),
         visible_ts={n: at + (30.0 if n == 0 else 0.5 + n) for n, at in times.items()},
-        said_ts={"batch_planned": times, "batch_read": times},
+        event_ts={"batch_planned": times, "batch_read": times},
     )
     latency._note(event, seen)
     note = latency.begin_note(seen, sequence_of)
@@ -219,8 +221,8 @@ def test_what_the_first_files_took_is_said_though_they_do_not_count(event: dict[
 
 
 def test_of_the_ways_half_and_nearly_all_are_shorter() -> None:
-    ways = [Way(float(n), 0.5, 0.5) for n in range(100)]
-    found = latency.measured(ways[::-1])
+    latencies = [FileLatency(float(n), 0.5, 0.5) for n in range(100)]
+    found = latency.measured(latencies[::-1])
     assert medians(found) == {"p50": 50.0, "p99": 99.0}
 
 
@@ -242,44 +244,46 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_dirty(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Judged]]:
-    """The benchmark, whose contenders take made-up times and leave the letters that they should, less what is asked."""
+def run_dirty(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, GoalResult]]:
+    """The benchmark with contenders that take invented times and write all dead letters except a given number."""
     clean = dataset("clean", 0.002, cache=cache)
     secs = {"blizzard clean": 4.0, "blizzard dirty": 6.0, "blizzard undecided": 10.0}
 
-    def run(stored_less: int = 0, said_less: int = 0, of: str = "dirty") -> dict[str, Judged]:
-        def made_up(works: Mapping[str, Work], setting: Setting, *, look: Callable[[Work, int], None]) -> object:
+    def run(stored_less: int = 0, said_less: int = 0, of: str = "dirty") -> dict[str, GoalResult]:
+        def made_up(
+            works: Mapping[str, Work], options: RunOptions, *, inspect_table: Callable[[Work, int], None]
+        ) -> object:
             found = {}
             for name, work in works.items():
                 out = tmp_path / name
                 if work.contender == "blizzard":
                     broken = [] if work.data == clean else broken_lines(work.data, clean)
                     letters_in(f"{out}/0/table", broken[: len(broken) - (stored_less if work.data.name == of else 0)])
-                look(replace(work, out=str(out)), 0)
+                inspect_table(replace(work, out=str(out)), 0)
                 answer = says(work.data, said_less if work.data.name == of else 0)
                 found[name] = series_of(run_of(1.0, secs.get(name, 1.0), answers=[answer]))
             return found
 
         monkeypatch.setattr(dirty, "interleaved", made_up)
-        result = dirty.run(Setting(0.002, 1, 2, lambda text: None, cache))
-        return {judged.goal.name: judged for judged in result.judged}
+        result = dirty.run(RunOptions(0.002, 1, 2, lambda text: None, cache))
+        return {goal_result.goal.name: goal_result for goal_result in result.goal_results}
 
     return run
 
 
-def test_with_broken_lines_it_takes_so_many_times_as_long(run_dirty: Callable[..., dict[str, Judged]]) -> None:
+def test_with_broken_lines_it_takes_so_many_times_as_long(run_dirty: Callable[..., dict[str, GoalResult]]) -> None:
     assert run_dirty()["clean"].measured == Spread.of([1.5])
 
 
 @pytest.mark.parametrize("of", ["dirty", "undecided"])
-def test_a_letter_that_was_not_stored_fails_the_run(run_dirty: Callable[..., dict[str, Judged]], of: str) -> None:
+def test_a_letter_that_was_not_stored_fails_the_run(run_dirty: Callable[..., dict[str, GoalResult]], of: str) -> None:
     with pytest.raises(WrongResult, match=f"Blizzard on {of}: expected a letter for each of .*; 1 have none"):
         run_dirty(stored_less=1, of=of)
 
 
 @pytest.mark.parametrize("of", dirty.DATA)
 def test_a_broken_line_that_the_job_does_not_speak_of_fails_the_run(
-    run_dirty: Callable[..., dict[str, Judged]], of: str
+    run_dirty: Callable[..., dict[str, GoalResult]], of: str
 ) -> None:
     with pytest.raises(WrongResult, match=f"{of}: expected .* dead records and no dead file"):
         run_dirty(said_less=1, of=of)
@@ -288,9 +292,9 @@ def test_a_broken_line_that_the_job_does_not_speak_of_fails_the_run(
 def test_a_file_that_was_refused_altogether_is_not_what_was_asked_for() -> None:
     data = replace(NO_DATA, broken=3)
     answer = {"totals": {"dead_records": 3, "dead_files": 1}}
-    dirty.expect_letters([run_of(1.0, answers=[says(data)])], data)
+    dirty.expect_dead_letter_totals([run_of(1.0, answers=[says(data)])], data)
     with pytest.raises(WrongResult, match="no dead file"):
-        dirty.expect_letters([run_of(1.0, answers=[says(data), answer])], data)
+        dirty.expect_dead_letter_totals([run_of(1.0, answers=[says(data), answer])], data)
 
 
 # --- Taking turns ---
@@ -298,7 +302,7 @@ def test_a_file_that_was_refused_altogether_is_not_what_was_asked_for() -> None:
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Instead of measuring: whose turn it was, and how many runs it was to do. The bare limit takes 100 seconds."""
+    """Replaces measuring; records the contender and the runs of each call. The bare limit takes 100 seconds."""
     found: list[tuple[str, int]] = []
 
     def measure(work: Work, folder: Path, **_: object) -> Measured:
@@ -311,9 +315,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, in
     return found
 
 
-def turns(rounds_wanted: int, **limit: float) -> dict[str, Series]:
+def turns(rounds_wanted: int, **limit: float) -> dict[str, ContenderRuns]:
     works = {name: Work(name, NO_DATA, "", 2, 2) for name in ("blizzard", "bare_limit")}
-    return interleaved(works, Setting(1.0, rounds_wanted, 2, lambda text: None), **limit)
+    return interleaved(works, RunOptions(1.0, rounds_wanted, 2, lambda text: None), **limit)
 
 
 def test_a_slow_contender_has_two_rounds_each_with_a_warm_run(asked: list[tuple[str, int]]) -> None:

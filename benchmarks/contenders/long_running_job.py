@@ -1,4 +1,4 @@
-"""A Blizzard that goes on: one process, one table, one batch of announced files after the other."""
+"""A long-running Blizzard job: one process, one table, batch after batch of announced files."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Steady:
-    """The source of `work` and the job that ingests it, as a new process makes it: it knows of no run before."""
+class LongRunningJob:
+    """The job starts as in a new process: it has to recover its state from the table."""
 
     def __init__(self, work: Work, spark: "Callable[[], SparkSession]") -> None:
         config = parse_config(config_of(work, 0), {}, folder="/")
@@ -31,7 +31,7 @@ class Steady:
         self._events.append({"event": event, **fields})
 
     def announce(self, paths: Sequence[str]) -> None:
-        """What the collector does with the events of these files."""
+        """Appends entries to the manifest, as the collector does for the events of these files."""
         infos = [info for info in map(self._files.head, paths) if info is not None]
         entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos]
         self._manifest.append(entries, writer_id="collector", now_ts=time.time())
@@ -40,7 +40,7 @@ class Steady:
         return len(self._manifest.refs())
 
     def drain(self) -> dict[str, Any]:
-        """Seconds until what is announced is committed and published, and what the job said of its commits."""
+        """Ingests all announced files; returns the seconds it took and what the job logged about its commits."""
         self._events.clear()
         began = time.monotonic()
         self.job.ingest.drain()

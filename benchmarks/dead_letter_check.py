@@ -1,7 +1,7 @@
-"""Lines that are broken, and lines that were put aside as dead letters: the same ones, or the work was wrong.
+"""Checks that exactly the broken lines became dead letters.
 
-Neither list is made by what is measured. A line is broken where a data set differs from the one of the same records
-unharmed; letters are the files that lie beside the table.
+The check does not rely on what the job reports. Broken lines are those that differ from the clean data set of the same
+records; dead letters are read from their files next to the table.
 """
 
 import gzip
@@ -19,18 +19,18 @@ _SHOWN = 3
 
 
 class Line(NamedTuple):
-    """`row`: its number in the file, from 0, None where it is the file altogether; `raw`: its text, if it has one."""
+    """`row`: number of the line in its file, from 0; None for a dead letter of a whole file. `raw`: the line's text."""
 
     path: str
     row: int | None
     raw: str | None
 
 
-def broken_lines(harmed: Dataset, sound: Dataset) -> list[Line]:
-    """Where the two differ."""
+def broken_lines(dirty: Dataset, clean: Dataset) -> list[Line]:
+    """The lines of `dirty` that differ from `clean`."""
     found = []
-    for path in harmed.paths:
-        pairs = zip(*(_lines(Path(data.folder, path)) for data in (harmed, sound)), strict=True)
+    for path in dirty.paths:
+        pairs = zip(*(_lines(Path(data.folder, path)) for data in (dirty, clean)), strict=True)
         found += [Line(path, row, line.decode()) for row, (line, other) in enumerate(pairs) if line != other]
     return found
 
@@ -39,16 +39,16 @@ def _lines(file: Path) -> list[bytes]:
     return gzip.decompress(file.read_bytes()).splitlines()
 
 
-def stored_letters(table: str) -> list[Line]:
-    """All that lie beside the table in this folder."""
+def stored_dead_letters(table: str) -> list[Line]:
+    """All dead letters of the table."""
     texts = (text for file in Path(table, FOLDER).rglob("*.ndjson") for text in file.read_bytes().splitlines())
     letters = map(json.loads, texts)
     return [Line(letter["path"], letter.get("row"), letter.get("raw")) for letter in letters]
 
 
-def expect_stored(data: Dataset, broken: Sequence[Line], table: str) -> None:
-    """Each of these lines once, and nothing else. Raises WrongResult."""
-    wanted, found = Counter(broken), Counter(stored_letters(table))
+def expect_dead_letters(data: Dataset, broken: Sequence[Line], table: str) -> None:
+    """Raises WrongResult unless each broken line has exactly one dead letter, and there are no others."""
+    wanted, found = Counter(broken), Counter(stored_dead_letters(table))
     missing, others = wanted - found, found - wanted
     if missing or others:
         raise WrongResult(

@@ -1,4 +1,4 @@
-"""Results on few cores and on many beside each other, and how large a job has to be."""
+"""Scaling with cores, and the size of a job."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.figures import TIMES, Spread
-from benchmarks.growth import growth, on_most_cores
-from benchmarks.kept import document, written
+from benchmarks.core_scaling import growth, on_most_cores
+from benchmarks.published_results import as_json, read_results
 from benchmarks.report import as_markdown, as_text
 from benchmarks.result import Result
-from benchmarks.sizing import as_driver, as_sizing, prices
+from benchmarks.sizing import as_driver, as_sizing, core_rates
+from benchmarks.stats import TIMES, Spread
 from tests.unit.bench_results import BIG, BIG_ON_ONE, MACHINE, SMALL
 
 
@@ -58,20 +58,20 @@ def test_runs_on_few_cores_and_on_all_come_into_one_file(
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, some: allowed.intersection_update(some))
     monkeypatch.setattr(command, "machine", lambda: {**MACHINE, "cores": len(allowed)})
     monkeypatch.setattr(command, "clear_scratch", lambda: None)
-    monkeypatch.setattr(command, "run", lambda name, setting: BIG_ON_ONE if setting.cores == 1 else BIG)
+    monkeypatch.setattr(command, "run", lambda name, options: BIG_ON_ONE if options.cores == 1 else BIG)
     file = tmp_path / "bench.json"
     assert command.main(["big", "--cores", "1", "--json", str(file)]) == 0
     allowed |= {0, 1}
     assert command.main(["big", "--json", str(file)]) == 0
-    assert written(file) == (MACHINE, [BIG, BIG_ON_ONE])
+    assert read_results(file) == (MACHINE, [BIG, BIG_ON_ONE])
     assert "How big grows with cores" in capsys.readouterr().out
 
 
 def test_older_results_ran_on_the_cores_of_the_machine(tmp_path: Path) -> None:
-    older = json.loads(document(MACHINE, [BIG]))
+    older = json.loads(as_json(MACHINE, [BIG]))
     del older["benchmarks"][0]["cores"]
     (tmp_path / "a.json").write_text(json.dumps(older))
-    assert written(tmp_path / "a.json")[1][0].cores == 2
+    assert read_results(tmp_path / "a.json")[1][0].cores == 2
 
 
 # --- Sizes ---
@@ -85,7 +85,7 @@ def s3_of(small_secs: float, big_secs: float) -> Result:
 
 
 def test_a_job_is_sized_by_small_files_and_by_the_bytes_of_large_ones() -> None:
-    local, remote = prices(MACHINE, [BIG, SMALL, s3_of(8.0, 10.0)])
+    local, remote = core_rates(MACHINE, [BIG, SMALL, s3_of(8.0, 10.0)])
     assert (local.files, local.stored_mb) == (12_000, 7.5)
     assert (remote.where, remote.files, remote.stored_mb) == ("S3", 6_200, 5.0)
 
@@ -94,11 +94,11 @@ def test_the_example_follows_from_the_rates_over_s3() -> None:
     told = as_sizing(MACHINE, [BIG, SMALL, s3_of(8.0, 10.0)])
     # 322.6 seconds for 2,000,000 files and 40,000 for 200,000 MB are 11.2 cores, which are busy half of each hour.
     assert "| 100 kB | 2,000,000 | 323 | 40,000 | 11.2 | 6 | 80 | 68 |" in told
-    assert "| none is enough | 8,000 | 6,800 |" in told
+    assert "| none: the driver is the limit | 8,000 | 6,800 |" in told
 
 
 def test_without_both_kinds_of_files_no_job_is_sized() -> None:
-    assert prices(MACHINE, [BIG]) == []
+    assert core_rates(MACHINE, [BIG]) == []
     assert "Example: " not in as_sizing(MACHINE, [BIG])
 
 
@@ -106,7 +106,7 @@ def test_the_drivers_share_grows_with_the_executors() -> None:
     parts = {"blizzard": {"read": 8.0, "write": 1.0, "commit": 0.9, "total": 10.0}}
     told = as_driver(MACHINE, [replace(BIG, raw={**BIG.raw, "parts": parts})])
     # 18 core-seconds on 32 cores are 0.5625 seconds beside 1; nine seconds on each of 32 are 288.
-    assert "Of its 10 seconds, 1 are the driver's; reading and writing are 18 core-seconds" in told
+    assert "takes 10 seconds. Of these, 1 are the driver's; reading and writing are 18 core-seconds" in told
     assert "64% of its time" in told
     assert "288 core-seconds, 16,000 records" in told
     assert as_driver(MACHINE, [BIG]) == ""

@@ -1,4 +1,4 @@
-"""A piece of Python in an interpreter of its own: how long it says it took, and the most memory that it ever had."""
+"""Runs a measuring module in a new interpreter, and reads the background load around it."""
 
 import json
 import os
@@ -10,21 +10,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import Around, busy_secs, load
+from benchmarks.machine import BackgroundLoad, busy_secs, load
 from benchmarks.process import ContenderFailed
 from blizzard.environment import variables
 
 ROOT = Path(__file__).parents[2]
 
 
-def fresh(module: str, *words: object) -> dict[str, Any]:
-    """What `python -m module words…` prints as JSON, with the load before it and others' share of the cores. Raises
-    ContenderFailed, with what it said on stderr."""
+def run_module(module: str, *words: object) -> dict[str, Any]:
+    """Runs `python -m module words…` and returns the JSON object that it prints, with `load_before` and `others_share`
+    added. Raises ContenderFailed, with the end of stderr."""
     command = [sys.executable, "-m", module, *map(str, words)]
     before, began, busy, own = load(), time.monotonic(), busy_secs(), _own_secs()
     done = subprocess.run(command, cwd=ROOT, env=dict(variables()), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ContenderFailed(f"{' '.join(command[1:])} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+        raise ContenderFailed(
+            f"{' '.join(command[1:])}: expected exit code 0, found {done.returncode}; stderr ends with:\n"
+            f"{done.stderr[-3000:]}"
+        )
     cores_secs = len(os.sched_getaffinity(0)) * (time.monotonic() - began)
     others_secs = (busy_secs() - busy) - (_own_secs() - own)
     share = max(0.0, others_secs / max(cores_secs, 1e-9))
@@ -32,17 +35,17 @@ def fresh(module: str, *words: object) -> dict[str, Any]:
     return {**answer, "load_before": before, "others_share": share}
 
 
-def around(runs: Sequence[dict[str, Any]]) -> list[Around]:
-    return [Around(run["load_before"], run["others_share"]) for run in runs]
+def background_loads(runs: Sequence[dict[str, Any]]) -> list[BackgroundLoad]:
+    return [BackgroundLoad(run["load_before"], run["others_share"]) for run in runs]
 
 
 def _own_secs() -> float:
-    """Of processors, this process and those that it waited for."""
+    """CPU seconds of this process and of ended children."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
 
 def peak_bytes() -> int:
-    """The most memory that this process ever had. `getrusage` would count that of the process which started it."""
+    """Peak resident memory of this process. `getrusage` would include the process that started it."""
     (kib,) = re.findall(r"^VmHWM:\s+([0-9]+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(kib) * 1024

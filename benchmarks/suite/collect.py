@@ -1,8 +1,8 @@
-"""`collect`: one invocation of the collector with as many events as 6 MB hold.
+"""`collect`: one invocation of the collector with the number of events that fit into 6 MB.
 
-`python -m benchmarks.suite.collecting EVENTS` is one measurement: a process that has imported what the function
-imports, botocore and its client included, as Lambda counts memory. How events by the million fare:
-`python -m benchmarks.collect`.
+`python -m benchmarks.suite.collect EVENTS` takes one measurement in a process that has imported everything that the
+function imports, including botocore and its client, as Lambda counts memory. `python -m benchmarks.collect` simulates
+millions of events.
 """
 
 import json
@@ -10,39 +10,39 @@ import random
 import sys
 import time
 
-from benchmarks.figures import Spread, judge
 from benchmarks.goals import goals_of
-from benchmarks.machine import around_note
+from benchmarks.machine import background_load_note
 from benchmarks.result import Result, Table
-from benchmarks.setting import Setting
-from benchmarks.suite.fresh import around, fresh, peak_bytes
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import Spread, evaluate_goals
+from benchmarks.suite.subprocess_run import background_loads, peak_bytes, run_module
 from benchmarks.verify import WrongResult
 
 EVENTS = 3_000
 
 
-def run(setting: Setting) -> Result:
-    events = setting.count(EVENTS, 10)
+def run(options: RunOptions) -> Result:
+    events = options.count(EVENTS, 10)
     found = []
-    for number in range(setting.rounds):
-        setting.say(f"collect: round {number + 1} of {setting.rounds}")
-        found.append(fresh("benchmarks.suite.collecting", events))
+    for number in range(options.rounds):
+        options.report_progress(f"collect: round {number + 1} of {options.rounds}")
+        found.append(run_module("benchmarks.suite.collect", events))
     secs, mib = (Spread.of([one[key] for one in found]) for key in ("secs", "peak_mb"))
     return Result(
         "collect",
-        f"{events:,} events in one invoke: parsed, routed, and appended as one segment, in a store in memory",
+        f"{events:,} events in one invocation: parsed, routed, and appended as one segment to an in-memory store",
         (Table(("", "s", "MB of the process"), (("collector", str(secs), str(mib)),)),),
-        tuple(judge(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
+        tuple(evaluate_goals(goals_of("collect"), {"secs": secs, "mib": mib}, {})),
         notes=(
             "Add the latency of S3: two LISTs and one PUT. Lambda's smaller processors take longer.",
-            around_note({"collector": around(found)}),
+            background_load_note({"collector": background_loads(found)}),
         ),
         raw={"runs": found},
     )
 
 
 def measure(events: int) -> dict[str, float]:
-    import functions.collector.handler  # noqa: F401 - for its memory
+    import functions.collector.handler  # noqa: F401 - its memory counts
     from benchmarks.collect import START_TS, CountingStore, body, collector_of, path
     from blizzard.collect.collector import Message
     from blizzard.manifest.pending_manifest import Manifest
@@ -50,7 +50,7 @@ def measure(events: int) -> dict[str, float]:
 
     _ = connection(S3Settings(region="eu-west-1")).client
     now = [START_TS]
-    store = CountingStore(lambda: now[0], every=0, chance=random.Random(1))
+    store = CountingStore(lambda: now[0], every=0, rng=random.Random(1))
     collector = collector_of(store, set(), now)
     messages = [Message(str(event), body(event)) for event in range(events)]
     began = time.perf_counter()
