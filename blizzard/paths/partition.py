@@ -151,7 +151,7 @@ class TimeTemplate:
         moment = _moment({name: int(digits) for name, digits in match.groupdict().items()})
         return match.group() if moment is not None and self._folder(moment) == match.group() else None
 
-    def floor(self, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self, now_ts: float, lookback: int) -> str:
         """The folder of the oldest of the `lookback` latest partitions, the current one included."""
         if lookback < 1:
             raise ValueError(f"lookback is {lookback}, expected 1 or more")

@@ -93,7 +93,7 @@ class DeadLetters:
                 written += len(lines)
         return written
 
-    def folder_of(self, path: str, etag: str) -> str:
+    def dead_letter_folder(self, path: str, etag: str) -> str:
         """The folder of the dead letters of this version of the file: a readable part of its name, and a digest of path
         and etag."""
         digest = hashlib.sha256(f"{path}\0{etag}".encode(errors="surrogatepass")).hexdigest()[:20]
@@ -114,7 +114,7 @@ class DeadLetters:
         return letter.to_json(self._source_id, timestamp).encode() + b"\n"
 
     def _put(self, letter: DeadLetter, name: str, lines: list[bytes]) -> None:
-        self._store.put(self.folder_of(letter.path, letter.etag) + name, b"".join(lines))
+        self._store.put(self.dead_letter_folder(letter.path, letter.etag) + name, b"".join(lines))
 
 
 def _timestamp(now_ts: float) -> str:

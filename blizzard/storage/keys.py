@@ -36,7 +36,7 @@ def is_relative_path(key: str) -> bool:
     return "\0" not in key and not {"", ".", ".."}.intersection(key.split("/"))
 
 
-def folder_of(prefix: str) -> str:
+def parent_folder(prefix: str) -> str:
     """The deepest folder that contains every key with this prefix: "" or ending in `/`."""
     return prefix[: prefix.rfind("/") + 1]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.state.watermark import SourceProgress, partition_of, prefix_of
+from blizzard.state.watermark import SourceProgress, partition_from_prefix, prefix_of
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -130,7 +130,7 @@ def open_partitions(source: ObjectStore, progress: SourceProgress, start: str = 
 
 
 def _walk_folders(source: ObjectStore, progress: SourceProgress, prefix: str, start: str) -> Iterator[str]:
-    partition = partition_of(prefix)
+    partition = partition_from_prefix(prefix)
     if progress.is_closed(partition):
         return
     after = ""

@@ -47,7 +47,7 @@ class Window(Protocol):
         """The dated folder of a partition; None if its path does not match the template."""
         ...
 
-    def floor(self, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self, now_ts: float, lookback: int) -> str:
         """The oldest of the last `lookback` folders, including today's."""
         ...
 
@@ -72,7 +72,7 @@ class SweepRules:
 
     def before_window(self, now_ts: float) -> str | None:
         """The newest folder before the window at `now_ts`; None without a window."""
-        return None if self.window is None else self.window.floor(now_ts, self.lookback + 1)
+        return None if self.window is None else self.window.oldest_folder(now_ts, self.lookback + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Days:
         folder = partition.partition("/")[0]
         return folder if folder.startswith("day=") and folder[4:].isdigit() else None
 
-    def floor(self, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self, now_ts: float, lookback: int) -> str:
         return f"day={int(now_ts // DAY_SECS) - lookback + 1:04d}"
 
 

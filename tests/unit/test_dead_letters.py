@@ -97,7 +97,7 @@ def test_two_versions_never_share_a_folder(path: str, etag: str, other_path: str
     assume((path, etag) != (other_path, other_etag))
     assume("\0" not in etag + other_etag)
     letters = dead_letters()
-    assert letters.folder_of(path, etag) != letters.folder_of(other_path, other_etag)
+    assert letters.dead_letter_folder(path, etag) != letters.dead_letter_folder(other_path, other_etag)
 
 
 @given(hostile, hostile)

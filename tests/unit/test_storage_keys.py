@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import ConfigError, NotFound, StorageError
-from blizzard.storage.keys import check_key, folder_of, is_plain, is_relative_path, may_contain
+from blizzard.storage.keys import check_key, is_plain, is_relative_path, may_contain, parent_folder
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store, read_text
 from blizzard.storage.s3 import S3Settings
@@ -50,7 +50,7 @@ def test_an_invalid_key_is_refused_with_the_reason(key: str, said: str) -> None:
 
 @pytest.mark.parametrize(("prefix", "folder"), [("", ""), ("da", ""), ("a/", "a/"), ("a/b/da", "a/b/")])
 def test_the_folder_of_a_prefix_ends_at_its_last_slash(prefix: str, folder: str) -> None:
-    assert folder_of(prefix) == folder
+    assert parent_folder(prefix) == folder
 
 
 _TEXT = st.text("a-/0é", max_size=5)

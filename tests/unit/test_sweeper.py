@@ -33,7 +33,7 @@ def world_of(*paths: str, window: bool = False, **more: object) -> World:
 
 
 def folder(world: World, ago: int = 0) -> str:
-    return Days().floor(world.clock.now_ts, ago + 1)
+    return Days().oldest_folder(world.clock.now_ts, ago + 1)
 
 
 # -- The watermark sweep
