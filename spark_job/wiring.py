@@ -154,7 +154,7 @@ def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
 
     source, identity = parts.source, parts.identity
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
-    letters = DeadLetters(parts.state, identity.state_prefix, identity.source_id, at_once=PARALLEL_DEAD_LETTERS)
+    letters = DeadLetters(parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS)
     return SparkReader(
         parts.spark,
         uri=source.uri,

@@ -65,21 +65,21 @@ class DeadLetter:
 
 class DeadLetters:
     """The dead letters of one source, below `{state_prefix}/dead_letters/`, in one folder for each file and etag.
-    `at_once`: how many objects of records may be written concurrently."""
+    `max_concurrency`: how many objects of records may be written concurrently."""
 
-    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, at_once: int = 1) -> None:
+    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, max_concurrency: int = 1) -> None:
         self._store = store
         self._folder = f"{state_prefix}/dead_letters/"
         self._source_id = source_id
-        self._at_once = at_once
+        self._max_concurrency = max_concurrency
 
     def write_file(self, letter: DeadLetter, now_ts: float) -> None:
         self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
 
     def write_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
         """Raises the storage error of the first failed write, after all writes have ended."""
-        at_once = self._at_once if self._at_once == 1 else _FILE_LETTERS_PER_SLOT * self._at_once
-        with ParallelCalls(at_once, name="dead-letters") as writes:
+        factor = 1 if self._max_concurrency == 1 else _FILE_LETTERS_PER_SLOT
+        with ParallelCalls(factor * self._max_concurrency, name="dead-letters") as writes:
             for letter in letters:
                 writes.submit(partial(self.write_file, letter, now_ts))
 
@@ -87,7 +87,7 @@ class DeadLetters:
         """Write dead letters that are sorted by file, then row. Returns how many. Memory is bounded, whatever their
         number. Raises the storage error of the first failed write, after all writes have ended."""
         written, timestamp = 0, _timestamp(now_ts)
-        with ParallelCalls(self._at_once, name="dead-letters") as writes:
+        with ParallelCalls(self._max_concurrency, name="dead-letters") as writes:
             for first, lines in _chunked_by_file((letter, self._line(letter, timestamp)) for letter in letters):
                 writes.submit(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
                 written += len(lines)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
-from blizzard.state.known_files import MOST_FILES, KnownFiles
+from blizzard.state.known_files import MAX_FILES, KnownFiles
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -89,10 +89,10 @@ class Receipts:
             yield receipt
             name = receipt.previous
 
-    def ingested_since(self, name: str | None, since_ts: float, *, most: int = MOST_FILES) -> KnownFiles:
+    def ingested_since(self, name: str | None, since_ts: float, *, max_files: int = MAX_FILES) -> KnownFiles:
         """The files committed at or after `since_ts`, with their newest etag, as far back as there are receipts. At
-        most `most` files, the newest ones."""
-        found = KnownFiles(most)
+        most `max_files` files, the newest ones."""
+        found = KnownFiles(max_files)
         for receipt in self.back_from(name):
             if receipt.written_ts < since_ts or found.full:
                 break

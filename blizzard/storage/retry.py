@@ -48,8 +48,8 @@ class Retry:
             number += 1
 
     def _backoff_secs(self, failed: int) -> float:
-        first_secs, most_secs = self.first_backoff_secs, self.max_backoff_secs
-        return backoff_secs(failed, first_secs=first_secs, most_secs=most_secs, jitter=random.random())
+        first_secs, max_secs = self.first_backoff_secs, self.max_backoff_secs
+        return backoff_secs(failed, first_secs=first_secs, max_secs=max_secs, jitter=random.random())
 
     def _unavailable(self, operation: str, last: TransientError) -> StorageUnavailable:
         return StorageUnavailable(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CREDENTIALS_TTL = timedelta(minutes=10)
 # obstore's limit for a whole download. A slow reader of a large object must not reach it; read_timeout catches stalls.
 _DOWNLOAD_LIMIT = timedelta(days=7)
-_MOST_IDLE = 1024
+_MAX_IDLE_CONNECTIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,6 @@ class S3Connection:
                 "read_timeout": timedelta(seconds=settings.read_timeout_secs),
                 "timeout": _DOWNLOAD_LIMIT,
                 # A dropped idle connection costs the next request a TLS handshake.
-                "pool_max_idle_per_host": str(_MOST_IDLE),
+                "pool_max_idle_per_host": str(_MAX_IDLE_CONNECTIONS),
             },
         )

@@ -178,11 +178,11 @@ class S3Reader:
             self._body.close()
         self._body = None
 
-    def _next_piece(self, most: int) -> memoryview:
+    def _next_piece(self, max_bytes: int) -> memoryview:
         if not self._chunk:
             self._chunk = memoryview(self._retry.call(str(self._call), self._fetch))
             self._fetched_bytes += len(self._chunk)
-        piece, self._chunk = self._chunk[:most], self._chunk[most:]
+        piece, self._chunk = self._chunk[:max_bytes], self._chunk[max_bytes:]
         return piece
 
     def _fetch(self, _: int) -> bytes:

@@ -135,8 +135,8 @@ class Ingest:
                 "Nothing is lost; run one job per source at a time."
             )
         jitter = crc32(self._new_id().encode()) / 2**32
-        most_secs = self._settings.max_backoff_secs
-        delay_secs = backoff_secs(failures, first_secs=FIRST_BACKOFF_SECS, most_secs=most_secs, jitter=jitter)
+        max_secs = self._settings.max_backoff_secs
+        delay_secs = backoff_secs(failures, first_secs=FIRST_BACKOFF_SECS, max_secs=max_secs, jitter=jitter)
         self._log("retrying", source=self._identity.source_id, attempt=failures, wait_secs=delay_secs, error=str(error))
         self.forget()
         return delay_secs
