@@ -19,7 +19,7 @@ from botocore.config import Config as AwsConfig  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.config.published import PublishedConfig, read_published
-from blizzard.dispatch.wake import SendWake, Wake, WakeNotSent, Waker
+from blizzard.dispatch.wake import SendWakeUp, WakeNotSent, Waker, WakeUp
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, first_line
 from blizzard.storage.base import ObjectStore
@@ -194,15 +194,15 @@ def _window_secs(text: str) -> float:
     return window_secs
 
 
-def _send_nothing(wake: Wake, /) -> None:
+def _send_nothing(wake: WakeUp, /) -> None:
     pass
 
 
-def _sender(runtime: Runtime, queue_url: str) -> SendWake:
+def _sender(runtime: Runtime, queue_url: str) -> SendWakeUp:
     """Creates its client at the first wake. Two short attempts only: the segment is appended already."""
     client: Any = None
 
-    def send(wake: Wake, /) -> None:
+    def send(wake: WakeUp, /) -> None:
         nonlocal client
         try:
             if client is None:

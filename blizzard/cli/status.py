@@ -12,11 +12,10 @@ from rich.table import Table
 from blizzard.cli.source_status import RunStatus, SourceStatus, source_status
 from blizzard.config.load import load_config
 from blizzard.config.model import Source
+from blizzard.dispatch.backlog_size import backlog_rules
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
-from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import BatchRules, OnOverwrite
-from blizzard.state.watermark import no_folder
+from blizzard.state.batch import BatchRules
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
@@ -54,10 +53,10 @@ def command(
 
 def _rules(source: Source) -> BatchRules:
     partition_filter = source.partition_filter
-    return BatchRules(
-        folder_of=TimeTemplate(partition_filter.prefix_template).folder_of if partition_filter else no_folder,
+    return backlog_rules(
+        prefix_template=partition_filter.prefix_template if partition_filter else None,
         late_overlap_secs=source.sweep.late_overlap_secs,
-        on_overwrite=OnOverwrite(source.on_overwrite),
+        on_overwrite=source.on_overwrite,
     )
 
 

@@ -12,7 +12,7 @@ from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
-from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, Wakes
+from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, WakeUps
 from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 
 CLIENT_TIMEOUT_SECS = 10.0
@@ -63,7 +63,7 @@ class Dispatch:
 
     def _pipelines_of(self, trigger: Trigger) -> tuple[str, ...]:
         match trigger:
-            case Wakes():
+            case WakeUps():
                 return self._woken(trigger)
             case JobStateChanged(pipeline, name, state):
                 if pipeline is not None and pipeline in self._dispatchers():
@@ -74,7 +74,7 @@ class Dispatch:
                 return self._pipelines_of_run(run_id) or self._all_rotated()
         return self._all_rotated()
 
-    def _woken(self, wakes: Wakes) -> tuple[str, ...]:
+    def _woken(self, wakes: WakeUps) -> tuple[str, ...]:
         for message_id, error in wakes.bad.items():
             self._log.warning("message_bad", message_id=message_id, error=error)
         known = self._dispatchers()

@@ -9,7 +9,7 @@ from blizzard.environment import variables
 from blizzard.errors import RetryableError
 from functions.dispatcher.composition import Dispatch, DispatchOutcome, make_dispatch
 from functions.dispatcher.report import report
-from functions.dispatcher.triggers import UnknownEvent, Wakes, read_trigger
+from functions.dispatcher.triggers import UnknownEvent, WakeUps, read_trigger
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         log.error("event_unknown", error=str(error))  # noqa: TRY400 - this log has no `exception`
         raise
     outcome = dispatch().run(trigger, lambda: context.get_remaining_time_in_millis() / 1000, _report)
-    if isinstance(trigger, Wakes):
+    if isinstance(trigger, WakeUps):
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in _again(trigger, outcome)]}
     if outcome.failed:
         raise DispatchFailed("; ".join(f"{found.pipeline}: {found.error}" for found in outcome.failed))
@@ -46,7 +46,7 @@ def dispatch() -> Dispatch:
     return make_dispatch(make_runtime(variables(), log))
 
 
-def _again(wakes: Wakes, outcome: DispatchOutcome) -> list[str]:
+def _again(wakes: WakeUps, outcome: DispatchOutcome) -> list[str]:
     """Ids of the messages that stay in the queue."""
     names = [*(found.pipeline for found in outcome.failed), *outcome.postponed]
     return [*wakes.bad, *(message_id for name in names for message_id in wakes.messages[name])]

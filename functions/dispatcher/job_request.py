@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 from blizzard.config.spark_settings import Workers, emr_serverless_settings, submit_parameters
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.errors import ConfigError
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class JobSettings:
     release_label: str
     workers: Workers
     timeout_minutes: int
-    policy: Policy
+    policy: FailurePolicy
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -58,7 +58,7 @@ class JobSettings:
                 max_executors=environment.get("BLIZZARD_MAX_EXECUTORS", _COUNT),
             ),
             timeout_minutes=timeout_minutes,
-            policy=Policy(
+            policy=FailurePolicy(
                 max_failures=environment.get("BLIZZARD_MAX_FAILURES", _COUNT),
                 backoff_secs=float(environment.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
                 run_secs=run_secs(timeout_minutes),

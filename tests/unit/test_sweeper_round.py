@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from blizzard.config.published import PublishedSource
-from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
+from blizzard.dispatch.wake import WakeNotSent, Waker, WakeUp
 from blizzard.errors import AccessDenied
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.identity import Identity
@@ -79,7 +79,7 @@ class World:
             identity, files, state, rules, self.clock, lambda: f"w{self.clock()}", lambda *_, **__: None
         )
 
-    def send(self, wake: Wake, /) -> None:
+    def send(self, wake: WakeUp, /) -> None:
         if self.queue_is_down:
             raise WakeNotSent("the queue is gone")
         self.woken.append(wake.pipeline)

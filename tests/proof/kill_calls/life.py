@@ -13,7 +13,7 @@ from typing import Any
 from blizzard.collect.collector import Message, collect
 from blizzard.collect.routing import Route, Router
 from blizzard.config.published import PublishedPipeline
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.environment import variables
 from blizzard.log import silent
@@ -53,7 +53,7 @@ SETTINGS = fakes.settings(
     on_overwrite=OnOverwrite.REPLACE,
     max_attempts=100,
 )
-POLICY = Policy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
+POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
 ON_S3 = "s3://"
 BROKEN = {MARKS_ALONE: MarksAlone, UNCONDITIONAL_PUT: Overwriting}
 """Storage of the manifest, by variant."""
