@@ -34,7 +34,7 @@ READ_TIMEOUT_SECS = 5.0
 METRICS_NAMESPACE = "Blizzard"
 MAX_WINDOW_SECS = 900.0
 """SQS's limit for the delay of a message."""
-_CALLER = 3
+_STACKLEVEL = 3
 """Frames between Powertools' logger and the caller of FunctionLog."""
 _RESERVED_FIELDS = {
     *logging.makeLogRecord({}).__dict__,
@@ -61,13 +61,13 @@ class FunctionLog:
         self._logger = logger
 
     def info(self, event: str, /, **fields: object) -> None:
-        self._logger.info(event, extra=_named(fields), stacklevel=_CALLER)
+        self._logger.info(event, extra=_named(fields), stacklevel=_STACKLEVEL)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        self._logger.warning(event, extra=_named(fields), stacklevel=_CALLER)
+        self._logger.warning(event, extra=_named(fields), stacklevel=_STACKLEVEL)
 
     def error(self, event: str, /, **fields: object) -> None:
-        self._logger.error(event, extra=_named(fields), stacklevel=_CALLER)
+        self._logger.error(event, extra=_named(fields), stacklevel=_STACKLEVEL)
 
 
 def _named(fields: Mapping[str, object]) -> dict[str, object]:

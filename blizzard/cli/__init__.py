@@ -49,7 +49,7 @@ def app(called: str | None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    built.callback()(_group)
+    built.callback()(_root_callback)
     for name, summary in COMMANDS.items():
         if name == called:
             built.command(name)(_function(name))
@@ -63,7 +63,7 @@ def _function(name: str) -> Callable[..., Any]:
     return function
 
 
-def _group() -> None:
+def _root_callback() -> None:
     """Without a callback, a typer app with a single command has no command names."""
 
 

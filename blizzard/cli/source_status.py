@@ -151,7 +151,7 @@ def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | Non
 
 def _dead_letter_files(store: ObjectStore, state_prefix: str, source_id: str) -> int:
     try:
-        return DeadLetters(store, state_prefix, source_id).files()
+        return DeadLetters(store, state_prefix, source_id).count_files()
     except BucketMissing:
         return 0
 

@@ -10,7 +10,7 @@ from blizzard.errors import BucketMissing
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Segment, UnconsumedSegment
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.storage.base import ObjectStore
 
 MAX_UNCONSUMED = 60
@@ -109,7 +109,7 @@ def _source_backlog(store: ObjectStore, source: PublishedSource, examined: Sourc
 def _checkpoint(store: ObjectStore, source: PublishedSource) -> Checkpoint:
     """The checkpoint's copy. Without a readable copy every entry of the manifest counts as pending."""
     try:
-        copy = read_copy(store, Identity(source.pipeline, source.name, source.state_prefix))
+        copy = read_copy(store, SourceIdentity(source.pipeline, source.name, source.state_prefix))
     except BucketMissing:
         copy = None  # before the table's first write
     return copy or Checkpoint(pipeline=source.pipeline, source=source.name)

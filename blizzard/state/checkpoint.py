@@ -62,7 +62,7 @@ class Checkpoint:
         return {path: read for path, read in self.files.items() if read != FINISHED}
 
     @property
-    def knows_files(self) -> bool:
+    def has_files(self) -> bool:
         """Whether it has any information about ingested files."""
         return bool(self.files or self.partition_watermarks)
 

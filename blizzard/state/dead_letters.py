@@ -100,7 +100,7 @@ class DeadLetters:
         readable = re.sub(r"[^A-Za-z0-9._=-]", "_", path)[-_READABLE_CHARACTERS:].lstrip(".")
         return f"{self._folder}{readable}-{digest}/"
 
-    def files(self) -> int:
+    def count_files(self) -> int:
         """How many versions of files have dead letters."""
         return sum(1 for _ in self._store.list_folders(self._folder))
 

@@ -8,7 +8,7 @@ from blizzard.storage.base import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SourceIdentity:
     """A source of a pipeline. `state_prefix`: where its state is in the table's store."""
 
     pipeline: str
@@ -32,7 +32,7 @@ class Identity:
         return f"{self.state_prefix}_sweep.json"
 
 
-def read_copy(store: ObjectStore, identity: Identity) -> Checkpoint | None:
+def read_copy(store: ObjectStore, identity: SourceIdentity) -> Checkpoint | None:
     """The checkpoint's copy. None if it is missing or unreadable: the table has the checkpoint too."""
     try:
         return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)

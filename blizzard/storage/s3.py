@@ -64,7 +64,7 @@ class S3Store:
         full_key, call = self._full_key(key), self._call("head", key)
 
         def attempt(_: int) -> ObjectInfo:
-            with self._downloads.telling_missing_from_denied(full_key, call), translate_s3_errors(call):
+            with self._downloads.distinguish_missing_from_denied(full_key, call), translate_s3_errors(call):
                 response = self._connection.client.head_object(Bucket=self._bucket, Key=full_key)
             return describe_response(key, response, response["ContentLength"])
 

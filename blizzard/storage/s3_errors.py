@@ -63,10 +63,10 @@ class S3Call:
     """An operation and the URI of its object, for error texts."""
 
     operation: str
-    place: str
+    uri: str
 
     def __str__(self) -> str:
-        return f"{self.operation} {self.place}"
+        return f"{self.operation} {self.uri}"
 
 
 @contextmanager

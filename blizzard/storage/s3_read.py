@@ -99,13 +99,13 @@ class Downloads:
         return BotoBody(info, response["Body"], self._chunk_bytes, call)
 
     def get_object(self, full_key: str, call: S3Call, **conditions: str) -> dict[str, Any]:
-        with self.telling_missing_from_denied(full_key, call), translate_s3_errors(call):
+        with self.distinguish_missing_from_denied(full_key, call), translate_s3_errors(call):
             client = self._connection.client
             response: dict[str, Any] = client.get_object(Bucket=self._bucket, Key=full_key, **conditions)
         return response
 
     @contextmanager
-    def telling_missing_from_denied(self, full_key: str, call: S3Call) -> Iterator[None]:
+    def distinguish_missing_from_denied(self, full_key: str, call: S3Call) -> Iterator[None]:
         """For a GET or HEAD. Without permission to list the bucket, S3 responds to a missing object with AccessDenied.
         A listing of this key alone, which a role may allow, distinguishes the two. Raises NotFound or AccessDenied."""
         try:

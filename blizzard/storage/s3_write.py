@@ -59,7 +59,7 @@ class Upload:
         if self._upload_id is None:
             return
         try:
-            self._request("abort_multipart_upload", S3Call("abort", self._call.place), UploadId=self._upload_id)
+            self._request("abort_multipart_upload", S3Call("abort", self._call.uri), UploadId=self._upload_id)
         except UploadGoneError:
             return
         except (StorageError, StorageUnavailable) as error:
@@ -67,7 +67,7 @@ class Upload:
 
     def _is_complete(self) -> bool:
         try:
-            response = self._request("head_object", S3Call("head", self._call.place))
+            response = self._request("head_object", S3Call("head", self._call.uri))
         except NotFound:
             return False
         return bool(response.get("Metadata", {}).get(_WRITER_ID) == self._writer_id)

@@ -28,7 +28,7 @@ class UnbrokenSegments:
     through: int
     chain: str | None
 
-    def include(self, required: RequiredSegments) -> bool:
+    def covers(self, required: RequiredSegments) -> bool:
         """Whether no required segment was lost: each one was consumed or can still be read."""
         if required.through < required.relies_on:
             return True

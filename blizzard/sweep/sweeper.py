@@ -105,7 +105,7 @@ class _Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownToLateSweep:
+class _LateSweepKnownFiles:
     """Files that a late sweep does not append: those in unconsumed entries (path and etag), and committed ones."""
 
     unconsumed: frozenset[tuple[str, str]]
@@ -211,27 +211,27 @@ class Sweeper:
         self,
         ingested_since: Callable[[float], KnownFiles],
         *,
-        announce: bool = True,
+        record_if_empty: bool = True,
         cursor: LateCursor | None = None,
     ) -> SweepReport:
         """List all files of the open partitions and append those modified since the last late sweep.
 
         Files above the watermarks count too, since the watermarks may have moved past what this sweep's checkpoint
         knows. `ingested_since(ts)` returns files committed at or after `ts`. It may return none of them: its only use
-        is to ask the table about fewer files. Without `announce`, a sweep that finds nothing appends nothing.
+        is to ask the table about fewer files. Without `record_if_empty`, a sweep that finds nothing appends nothing.
         `cursor` is where the previous late sweep ran out of time. This one resumes there, and both count as one sweep
         that started with the first. It starts over if anything changed since that could hide a file.
         """
         position, scope = self._resume_or_start(cursor)
         since_ts = float("-inf") if scope.since_ts is None else scope.since_ts
-        known = _KnownToLateSweep(self._unconsumed_and_unfinished(), ingested_since(since_ts))
+        known = _LateSweepKnownFiles(self._unconsumed_and_unfinished(), ingested_since(since_ts))
         stopped: ListingPosition | None = None
         for partition in self._open_partitions(position.partition):
             after = position.after if partition == position.partition else None
             stopped = self._list_whole_partition(ListingPosition(partition, after), since_ts, known)
             if stopped is not None:
                 break
-        complete = stopped is None and (announce or bool(self._missed))
+        complete = stopped is None and (record_if_empty or bool(self._missed))
         self._append_segment(late_swept_ts=scope.started_ts if complete else None)
         return self._report(
             SweepKind.LATE,
@@ -252,7 +252,7 @@ class Sweeper:
         listing = listing_fingerprint(self._source, self._rules.definition)
         scope = LateSweepScope(self._started_ts, since_ts, listing, closed_through)
         unbroken = UnbrokenSegments(self._unbroken[0], self._floor - 1, self._unbroken[1])
-        if cursor is None or not (cursor.scope.can_resume(scope, self._progress) and unbroken.include(cursor.required)):
+        if cursor is None or not (cursor.scope.can_resume(scope, self._progress) and unbroken.covers(cursor.required)):
             return ListingPosition(), scope
         return cursor.position, replace(cursor.scope, closed_through=closed_through)
 
@@ -292,7 +292,7 @@ class Sweeper:
         return True
 
     def _list_whole_partition(
-        self, position: ListingPosition, since_ts: float, known: "_KnownToLateSweep"
+        self, position: ListingPosition, since_ts: float, known: "_LateSweepKnownFiles"
     ) -> ListingPosition | None:
         """Add the files modified at or after `since_ts` that are not known with their current etag.
 

@@ -31,7 +31,7 @@ class DispatchOutcome:
     """Pipelines for which no time was left."""
 
 
-class Dispatch:
+class DispatchRound:
     """Dispatches pipelines by the newest usable configuration."""
 
     def __init__(
@@ -111,7 +111,7 @@ def first_of_round(now_ts: float, count: int) -> int:
     return int.from_bytes(sha256(str(int(now_ts)).encode()).digest()[:8], "big") % max(1, count)
 
 
-def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = None) -> Dispatch:
+def make_dispatch_round(runtime: Runtime, client: Callable[[], EmrClient] | None = None) -> DispatchRound:
     """Raises ConfigError, which names every wrong environment variable. Contacts no service yet."""
     settings = JobSettings.from_environment(runtime.environ)
     emr = partial(runtime.client, "emr-serverless", timeout_secs=CLIENT_TIMEOUT_SECS, max_attempts=CLIENT_ATTEMPTS)
@@ -131,4 +131,4 @@ def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = Non
             for name, pipeline in published.pipelines.items()
         }
 
-    return Dispatch(runtime.reloading_config(build), time.time, runtime.log)
+    return DispatchRound(runtime.reloading_config(build), time.time, runtime.log)

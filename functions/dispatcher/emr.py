@@ -125,7 +125,7 @@ def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _from_answer(call, error, refused) from error
+        raise _error_from_response(call, error, refused) from error
     except (ParamValidationError, NoCredentialsError) as error:
         kind = refused if isinstance(error, ParamValidationError) else ServiceBusy
         raise kind(f"{call}: {error!s:.{MAX_MESSAGE}}") from error
@@ -133,7 +133,7 @@ def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
         raise ServiceBusy(f"{call}: {type(error).__name__}: {error!s:.{MAX_MESSAGE}}") from error
 
 
-def _from_answer(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
+def _error_from_response(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     text = first_line(error.response.get("Error", {}).get("Message", ""))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from blizzard.dispatch.dispatcher import DispatchResult
 from blizzard.environment import variables
 from blizzard.errors import RetryableError
-from functions.dispatcher.composition import Dispatch, DispatchOutcome, make_dispatch
+from functions.dispatcher.composition import DispatchOutcome, DispatchRound, make_dispatch_round
 from functions.dispatcher.report import report
 from functions.dispatcher.triggers import UnknownEvent, WakeUps, read_trigger
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up
@@ -34,19 +34,21 @@ def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         raise
     outcome = dispatch().run(trigger, lambda: context.get_remaining_time_in_millis() / 1000, _report)
     if isinstance(trigger, WakeUps):
-        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in _again(trigger, outcome)]}
+        return {
+            "batchItemFailures": [{"itemIdentifier": message_id} for message_id in _messages_to_retry(trigger, outcome)]
+        }
     if outcome.failed:
         raise DispatchFailed("; ".join(f"{found.pipeline}: {found.error}" for found in outcome.failed))
     return {}
 
 
 @functools.cache
-def dispatch() -> Dispatch:
+def dispatch() -> DispatchRound:
     """One per container."""
-    return make_dispatch(make_runtime(variables(), log))
+    return make_dispatch_round(make_runtime(variables(), log))
 
 
-def _again(wakes: WakeUps, outcome: DispatchOutcome) -> list[str]:
+def _messages_to_retry(wakes: WakeUps, outcome: DispatchOutcome) -> list[str]:
     """Ids of the messages that stay in the queue."""
     names = [*(found.pipeline for found in outcome.failed), *outcome.postponed]
     return [*wakes.bad, *(message_id for name in names for message_id in wakes.messages[name])]

@@ -8,7 +8,7 @@ from typing import Any
 from blizzard.config.published import PublishedConfig, PublishedSource
 from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
 from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, sweep_rules
 from blizzard.sweep.sweeper import OutOfTime, SweepReport
@@ -138,7 +138,7 @@ def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[],
     settings = replace(runtime.settings, max_attempts=source.max_attempts, max_backoff_secs=backoff_secs)
     log = runtime.log
     return SourceSweep(
-        Identity(source.pipeline, source.name, source.state_prefix),
+        SourceIdentity(source.pipeline, source.name, source.state_prefix),
         files=open_store(source.uri, settings, log=log.warning),
         state=open_store(source.table_uri, settings, may_be_missing=True, log=log.warning),
         rules=sweep_rules(

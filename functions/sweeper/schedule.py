@@ -7,7 +7,7 @@ from blizzard.config.published import PublishedSource
 from blizzard.sweep.source_sweep import SweepReports
 from blizzard.sweep.sweeper import SweepKind
 
-EARLY = 0.1
+EARLY_FRACTION = 0.1
 """Part of an interval by which a sweep may be early. Schedules are not exact: by a schedule of one minute a source with
 an interval of one minute would otherwise be due only every other time."""
 
@@ -17,11 +17,11 @@ MAX_CLAIM_SECS = 960.0
 
 @dataclass(frozen=True, slots=True)
 class DueSweep:
-    """`overdue`: intervals since the start of the last sweep of this kind; infinite if there was none."""
+    """`intervals_elapsed`: intervals since the start of the last sweep of this kind; infinite if there was none."""
 
     source_id: str
     kind: SweepKind
-    overdue: float
+    intervals_elapsed: float
 
 
 def due_sweeps(
@@ -32,7 +32,7 @@ def due_sweeps(
     A source with a valid claim is not due: two sweeps at once, of either kind, would append the same files.
     """
     found = [due for source in sources if source.id in reports for due in _due(source, reports[source.id], now_ts)]
-    return tuple(sorted(found, key=lambda due: -due.overdue))
+    return tuple(sorted(found, key=lambda due: -due.intervals_elapsed))
 
 
 def is_claimed(reports: SweepReports, now_ts: float) -> bool:
@@ -47,9 +47,9 @@ def _due(source: PublishedSource, reports: SweepReports, now_ts: float) -> Itera
     for kind, interval_secs in intervals.items():
         last = reports.report_of(kind)
         last_ts = last.started_ts if last else _first_due_from(kind, reports)
-        overdue = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
-        if overdue >= 1 - EARLY or (last is not None and not last.complete):
-            yield DueSweep(source.id, kind, overdue)
+        intervals_elapsed = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
+        if intervals_elapsed >= 1 - EARLY_FRACTION or (last is not None and not last.complete):
+            yield DueSweep(source.id, kind, intervals_elapsed)
 
 
 def _first_due_from(kind: SweepKind, reports: SweepReports) -> float | None:

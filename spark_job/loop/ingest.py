@@ -11,7 +11,7 @@ from zlib import crc32
 
 from blizzard.errors import LostRace, RetryableError
 from blizzard.log import Log
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.backoff import backoff_secs
 from spark_job.loop.commit import CommitPath
 from spark_job.ports.source import Batch, BatchCounts, Plan, SourceCheckpoint, SourceKind
@@ -74,7 +74,7 @@ class Ingest:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: SourceIdentity,
         settings: LoopSettings,
         *,
         source: SourceKind[Any, Any, Any],

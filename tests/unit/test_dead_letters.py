@@ -81,7 +81,7 @@ def test_dead_letters_of_another_version_overwrite_nothing() -> None:
         letters.write_file(of_file(etag=etag), NOW)
         letters.write_records([of_record(0, etag=etag)], NOW)
     assert sorted(letter["etag"] for letter in letters.letters()) == ["e1", "e1", "e2", "e2"]
-    assert letters.files() == 2
+    assert letters.count_files() == 2
 
 
 def test_dead_letters_of_similar_names_overwrite_nothing() -> None:
@@ -89,7 +89,7 @@ def test_dead_letters_of_similar_names_overwrite_nothing() -> None:
     looking_alike = ("a/b", "a_b", "a b", "a\ud800b", "a\ud801b", "a?b", "x" * 100 + "a/b", "y" * 100 + "a/b")
     for path in looking_alike:
         letters.write_file(of_file(path), NOW)
-    assert letters.files() == len(looking_alike)
+    assert letters.count_files() == len(looking_alike)
 
 
 @given(hostile, hostile, hostile, hostile)

@@ -20,7 +20,7 @@ from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Settings, S3Store
@@ -43,7 +43,7 @@ from tests.unit import fakes
 from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import MemoryReader, MemoryTable
 
-IDENTITY = Identity("events", "landing", "_blizzard/events_landing")
+IDENTITY = SourceIdentity("events", "landing", "_blizzard/events_landing")
 BUCKET, PREFIX = "landing", "raw/"
 SETTINGS = fakes.settings(
     interval_files=4,
