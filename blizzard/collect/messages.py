@@ -65,7 +65,7 @@ Event = FileArrived | Ignored
 
 @dataclass(frozen=True, slots=True)
 class _FieldPaths:
-    """Paths of the fields in one kind of event."""
+    """Where one kind of event has each field: the keys that lead to it."""
 
     name: tuple[str, ...]
     arrival: str

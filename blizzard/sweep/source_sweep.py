@@ -160,8 +160,8 @@ class SourceSweep:
     ) -> SweepReport:
         """Sweep from the checkpoint's copy, append the files found to the manifest, and write the report.
 
-        `record_if_empty`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: the report file, if it was just
-        read. `claim` is written if the sweep takes long, and withdrawn if it fails. Raises BlizzardError.
+        `record_if_empty`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: the report file, if it
+        was just read. `claim` is written if the sweep takes long, and withdrawn if it fails. Raises BlizzardError.
         A late sweep with a deadline resumes where the last one ran out of time.
         """
         reports = reports or self.reports()

@@ -1,4 +1,4 @@
-"""What the dispatcher is made of, and one invocation over the pipelines that its trigger is about."""
+"""The composition root of the dispatcher function, and one round over the pipelines of its trigger."""
 
 import secrets
 import time
@@ -17,22 +17,22 @@ from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 
 CLIENT_TIMEOUT_SECS = 10.0
 CLIENT_ATTEMPTS = 4
-"""Enough for short throttling. After longer throttling the next trigger tries again, with the same token."""
+"""Enough for short throttling. After longer throttling the next trigger tries again with the same token."""
 MAX_TRACEBACK = 4000
 RESERVE_SECS = 20.0
-"""With less than this left of the function's time no further pipeline begins. Most pipelines take a second; one whose
-calls are throttled or time out may take this long."""
+"""If less than this is left of the function's time, no further pipeline is dispatched. Most pipelines take a second;
+one whose calls are throttled or time out may take this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchOutcome:
     failed: tuple[DispatchResult, ...]
     postponed: tuple[str, ...]
-    """Pipelines for which no time was left."""
+    """Pipelines that were not dispatched, since too little time was left."""
 
 
 class DispatchRound:
-    """Dispatches pipelines by the newest usable configuration."""
+    """Dispatches the pipelines of the newest usable configuration."""
 
     def __init__(
         self, config: ReloadingConfig[Mapping[str, Dispatcher]], clock: Callable[[], float], log: FunctionLog
@@ -87,13 +87,14 @@ class DispatchRound:
         return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.is_newest_run(run_id))
 
     def _all_rotated(self) -> tuple[str, ...]:
-        """All pipelines, each time from another one on, so that a lack of time does not always hit the same ones."""
+        """All pipelines, starting with a different one each time, so that a lack of time does not always skip the
+        same."""
         names = tuple(self._dispatchers())
         first = first_of_round(self._clock(), len(names))
         return names[first:] + names[:first]
 
     def _dispatch(self, pipeline: str) -> DispatchResult:
-        """Any error is part of the answer, so that it does not stop other pipelines."""
+        """Any error is returned in the result, so that it does not stop other pipelines."""
         dispatcher = self._dispatchers()[pipeline]
         try:
             return dispatcher.dispatch()

@@ -26,7 +26,8 @@ class DispatchFailed(RetryableError):
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-    """For queue messages the answer names those that stay in the queue. Other events are retried by an error."""
+    """For queue messages, returns the ids of those that stay in the queue. Raises for other events, so that they are
+    retried."""
     try:
         trigger = read_trigger(event)
     except UnknownEvent as error:

@@ -19,7 +19,7 @@ MAX_RUN_SECS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """Release, sizes and place of the job; the same for all pipelines."""
+    """Release, worker sizes and locations of the job; the same for all pipelines."""
 
     region: str
     application_id: str
@@ -129,7 +129,8 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
 
 @dataclass(frozen=True, slots=True)
 class _VariableSpec(Generic[T]):
-    """How a variable is checked and converted. A wrong one is replaced by `example`, so that all problems are found."""
+    """How an environment variable is checked and converted. `example` replaces a wrong value, so that one pass finds
+    all problems."""
 
     pattern: str
     expected: str
@@ -146,7 +147,7 @@ _LOG_GROUP = _VariableSpec(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group
 _RELEASE_LABEL = _VariableSpec("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
 _GIGABYTES = _VariableSpec("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
 _CORES = _VariableSpec("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
-_COUNT = _VariableSpec("[1-9][0-9]{0,8}", "a whole number from 1 on", "1", int)
+_COUNT = _VariableSpec("[1-9][0-9]{0,8}", "a whole number, 1 or greater", "1", int)
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from blizzard.sweep.source_sweep import SweepReports
 from blizzard.sweep.sweeper import SweepKind
 
 EARLY_FRACTION = 0.1
-"""Part of an interval by which a sweep may be early. Schedules are not exact: by a schedule of one minute a source with
-an interval of one minute would otherwise be due only every other time."""
+"""The fraction of its interval by which a sweep may start early. Schedules are not exact: with a schedule of one
+minute, a source with an interval of one minute would otherwise be due only every other time."""
 
 MAX_CLAIM_SECS = 960.0
 """A function runs for at most 900 seconds. A claim that ends later than this is invalid."""
@@ -29,7 +29,7 @@ def due_sweeps(
 ) -> tuple[DueSweep, ...]:
     """The most overdue first, of sources that have reports. A sweep that ran out of time is due at once.
 
-    A source with a valid claim is not due: two sweeps at once, of either kind, would append the same files.
+    A source with a valid claim is not due: two concurrent sweeps, of either kind, would append the same files.
     """
     found = [due for source in sources if source.id in reports for due in _due(source, reports[source.id], now_ts)]
     return tuple(sorted(found, key=lambda due: -due.intervals_elapsed))
@@ -53,7 +53,7 @@ def _due(source: PublishedSource, reports: SweepReports, now_ts: float) -> Itera
 
 
 def _first_due_from(kind: SweepKind, reports: SweepReports) -> float | None:
-    """Where the first interval of this kind starts; None: the sweep is due now.
+    """When the first interval of this kind starts, in Unix seconds. None: the sweep is due now.
 
     Before anything is ingested a late sweep finds no more than a watermark sweep, so the first late sweep is due one
     interval after the first watermark sweep.
