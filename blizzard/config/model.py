@@ -17,7 +17,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from blizzard.config import uri
+from blizzard.config import source_names, uri
 from blizzard.config.formats import FILE_FORMATS, FormatName, format_help, schema_help
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
@@ -217,12 +217,12 @@ class Source(Section):
 
     @property
     def id(self) -> str:
-        return f"{self._pipeline}:{self._name}"
+        return source_names.source_id(self._pipeline, self._name)
 
     @property
     def state_prefix(self) -> str:
         """Relative to the table's URI, without a `/` at its end."""
-        return f"_blizzard/{self._pipeline}_{self._name}"
+        return source_names.state_prefix(self._pipeline, self._name)
 
     @property
     def row_ddl(self) -> str:
