@@ -199,8 +199,8 @@ def _check_state_prefixes(pipelines: list[Pipeline], problems: Problems) -> None
         if other is not source:
             problems.add(
                 _source_path(source),
-                f"would keep its state in {source.state_prefix}, like {dotted(_source_path(other))}: their pipeline and "
-                "source names, joined with `_`, are the same text; rename one of them",
+                f"would keep its state in {source.state_prefix}, like {dotted(_source_path(other))}: their names, "
+                "pipeline and source joined with `_`, are the same; rename one of them",
             )
 
 
@@ -240,7 +240,7 @@ def _locations(config: Config, problems: Problems) -> Iterator[_Location]:
 
 
 def _overlap(outer: _Location, inner: _Location) -> str:
-    where = "is the same folder as" if inner.uri == outer.uri else "lies inside"
+    where = "is the same as" if inner.uri == outer.uri else "lies inside"
     match outer.is_table, inner.is_table:
         case False, False:
             why = "a file would belong to both; give each source its own location, or make them one source"

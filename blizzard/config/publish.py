@@ -27,7 +27,8 @@ def to_published(config: Config) -> str:
     except ConfigError as error:
         raise ConfigError([f"{_REFUSAL}: {problem}" for problem in error.problems]) from error
     if read != config:
-        raise ConfigError([f"{_REFUSAL}: it reads differently from its published form"])
+        expected = "expected its published form to read as the same configuration, found a difference"
+        raise ConfigError([f"{_REFUSAL}: {expected}; this is a bug of Blizzard: report it with the configuration"])
     return text
 
 

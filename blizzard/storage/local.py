@@ -144,8 +144,8 @@ class LocalStore:
             real = os.path.realpath(path)
         if real != str(self._real_root / key):
             raise StorageError(
-                f"{self._operation('use', key)}: leads over a symbolic link to {real}. Links below the root are not "
-                "followed; point the URI at the folder itself."
+                f"{self._operation('use', key)}: a symbolic link leads to {real}. Links below the root are not "
+                "followed; use the URI of the folder itself."
             )
         return path
 

@@ -50,8 +50,8 @@ class Upload:
             # An earlier attempt may have completed the upload, and its response was lost.
             if not self._is_complete():
                 raise StorageError(
-                    f"{self._call}: the upload was aborted from outside before it was complete. Write again. A "
-                    "lifecycle rule for incomplete uploads has to keep them for at least a day."
+                    f"{self._call}: the upload was aborted from outside before it was complete, for example by a "
+                    "lifecycle rule. Write again, and let the rule for incomplete uploads keep them for at least a day."
                 ) from error
 
     def abort(self) -> None:
@@ -103,7 +103,7 @@ class S3Writer:
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:
         if self._closed:
-            raise ValueError("expected an open writer; the block of this one has ended")
+            raise ValueError("expected an open writer, found one whose `with` block has ended; open a new one")
         piece = bytes(data)
         self._pieces.append(piece)
         self._collected_bytes += len(piece)

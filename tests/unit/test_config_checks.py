@@ -61,7 +61,7 @@ def places(*pipelines: tuple[str, list[str]]) -> str:
     [
         (
             places(("s3://lake/t", ["s3://landing/x", "s3a://landing/x/"])),
-            "f.yaml:6: pipelines.a.sources.s1.uri: found s3://landing/x/, which is the same folder as pipelines.a",
+            "f.yaml:6: pipelines.a.sources.s1.uri: found s3://landing/x/, which is the same as pipelines.a",
         ),
         (
             places(("s3://lake/t", ["s3://landing/x/y/z"]), ("s3://lake/u", ["s3://landing/x"])),
@@ -73,7 +73,7 @@ def places(*pipelines: tuple[str, list[str]]) -> str:
         ),
         (
             places(("s3://landing/x", ["s3://landing/x"])),
-            "f.yaml:3: pipelines.a.table_uri: found s3://landing/x/, which is the same folder as pipelines.a.sources.s0",
+            "f.yaml:3: pipelines.a.table_uri: found s3://landing/x/, which is the same as pipelines.a.sources.s0",
         ),
         (
             places(("s3://lake/t", ["s3://lake/t/in"])),

@@ -38,7 +38,7 @@ def test_a_local_file_name_may_have_control_characters_but_no_nul() -> None:
 
 def test_a_key_may_have_1024_bytes_and_no_more() -> None:
     check_key("é" * 512, "s3://b/")
-    with pytest.raises(StorageError, match="1025 bytes, at most 1024"):
+    with pytest.raises(StorageError, match="1025 bytes, expected at most 1024"):
         check_key("é" * 512 + "a", "s3://b/")
 
 
