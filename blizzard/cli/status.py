@@ -23,11 +23,12 @@ from blizzard.storage.s3_connection import S3Settings
 def command(
     file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON, for programs.")] = False,
 ) -> None:
-    """Show for each source where it stands, from the table's log and state files; nothing is changed.
+    """Show each source's watermark, backlog and last commit. Only reads the table's log and the source's state.
 
-    Exit code 0: the states can be read. 1: one cannot, and it says what happens about it.
+    Exit code 0: the state of every source can be read. 1: the state of a source cannot be read; the output says how it
+    is repaired.
     """
     environ = variables()
     settings = S3Settings.from_environment(environ)

@@ -33,7 +33,7 @@ def to_published(config: Config) -> str:
 
 
 def _escaped(value: Any) -> Any:
-    """`${` is plain text at this point, but a variable to the next reader."""
+    """At this point `${` is plain text, but the next reader would take it for a variable."""
     match value:
         case dict():
             return {key: _escaped(item) for key, item in value.items()}

@@ -16,7 +16,8 @@ from blizzard.storage import json_fields as fields
 
 @dataclass(frozen=True, slots=True)
 class PublishedSource:
-    """The part of a source that functions need; each field means the same as the configuration's field of that name."""
+    """The part of a source that functions need. Each field has the meaning of the configuration's field of that
+    name."""
 
     pipeline: str
     name: str

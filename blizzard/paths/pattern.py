@@ -3,8 +3,8 @@
 `**` as a whole folder matches any number of folders; `*` any characters and `?` one character, except `/`; `[a-z]` and
 `[!a-z]` one character of a set; `{a,b}` either of them. Names that begin with `.` or `_` are not special.
 
-Matching never backtracks: the part between two `*` of a folder name has a fixed length, so its leftmost match is as
-good as any other. The same holds for the part between two `**`, counted in folders.
+Matching never backtracks: the part between two `*` of a folder name has a fixed length, so its leftmost match is always
+sufficient. The same holds for the folders between two `**`.
 """
 
 import re
@@ -13,14 +13,14 @@ from itertools import pairwise
 
 MAX_CHARACTERS = 1024
 MAX_ALTERNATIVES = 100
-"""Patterns that the braces of one pattern may expand to."""
+"""How many patterns the braces of one pattern may expand to."""
 
 FolderSequence = tuple[re.Pattern[str], ...]
 """Consecutive folders without `**` between them, one expression each."""
 
 
 class Pattern:
-    """A compiled glob. Raises ValueError with the reason when it is invalid."""
+    """A compiled glob. Raises ValueError, with the reason, if it is invalid."""
 
     def __init__(self, glob: str) -> None:
         if not 0 < len(glob) <= MAX_CHARACTERS:

@@ -1,4 +1,4 @@
-"""Dead letters: every file or record that was not ingested, with its reason, as NDJSON beside the table.
+"""Dead letters: every file or record that was not ingested, with its reason, as NDJSON next to the table's data.
 
 The key of a dead letter depends only on the file and its etag, so writing it again is idempotent.
 """
@@ -21,7 +21,8 @@ RECORDS_PER_OBJECT = 10_000
 BYTES_PER_OBJECT = 8 << 20
 _READABLE_CHARACTERS = 60
 _FILE_LETTERS_PER_SLOT = 4
-"""So many objects of one file letter each may be written concurrently instead of one object of records."""
+"""This many objects with a single dead letter of a file may be written concurrently instead of one object of
+records."""
 
 
 class Stage(StrEnum):
@@ -84,8 +85,8 @@ class DeadLetters:
                 writes.submit(partial(self.write_file, letter, now_ts))
 
     def write_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
-        """Write dead letters that are sorted by file, then row. Returns how many. Memory is bounded, whatever their
-        number. Raises the storage error of the first failed write, after all writes have ended."""
+        """Write dead letters, sorted by file, then row, in bounded memory. Returns how many. Raises the storage error
+        of the first failed write, after all writes have ended."""
         written, timestamp = 0, _timestamp(now_ts)
         with ParallelCalls(self._max_concurrency, name="dead-letters") as writes:
             for first, lines in _chunked_by_file((letter, self._line(letter, timestamp)) for letter in letters):

@@ -11,8 +11,9 @@ _RECORD_BYTES = _PATH_BYTES - _BUCKET_BYTES + _ETAG_BYTES
 
 
 class KnownFiles:
-    """Paths with the first etag added for each, as digests: 128 bits of the path and 64 bits of the etag, so that two
-    files never collide in practice. Takes 6 MB plus about 27 bytes a file. After `max_files` files nothing is added."""
+    """Paths with the first etag added for each, as digests: 128 bits of the path and 64 bits of the etag, so that
+    collisions do not occur in practice. Takes 6 MB plus about 27 bytes a file. After `max_files` files, further ones
+    are ignored."""
 
     def __init__(self, max_files: int = MAX_FILES) -> None:
         self._max_files = max_files

@@ -164,8 +164,8 @@ def _key_refused(call: S3Call, text: str, code: str) -> Exception:
         return TransientError(text)
     action = "kms:Decrypt" if call.operation in ("get", "head") else "kms:Decrypt and kms:GenerateDataKey"
     return KeyUnusable(
-        f"{call}: {text}. Enable the KMS key in this error (or cancel its deletion) and allow {action} on it. If the key is deleted "
-        "for good, remove the objects that it encrypts: nothing can read them."
+        f"{call}: {text}. Enable the KMS key in this error (or cancel its deletion) and allow {action} on it. If the "
+        "key is deleted for good, remove the objects that it encrypts: nothing can read them."
     )
 
 

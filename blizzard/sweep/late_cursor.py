@@ -52,8 +52,8 @@ class LateSweepScope:
     def can_resume(self, now: "LateSweepScope", progress: SourceProgress) -> bool:
         """Whether another part may follow. `now` is the scope that a new late sweep would have.
 
-        Not if a newer late sweep is complete already. Nor if the state went back to an older one, so that this sweep
-        does not look back far enough or has skipped what is open again.
+        False if a newer late sweep is complete already. Also False if the state went back to an older one: this sweep
+        then does not look back far enough, or has skipped partitions that are open again.
         """
         overtaken = progress.late_swept_ts is not None and progress.late_swept_ts >= self.started_ts
         far_enough_back = self.since_ts is None or (now.since_ts is not None and now.since_ts >= self.since_ts)
@@ -64,8 +64,8 @@ class LateSweepScope:
 
 @dataclass(frozen=True, slots=True)
 class ListingPosition:
-    """How far a listing came: it has all partitions before `partition`, and the files of `partition` through `after`
-    (inclusive; None: none of them). The order is that of `open_partitions`."""
+    """Where a listing stopped. All partitions before `partition` are listed, in the order of `open_partitions`, and the
+    files of `partition` up to and including `after` (None: none of them)."""
 
     partition: str = ""
     after: str | None = None

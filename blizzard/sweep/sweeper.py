@@ -26,9 +26,9 @@ from blizzard.sweep.late_cursor import (
 )
 
 SEGMENT_ENTRIES = 5_000
-"""A sweep appends a segment whenever it has found so many files: about 1 MB of JSON."""
+"""A sweep appends a segment whenever it has found this many files: about 1 MB of JSON."""
 EVENT_GRACE_SECS = 300.0
-"""How late an event may arrive, in addition to the settle delay, before its file counts as unannounced."""
+"""For this long after the settle delay an event may still arrive. After that its file counts as unannounced."""
 
 
 class OutOfTime(RetryableError):
@@ -161,7 +161,7 @@ class Sweeper:
         self._listed = self._missed = self._missed_bytes = self._partitions = self._unannounced = 0
 
     def _read_unconsumed(self) -> None:
-        """Count entries that are appended but not consumed as known. The sweep then relies on their segments."""
+        """Count the files of unconsumed entries as known. The sweep then relies on the segments of these entries."""
         first: int | None = None
         for item in self._manifest.unconsumed(self._checkpoint.position):
             if self._out_of_time():
@@ -187,7 +187,7 @@ class Sweeper:
         first = not self._checkpoint.files and not progress.watermarks and progress.closed_through is None
         closing = cold_closing(progress, self._rules, self._started_ts)
         if closing is not None:
-            # Stored with the first segment: if this sweep is cut short, the next one must not list these partitions.
+            # Stored with the first segment: if this sweep runs out of time, the next must not list these partitions.
             self._pending.closing = closing
             progress.close_partitions(closing)
         closed_before = progress.closed_through
@@ -218,7 +218,9 @@ class Sweeper:
 
         Files above the watermarks count too, since the watermarks may have moved past what this sweep's checkpoint
         knows. `ingested_since(ts)` returns files committed at or after `ts`. It may return none of them: its only use
-        is to ask the table about fewer files. Without `record_if_empty`, a sweep that finds nothing appends nothing.
+        is to ask the table about fewer files. `record_if_empty`: whether a sweep
+        that finds nothing still appends a segment with its time.
+
         `cursor` is where the previous late sweep ran out of time. This one resumes there, and both count as one sweep
         that started with the first. It starts over if anything changed since that could hide a file.
         """

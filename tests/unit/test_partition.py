@@ -160,7 +160,7 @@ def test_a_window_of_months_is_right_on_the_last_day_of_a_month() -> None:
 
 
 def test_a_window_has_at_least_one_folder() -> None:
-    with pytest.raises(ValueError, match="lookback is 0, expected 1 or more"):
+    with pytest.raises(ValueError, match="lookback is 0, expected 1 or greater"):
         TimeTemplate("%Y").oldest_folder(NOW, 0)
 
 
