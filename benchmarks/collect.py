@@ -18,7 +18,7 @@ from typing import Any
 
 from blizzard.collect.collector import Message
 from blizzard.collect.routing import Route, Router
-from blizzard.dispatch.wake import Wake, Waker
+from blizzard.dispatch.wake import Waker, WakeUp
 from blizzard.errors import StorageUnavailable
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
@@ -169,7 +169,7 @@ def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
     """`fail_every`: of this many appends, one fails before the write and one after it; 0: no failures."""
     rng, now = random.Random(seed), [START_TS]
     store = CountingStore(lambda: now[0], every=fail_every, rng=rng)
-    wakes: set[Wake] = set()
+    wakes: set[WakeUp] = set()
     collector = collector_of(store, wakes, now)
     queue, invocations, spent = SimulatedQueue(events, rng), 0, [0.0]
     for at_ts, batch in queue.batches():
@@ -200,7 +200,7 @@ def simulate(events: int, *, seed: int = 1, fail_every: int = 200) -> Outcome:
     )
 
 
-def collector_of(store: MemoryStore, wakes: set[Wake], now: Sequence[float]) -> Collector:
+def collector_of(store: MemoryStore, wakes: set[WakeUp], now: Sequence[float]) -> Collector:
     """The real collector with one source. `now[0]` is its clock."""
     setup = Setup(
         Router([Route("events:landing", "s3://landing/raw-events/", Pattern("**/*.ndjson.gz").matches)]),

@@ -1,4 +1,5 @@
-"""Every error that Blizzard raises on purpose. Callers decide by type, never by text. Logs show the type's name."""
+"""Every error that Blizzard raises on purpose. Callers handle errors by type, never by text. Logs show the type's
+name."""
 
 
 class BlizzardError(Exception):
@@ -34,11 +35,11 @@ class RecoveryError(PermanentError):
 
 
 class UnreadableState(PermanentError):
-    """A checkpoint or segment is torn, belongs to another source, or has a newer format."""
+    """A checkpoint, segment or record is damaged, belongs to another source, or has a newer format."""
 
 
 class StorageError(PermanentError):
-    """Storage refused a call for a reason that does not pass by waiting."""
+    """Storage refused a call, and waiting does not help."""
 
 
 class NotFound(StorageError):

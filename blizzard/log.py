@@ -1,4 +1,4 @@
-"""Structured log: one JSON object a line, with the event's name and its fields."""
+"""Structured log: one JSON object per line, with the event's name and its fields."""
 
 import json
 import sys
@@ -31,14 +31,14 @@ class JsonLog:
 
 def one_line(text: str) -> str:
     """For terminals: escapes line ends, control characters and changes of writing direction, so that no file name can
-    imitate a line of the program."""
+    look like a line of this program's output."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def first_line(text: str) -> str:
-    """Of an AWS error message. For a wrong signature the further lines repeat the request, with the session token."""
+    """Of an AWS error message. After a wrong signature, the other lines contain the request with the session token."""
     return text.partition("\n")[0]
 
 

@@ -1,7 +1,7 @@
 """What all functions share: log, metrics, settings, the published configuration, stores and clients.
 
 Created once per container. The import of botocore, and on Lambda its first client, belong to the initialization: until
-the first event a function has a whole processor, afterwards a fraction of one. No service is contacted before that
+the first event a function has a whole processor, afterwards a fraction of one. No service is contacted before the first
 event.
 """
 
@@ -19,7 +19,7 @@ from botocore.config import Config as AwsConfig  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.config.published import PublishedConfig, read_published
-from blizzard.dispatch.wake import SendWake, Wake, WakeNotSent, Waker
+from blizzard.dispatch.wake import SendWakeUp, WakeNotSent, Waker, WakeUp
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, first_line
 from blizzard.storage.base import ObjectStore
@@ -34,8 +34,8 @@ READ_TIMEOUT_SECS = 5.0
 METRICS_NAMESPACE = "Blizzard"
 MAX_WINDOW_SECS = 900.0
 """SQS's limit for the delay of a message."""
-_CALLER = 3
-"""Frames between Powertools' logger and the caller of FunctionLog."""
+_STACKLEVEL = 3
+"""Powertools then logs the location of the caller of FunctionLog, not that of FunctionLog itself."""
 _RESERVED_FIELDS = {
     *logging.makeLogRecord({}).__dict__,
     "message",
@@ -61,13 +61,13 @@ class FunctionLog:
         self._logger = logger
 
     def info(self, event: str, /, **fields: object) -> None:
-        self._logger.info(event, extra=_named(fields), stacklevel=_CALLER)
+        self._logger.info(event, extra=_named(fields), stacklevel=_STACKLEVEL)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        self._logger.warning(event, extra=_named(fields), stacklevel=_CALLER)
+        self._logger.warning(event, extra=_named(fields), stacklevel=_STACKLEVEL)
 
     def error(self, event: str, /, **fields: object) -> None:
-        self._logger.error(event, extra=_named(fields), stacklevel=_CALLER)
+        self._logger.error(event, extra=_named(fields), stacklevel=_STACKLEVEL)
 
 
 def _named(fields: Mapping[str, object]) -> dict[str, object]:
@@ -76,7 +76,7 @@ def _named(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 class ReloadingConfig(Generic[T]):
-    """An object built from the newest usable configuration, which is read again after RELOAD_SECS."""
+    """An object built from the newest usable configuration. The configuration is read again after RELOAD_SECS."""
 
     def __init__(self, read: Callable[[], str], build: Callable[[str], T], log_error: Log) -> None:
         self._read = read
@@ -144,7 +144,7 @@ class Runtime:
         return connection(self.settings).create_client(service, config)
 
     def waker(self) -> Waker:
-        """Sends to BLIZZARD_WAKE_QUEUE_URL. When that is not set no wake is sent, and runs start by the schedule alone.
+        """Sends to BLIZZARD_WAKE_QUEUE_URL. If it is not set, no wake-up is sent, and only the schedule starts runs.
 
         Raises ConfigError for a wrong BLIZZARD_WAKE_WINDOW_SECS.
         """
@@ -188,21 +188,21 @@ def _window_secs(text: str) -> float:
     except ValueError:
         window_secs = 0.0
     if not 0 < window_secs <= MAX_WINDOW_SECS:
-        raise ConfigError(
-            [f"BLIZZARD_WAKE_WINDOW_SECS: expected seconds above 0, up to {MAX_WINDOW_SECS:g}, found {text!r}"]
-        )
+        expected = f"expected a number of seconds, above 0 and at most {MAX_WINDOW_SECS:g}"
+        raise ConfigError([f"BLIZZARD_WAKE_WINDOW_SECS: {expected}, found {text!r}; correct the environment"])
     return window_secs
 
 
-def _send_nothing(wake: Wake, /) -> None:
+def _send_nothing(wake: WakeUp, /) -> None:
     pass
 
 
-def _sender(runtime: Runtime, queue_url: str) -> SendWake:
-    """Creates its client at the first wake. Two short attempts only: the segment is appended already."""
+def _sender(runtime: Runtime, queue_url: str) -> SendWakeUp:
+    """Creates its client for the first wake-up. Makes only two short attempts, since a lost wake-up only delays a
+    run."""
     client: Any = None
 
-    def send(wake: Wake, /) -> None:
+    def send(wake: WakeUp, /) -> None:
         nonlocal client
         try:
             if client is None:
@@ -214,6 +214,10 @@ def _sender(runtime: Runtime, queue_url: str) -> SendWake:
                 MessageDeduplicationId=wake.deduplication_id,
             )
         except (BotoCoreError, ClientError) as error:
-            raise WakeNotSent(f"wake {wake.pipeline}: {type(error).__name__}: {first_line(str(error))}") from error
+            raise WakeNotSent(
+                f"the wake-up of pipeline {wake.pipeline} was not sent ({type(error).__name__}: "
+                f"{first_line(str(error))}). The dispatcher's schedule starts the run later. If it repeats, check the "
+                "wake queue and its permissions."
+            ) from error
 
     return send

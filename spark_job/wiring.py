@@ -10,7 +10,7 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
 from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
@@ -64,15 +64,15 @@ class SourceJob:
         last_ts = self.source_sweep.checkpoint().late_swept_ts
         return last_ts is None or time.time() - last_ts >= self.source.sweep.late_interval_secs
 
-    def sweep(self, *, late: bool, announce: bool) -> SweepReport:
+    def sweep(self, *, late: bool, record_if_empty: bool) -> SweepReport:
         """One sweep, which starts from the copy of the checkpoint. Afterwards the manifest has what it found."""
-        return self.source_sweep.sweep(SweepKind.LATE if late else SweepKind.WATERMARK, announce=announce)
+        return self.source_sweep.sweep(SweepKind.LATE if late else SweepKind.WATERMARK, record_if_empty=record_if_empty)
 
     def sweep_all(self) -> None:
         """Both sweeps. A late sweep that is not due and finds nothing leaves no trace."""
         late_due = self.late_sweep_is_due()
-        self.sweep(late=False, announce=True)
-        self.sweep(late=True, announce=late_due)
+        self.sweep(late=False, record_if_empty=True)
+        self.sweep(late=True, record_if_empty=late_due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Parts:
 
     pipeline: Pipeline
     source: Source
-    identity: Identity
+    identity: SourceIdentity
     settings: FileSettings
     state: ObjectStore
     files: ObjectStore
@@ -104,7 +104,7 @@ def source_job(
     log: Log,
 ) -> SourceJob:
     """Nothing is opened or started yet; `spark` is called when the source first needs the session."""
-    identity = Identity(pipeline.name, source.name, source.state_prefix)
+    identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
@@ -154,7 +154,7 @@ def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
 
     source, identity = parts.source, parts.identity
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
-    letters = DeadLetters(parts.state, identity.state_prefix, identity.source_id, at_once=PARALLEL_DEAD_LETTERS)
+    letters = DeadLetters(parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS)
     return SparkReader(
         parts.spark,
         uri=source.uri,

@@ -86,7 +86,7 @@ class _History:
 
     def _by_sweep(self) -> dict[str, Any]:
         began = monotonic()
-        self._job.job.sweep(late=False, announce=True)
+        self._job.job.sweep(late=False, record_if_empty=True)
         swept_secs = monotonic() - began
         answer = self._job.drain()
         return {**answer, "commit_secs": answer["commit_secs"] + swept_secs, "swept_secs": swept_secs}

@@ -17,9 +17,9 @@ from blizzard.log import one_line
 
 COMMANDS: Mapping[str, str] = {
     "run": "Sweep and ingest on this machine.",
-    "status": "Show where each source stands.",
+    "status": "Show each source's watermark, backlog and last commit.",
     "resume": "Let the dispatcher start runs again after failures.",
-    "validate": "Say everything that is wrong with a configuration.",
+    "validate": "Report every problem in a configuration.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 """Every command with its line in `blizzard --help`."""
@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, str] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. `arguments`: those of the process by default."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    called = next((word for word in given if not word.startswith("-")), None)
+    called = next((argument for argument in given if not argument.startswith("-")), None)
     try:
         app(called)(given, prog_name="blizzard")
     except SystemExit as stop:
@@ -49,7 +49,7 @@ def app(called: str | None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    built.callback()(_group)
+    built.callback()(_root_callback)
     for name, summary in COMMANDS.items():
         if name == called:
             built.command(name)(_function(name))
@@ -63,12 +63,12 @@ def _function(name: str) -> Callable[..., Any]:
     return function
 
 
-def _group() -> None:
-    """Without a callback, a typer app with a single command has no command names."""
+def _root_callback() -> None:
+    """Without a callback, typer would drop the command's name from an app with a single command."""
 
 
 def _not_called() -> None:
-    """A placeholder in the list of commands."""
+    """The function of every command that was not called: it only appears in the list of commands."""
 
 
 def _print_error(error: BlizzardError, code: int) -> int:

@@ -24,9 +24,9 @@ def command(
         list[str] | None, typer.Option(help="Only this pipeline; may be given more than once.", metavar="NAME")
     ] = None,
 ) -> None:
-    """Close the circuit: forget the failures of a pipeline's runs, so that the dispatcher starts the next one.
+    """Let the dispatcher start a pipeline's runs again after failures: closes the circuit and ends a backoff.
 
-    Exit code 0: done, or nothing was to be done. 2: the input is wrong.
+    Exit code 0: done, or there was nothing to do. 2: the input is wrong.
     """
     environ = variables()
     config = load_config(file, environ)
@@ -54,7 +54,7 @@ def _resume(runs: RunLog) -> str:
         except AlreadyExists:
             continue  # a dispatcher wrote a record first
         return f"resumed after {_failures(latest)}; the dispatcher starts the next run within its schedule"
-    raise StorageUnavailable(f"other writers took the next run record first {MAX_RACES} times in a row; try again")
+    raise StorageUnavailable(f"another writer created the next run record first, {MAX_RACES} times in a row; try again")
 
 
 def _nothing_to_do(latest: RunRecord | None) -> str:

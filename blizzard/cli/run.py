@@ -23,32 +23,34 @@ LAST_LINES = 15
 def command(
     file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
     *,
-    once: Annotated[bool, typer.Option("--once", help="Drain what is there, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Ingest the backlog, then end.")] = False,
     pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be given more than once.")] = None,
     jars: Annotated[Path, typer.Option(help="Folder of Delta's jars, as `make setup` fills it.")] = JARS,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the job's events as JSON lines, for programs.")
     ] = False,
 ) -> None:
-    """Sweep the sources and ingest what is found, until stopped or, with --once, until nothing is left.
+    """Sweep the sources and ingest the files found, until stopped or, with --once, until the backlog is empty.
 
-    Exit code 0: all went well. 1: a source failed, and the last lines say why. 2: the configuration is wrong.
+    Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
     load_config(file, variables())
     if not jars.is_dir():
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
-    words = [sys.executable, "-m", "spark_job.main", "--config", file, "--sweep", "--jars", str(jars)]
-    words += ["--once"] if once else []
-    words += [word for name in pipeline or () for word in ("--pipeline", name)]
-    raise typer.Exit(_run(words, as_json=as_json))
+    command_line = [sys.executable, "-m", "spark_job.main", "--config", file, "--sweep", "--jars", str(jars)]
+    command_line += ["--once"] if once else []
+    command_line += [argument for name in pipeline or () for argument in ("--pipeline", name)]
+    raise typer.Exit(_run(command_line, as_json=as_json))
 
 
-def _run(words: list[str], *, as_json: bool) -> int:
+def _run(command_line: list[str], *, as_json: bool) -> int:
     """Run the job in a child process and show its events as they come. Returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the job gets it too, and ends after its current step
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
-        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=None if as_json else output, text=True) as process,
+        subprocess.Popen(
+            command_line, stdout=subprocess.PIPE, stderr=None if as_json else output, text=True
+        ) as process,
     ):
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         assert process.stdout is not None
@@ -60,7 +62,7 @@ def _run(words: list[str], *, as_json: bool) -> int:
 
 
 def _show_last_lines(output: IO[str]) -> None:
-    """The end of what job and Spark printed besides events, such as a missing Java or a traceback."""
+    """The end of the output of job and Spark without the events, such as a traceback or an error about Java."""
     output.seek(0)
     lines = [line for line in output if "WARN" not in line and "log4j" not in line]
     if lines:

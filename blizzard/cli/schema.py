@@ -10,6 +10,6 @@ from blizzard.config.json_schema import json_schema
 def command() -> None:
     """Print the JSON Schema of the configuration, for editors.
 
-    Save it beside pipelines.yaml, whose first line then names it: # yaml-language-server: $schema=pipelines.schema.json
+    Save it next to pipelines.yaml and start that file with: # yaml-language-server: $schema=pipelines.schema.json
     """
     typer.echo(json.dumps(json_schema(), indent=2))

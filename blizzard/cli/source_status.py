@@ -11,6 +11,7 @@ from blizzard.state.batch import BatchRules
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.identity import SourceIdentity, read_copy_strictly
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 
@@ -30,7 +31,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """None: there is nothing yet; for `sequence` also that the last commits do not show it."""
+    """None: there is nothing yet. `sequence` is also None if the last SCAN_COMMITS commits do not show it."""
 
     source: str
     table_uri: str
@@ -63,17 +64,17 @@ def source_status(
     now_ts: float,
     rules: BatchRules | None = None,
 ) -> SourceStatus:
-    """Read-only. `store`: the table's; `rules`: the source's (None: defaults, without dated folders)."""
-    source_id = f"{pipeline}:{source}"
-    version, commit = _newest_commit(store, f"blizzard:{source_id}")
-    checkpoint, problem = _state(store, commit, pipeline, source, state_prefix)
+    """Reads only. `store`: the table's. `rules`: the source's; None: the defaults, without dated folders."""
+    identity = SourceIdentity(pipeline, source, state_prefix)
+    version, commit = _newest_commit(store, identity.app_id)
+    checkpoint, problem = _state(store, commit, identity)
     unknown = Checkpoint(pipeline=pipeline, source=source)
-    waiting = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder))
-    segments_problem = _take_segments(waiting, Manifest(store, state_prefix, source_id))
+    backlog = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder))
+    segments_problem = _add_segments(backlog, Manifest(store, state_prefix, identity.source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
     return SourceStatus(
-        source=source_id,
+        source=identity.source_id,
         table_uri=table_uri,
         table_version=version,
         sequence=checkpoint.sequence if checkpoint else None,
@@ -81,11 +82,11 @@ def source_status(
         watermark=checkpoint.watermark if checkpoint else None,
         partition_watermarks=dict(checkpoint.partition_watermarks) if checkpoint else {},
         closed_through=checkpoint.closed_through if checkpoint else None,
-        backlog_files=len(waiting.sizes),
-        backlog_bytes=sum(waiting.sizes.values()),
+        backlog_files=len(backlog.sizes),
+        backlog_bytes=sum(backlog.sizes.values()),
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
-        dead_letter_files=_dead_letter_files(store, state_prefix, source_id),
+        dead_letter_files=_dead_letter_files(store, identity),
         last_commit_ts=committed_ts,
         last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
         run=run,
@@ -104,35 +105,33 @@ def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit 
         return None, None
 
 
-def _state(
-    store: ObjectStore, commit: Commit | None, pipeline: str, source: str, state_prefix: str
-) -> tuple[Checkpoint | None, str | None]:
+def _state(store: ObjectStore, commit: Commit | None, identity: SourceIdentity) -> tuple[Checkpoint | None, str | None]:
     """The checkpoint of the newest commit, or else its copy; and the problem, if there is one."""
-    copy, copy_problem = _copy(store, pipeline, source, state_prefix)
+    copy, copy_problem = _copy(store, identity)
     if commit is None:
         return copy, copy_problem
     try:
-        return decode(commit.user_metadata or "", pipeline=pipeline, source=source), None
+        return decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source), None
     except UnreadableState as error:
         return copy, f"{error}; the next run repairs it from the table"
 
 
-def _copy(store: ObjectStore, pipeline: str, source: str, state_prefix: str) -> tuple[Checkpoint | None, str | None]:
+def _copy(store: ObjectStore, identity: SourceIdentity) -> tuple[Checkpoint | None, str | None]:
     try:
-        return decode(store.get(f"{state_prefix}_checkpoint.json"), pipeline=pipeline, source=source), None
+        return read_copy_strictly(store, identity), None
     except (NotFound, BucketMissing):
         return None, None
     except UnreadableState as error:
         return None, f"the checkpoint's copy: {error}; the next commit rewrites it"
 
 
-def _take_segments(waiting: BacklogCounter, manifest: Manifest) -> str | None:
-    """Counts every readable segment as backlog; returns the problem of the others. Whether a late file is already
-    ingested, only a run can find out from the table."""
+def _add_segments(backlog: BacklogCounter, manifest: Manifest) -> str | None:
+    """Adds every readable segment to the backlog and returns the problem of the others. Suspects count as pending: only
+    a run asks the table whether they are ingested."""
     unreadable: list[UnreadableState] = []
     with suppress(BucketMissing):  # before the table's first write
-        for item in manifest.unconsumed(waiting.checkpoint.position, unreadable):
-            waiting.add_segment(item)
+        for item in manifest.unconsumed(backlog.checkpoint.position, unreadable):
+            backlog.add_segment(item)
     if not unreadable:
         return None
     rest = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""
@@ -149,9 +148,9 @@ def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | Non
     return RunStatus(record.phase, record.run_id, record.failures, record.not_before_ts, record.reason), None
 
 
-def _dead_letter_files(store: ObjectStore, state_prefix: str, source_id: str) -> int:
+def _dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
     try:
-        return DeadLetters(store, state_prefix, source_id).files()
+        return DeadLetters(store, identity.state_prefix, identity.source_id).count_files()
     except BucketMissing:
         return 0
 

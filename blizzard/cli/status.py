@@ -12,11 +12,10 @@ from rich.table import Table
 from blizzard.cli.source_status import RunStatus, SourceStatus, source_status
 from blizzard.config.load import load_config
 from blizzard.config.model import Source
+from blizzard.dispatch.backlog_size import backlog_rules
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
-from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import BatchRules, OnOverwrite
-from blizzard.state.watermark import no_folder
+from blizzard.state.batch import BatchRules
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
@@ -24,11 +23,12 @@ from blizzard.storage.s3_connection import S3Settings
 def command(
     file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON, for programs.")] = False,
 ) -> None:
-    """Show for each source where it stands, from the table's log and state files; nothing is changed.
+    """Show each source's watermark, backlog and last commit. Only reads the table's log and the source's state.
 
-    Exit code 0: the states can be read. 1: one cannot, and it says what happens about it.
+    Exit code 0: the state of every source can be read. 1: the state of a source cannot be read; the output says how it
+    is repaired.
     """
     environ = variables()
     settings = S3Settings.from_environment(environ)
@@ -54,10 +54,10 @@ def command(
 
 def _rules(source: Source) -> BatchRules:
     partition_filter = source.partition_filter
-    return BatchRules(
-        folder_of=TimeTemplate(partition_filter.prefix_template).folder_of if partition_filter else no_folder,
+    return backlog_rules(
+        prefix_template=partition_filter.prefix_template if partition_filter else None,
         late_overlap_secs=source.sweep.late_overlap_secs,
-        on_overwrite=OnOverwrite(source.on_overwrite),
+        on_overwrite=source.on_overwrite,
     )
 
 

@@ -1,4 +1,4 @@
-"""`blizzard validate`: everything that is wrong with a configuration, at once."""
+"""`blizzard validate`: all problems of a configuration at once."""
 
 import json
 from dataclasses import asdict
@@ -15,11 +15,11 @@ from blizzard.environment import variables
 def command(
     file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")] = False,
 ) -> None:
-    """Say everything that is wrong with a configuration.
+    """Report every problem in a configuration.
 
-    Exit code 0: nothing is, and each source is listed. 2: something is.
+    Exit code 0: the configuration is valid, and its sources are listed. 2: it has problems.
     """
     result = read_config_file(file, variables())
     typer.echo(json.dumps(_as_json(file, result), indent=2) if as_json else "\n".join(_lines(file, result)))

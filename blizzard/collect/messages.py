@@ -64,8 +64,8 @@ Event = FileArrived | Ignored
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
-    """Paths of the fields in one kind of event."""
+class _FieldPaths:
+    """Where one kind of event has each field: the keys that lead to it."""
 
     name: tuple[str, ...]
     arrival: str
@@ -79,7 +79,7 @@ class _Layout:
     key_is_encoded: bool
 
 
-_S3 = _Layout(
+_S3 = _FieldPaths(
     name=("eventName",),
     arrival="ObjectCreated:",
     time=("eventTime",),
@@ -91,7 +91,7 @@ _S3 = _Layout(
     version_id=("s3", "object", "versionId"),
     key_is_encoded=True,
 )
-_EVENTBRIDGE = _Layout(
+_EVENTBRIDGE = _FieldPaths(
     name=("detail-type",),
     arrival="Object Created",
     time=("time",),
@@ -168,33 +168,33 @@ def _from_s3(record: object) -> Event:
     return _read(record, _S3)
 
 
-def _read(document: object, layout: _Layout) -> Event:
-    name = _text(document, layout.name)
-    if not name.startswith(layout.arrival):
-        return Ignored(IgnoreReason.NOT_AN_ARRIVAL, f"{_printable(name)} of {_printable(_value(document, layout.key))}")
-    bucket, key = _text(document, layout.bucket), _key(document, layout)
+def _read(document: object, fields: _FieldPaths) -> Event:
+    name = _text(document, fields.name)
+    if not name.startswith(fields.arrival):
+        return Ignored(IgnoreReason.NOT_AN_ARRIVAL, f"{_printable(name)} of {_printable(_value(document, fields.key))}")
+    bucket, key = _text(document, fields.bucket), _key(document, fields)
     if key.endswith("/"):
         return Ignored(IgnoreReason.FOLDER_MARKER, printable_uri(bucket, key))
     return FileArrived(
         bucket=bucket,
         key=key,
-        size=_size(document, layout.size),
-        etag=_etag(document, layout.etag),
-        event_ts=_unix_seconds(document, layout.time),
-        sequencer=_sequencer(document, layout.sequencer),
-        version_id=_optional_text(document, layout.version_id),
+        size=_size(document, fields.size),
+        etag=_etag(document, fields.etag),
+        event_ts=_unix_seconds(document, fields.time),
+        sequencer=_sequencer(document, fields.sequencer),
+        version_id=_optional_text(document, fields.version_id),
     )
 
 
-def _key(document: object, layout: _Layout) -> str:
-    if not layout.key_is_encoded:
-        return _text(document, layout.key)
-    raw = _text(document, layout.key, limit_bytes=None)
+def _key(document: object, fields: _FieldPaths) -> str:
+    if not fields.key_is_encoded:
+        return _text(document, fields.key)
+    raw = _text(document, fields.key, limit_bytes=None)
     try:
         key = unquote_plus(raw, errors="strict")
     except UnicodeDecodeError:
-        raise NotAnS3Event(f"{_dotted(layout.key)} is {_printable(raw)}, which does not decode to UTF-8") from None
-    return _checked(key, layout.key)
+        raise NotAnS3Event(f"{_dotted(fields.key)} is {_printable(raw)}, which does not decode to UTF-8") from None
+    return _checked(key, fields.key)
 
 
 def _size(document: object, path: tuple[str, ...]) -> int:

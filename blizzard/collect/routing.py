@@ -10,7 +10,7 @@ S3_SCHEMES = ("s3://", "s3a://")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The place of a source: its `uri`, which ends in `/`, and whether a relative path matches its pattern."""
+    """Where a source's files are: its `uri`, which ends in `/`, and whether a relative path matches its pattern."""
 
     source_id: str
     uri: str
@@ -38,7 +38,7 @@ class Router:
             if place is not None and self._by_place.setdefault(place, route) is not route:
                 other = self._by_place[place].source_id
                 raise ConfigError(
-                    [f"sources {other} and {route.source_id} both have {route.uri}; an object can have only one source"]
+                    [f"sources {other} and {route.source_id} both have the uri {route.uri}; remove one of them"]
                 )
 
     def find(self, bucket: str, key: str) -> Routed | None:

@@ -1,4 +1,4 @@
-"""Checks that need more than one field: columns and partitions, sources of one table, places that overlap.
+"""Checks that need more than one field: columns and partitions, sources of one table, locations that overlap.
 
 A check skips every value that already has a problem, so that no problem is reported twice.
 """
@@ -199,16 +199,16 @@ def _check_state_prefixes(pipelines: list[Pipeline], problems: Problems) -> None
         if other is not source:
             problems.add(
                 _source_path(source),
-                f"keeps its state in {source.state_prefix}, as {dotted(_source_path(other))} does, since their "
-                "joined names are the same; rename one of them",
+                f"would keep its state in {source.state_prefix}, like {dotted(_source_path(other))}: their names, "
+                "pipeline and source joined with `_`, are the same; rename one of them",
             )
 
 
-# --- Places that overlap ---
+# --- Locations that overlap ---
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     uri: str
     """Ends in `/`."""
     path: Path
@@ -220,34 +220,34 @@ class _Place:
 
 
 def _check_overlaps(config: Config, problems: Problems) -> None:
-    """In the order of their URIs, a place is followed by all that lies inside it, so one pass finds each overlap."""
-    enclosing: list[_Place] = []
-    for place in sorted(_places(config, problems), key=lambda place: (place.uri, place.is_table)):
-        while enclosing and not place.uri.startswith(enclosing[-1].uri):
+    """Sorted by URI, a location comes right before everything inside it, so one pass finds each overlap."""
+    enclosing: list[_Location] = []
+    for location in sorted(_locations(config, problems), key=lambda location: (location.uri, location.is_table)):
+        while enclosing and not location.uri.startswith(enclosing[-1].uri):
             enclosing.pop()
         if enclosing:
-            problems.add(place.path, _overlap(enclosing[-1], place))
-        enclosing.append(place)
+            problems.add(location.path, _overlap(enclosing[-1], location))
+        enclosing.append(location)
 
 
-def _places(config: Config, problems: Problems) -> Iterator[_Place]:
+def _locations(config: Config, problems: Problems) -> Iterator[_Location]:
     for pipelines in _pipelines_by_table(config, problems).values():
-        yield _Place(f"{pipelines[0].table_uri}/", _path(pipelines[0].name, "table_uri"), is_table=True)
+        yield _Location(f"{pipelines[0].table_uri}/", _path(pipelines[0].name, "table_uri"), is_table=True)
     for _, source in config.sources():
         path = _source_path(source, "uri")
         if not problems.has(path):
-            yield _Place(source.uri, path, is_table=False)
+            yield _Location(source.uri, path, is_table=False)
 
 
-def _overlap(outer: _Place, inner: _Place) -> str:
-    where = "is the same place as" if inner.uri == outer.uri else "lies inside"
+def _overlap(outer: _Location, inner: _Location) -> str:
+    where = "is the same as" if inner.uri == outer.uri else "lies inside"
     match outer.is_table, inner.is_table:
         case False, False:
-            why = "a file would belong to both; give each source a place of its own, or make them one source"
+            why = "a file would belong to both; give each source its own location, or make them one source"
         case False, True:
             why = "the table's own files would be ingested; move the table"
         case True, False:
-            why = "source files would lie among the table's own, where VACUUM deletes them; move the source"
+            why = "VACUUM of the table would delete the source's files; move the source"
         case _:
             why = "VACUUM of the outer table would delete the inner table's files; move one of them"
     return f"found {inner.uri}, which {where} {outer.name}: {why}"

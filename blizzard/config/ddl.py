@@ -1,7 +1,7 @@
 """Spark's DDL for schemas, parsed without Spark: `id STRING NOT NULL, tags ARRAY<STRING> COMMENT 'from the app'`.
 
-Accepts what pyspark's `StructType.fromDDL` accepts as a struct and reads the same from it, except types that JSON or
-Delta cannot hold. It follows Spark's own grammar, since general SQL parsers accept and refuse other texts than Spark.
+Accepts what pyspark's `StructType.fromDDL` accepts as a struct, with the same meaning, except types that JSON or Delta
+cannot hold. It follows Spark's grammar, since a general SQL parser accepts and refuses other texts than Spark does.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 MAX_DEPTH = 50
-"""Levels of nested types. Spark itself fails at some hundreds."""
+"""Levels of nested types. Spark itself fails at a few hundred."""
 
 
 class DdlError(ValueError):

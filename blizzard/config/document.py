@@ -1,4 +1,5 @@
-"""YAML 1.2 text as plain values, with the line of each. Builds no objects; limits stop hostile texts early."""
+"""Parses YAML 1.2 into plain values, with the line number of each. Creates no objects, and stops early at limits that
+only a hostile text reaches."""
 
 import math
 import re
@@ -17,7 +18,7 @@ MAX_VALUES = 20_000
 MAX_NODES = 2 * MAX_VALUES
 """Keys and values as written; the parser takes 40 µs for each."""
 MAX_DIGITS = 40
-"""A longer integer stays text: no setting needs one, and Python refuses to print thousands of digits."""
+"""A longer integer stays text. No setting needs one, and Python refuses to print thousands of digits."""
 MAX_DEPTH = 20
 """Levels of nesting; a configuration has six."""
 _TOO_DEEP = f"the file is nested deeper than {MAX_DEPTH} levels; expected six at most"
@@ -42,11 +43,11 @@ class Document:
     lines: Mapping[Path, int]
     """1-based; for a value in a mapping, the line of its key."""
     problems: tuple[Problem, ...]
-    """Duplicate keys, tags, and keys that are not text: what `value` no longer shows."""
+    """Duplicate keys, tags, and keys that are not text. They are lost in `value`."""
 
 
 class UnreadableError(ValueError):
-    """The text has no value that further checks could work on."""
+    """The text cannot be parsed, so no further check is possible."""
 
     def __init__(self, text: str, line: int | None) -> None:
         super().__init__(text)
@@ -94,7 +95,7 @@ def _compose(text: str) -> "Node | None":
 
 
 def _limit_nodes(compose_node: Callable[..., Any]) -> Callable[..., Any]:
-    """Stops a large text early: the parser alone would first read it to its end."""
+    """Makes the parser stop early in a large text, instead of reading it to its end."""
     composed = 0
 
     def compose_counted(*parent_and_index: Any) -> Any:

@@ -26,7 +26,7 @@ def path_of(fault: ErrorDetails) -> Path:
 
 
 def explain(fault: ErrorDetails) -> str:
-    """What was found, what was expected, what to do."""
+    """What was found, what was expected, and what to do next."""
     kind, context = fault["type"], fault.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(path_of(fault))

@@ -18,7 +18,7 @@ class InterpolationError(ValueError):
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """The default applies when the variable is unset or empty. It may hold paired braces, but no variable."""
+    """A default is used if the variable is unset or empty. It may contain paired braces, but no variable."""
     out, position = "", 0
     while match := _START.search(text, position):
         out += text[position : match.start()]

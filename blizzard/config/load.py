@@ -1,4 +1,4 @@
-"""Reads `pipelines.yaml` into a Config, or into a list of everything that is wrong with it."""
+"""Reads `pipelines.yaml` into a Config, or into a list of all its problems."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from blizzard.config.problems import Problem, Problems
 from blizzard.errors import ConfigError
 
 _MAX_REPAIRS = 5
-"""Rounds of repair. To remove wrong values and then add missing ones takes three."""
+"""Rounds of repair. Removing wrong values and then adding missing ones takes three."""
 
 _PLACEHOLDERS: Mapping[str, Any] = {
     "pipelines": {},
@@ -45,7 +45,7 @@ def load_config(path: str | FilePath, environ: Mapping[str, str]) -> Config:
 def parse_config(
     text: str, environ: Mapping[str, str], *, name: str = "pipelines.yaml", folder: str | None = None
 ) -> Config:
-    """`name` is for messages; relative paths start from `folder` (absolute); None forbids them.
+    """`name` is for messages. Relative paths start from `folder` (absolute); None forbids them.
 
     Raises ConfigError, which lists every problem.
     """
@@ -96,7 +96,8 @@ def read_config(text: str, environ: Mapping[str, str], *, name: str, folder: str
 def _validate(document: Document, environ: Mapping[str, str], problems: Problems, folder: str | None) -> Config | None:
     """The configuration without its wrong values, so that the other checks can report their problems too.
 
-    Only the first round's problems are reported; later rounds see what the repairs caused. None when repairs fail.
+    Only the problems of the first round are reported, since later ones may be caused by the repairs. None if the value
+    cannot be repaired.
     """
     value = interpolate_all(document.value, environ, problems)
     unresolved = problems.paths()
@@ -129,4 +130,4 @@ def _repair(value: Any, fault: ErrorDetails) -> None:
         else:
             value.pop(last, None)
     elif isinstance(value, list) and isinstance(last, int):
-        value[last] = ""  # keeps the positions of the items after it, for their lines
+        value[last] = ""  # so that later items keep their index, which gives their line number

@@ -17,7 +17,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from blizzard.config import uri
+from blizzard.config import source_names, uri
 from blizzard.config.formats import FILE_FORMATS, FormatName, format_help, schema_help
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
@@ -93,22 +93,23 @@ class PartitionFilter(Section):
 
     prefix_template: Annotated[str, AfterValidator(_prefix_template)] = Field(
         description="The leading folders of a file's path as a strftime template in UTC, such as date=%Y-%m-%d. "
-        "%Y comes first, then %m, %d, %H, %M as far as they are needed; %j may stand for %m and %d.",
+        "Start with %Y, then add as many of %m, %d, %H, %M as needed, in this order. %j can replace %m and %d.",
         examples=["date=%Y-%m-%d", "year=%Y/month=%m/day=%d"],
     )
     lookback: Count = Field(
-        description="How many of the latest such folders stay open, today's included (in steps of the template's "
-        "finest unit). Older ones close when they have been quiet; a first run begins with the oldest open one."
+        description="How many of the latest folders stay open, including the current one, counted in the template's "
+        "finest unit. An older folder is closed after it had no new files for a while. The first run starts with the "
+        "oldest open folder."
     )
 
 
-class Checkpoint(Section):
-    """When a batch is full. Whatever comes first ends it."""
+class BatchLimits(Section):
+    """The limits of a batch. The limit that is reached first ends the batch."""
 
-    interval_files: Count = Field(default=1000, description="Files in one batch, at most.")
-    interval_bytes: Bytes = Field(default=1 << 30, description="Bytes of files (as stored) in one batch, at most.")
+    interval_files: Count = Field(default=1000, description="Maximum number of files in one batch.")
+    interval_bytes: Bytes = Field(default=1 << 30, description="Maximum size of one batch in bytes of stored files.")
     interval_secs: Secs = Field(
-        default=60, description="Seconds since the last commit after which a batch goes in though not full."
+        default=60, description="Seconds after the last commit at which a batch is started although it is not full."
     )
 
 
@@ -117,63 +118,65 @@ class Sweep(Section):
 
     interval_secs: PositiveSecs = Field(
         default=60,
-        description="Seconds between two sweeps of the source, by `blizzard run` or by the sweeper on AWS, which comes "
-        "once a minute. Also how long `blizzard run` leaves a source alone after a failure.",
+        description="Seconds between two sweeps of the source, by `blizzard run` or by the sweeper on AWS, which runs "
+        "once a minute. Also how long `blizzard run` waits before it retries a source after a failure.",
     )
     late_interval_secs: PositiveSecs = Field(
         default=3600,
-        description="Seconds between two late sweeps, which look for files that sort before those ingested.",
+        description="Seconds between two late sweeps, which look for files that sort before files already ingested.",
     )
     late_overlap_secs: Secs = Field(
         default=86_400,
-        description="Seconds that a late sweep looks back behind the last one. As long as the longest upload, "
-        "at least: S3 dates a multipart object by its start.",
+        description="How many seconds before the start of the previous late sweep a late sweep looks back. Set it to "
+        "at least the duration of the longest upload: S3 dates a multipart object by the start of its upload.",
     )
 
 
 class Limits(Section):
-    """What no file may exceed, so that memory and state stay bounded."""
+    """Limits that keep memory and state bounded."""
 
     max_record_bytes: Bytes = Field(
-        default=16 << 20, description="Bytes of one record. A file with a longer one is dead-lettered."
+        default=16 << 20, description="Maximum size of one record. A file with a larger one is dead-lettered."
     )
     max_file_bytes: Bytes = Field(
-        default=64 << 30, description="Bytes of one file, decompressed. A larger one is dead-lettered."
+        default=64 << 30, description="Maximum size of one file, decompressed. A larger file is dead-lettered."
     )
     max_tracked_files: Count = Field(
         default=1000,
-        description="Ingested files that the checkpoint names one by one, before the job settles them by listing.",
+        description="Maximum number of ingested files that the checkpoint names one by one. Above it, the job lists "
+        "their folders and settles the files.",
     )
     task_memory_bytes: Bytes = Field(
         default=256 << 20,
-        description="About what one task of the job holds at a time: objects fetched ahead, lines, rows that wait to "
-        "be written. Spark's memoryOverhead has to cover it for every core of an executor.",
+        description="Approximate memory of one task of the job: prefetched objects, lines, and rows that are not "
+        "written yet. Spark's memoryOverhead has to cover it for every core of an executor.",
     )
 
 
 class Retries(Section):
-    """What happens when storage or Delta ask to come again."""
+    """How transient errors of storage and Delta are retried."""
 
-    max_attempts: Count = Field(default=8, description="Attempts of one call, the first included.")
-    max_backoff_secs: PositiveSecs = Field(default=20, description="Seconds of the longest pause between two attempts.")
+    max_attempts: Count = Field(default=8, description="Maximum number of attempts of one call, including the first.")
+    max_backoff_secs: PositiveSecs = Field(default=20, description="Maximum seconds between two attempts.")
 
 
 class Source(Section):
-    """A place where files land, and how to read them."""
+    """A folder or prefix where files land, and how to read them."""
 
     uri: Annotated[str, AfterValidator(_source_uri)] = Field(
         description="The folder or prefix: s3://bucket/prefix/, file:///folder/ or a path, which may be relative to "
-        "the configuration's folder. No other source and no table may lie in it.",
+        "the configuration's folder. It must not contain another source or a table.",
         examples=["s3://landing/raw-events/"],
     )
     pattern: Annotated[str, AfterValidator(_pattern)] = Field(
         default="**",
-        description="Which files below the uri: ** any number of folders, * and ? within a name, [a-z], {a,b}.",
+        description="Which files below the uri: ** matches any number of folders, * and ? match within a name; also "
+        "[a-z] and {a,b}.",
         examples=["**/*.ndjson.gz"],
     )
     format: FormatName = Field(default="ndjson", description=format_help())
     compression: Literal["auto", "gzip", "zstd", "none"] = Field(
-        default="auto", description="auto goes by the file's extension: .gz and .gzip, .zst and .zstd, else none."
+        default="auto", description="auto: from the file's extension (.gz and .gzip, .zst and .zstd, else none)."
     )
     schema_ddl: str | None = Field(
         default=None,
@@ -187,21 +190,22 @@ class Source(Section):
         examples=[{"date": "date"}],
     )
     partition_filter: PartitionFilter | None = Field(
-        default=None, description="For dated folders: how long one stays open. Without it, every folder does."
+        default=None, description="For dated folders: how long they stay open. Without it, all folders stay open."
     )
-    checkpoint: Checkpoint = Field(default=Checkpoint(), description="When a batch is full.")
+    checkpoint: BatchLimits = Field(default=BatchLimits(), description="When a batch is full.")
     settle_delay_secs: Secs = Field(
         default=60,
-        description="Seconds a file must be old before a sweep settles it; slower neighbours need that time to appear.",
+        description="Minimum age of a file in seconds before a sweep settles it. During this time a slower upload "
+        "whose name sorts before it can still appear.",
     )
     on_overwrite: Literal["ignore", "dead_letter", "replace"] = Field(
         default="ignore",
-        description="What to do with a file that changed after it was ingested: ignore (and count) the change, "
-        "dead_letter it, or replace the rows of the old content.",
+        description="What to do with a file that changed after it was ingested. ignore: only count the change. "
+        "dead_letter: dead-letter the new content. replace: replace the rows of the old content.",
     )
     sweep: Sweep = Field(default=Sweep(), description="How often the source is listed.")
-    limits: Limits = Field(default=Limits(), description="What no file may exceed.")
-    retries: Retries = Field(default=Retries(), description="How often, and how long, a failed call is repeated.")
+    limits: Limits = Field(default=Limits(), description="Limits of records, files, state and memory.")
+    retries: Retries = Field(default=Retries(), description="How failed calls are retried.")
 
     _pipeline: str = PrivateAttr("")
     _name: str = PrivateAttr("")
@@ -217,16 +221,16 @@ class Source(Section):
 
     @property
     def id(self) -> str:
-        return f"{self._pipeline}:{self._name}"
+        return source_names.source_id(self._pipeline, self._name)
 
     @property
     def state_prefix(self) -> str:
         """Relative to the table's URI, without a `/` at its end."""
-        return f"_blizzard/{self._pipeline}_{self._name}"
+        return source_names.state_prefix(self._pipeline, self._name)
 
     @property
     def row_ddl(self) -> str:
-        """The columns of a record, whatever the format, without those that come from folder names."""
+        """The DDL of a record's columns, for any format. Partition columns are not included."""
         fixed = FILE_FORMATS[self.format].fixed_schema
         return (self.schema_ddl or "") if fixed is None else fixed
 
@@ -236,23 +240,23 @@ class Pipeline(Section):
 
     table_uri: Annotated[str, AfterValidator(_table_uri)] = Field(
         description="The Delta table: s3://bucket/table, file:///folder or a path, which may be relative to "
-        "the configuration's folder. It is created when it is not there.",
+        "the configuration's folder. It is created if it does not exist.",
         examples=["s3://lake/events"],
     )
     partition_by: list[str] = Field(
         default=[],
-        description="The table's partition columns, of each source's `schema` or `partition_columns`. "
-        "They count when the table is created.",
+        description="The table's partition columns. Every source must have them in `schema` or `partition_columns`. "
+        "They take effect when the table is created.",
         examples=[["date"]],
     )
     target_file_bytes: Bytes = Field(
         default=128 << 20,
-        description="Size at which the job begins another data file of a table partition.",
+        description="Size at which the job starts a new data file in a partition of the table.",
     )
     linger_secs: Secs = Field(
         default=0,
-        description="Seconds for which a draining job still looks for new files after its backlog is gone, so that "
-        "under steady traffic they need not wait for the next start.",
+        description="How many seconds a run with `--once` keeps looking for new files after its backlog is gone. Under "
+        "steady traffic, new files then do not wait for the next start.",
     )
     sources: dict[Name, Source] = Field(description="The sources that feed the table, by name.")
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: each problem with its file, line and field."""
+"""The problems of a configuration, each with its file, line and field."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ def dotted(path: Path) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`did you mean …? ` to put in front of the rest of a text; empty when nothing is close."""
+    """`did you mean …? `, to be followed by the rest of the text. Empty if no known word is similar."""
     close = get_close_matches(word, list(known), n=1)
     return f"did you mean `{close[0]}`? " if close else ""
 

@@ -27,12 +27,13 @@ def to_published(config: Config) -> str:
     except ConfigError as error:
         raise ConfigError([f"{_REFUSAL}: {problem}" for problem in error.problems]) from error
     if read != config:
-        raise ConfigError([f"{_REFUSAL}: it reads differently from its published form"])
+        expected = "expected its published form to read as the same configuration, found a difference"
+        raise ConfigError([f"{_REFUSAL}: {expected}; this is a bug of Blizzard: report it with the configuration"])
     return text
 
 
 def _escaped(value: Any) -> Any:
-    """`${` is plain text at this point, but a variable to the next reader."""
+    """At this point `${` is plain text, but the next reader would take it for a variable."""
     match value:
         case dict():
             return {key: _escaped(item) for key, item in value.items()}

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.config import source_names
 from blizzard.errors import ConfigError
 from blizzard.storage import json_fields as fields
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedSource:
-    """The part of a source that functions need; each field means the same as the configuration's field of that name."""
+    """The part of a source that functions need. Each field has the meaning of the configuration's field of that
+    name."""
 
     pipeline: str
     name: str
@@ -37,12 +39,12 @@ class PublishedSource:
 
     @property
     def id(self) -> str:
-        return f"{self.pipeline}:{self.name}"
+        return source_names.source_id(self.pipeline, self.name)
 
     @property
     def state_prefix(self) -> str:
         """Relative to the table's URI, without a `/` at its end."""
-        return f"_blizzard/{self.pipeline}_{self.name}"
+        return source_names.state_prefix(self.pipeline, self.name)
 
 
 @dataclass(frozen=True, slots=True)

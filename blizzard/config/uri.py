@@ -1,4 +1,4 @@
-"""Places of sources and tables, normalized: `s3://bucket/prefix` or `file:///folder`."""
+"""The URIs of sources and tables, normalized: `s3://bucket/prefix` or `file:///folder`."""
 
 import posixpath
 import re
@@ -57,7 +57,8 @@ def _s3(rest: str) -> str:
     bucket, slash, key = rest.partition("/")
     if "@" in bucket or ":" in bucket:
         raise ValueError(
-            "found more than a bucket's name after s3://; remove credentials, they come from the environment"
+            "found `@` or `:` after s3://, expected only the bucket's name; remove credentials and ports: credentials "
+            "come from the environment, the endpoint from AWS_ENDPOINT_URL"
         )
     if not _BUCKET.fullmatch(bucket):
         raise ValueError(f"found {bucket!r} as the bucket; expected 3 to 63 of a-z, 0-9, `-` and `.`")
@@ -70,6 +71,6 @@ def _local(path: str, folder: str | None) -> str:
     if path == "~" or path.startswith("~/"):
         raise ValueError(f"found {path!r}; `~` is not expanded here; write ${{HOME}}{path[1:]}")
     if not path.startswith("/") and folder is None:
-        raise ValueError(f"found {path!r}, a path relative to nothing; expected s3://bucket/prefix or file:///folder")
+        raise ValueError(f"found the relative path {path!r}; expected s3://bucket/prefix or file:///folder")
     full = posixpath.normpath(posixpath.join(folder or "/", path))
     return f"file:///{full.lstrip('/')}"

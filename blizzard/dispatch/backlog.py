@@ -4,40 +4,38 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from blizzard.config.published import PublishedPipeline, PublishedSource
-from blizzard.dispatch.backlog_size import BacklogCounter
-from blizzard.dispatch.run_records import SourceMark
+from blizzard.dispatch.backlog_size import BacklogCounter, backlog_rules
+from blizzard.dispatch.run_records import SourcePosition
 from blizzard.errors import BucketMissing
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Segment, UnconsumedSegment
-from blizzard.paths.partition import TimeTemplate
-from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import Identity, read_copy
-from blizzard.state.watermark import no_folder
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.storage.base import ObjectStore
 
 MAX_UNCONSUMED = 60
-"""So many unconsumed segments need a run even if they have no file to ingest, only marks and duplicates."""
+"""This many unconsumed segments need a run even if they hold no file to ingest, only marks and duplicates."""
 COUNTED_SEGMENTS = 16
 COUNTED_FILES = 10_000
-"""Once a file is pending, at most so many segments and files are counted."""
+"""Once a file is pending, no more than this many segments and files are counted."""
 LISTED_SEGMENTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class SourceBacklog:
-    """One source. `files` is a lower bound if `more`. `oldest_ts`: when the oldest pending entry was appended."""
+    """One source. `files` is a lower bound if `truncated`. `oldest_ts`: when the oldest pending entry was appended."""
 
-    mark: SourceMark
+    position: SourcePosition
     files: int = 0
-    more: bool = False
+    truncated: bool = False
+    """Whether counting stopped before the end of the manifest."""
     oldest_ts: float | None = None
     stuck: bool = False
-    """Whether the examined run should have consumed some of this, but has not moved the source's position."""
+    """Whether the last run should have consumed some of this backlog but did not move the source's position."""
 
     @property
     def needs_run(self) -> bool:
-        return self.mark.has_backlog
+        return self.position.has_backlog
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +53,12 @@ class Backlog:
         return sum(source.files for source in self.sources.values())
 
     @property
-    def more(self) -> bool:
-        return any(source.more for source in self.sources.values())
+    def truncated(self) -> bool:
+        return any(source.truncated for source in self.sources.values())
 
     @property
-    def marks(self) -> dict[str, SourceMark]:
-        return {name: source.mark for name, source in self.sources.items()}
+    def positions(self) -> dict[str, SourcePosition]:
+        return {name: source.position for name, source in self.sources.items()}
 
     @property
     def stuck(self) -> tuple[str, ...]:
@@ -72,25 +70,33 @@ class Backlog:
         oldest = [source.oldest_ts for source in self.sources.values() if source.oldest_ts is not None]
         return max(0.0, now_ts - min(oldest)) if oldest else 0.0
 
-    def advanced_since(self, marks: Mapping[str, SourceMark]) -> bool:
-        """Whether the position of each source that had a backlog at `marks` has moved since; False if none had one."""
+    def advanced_since(self, positions: Mapping[str, SourcePosition]) -> bool:
+        """Whether every source with a backlog at `positions` has consumed something since. False if none had one."""
         compared = [
-            (mark, self.sources[name].mark) for name, mark in marks.items() if mark.has_backlog and name in self.sources
+            (before, self.sources[name].position)
+            for name, before in positions.items()
+            if before.has_backlog and name in self.sources
         ]
         return bool(compared) and not any(before.same_position(now) for before, now in compared)
 
 
-def read_backlog(store: ObjectStore, pipeline: PublishedPipeline, examined: Mapping[str, SourceMark]) -> Backlog:
-    """`store` is the table's. `examined`: the marks of a run that succeeded. Suspects that it examined do not count."""
+def read_backlog(store: ObjectStore, pipeline: PublishedPipeline, examined: Mapping[str, SourcePosition]) -> Backlog:
+    """`store`: the table's. `examined`: the positions at the start of a run that succeeded. Suspects that the run has
+    examined do not count."""
     return Backlog(
         {source.name: _source_backlog(store, source, examined.get(source.name)) for source in pipeline.sources}
     )
 
 
-def _source_backlog(store: ObjectStore, source: PublishedSource, examined: SourceMark | None) -> SourceBacklog:
+def _source_backlog(store: ObjectStore, source: PublishedSource, examined: SourcePosition | None) -> SourceBacklog:
     checkpoint = _checkpoint(store, source)
     manifest = Manifest(store, source.state_prefix, source.id)
-    scan = _BacklogScan(BacklogCounter(checkpoint, _rules(source)), _ExaminedSegments(manifest, examined))
+    rules = backlog_rules(
+        prefix_template=source.prefix_template,
+        late_overlap_secs=source.late_overlap_secs,
+        on_overwrite=source.on_overwrite,
+    )
+    scan = _BacklogScan(BacklogCounter(checkpoint, rules), _ExaminedSegments(manifest, examined))
     try:
         for item in manifest.unconsumed(checkpoint.position, [], at_most=LISTED_SEGMENTS):
             if not scan.add_segment(item):
@@ -103,31 +109,23 @@ def _source_backlog(store: ObjectStore, source: PublishedSource, examined: Sourc
 def _checkpoint(store: ObjectStore, source: PublishedSource) -> Checkpoint:
     """The checkpoint's copy. Without a readable copy every entry of the manifest counts as pending."""
     try:
-        copy = read_copy(store, Identity(source.pipeline, source.name, source.state_prefix))
+        copy = read_copy(store, SourceIdentity(source.pipeline, source.name, source.state_prefix))
     except BucketMissing:
         copy = None  # before the table's first write
     return copy or Checkpoint(pipeline=source.pipeline, source=source.name)
 
 
-def _rules(source: PublishedSource) -> BatchRules:
-    template = source.prefix_template
-    return BatchRules(
-        folder_of=TimeTemplate(template).folder_of if template is not None else no_folder,
-        late_overlap_secs=source.late_overlap_secs,
-        on_overwrite=OnOverwrite(source.on_overwrite),
-    )
-
-
 @dataclass(slots=True)
 class _ExaminedSegments:
-    """The segments that a successful run has examined: those up to the head of its mark."""
+    """The segments that a successful run has examined: those up to the head of the manifest at its start."""
 
     manifest: Manifest
-    mark: SourceMark | None
+    at_start: SourcePosition | None
+    """The position at the start of the run; None: there was no successful run."""
     _valid: bool | None = None
 
     def contain(self, segment: Segment) -> bool:
-        head = self.mark.head if self.mark else None
+        head = self.at_start.head if self.at_start else None
         if head is None or segment.number > head[0]:
             return False
         if self._valid is None:  # after a manifest is deleted, numbers repeat but etags do not
@@ -144,16 +142,16 @@ class _BacklogScan:
     segments: int = 0
     segments_examined: int = 0
     counted: int = 0
-    more: bool = False
-    overlooked: bool = False
-    """Whether something is pending that a working run would have consumed."""
+    truncated: bool = False
+    not_consumed_by_run: bool = False
+    """Whether something is pending that the last run should have consumed."""
     oldest_ts: float | None = None
     head: tuple[int, str] | None = None
 
     def __post_init__(self) -> None:
         if self.paths:
             self.oldest_ts = self.counter.checkpoint.last_update_ts
-            self.overlooked = self.examined.mark is not None
+            self.not_consumed_by_run = self.examined.at_start is not None
 
     @property
     def paths(self) -> Collection[str]:
@@ -162,14 +160,14 @@ class _BacklogScan:
     def add_segment(self, item: UnconsumedSegment) -> bool:
         """Whether to continue with the next segment."""
         if self._knows_enough():
-            self.more = True
+            self.truncated = True
             return False
         segment, examined = item.segment, self.examined.contain(item.segment)
         self.segments += 1
         self.segments_examined += examined
         self.head = (segment.number, segment.etag)
         if self.counter.add_segment(item, suspects=not examined):
-            self.overlooked = self.overlooked or examined
+            self.not_consumed_by_run = self.not_consumed_by_run or examined
             self.oldest_ts = segment.written_ts if self.oldest_ts is None else self.oldest_ts
         return True
 
@@ -180,10 +178,12 @@ class _BacklogScan:
         return self.counted > COUNTED_SEGMENTS or len(self.paths) >= COUNTED_FILES
 
     def result(self) -> SourceBacklog:
-        checkpoint, position = self.counter.checkpoint, self.counter.checkpoint.position
+        checkpoint, before = self.counter.checkpoint, self.examined.at_start
         has_backlog = bool(self.paths) or self.segments >= MAX_UNCONSUMED
-        mark = SourceMark(checkpoint.sequence, position.segment, position.entry, self.head, has_backlog)
-        before = self.examined.mark
-        unchanged = before is not None and before.same_position(mark)
-        overlooked = self.overlooked or self.segments_examined >= MAX_UNCONSUMED
-        return SourceBacklog(mark, len(self.paths), self.more, self.oldest_ts, stuck=unchanged and overlooked)
+        segment, entry = checkpoint.position.segment, checkpoint.position.entry
+        position = SourcePosition(checkpoint.sequence, segment, entry, self.head, has_backlog)
+        unchanged = before is not None and before.same_position(position)
+        not_consumed = self.not_consumed_by_run or self.segments_examined >= MAX_UNCONSUMED
+        return SourceBacklog(
+            position, len(self.paths), self.truncated, self.oldest_ts, stuck=unchanged and not_consumed
+        )

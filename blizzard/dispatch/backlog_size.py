@@ -1,22 +1,33 @@
-"""The size of a backlog: one way of counting it, for the dispatcher and for `blizzard status`."""
+"""The size of a backlog, counted the same way for the dispatcher and `blizzard status`."""
 
 from dataclasses import dataclass, field
 
 from blizzard.manifest.segments import UnconsumedSegment
-from blizzard.state.batch import BatchRules, EntryClass, classify
+from blizzard.paths.partition import TimeTemplate
+from blizzard.state.batch import BatchRules, EntryClass, OnOverwrite, classify
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.watermark import SourceProgress
+from blizzard.state.watermark import SourceProgress, no_folder
+
+
+def backlog_rules(*, prefix_template: str | None, late_overlap_secs: float, on_overwrite: str) -> BatchRules:
+    """From a source's settings. `prefix_template` None: no partition is ever closed."""
+    return BatchRules(
+        folder_of=no_folder if prefix_template is None else TimeTemplate(prefix_template).folder_of,
+        late_overlap_secs=late_overlap_secs,
+        on_overwrite=OnOverwrite(on_overwrite),
+    )
 
 
 @dataclass(slots=True)
 class BacklogCounter:
-    """Counts a source's pending files: those in progress, and those of its unconsumed segments that its state does not
-    know to be settled. Segments have to be added in order, since their marks apply as they do in the job."""
+    """Counts a source's pending files: those in progress, and those in unconsumed segments that are not known to be
+    settled. Segments have to be added in order, since their marks apply as they do in the job."""
 
     checkpoint: Checkpoint
     rules: BatchRules
     sizes: dict[str, int] = field(init=False)
-    """Bytes of each pending file, by path, as its last entry says. 0 for a file in progress: the state has no size."""
+    """Size in bytes of each pending file, by path, from its last entry. 0 for a file in progress, whose size is not in
+    the checkpoint."""
     _progress: SourceProgress = field(init=False)
 
     def __post_init__(self) -> None:
@@ -24,7 +35,7 @@ class BacklogCounter:
         self._progress = SourceProgress.from_checkpoint(self.checkpoint, self.rules.folder_of)
 
     def add_segment(self, item: UnconsumedSegment, *, suspects: bool = True) -> bool:
-        """Whether the segment has pending files. `suspects`: whether suspects count as pending."""
+        """Returns whether the segment has pending files. `suspects`: whether suspects count as pending."""
         pending = False
         for entry in item.segment.entries[item.first_entry :]:
             entry_class = classify(entry, self._progress, self.rules, in_batch=False)

@@ -8,24 +8,24 @@ from hashlib import sha256
 from types import MappingProxyType
 
 from blizzard.dispatch.backlog import Backlog
-from blizzard.dispatch.run_records import Phase, RunRecord, SourceMark
+from blizzard.dispatch.run_records import Phase, RunRecord, SourcePosition
 from blizzard.dispatch.service import RunState, RunStatus
 
 UNKNOWN_GRACE_SECS = 300.0
-"""For so long after its start the service may not know a run yet."""
+"""For this long after its start the service may not know a run yet."""
 TOKEN_GRACE_SECS = 900.0
 """The longest possible run time of a Lambda. After that no other dispatcher can still use this attempt's token."""
 MAX_REASON = 500
 RESUMED = "resumed by hand"
-_NOTHING: Mapping[str, SourceMark] = MappingProxyType({})
+_NOTHING: Mapping[str, SourcePosition] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """What follows a failure. After the n-th in a row the next start waits `backoff_secs` * 2^(n-1), at most
-    `max_backoff_secs`; after `max_failures` the circuit opens.
+class FailurePolicy:
+    """How failed runs are retried. After the n-th consecutive failure the next start waits `backoff_secs` * 2^(n-1), at
+    most `max_backoff_secs`. After `max_failures` the circuit opens.
 
-    A run that took `run_secs` or longer may have reached its time limit before its backlog was gone.
+    `run_secs`: the time limit of a run, in seconds. A run that reached it may have left a backlog.
     """
 
     max_failures: int = 5
@@ -41,9 +41,10 @@ class Hold(StrEnum):
     CIRCUIT_OPEN = "circuit_open"
 
 
-def examined_marks(record: RunRecord | None) -> Mapping[str, SourceMark]:
-    """What the last run has examined, by source name; empty unless it succeeded."""
-    return record.marks if record is not None and record.phase is Phase.SUCCEEDED else _NOTHING
+def examined_positions(record: RunRecord | None) -> Mapping[str, SourcePosition]:
+    """The positions at the start of the last run, by source name. Empty unless it succeeded: only then it has examined
+    all segments that existed at its start."""
+    return record.positions if record is not None and record.phase is Phase.SUCCEEDED else _NOTHING
 
 
 def hold_reason(record: RunRecord | None, fingerprint: str, now_ts: float) -> Hold | None:
@@ -56,8 +57,8 @@ def hold_reason(record: RunRecord | None, fingerprint: str, now_ts: float) -> Ho
 
 
 def should_start_run(backlog: Backlog, hold: Hold | None) -> bool:
-    """Whether to start a run: the backlog needs one, and no failures prevent it. The caller has made sure by the newest
-    record that no run is starting or running."""
+    """Whether to start a run: the backlog needs one, and no failures prevent it. The newest record must show that no
+    run is starting or running."""
     return backlog.needs_run and hold is None
 
 
@@ -66,14 +67,14 @@ def starting_record(
 ) -> RunRecord:
     """The record before the start of a run. `epoch` is used for the very first record only.
 
-    A token that has not started a run yet is used again. If another dispatcher uses it too, both get the same run.
+    A token that has not started a run yet is reused. If another dispatcher uses it too, both get the same run.
     """
     base = latest or _before_first(pipeline, epoch, fingerprint)
     return replace(
         base,
         number=base.number + 1,
-        attempt=base.attempt + base.spent,
-        spent=False,
+        attempt=base.attempt + base.token_used,
+        token_used=False,
         phase=Phase.STARTING,
         run_id=None,
         fingerprint=fingerprint,
@@ -82,14 +83,14 @@ def starting_record(
         started_ts=now_ts,
         ended_ts=None,
         reason=None,
-        marks=MappingProxyType(backlog.marks),
+        positions=MappingProxyType(backlog.positions),
     )
 
 
 def running_record(record: RunRecord, run_id: str, fingerprint: str) -> RunRecord:
     """The record after the service has started the run that `record` announced."""
     return replace(
-        record, number=record.number + 1, phase=Phase.RUNNING, run_id=run_id, spent=True, fingerprint=fingerprint
+        record, number=record.number + 1, phase=Phase.RUNNING, run_id=run_id, token_used=True, fingerprint=fingerprint
     )
 
 
@@ -104,38 +105,48 @@ def adopted_record(
         phase=Phase.RUNNING,
         run_id=run_id,
         # If a start was announced, it may have started this run.
-        spent=base.spent or base.phase is Phase.STARTING,
+        token_used=base.token_used or base.phase is Phase.STARTING,
         fingerprint=fingerprint,
         failures=base.failures if base.fingerprint == fingerprint else 0,
         not_before_ts=0.0,
         started_ts=now_ts,
         ended_ts=None,
         reason=None,
-        marks=_NOTHING,
+        positions=_NOTHING,
     )
 
 
-def refused_record(record: RunRecord, reason: str, now_ts: float, policy: Policy, *, spent: bool) -> RunRecord:
-    """The record after the start that `record` announced was refused. `spent`: the token cannot be used again."""
-    return _failed(replace(record, spent=spent), f"not started: {reason}", record.failures + 1, now_ts, policy)
+def refused_record(
+    record: RunRecord, reason: str, now_ts: float, policy: FailurePolicy, *, token_used: bool
+) -> RunRecord:
+    """The record after the start that `record` announced was refused. `token_used`: the token cannot be used again."""
+    return _failed(
+        replace(record, token_used=token_used), f"not started: {reason}", record.failures + 1, now_ts, policy
+    )
 
 
 def ended_record(
-    record: RunRecord, state: RunState | None, backlog: Backlog, now_ts: float, policy: Policy
+    record: RunRecord, state: RunState | None, backlog: Backlog, now_ts: float, policy: FailurePolicy
 ) -> RunRecord:
     """The record after the run of `record` ended. `state` None: the service does not know the run any more.
 
-    `backlog` was read after the end of the run; if the run succeeded, with `record.marks` as examined.
+    `backlog` was read after the end of the run; if the run succeeded, with `record.positions` as examined.
     """
     if state is None:
-        gone = "the application does not know this run any more, as after its replacement; it counts as ended"
-        ended = replace(record, phase=Phase.FAILED, reason=gone, not_before_ts=0.0, marks=_NOTHING)
+        gone = (
+            f"the application does not know run {record.run_id} any more, for example because it was replaced; the run "
+            "counts as ended, and the next one starts without backoff"
+        )
+        ended = replace(record, phase=Phase.FAILED, reason=gone, not_before_ts=0.0, positions=_NOTHING)
         return replace(ended, number=record.number + 1, ended_ts=now_ts)
     if state.status is RunStatus.FAILED:
-        failures = 1 if backlog.advanced_since(record.marks) else record.failures + 1
+        failures = 1 if backlog.advanced_since(record.positions) else record.failures + 1
         return _failed(record, state.detail, failures, now_ts, policy)
     if backlog.stuck:
-        reason = f"the run succeeded and consumed nothing of {', '.join(backlog.stuck)}, though files wait there"
+        reason = (
+            f"the run succeeded but consumed nothing of {', '.join(backlog.stuck)}, although files are pending; "
+            "look for the source in the run's log"
+        )
         return _failed(record, reason, record.failures + 1, now_ts, policy)
     return replace(
         record,
@@ -144,18 +155,21 @@ def ended_record(
         failures=0,
         reason=None,
         ended_ts=now_ts,
-        marks=_examined_by_run(record, backlog, now_ts, policy),
+        positions=_examined_by_run(record, backlog, now_ts, policy),
     )
 
 
-def _examined_by_run(record: RunRecord, backlog: Backlog, now_ts: float, policy: Policy) -> Mapping[str, SourceMark]:
-    """The marks of the sources that the run has examined completely: all of them, unless it reached its time limit.
-    Then only the sources in which it consumed nothing."""
+def _examined_by_run(
+    record: RunRecord, backlog: Backlog, now_ts: float, policy: FailurePolicy
+) -> Mapping[str, SourcePosition]:
+    """The start positions of the sources that the run has examined completely: all of them, unless it reached its time
+    limit. Then only the sources of which it consumed nothing."""
     if record.started_ts is not None and now_ts - record.started_ts < policy.run_secs:
-        return record.marks
-    now = backlog.marks
-    unchanged = {name: mark for name, mark in record.marks.items() if name in now and mark.same_position(now[name])}
-    return MappingProxyType(unchanged)
+        return record.positions
+    now = backlog.positions
+    return MappingProxyType(
+        {name: start for name, start in record.positions.items() if name in now and start.same_position(now[name])}
+    )
 
 
 def resumed_record(latest: RunRecord) -> RunRecord | None:
@@ -171,7 +185,7 @@ def _before_first(pipeline: str, epoch: str, fingerprint: str) -> RunRecord:
     return RunRecord(-1, pipeline, epoch, attempt=1, phase=Phase.SUCCEEDED, fingerprint=fingerprint)
 
 
-def _failed(record: RunRecord, reason: str, failures: int, now_ts: float, policy: Policy) -> RunRecord:
+def _failed(record: RunRecord, reason: str, failures: int, now_ts: float, policy: FailurePolicy) -> RunRecord:
     failed = replace(
         record,
         number=record.number + 1,
@@ -179,12 +193,12 @@ def _failed(record: RunRecord, reason: str, failures: int, now_ts: float, policy
         failures=failures,
         ended_ts=now_ts,
         reason=reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…",
-        marks=_NOTHING,
+        positions=_NOTHING,
     )
     return replace(failed, not_before_ts=now_ts + backoff_secs_after(failed, policy))
 
 
-def backoff_secs_after(record: RunRecord, policy: Policy) -> float:
+def backoff_secs_after(record: RunRecord, policy: FailurePolicy) -> float:
     """Exponential in the failures, plus up to a quarter as jitter, so that pipelines that failed together do not start
     together. The jitter depends on the record alone, so that all dispatchers compute the same time."""
     doubled = policy.backoff_secs * 2.0 ** min(record.failures - 1, 30)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch import decide
 from blizzard.dispatch.backlog import Backlog, read_backlog
-from blizzard.dispatch.decide import Hold, Policy
+from blizzard.dispatch.decide import FailurePolicy, Hold
 from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.dispatch.service import JobService, RunState, RunStatus, StartConflict, StartRefused
 from blizzard.errors import AlreadyExists, BlizzardError
@@ -18,12 +18,13 @@ from blizzard.log import Log
 from blizzard.storage.base import ObjectStore
 
 MAX_TRANSITIONS = 24
-"""Of one dispatch. A start takes two records and its end one; only races between dispatchers take more."""
+"""Limit for one dispatch. Starting a run writes two records and its end one. Only races between dispatchers need
+more."""
 
 
 @dataclass(slots=True)
 class DispatchResult:
-    """What one dispatch of a pipeline found and did. `backlog` None: it could not be read."""
+    """What one dispatch of a pipeline found and did. `backlog`: None if it could not be read."""
 
     pipeline: str
     phase: Phase | None = None
@@ -53,7 +54,7 @@ class Dispatcher:
         *,
         store: ObjectStore,
         service: JobService,
-        policy: Policy,
+        policy: FailurePolicy,
         clock: Callable[[], float],
         new_id: Callable[[], str],
         log: Logs,
@@ -94,7 +95,7 @@ class Dispatcher:
         """Whether a record was written."""
         record, own, wrote = self._runs.latest(), False, False
         for _ in range(MAX_TRANSITIONS):
-            _note(result, record)
+            _record_phase(result, record)
             try:
                 following = self._next_transition(record, result, own=own)
             except AlreadyExists:
@@ -112,7 +113,7 @@ class Dispatcher:
             return self._start_run(record, result, own=own)
         if record is not None and record.phase is Phase.RUNNING:
             return self._check_run(record, result)
-        result.backlog = backlog = read_backlog(self._store, self._pipeline, decide.examined_marks(record))
+        result.backlog = backlog = read_backlog(self._store, self._pipeline, decide.examined_positions(record))
         result.hold = decide.hold_reason(record, self._service.fingerprint, self._clock())
         if not decide.should_start_run(backlog, result.hold):
             return None
@@ -141,11 +142,11 @@ class Dispatcher:
         try:
             run_id = self._service.start(self._pipeline.name, record.client_token)
         except StartRefused as error:
-            return self._record_refusal(record, error, result, spent=False)
+            return self._record_refusal(record, error, result, token_used=False)
         except StartConflict as error:
             if self._clock() - record.written_ts < decide.TOKEN_GRACE_SECS:
                 raise
-            return self._record_refusal(record, error, result, spent=True)
+            return self._record_refusal(record, error, result, token_used=True)
         written = self._runs.append(
             decide.running_record(record, run_id, self._service.fingerprint), now_ts=self._clock()
         )
@@ -154,10 +155,10 @@ class Dispatcher:
         return written
 
     def _record_refusal(
-        self, record: RunRecord, error: BlizzardError, result: DispatchResult, *, spent: bool
+        self, record: RunRecord, error: BlizzardError, result: DispatchResult, *, token_used: bool
     ) -> RunRecord:
         now_ts = self._clock()
-        failed = decide.refused_record(record, str(error), now_ts, self._policy, spent=spent)
+        failed = decide.refused_record(record, str(error), now_ts, self._policy, token_used=token_used)
         return self._log_failure(self._runs.append(failed, now_ts=now_ts), result)
 
     def _adopt_active_run(self, record: RunRecord | None) -> RunRecord | None:
@@ -182,7 +183,7 @@ class Dispatcher:
         state = self._service.state(record.run_id or "")
         ended = self._has_ended(record, state)
         succeeded = state is not None and state.status is RunStatus.SUCCEEDED
-        examined = record.marks if ended and succeeded else {}
+        examined = record.positions if ended and succeeded else {}
         # Read after the state: files that the run consumed before its end must not count as pending.
         result.backlog = backlog = read_backlog(self._store, self._pipeline, examined)
         if not ended:
@@ -236,7 +237,7 @@ class Dispatcher:
         return record.epoch if record else self._new_id()
 
 
-def _note(result: DispatchResult, record: RunRecord | None) -> None:
+def _record_phase(result: DispatchResult, record: RunRecord | None) -> None:
     result.hold = None
     if record is not None:
         result.phase, result.run_id = record.phase, record.run_id

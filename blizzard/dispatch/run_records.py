@@ -19,7 +19,7 @@ from blizzard.storage.base import ObjectStore
 SCHEMA_VERSION = 1
 RECORDS_KEPT = 50
 TRIM_SLACK = 10
-"""So many more are allowed before the oldest are deleted, so that not every record costs a deletion."""
+"""This many more may exist before the oldest are deleted, so that not every new record costs a deletion."""
 MAX_READS = 5
 
 
@@ -36,7 +36,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMark:
+class SourcePosition:
     """The position of one source when the start of a run was announced."""
 
     sequence: int
@@ -47,8 +47,8 @@ class SourceMark:
     has_backlog: bool
     """Whether the source's backlog needed a run."""
 
-    def same_position(self, other: "SourceMark") -> bool:
-        """Whether nothing was consumed between the two marks."""
+    def same_position(self, other: "SourcePosition") -> bool:
+        """Whether nothing was consumed between the two."""
         return (self.sequence, self.segment, self.entry) == (other.sequence, other.segment, other.entry)
 
 
@@ -63,9 +63,9 @@ class RunRecord:
     attempt: int
     phase: Phase
     fingerprint: str
-    """Of the job's release and configuration. If it changes, the cause of earlier failures may be gone."""
-    spent: bool = False
-    """Whether this attempt's token has started a run. The next start then needs another token."""
+    """Of the job's release and configuration. When it changes, the cause of earlier failures may be fixed."""
+    token_used: bool = False
+    """Whether this attempt's token has started a run. The next start then needs a new token."""
     run_id: str | None = None
     failures: int = 0
     """How many runs failed in a row without any progress."""
@@ -73,7 +73,7 @@ class RunRecord:
     started_ts: float | None = None
     ended_ts: float | None = None
     reason: str | None = None
-    marks: Mapping[str, SourceMark] = field(default_factory=lambda: MappingProxyType({}))
+    positions: Mapping[str, SourcePosition] = field(default_factory=lambda: MappingProxyType({}))
     """By source name. Empty for an adopted run: what it examines is not known."""
     written_ts: float = 0.0
 
@@ -94,27 +94,27 @@ def encode(record: RunRecord, writer_id: str) -> bytes:
         "run_id": record.run_id,
         "epoch": record.epoch,
         "attempt": record.attempt,
-        "spent": record.spent,
+        "spent": record.token_used,
         "fingerprint": record.fingerprint,
         "failures": record.failures,
         "not_before_ts": record.not_before_ts,
         "started_ts": record.started_ts,
         "ended_ts": record.ended_ts,
         "reason": record.reason,
-        "progress": {name: _encode_mark(mark) for name, mark in sorted(record.marks.items())},
+        "progress": {name: _encode_position(start) for name, start in sorted(record.positions.items())},
         "written_ts": record.written_ts,
         "writer": writer_id,
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _encode_mark(mark: SourceMark) -> dict[str, Any]:
+def _encode_position(position: SourcePosition) -> dict[str, Any]:
     return {
-        "sequence": mark.sequence,
-        "segment": mark.segment,
-        "entry": mark.entry,
-        "head": list(mark.head) if mark.head else None,
-        "waiting": mark.has_backlog,
+        "sequence": position.sequence,
+        "segment": position.segment,
+        "entry": position.entry,
+        "head": list(position.head) if position.head else None,
+        "waiting": position.has_backlog,
     }
 
 
@@ -132,15 +132,15 @@ def decode(data: bytes, *, pipeline: str, number: int) -> RunRecord:
             attempt=json_fields.natural(document["attempt"]),
             phase=Phase(document["phase"]),
             fingerprint=json_fields.text(document["fingerprint"]),
-            spent=_flag(document["spent"]),
+            token_used=_flag(document["spent"]),
             run_id=json_fields.optional_text(document["run_id"]),
             failures=json_fields.natural(document["failures"]),
             not_before_ts=json_fields.number(document["not_before_ts"]),
             started_ts=json_fields.optional_number(document["started_ts"]),
             ended_ts=json_fields.optional_number(document["ended_ts"]),
             reason=json_fields.optional_text(document["reason"]),
-            marks=MappingProxyType(
-                {name: _decode_mark(mark) for name, mark in json_fields.mapping(document["progress"]).items()}
+            positions=MappingProxyType(
+                {name: _decode_position(start) for name, start in json_fields.mapping(document["progress"]).items()}
             ),
             written_ts=json_fields.number(document["written_ts"]),
         )
@@ -148,14 +148,14 @@ def decode(data: bytes, *, pipeline: str, number: int) -> RunRecord:
         raise _unreadable(pipeline, number, f"{type(error).__name__}: {error}") from error
 
 
-def _decode_mark(mark: dict[str, Any]) -> SourceMark:
-    head = mark["head"]
-    return SourceMark(
-        sequence=json_fields.integer(mark["sequence"]),
-        segment=json_fields.natural(mark["segment"]),
-        entry=json_fields.natural(mark["entry"]),
+def _decode_position(position: dict[str, Any]) -> SourcePosition:
+    head = position["head"]
+    return SourcePosition(
+        sequence=json_fields.integer(position["sequence"]),
+        segment=json_fields.natural(position["segment"]),
+        entry=json_fields.natural(position["entry"]),
         head=None if head is None else (json_fields.natural(head[0]), json_fields.text(head[1])),
-        has_backlog=_flag(mark["waiting"]),
+        has_backlog=_flag(position["waiting"]),
     )
 
 

@@ -16,7 +16,7 @@ from blizzard.storage import json_fields
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
+class WakeUp:
     """One SQS message."""
 
     pipeline: str
@@ -31,7 +31,7 @@ class Wake:
         return json.dumps({"pipeline": self.pipeline})
 
 
-class NotAWake(ValueError):
+class NotAWakeUp(ValueError):
     """The message is not a wake-up; a person or another program sent it."""
 
 
@@ -39,23 +39,23 @@ class WakeNotSent(RetryableError):
     """The queue refused the message, or its response was lost."""
 
 
-class SendWake(Protocol):
+class SendWakeUp(Protocol):
     """Sends the message to the queue. Raises WakeNotSent."""
 
-    def __call__(self, wake: Wake, /) -> None: ...
+    def __call__(self, wake: WakeUp, /) -> None: ...
 
 
-def wake_of(pipeline: str, *, now_ts: float, window_secs: float) -> Wake:
+def wake_up_for(pipeline: str, *, now_ts: float, window_secs: float) -> WakeUp:
     """`now_ts` must be read after the append that the wake-up announces."""
-    return Wake(pipeline, f"{pipeline}-{math.floor(now_ts / window_secs)}")
+    return WakeUp(pipeline, f"{pipeline}-{math.floor(now_ts / window_secs)}")
 
 
-def read_wake(body: str) -> str:
-    """The pipeline's name. Raises NotAWake."""
+def read_wake_up(body: str) -> str:
+    """The pipeline's name. Raises NotAWakeUp."""
     try:
         return json_fields.text(json_fields.mapping(json.loads(body))["pipeline"])
     except json_fields.MALFORMED as error:
-        raise NotAWake(f'expected {{"pipeline": "name"}}, found {body!r:.200}') from error
+        raise NotAWakeUp(f'expected {{"pipeline": "name"}}, found {body!r:.200}') from error
 
 
 @dataclass(slots=True)
@@ -66,16 +66,16 @@ class Waker:
     schedule.
     """
 
-    send: SendWake
+    send: SendWakeUp
     window_secs: float
     log_error: Log
-    _sent: dict[str, Wake] = field(default_factory=dict)
+    _sent: dict[str, WakeUp] = field(default_factory=dict)
 
     def wake(self, pipelines: Iterable[str], *, now_ts: float) -> int:
-        """Returns how many wake-ups failed. `now_ts`: as in `wake_of`."""
+        """Returns how many wake-ups failed. `now_ts`: as in `wake_up_for`."""
         failed = 0
         for pipeline in dict.fromkeys(pipelines):
-            wake = wake_of(pipeline, now_ts=now_ts, window_secs=self.window_secs)
+            wake = wake_up_for(pipeline, now_ts=now_ts, window_secs=self.window_secs)
             if self._sent.get(pipeline) == wake:
                 continue
             try:

@@ -18,7 +18,7 @@ from blizzard.storage.base import ObjectInfo, ObjectStore
 
 MAX_RACES = 50
 CACHE_BYTES = 8 << 20
-"""Stored bytes of the cached segments. In memory they take several times as much."""
+"""Limit for the stored size of the cached segments. In memory they take several times as much."""
 
 
 class _SegmentCache:

@@ -59,8 +59,8 @@ class Sweep:
     closing: Closing | None = None
     late_swept_ts: float | None = None
     relies_on: int = 0
-    """Lowest number of the segments that the sweep took for granted. If one of them was lost before it was consumed,
-    the marks are invalid."""
+    """Lowest number of the segments whose entries the sweep counted as known. If one of these segments was lost before
+    it was consumed, the marks are invalid."""
     chain: str | None = None
     """The chain of those segments (see Position), since a deleted manifest restarts at 0; None if there were none."""
 
@@ -119,7 +119,7 @@ class UnconsumedSegment:
 
     @property
     def marks_are_valid(self) -> bool:
-        """Whether all segments that the sweep took for granted were consumed."""
+        """Whether all segments that the sweep relies on were consumed."""
         sweep = self.segment.sweep
         return sweep is not None and sweep.relies_on >= self.unbroken_since and sweep.chain in (None, self.chain)
 

@@ -1,6 +1,6 @@
-"""Partitions: the folder of a file, the column values in its name, and its time.
+"""Partitions: the folder of a file, the column values in the folder names, and the time of a dated folder.
 
-Everything here is a function of the path. A path is relative to its source, with `/` between its parts.
+Everything here depends on the path alone. A path is relative to its source, with `/` between its parts.
 """
 
 import re
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from blizzard.errors import PermanentError
 
 PartitionType = Literal["string", "date", "int", "bigint", "smallint", "tinyint"]
-"""Types of partition columns: those whose values a folder name gives unambiguously."""
+"""Types of partition columns: those whose values can be read from a folder name without ambiguity."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """The folder value that Hive and Spark write for null."""
@@ -151,10 +151,10 @@ class TimeTemplate:
         moment = _moment({name: int(digits) for name, digits in match.groupdict().items()})
         return match.group() if moment is not None and self._folder(moment) == match.group() else None
 
-    def floor(self, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self, now_ts: float, lookback: int) -> str:
         """The folder of the oldest of the `lookback` latest partitions, the current one included."""
         if lookback < 1:
-            raise ValueError(f"lookback is {lookback}, expected 1 or more")
+            raise ValueError(f"lookback is {lookback}, expected 1 or greater")
         return self._folder(_back(datetime.fromtimestamp(now_ts, UTC), self._finest, lookback - 1))
 
     def _folder(self, moment: datetime) -> str:

@@ -3,8 +3,8 @@
 `**` as a whole folder matches any number of folders; `*` any characters and `?` one character, except `/`; `[a-z]` and
 `[!a-z]` one character of a set; `{a,b}` either of them. Names that begin with `.` or `_` are not special.
 
-Matching never backtracks: the part between two `*` of a folder name has a fixed length, so its leftmost match is as
-good as any other. The same holds for the part between two `**`, counted in folders.
+Matching never backtracks: the part between two `*` of a folder name has a fixed length, so its leftmost match is always
+sufficient. The same holds for the folders between two `**`.
 """
 
 import re
@@ -13,14 +13,14 @@ from itertools import pairwise
 
 MAX_CHARACTERS = 1024
 MAX_ALTERNATIVES = 100
-"""Patterns that the braces of one pattern may expand to."""
+"""How many patterns the braces of one pattern may expand to."""
 
-Run = tuple[re.Pattern[str], ...]
+FolderSequence = tuple[re.Pattern[str], ...]
 """Consecutive folders without `**` between them, one expression each."""
 
 
 class Pattern:
-    """A compiled glob. Raises ValueError with the reason when it is invalid."""
+    """A compiled glob. Raises ValueError, with the reason, if it is invalid."""
 
     def __init__(self, glob: str) -> None:
         if not 0 < len(glob) <= MAX_CHARACTERS:
@@ -35,7 +35,7 @@ class Pattern:
         return any(_matches(runs, parts) for runs in self._globs)
 
 
-def _matches(runs: tuple[Run, ...], parts: list[str]) -> bool:
+def _matches(runs: tuple[FolderSequence, ...], parts: list[str]) -> bool:
     """Whether the path is these runs, with any number of folders between them."""
     first, last = runs[0], runs[-1]
     if len(runs) == 1:
@@ -53,7 +53,7 @@ def _matches(runs: tuple[Run, ...], parts: list[str]) -> bool:
     return True
 
 
-def _matches_at(run: Run, parts: list[str], place: int) -> bool:
+def _matches_at(run: FolderSequence, parts: list[str], place: int) -> bool:
     return all(regex.fullmatch(parts[place + i]) for i, regex in enumerate(run))
 
 
@@ -109,7 +109,7 @@ def _set_end(glob: str, start: int) -> int:
     return end + 1
 
 
-def _runs(glob: str) -> tuple[Run, ...]:
+def _runs(glob: str) -> tuple[FolderSequence, ...]:
     folders = glob.split("/")
     if "" in folders or "." in folders or ".." in folders:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Batch planning: which entries of the manifest the next Delta commit takes. No I/O, no clock."""
+"""Batch planning: which entries of the manifest go into the next Delta commit. No I/O, no clock."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,9 +17,9 @@ class EntryClass(StrEnum):
     DUPLICATE = "duplicate"
     """Already in this batch, committed above its watermark, or in progress."""
     SETTLED = "settled"
-    """Below the watermark, and so old that a late sweep has seen the file."""
+    """At or below the watermark, and old enough that a late sweep has seen the file."""
     SUSPECT = "suspect"
-    """Below the watermark or in a closed partition: only the table knows whether it is ingested."""
+    """At or below the watermark, or in a closed partition: only the table knows whether the file is ingested."""
 
 
 class OnOverwrite(StrEnum):
@@ -59,7 +59,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """What one commit takes. Suspects enter `files` only after they are resolved (`add_late_files`)."""
+    """The content of one commit. Suspects move to `files` only after they are resolved (`add_late_files`)."""
 
     base: Checkpoint
     files: tuple[PlannedFile, ...]
@@ -83,8 +83,8 @@ class BatchPlan:
 
 
 def classify(entry: Entry, progress: SourceProgress, rules: BatchRules, *, in_batch: bool) -> EntryClass:
-    """Classify an entry by the source's state alone: first by what is known of this file, then by the watermark of its
-    partition. `in_batch`: whether the batch has the file already."""
+    """Classify an entry with the source's state alone: first with what is known about this file, then with the
+    watermark of its partition. `in_batch`: whether the batch has the file already."""
     if in_batch:
         return EntryClass.DUPLICATE
     read = progress.files.get(entry.path)
@@ -277,7 +277,7 @@ def add_late_files(plan: BatchPlan, late: Iterable[Entry], rules: BatchRules) ->
     """The plan with its suspects resolved: `late` files are read, the other suspects are dropped.
 
     A late file that has to be read in slices is alone in its batch, since it fills the batch and only an empty one
-    takes it. A file that was announced with several etags is read once.
+    has room for it. A file that was announced with several etags is read once.
     """
     by_path = {entry.path: planned_file(entry, rules) for entry in late}
     return replace(plan, files=(*plan.files, *by_path.values()), suspects=())

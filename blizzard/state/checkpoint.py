@@ -62,7 +62,7 @@ class Checkpoint:
         return {path: read for path, read in self.files.items() if read != FINISHED}
 
     @property
-    def knows_files(self) -> bool:
+    def has_files(self) -> bool:
         """Whether it has any information about ingested files."""
         return bool(self.files or self.partition_watermarks)
 
@@ -139,13 +139,16 @@ def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | No
     if not _LEGACY_PARTS.intersection(document):
         return None
     state = Checkpoint(pipeline, source)
-    if document.get("schema_version") != COMMITTERS_VERSION:
-        state = decode(text, pipeline=pipeline, source=source)
-    version = document.get("delta_version", -1)
     try:
-        return replace(state, delta_version=json_fields.integer(version))
-    except json_fields.MALFORMED as error:
-        raise UnreadableState(f"the table version in the checkpoint cannot be read ({error!s:.200})") from error
+        if document.get("schema_version") != COMMITTERS_VERSION:
+            state = decode(text, pipeline=pipeline, source=source)
+        return replace(state, delta_version=json_fields.integer(document.get("delta_version", -1)))
+    except (UnreadableState, *json_fields.MALFORMED) as error:
+        raise UnreadableState(
+            f"the state of the first Blizzard in the table's Txn cannot be read ({error!s:.300}). Restore the table to "
+            "a version with a readable state. docs/how-it-works.md says what a takeover needs (Tables of the first "
+            "Blizzard)."
+        ) from error
 
 
 def _load(text: str | bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Dead letters: every file or record that was not ingested, with its reason, as NDJSON beside the table.
+"""Dead letters: every file or record that was not ingested, with its reason, as NDJSON next to the table's data.
 
 The key of a dead letter depends only on the file and its etag, so writing it again is idempotent.
 """
@@ -21,7 +21,8 @@ RECORDS_PER_OBJECT = 10_000
 BYTES_PER_OBJECT = 8 << 20
 _READABLE_CHARACTERS = 60
 _FILE_LETTERS_PER_SLOT = 4
-"""So many objects of one file letter each may be written concurrently instead of one object of records."""
+"""This many objects with a single dead letter of a file may be written concurrently instead of one object of
+records."""
 
 
 class Stage(StrEnum):
@@ -65,42 +66,42 @@ class DeadLetter:
 
 class DeadLetters:
     """The dead letters of one source, below `{state_prefix}/dead_letters/`, in one folder for each file and etag.
-    `at_once`: how many objects of records may be written concurrently."""
+    `max_concurrency`: how many objects of records may be written concurrently."""
 
-    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, at_once: int = 1) -> None:
+    def __init__(self, store: ObjectStore, state_prefix: str, source_id: str, *, max_concurrency: int = 1) -> None:
         self._store = store
         self._folder = f"{state_prefix}/dead_letters/"
         self._source_id = source_id
-        self._at_once = at_once
+        self._max_concurrency = max_concurrency
 
     def write_file(self, letter: DeadLetter, now_ts: float) -> None:
         self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
 
     def write_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
         """Raises the storage error of the first failed write, after all writes have ended."""
-        at_once = self._at_once if self._at_once == 1 else _FILE_LETTERS_PER_SLOT * self._at_once
-        with ParallelCalls(at_once, name="dead-letters") as writes:
+        factor = 1 if self._max_concurrency == 1 else _FILE_LETTERS_PER_SLOT
+        with ParallelCalls(factor * self._max_concurrency, name="dead-letters") as writes:
             for letter in letters:
                 writes.submit(partial(self.write_file, letter, now_ts))
 
     def write_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
-        """Write dead letters that are sorted by file, then row. Returns how many. Memory is bounded, whatever their
-        number. Raises the storage error of the first failed write, after all writes have ended."""
+        """Write dead letters, sorted by file, then row, in bounded memory. Returns how many. Raises the storage error
+        of the first failed write, after all writes have ended."""
         written, timestamp = 0, _timestamp(now_ts)
-        with ParallelCalls(self._at_once, name="dead-letters") as writes:
+        with ParallelCalls(self._max_concurrency, name="dead-letters") as writes:
             for first, lines in _chunked_by_file((letter, self._line(letter, timestamp)) for letter in letters):
                 writes.submit(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
                 written += len(lines)
         return written
 
-    def folder_of(self, path: str, etag: str) -> str:
+    def dead_letter_folder(self, path: str, etag: str) -> str:
         """The folder of the dead letters of this version of the file: a readable part of its name, and a digest of path
         and etag."""
         digest = hashlib.sha256(f"{path}\0{etag}".encode(errors="surrogatepass")).hexdigest()[:20]
         readable = re.sub(r"[^A-Za-z0-9._=-]", "_", path)[-_READABLE_CHARACTERS:].lstrip(".")
         return f"{self._folder}{readable}-{digest}/"
 
-    def files(self) -> int:
+    def count_files(self) -> int:
         """How many versions of files have dead letters."""
         return sum(1 for _ in self._store.list_folders(self._folder))
 
@@ -114,7 +115,7 @@ class DeadLetters:
         return letter.to_json(self._source_id, timestamp).encode() + b"\n"
 
     def _put(self, letter: DeadLetter, name: str, lines: list[bytes]) -> None:
-        self._store.put(self.folder_of(letter.path, letter.etag) + name, b"".join(lines))
+        self._store.put(self.dead_letter_folder(letter.path, letter.etag) + name, b"".join(lines))
 
 
 def _timestamp(now_ts: float) -> str:

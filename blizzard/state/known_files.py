@@ -2,7 +2,7 @@
 
 from hashlib import blake2b
 
-MOST_FILES = 10_000_000
+MAX_FILES = 10_000_000
 """About 280 MB."""
 _PATH_BYTES = 16
 _BUCKET_BYTES = 2
@@ -11,11 +11,12 @@ _RECORD_BYTES = _PATH_BYTES - _BUCKET_BYTES + _ETAG_BYTES
 
 
 class KnownFiles:
-    """Paths with the first etag added for each, as digests: 128 bits of the path and 64 bits of the etag, so that two
-    files never collide in practice. Takes 6 MB plus about 27 bytes a file. After `most` files nothing is added."""
+    """Paths with the first etag added for each, as digests: 128 bits of the path and 64 bits of the etag, so that
+    collisions do not occur in practice. Takes 6 MB plus about 27 bytes a file. After `max_files` files, further ones
+    are ignored."""
 
-    def __init__(self, most: int = MOST_FILES) -> None:
-        self._most = most
+    def __init__(self, max_files: int = MAX_FILES) -> None:
+        self._max_files = max_files
         self._count = 0
         # Concatenated records, by the first bytes of the digest of their path.
         self._records: dict[bytes, bytearray] = {}
@@ -25,7 +26,7 @@ class KnownFiles:
 
     @property
     def full(self) -> bool:
-        return self._count >= self._most
+        return self._count >= self._max_files
 
     def add(self, path: str, etag: str) -> None:
         """A path that was added before keeps its first etag."""

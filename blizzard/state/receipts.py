@@ -1,4 +1,4 @@
-"""Receipts: which files each commit had. For people and for sweeps; decisions about exactly-once use only the table."""
+"""Receipts: which files each commit contained. For people and for sweeps. Exactly-once decisions use only the table."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
-from blizzard.state.known_files import MOST_FILES, KnownFiles
+from blizzard.state.known_files import MAX_FILES, KnownFiles
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -75,10 +75,14 @@ class Receipts:
                 lines=tuple(_line(line) for line in json_fields.array(document["files"])),
             )
         except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
-            raise UnreadableState(f"receipt {name} cannot be read ({type(error).__name__}: {error})") from error
+            raise UnreadableState(
+                f"receipt {name} cannot be read ({type(error).__name__}: {error}). Nothing "
+                "is lost: the table has the rows, and sweeps only ask it about more files."
+            ) from error
 
     def back_from(self, name: str | None) -> Iterator[Receipt]:
-        """The receipts of successful commits from `name` back, newest first, until the first one or a missing one."""
+        """The receipts of successful commits from `name` backwards, newest first, up to the first commit or a missing
+        or unreadable receipt."""
         seen: set[str] = set()
         while name is not None and name not in seen:
             seen.add(name)
@@ -89,10 +93,10 @@ class Receipts:
             yield receipt
             name = receipt.previous
 
-    def ingested_since(self, name: str | None, since_ts: float, *, most: int = MOST_FILES) -> KnownFiles:
+    def ingested_since(self, name: str | None, since_ts: float, *, max_files: int = MAX_FILES) -> KnownFiles:
         """The files committed at or after `since_ts`, with their newest etag, as far back as there are receipts. At
-        most `most` files, the newest ones."""
-        found = KnownFiles(most)
+        most `max_files` files, the newest ones."""
+        found = KnownFiles(max_files)
         for receipt in self.back_from(name):
             if receipt.written_ts < since_ts or found.full:
                 break

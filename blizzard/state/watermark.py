@@ -29,7 +29,7 @@ def split_path(path: str) -> tuple[str, str]:
     folder, slash, name = path.rpartition("/")
     if folder and folder[0] != "/":
         return folder, name
-    return partition_of(folder + slash), name
+    return partition_from_prefix(folder + slash), name
 
 
 def join_path(partition: str, name: str) -> str:
@@ -37,13 +37,13 @@ def join_path(partition: str, name: str) -> str:
     return prefix_of(partition) + name
 
 
-def partition_of(prefix: str) -> str:
+def partition_from_prefix(prefix: str) -> str:
     """The partition whose keys begin with `prefix`, which is empty or ends in `/`."""
     return ("/" if prefix.startswith("/") else "") + prefix.removesuffix("/")
 
 
 def prefix_of(partition: str) -> str:
-    """The key prefix of the partition's files. The inverse of `partition_of`."""
+    """The key prefix of the partition's files. The inverse of `partition_from_prefix`."""
     return f"{partition.removeprefix('/')}/" if partition else ""
 
 

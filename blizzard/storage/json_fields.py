@@ -32,7 +32,7 @@ def integer(value: object) -> int:
 def natural(value: object) -> int:
     number = integer(value)
     if number < 0:
-        raise ValueError(f"expected a number from 0 up, found {number}")
+        raise ValueError(f"expected a whole number, 0 or greater, found {number}")
     return number
 
 

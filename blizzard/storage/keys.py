@@ -14,13 +14,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def check_key(key: str, uri: str) -> None:
     """Raises StorageError for a key that no object storage can hold. `uri`: the root of the key, for the error text."""
     if not key:
-        raise StorageError(f"an object below {uri} needs a key; found an empty one")
+        raise StorageError(f"expected the key of an object below {uri}, found an empty one; name the object")
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
-        raise StorageError(f"the key {key!a} below {uri} is not valid Unicode, so no storage can hold it") from error
+        raise StorageError(
+            f"the key {key!a} below {uri} is not valid Unicode, so no storage can hold it; use another name"
+        ) from error
     if size > MAX_KEY_BYTES:
-        raise StorageError(f"a key below {uri} has {size} bytes, at most {MAX_KEY_BYTES} are possible: {key[:80]!a}…")
+        raise StorageError(
+            f"a key below {uri} has {size} bytes, expected at most {MAX_KEY_BYTES}; use a shorter name: {key[:80]!a}…"
+        )
 
 
 def is_plain(key: str) -> bool:
@@ -36,7 +40,7 @@ def is_relative_path(key: str) -> bool:
     return "\0" not in key and not {"", ".", ".."}.intersection(key.split("/"))
 
 
-def folder_of(prefix: str) -> str:
+def parent_folder(prefix: str) -> str:
     """The deepest folder that contains every key with this prefix: "" or ending in `/`."""
     return prefix[: prefix.rfind("/") + 1]
 

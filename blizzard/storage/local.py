@@ -15,7 +15,7 @@ from typing import BinaryIO
 from blizzard.errors import AlreadyExists, BucketMissing, NotFound, StorageError
 from blizzard.log import Log, silent
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
-from blizzard.storage.keys import check_key, folder_of, is_relative_path
+from blizzard.storage.keys import check_key, is_relative_path, parent_folder
 from blizzard.storage.local_errors import ABSENT, translate_os_errors
 from blizzard.storage.local_files import (
     TEMPORARY,
@@ -48,10 +48,10 @@ class LocalStore:
         return self._uri
 
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:
-        yield from self._listing.files(self._folder_of(prefix), prefix, start_after, recursive=recursive)
+        yield from self._listing.files(self._parent_folder(prefix), prefix, start_after, recursive=recursive)
 
     def list_folders(self, prefix: str = "", *, start_after: str = "") -> Iterator[str]:
-        for key, _ in self._listing.children(self._folder_of(prefix), prefix, ""):
+        for key, _ in self._listing.children(self._parent_folder(prefix), prefix, ""):
             if key.endswith("/") and key > start_after:
                 yield key
 
@@ -122,8 +122,8 @@ class LocalStore:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
 
-    def _folder_of(self, prefix: str) -> str:
-        folder = folder_of(prefix)
+    def _parent_folder(self, prefix: str) -> str:
+        folder = parent_folder(prefix)
         if folder:
             self._path(folder[:-1])
         return folder
@@ -144,8 +144,8 @@ class LocalStore:
             real = os.path.realpath(path)
         if real != str(self._real_root / key):
             raise StorageError(
-                f"{self._operation('use', key)}: leads over a symbolic link to {real}. Links below the root are not "
-                "followed; point the URI at the folder itself."
+                f"{self._operation('use', key)}: a symbolic link leads to {real}. Links below the root are not "
+                "followed; use the URI of the folder itself."
             )
         return path
 

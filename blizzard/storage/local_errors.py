@@ -25,7 +25,11 @@ def translate_os_errors(operation: str) -> Iterator[None]:
 
 def translated(error: OSError, operation: str) -> BlizzardError:
     if isinstance(error, PermissionError):
-        return AccessDenied(f"{operation}: {error.strerror}. Give this user permission.")
+        action = "read" if operation.startswith(("get", "head", "list", "read", "use")) else "write"
+        return AccessDenied(
+            f"{operation}: {error.strerror}. Expected permission to {action} it; grant that to the user that runs this "
+            "process, or run it as another user."
+        )
     if error.errno in _TRANSIENT:
         return StorageUnavailable(f"{operation}: {error.strerror}. Try again later.")
     if error.errno in _BROKEN:
@@ -36,5 +40,11 @@ def translated(error: OSError, operation: str) -> BlizzardError:
     if error.errno in _FULL:
         return StorageFull(f"{operation}: {error.strerror}. Make room there (or raise the quota) and start again.")
     if error.errno == errno.EROFS:
-        return AccessDenied(f"{operation}: {error.strerror}. Mount it for writing, or use another place.")
-    return StorageError(f"{operation}: {error.strerror or error}. Look at what is at this place.")
+        return AccessDenied(
+            f"{operation}: {error.strerror}. Expected a writable file system; mount it for writing, or use another "
+            "folder."
+        )
+    return StorageError(
+        f"{operation}: {error.strerror or error}. Expected a regular file or folder at this path; correct what is "
+        "there, or the URI."
+    )

@@ -12,7 +12,7 @@ from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key
 
 _NEXT = "\0"
-_BEHIND_FOLDER = chr(ord("/") + 1)
+_AFTER_FOLDER = chr(ord("/") + 1)
 
 
 class MemoryReader:
@@ -60,7 +60,7 @@ class MemoryStore:
             folder = prefix + name + slash
             if slash and folder > start_after:
                 yield folder
-            key = self._first(prefix + name + _BEHIND_FOLDER if slash else key + _NEXT)
+            key = self._first(prefix + name + _AFTER_FOLDER if slash else key + _NEXT)
 
     def head(self, key: str) -> ObjectInfo | None:
         check_key(key, self._uri)

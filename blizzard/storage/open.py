@@ -42,7 +42,7 @@ def read_text(uri: str, settings: S3Settings) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(
-            [f"{uri}: expected UTF-8 text, found the byte {data[error.start]:#x} at {error.start}"]
+            [f"{uri}: expected UTF-8 text, found the byte {data[error.start]:#x} at {error.start}; save it as UTF-8"]
         ) from error
 
 
@@ -59,5 +59,5 @@ def _file_path(uri: str, rest: str) -> str:
     """`file:///a` and Hadoop's `file:/a` are the same."""
     path = rest.removeprefix("//") if rest.startswith("///") else rest
     if not path.startswith("/") or path.startswith("//"):
-        raise ConfigError([f"{uri!r}: expected file:///absolute/folder; a host or a relative path has no meaning here"])
+        raise ConfigError([f"{uri!r}: expected file:///absolute/folder, without a host and not relative; correct it"])
     return path

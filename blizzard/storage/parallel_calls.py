@@ -8,14 +8,14 @@ from typing import Self
 
 
 class ParallelCalls:
-    """Runs calls in background threads, at most `at_once` concurrently. With 1, `submit` runs the call itself.
+    """Runs calls in background threads, at most `max_concurrency` concurrently. With 1, `submit` runs the call itself.
 
     At the end of the `with` block all calls have ended, and the error of the first failed one is raised. Threads start
     with the first call. After `wait` the object can be used again.
     """
 
-    def __init__(self, at_once: int, *, name: str) -> None:
-        self._at_once = at_once
+    def __init__(self, max_concurrency: int, *, name: str) -> None:
+        self._max_concurrency = max_concurrency
         self._name = name
         self._threads: ThreadPoolExecutor | None = None
         self._pending: deque[Future[None]] = deque()
@@ -30,14 +30,14 @@ class ParallelCalls:
             self.wait_ignoring_errors()
 
     def submit(self, call: Callable[[], None]) -> None:
-        """Blocks while `at_once` calls are running. Raises the error of an earlier call that failed."""
-        if self._at_once == 1:
+        """Blocks while `max_concurrency` calls are running. Raises the error of an earlier call that failed."""
+        if self._max_concurrency == 1:
             call()
             return
-        while len(self._pending) >= self._at_once:
+        while len(self._pending) >= self._max_concurrency:
             self._pending.popleft().result()
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._at_once, thread_name_prefix=self._name)
+            self._threads = ThreadPoolExecutor(self._max_concurrency, thread_name_prefix=self._name)
         self._pending.append(self._threads.submit(call))
 
     def wait(self) -> None:

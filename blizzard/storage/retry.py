@@ -19,7 +19,7 @@ class TransientError(Exception):
     def __init__(self, text: str, advice: str = "") -> None:
         super().__init__(text)
         self.advice = advice
-        """What may help besides waiting, as a sentence."""
+        """What to do besides waiting, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Retry:
             number += 1
 
     def _backoff_secs(self, failed: int) -> float:
-        first_secs, most_secs = self.first_backoff_secs, self.max_backoff_secs
-        return backoff_secs(failed, first_secs=first_secs, most_secs=most_secs, jitter=random.random())
+        first_secs, max_secs = self.first_backoff_secs, self.max_backoff_secs
+        return backoff_secs(failed, first_secs=first_secs, max_secs=max_secs, jitter=random.random())
 
     def _unavailable(self, operation: str, last: TransientError) -> StorageUnavailable:
         return StorageUnavailable(
             f"{operation}: given up after {self.max_attempts} attempts, the last one failed with: {last}. "
-            f"{last.advice or 'Try again later.'} In the job and the sweeper `retries` of the source is the limit of "
-            "attempts, elsewhere AWS_MAX_ATTEMPTS."
+            f"{last.advice or 'Try again later.'} To allow more attempts, raise `retries.max_attempts` of the source "
+            "(for the job and the sweeper) or AWS_MAX_ATTEMPTS (for everything else)."
         )

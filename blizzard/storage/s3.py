@@ -1,5 +1,5 @@
-"""S3 as an object store. boto3 lists and writes, since it can address every key. obstore reads, since it needs less
-CPU."""
+"""S3 as an object store. boto3 lists and writes, since it can address every key. obstore reads, since it uses less CPU
+time."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -64,7 +64,7 @@ class S3Store:
         full_key, call = self._full_key(key), self._call("head", key)
 
         def attempt(_: int) -> ObjectInfo:
-            with self._downloads.telling_missing_from_denied(full_key, call), translate_s3_errors(call):
+            with self._downloads.distinguish_missing_from_denied(full_key, call), translate_s3_errors(call):
                 response = self._connection.client.head_object(Bucket=self._bucket, Key=full_key)
             return describe_response(key, response, response["ContentLength"])
 
@@ -124,9 +124,9 @@ class S3Store:
         def attempt(_: int) -> dict[str, Any]:
             with translate_s3_errors(call):
                 response: dict[str, Any] = self._connection.client.list_objects_v2(**request)
-            # botocore parses a response that broke off before its first byte as a listing without keys.
+            # botocore parses a response that was cut off before its first byte as a listing without keys.
             if "IsTruncated" not in response:
-                raise TransientError("the response broke off")
+                raise TransientError("the response was truncated")
             return response
 
         while True:
@@ -181,7 +181,7 @@ class S3Store:
             for refused in response.get("Errors", ()):
                 raise error_from_response(S3Call("delete", f"s3://{self._bucket}/{refused.get('Key')}"), refused)
             if len(response.get("Deleted", ())) < len(objects):
-                raise TransientError("the response broke off")
+                raise TransientError("the response was truncated")
 
         self._retry.call(str(call), attempt)
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _CREDENTIALS_TTL = timedelta(minutes=10)
 # obstore's limit for a whole download. A slow reader of a large object must not reach it; read_timeout catches stalls.
 _DOWNLOAD_LIMIT = timedelta(days=7)
-_MOST_IDLE = 1024
+_MAX_IDLE_CONNECTIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach S3. None: botocore finds it in its own chain (environment, profile, instance)."""
+    """How to reach S3. None: botocore looks it up in its own chain (environment, profile, instance)."""
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -33,7 +33,7 @@ class S3Settings:
     read_timeout_secs: float = 60.0
     max_connections: int = 32
     chunk_bytes: int = 1 << 20
-    """How much of an open object is in memory."""
+    """How much of an open object is held in memory."""
     page_size: int = 1000
 
     @classmethod
@@ -48,13 +48,13 @@ class S3Settings:
 
 def _endpoint(url: str | None) -> str | None:
     if url is not None and not url.startswith(("http://", "https://")):
-        raise ConfigError([f"AWS_ENDPOINT_URL: expected http://… or https://…, found {url!r}"])
+        raise ConfigError([f"AWS_ENDPOINT_URL: expected http://… or https://…, found {url!r}; correct it or unset it"])
     return url
 
 
 def _attempts(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise ConfigError([f"AWS_MAX_ATTEMPTS: expected a whole number from 1 on, found {text!r}"])
+        raise ConfigError([f"AWS_MAX_ATTEMPTS: expected a whole number, 1 or greater, found {text!r}; correct it"])
     return int(text)
 
 
@@ -168,6 +168,6 @@ class S3Connection:
                 "read_timeout": timedelta(seconds=settings.read_timeout_secs),
                 "timeout": _DOWNLOAD_LIMIT,
                 # A dropped idle connection costs the next request a TLS handshake.
-                "pool_max_idle_per_host": str(_MOST_IDLE),
+                "pool_max_idle_per_host": str(_MAX_IDLE_CONNECTIONS),
             },
         )

@@ -63,16 +63,16 @@ class S3Call:
     """An operation and the URI of its object, for error texts."""
 
     operation: str
-    place: str
+    uri: str
 
     def __str__(self) -> str:
-        return f"{self.operation} {self.place}"
+        return f"{self.operation} {self.uri}"
 
 
 @contextmanager
 def translate_s3_errors(call: S3Call) -> Iterator[None]:
-    """For every use of boto3. Raises TransientError, PreconditionFailedError, UploadGoneError or a StorageError instead
-    of boto3's errors."""
+    """Has to enclose every use of boto3. Raises TransientError, PreconditionFailedError, UploadGoneError or a
+    StorageError instead of boto3's errors."""
     from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
     from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
     from urllib3.exceptions import HTTPError
@@ -104,7 +104,10 @@ def _error_without_response(call: S3Call, error: Exception) -> Exception:
             "AWS_SECRET_ACCESS_KEY, a profile, or a role."
         )
     if isinstance(error, boto.ParamValidationError):
-        return StorageError(f"{call}: {text}. Correct what it names.")
+        return StorageError(
+            f"{call}: {text}. No request was sent, since boto3 refuses this bucket or key. Correct the URI or the "
+            "object's name."
+        )
     return StorageBroken(
         f"{call}: {text}. No request was sent; correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or the credentials, "
         "whichever it names."
@@ -132,7 +135,9 @@ def error_from_response(call: S3Call, details: dict[str, Any], status: int = 0) 
     if status == 404 or code in ("NoSuchKey", "NoSuchVersion"):
         return NotFound(f"{call}: there is no such object")
     if code == "InvalidObjectState":
-        return StorageError(f"{call}: the object is archived ({text}). Restore it first.")
+        return StorageError(
+            f"{call}: the object is archived ({text}). Restore it first, to a storage class that can be read at once."
+        )
     if code.startswith(_KMS):
         return _key_refused(call, text, code)
     if code in _CREDENTIAL_CODES:
@@ -144,10 +149,14 @@ def _refused(call: S3Call, text: str, code: str, status: int) -> StorageError:
     if code in _WRONG_REGION or status == 301:
         return StorageBroken(f"{call}: {text}. Set AWS_REGION to the bucket's region, or correct AWS_ENDPOINT_URL.")
     if code == "RequestTimeTooSkewed":
-        return StorageBroken(f"{call}: {text}. Set the clock of this machine.")
+        return StorageBroken(
+            f"{call}: {text}. Expected a clock within 15 minutes of S3's. Set the clock of this machine."
+        )
     if status in (401, 403) or code == "AccessDenied":
         return _denied(call, text)
-    return StorageError(f"{call}: {text}. Correct what it names and try again.")
+    return StorageError(
+        f"{call}: {text}. Correct what it names, for example the URI or the object's name, and try again."
+    )
 
 
 def _key_refused(call: S3Call, text: str, code: str) -> Exception:
@@ -155,13 +164,13 @@ def _key_refused(call: S3Call, text: str, code: str) -> Exception:
         return TransientError(text)
     action = "kms:Decrypt" if call.operation in ("get", "head") else "kms:Decrypt and kms:GenerateDataKey"
     return KeyUnusable(
-        f"{call}: {text}. Enable the KMS key that this names (or cancel its deletion) and allow {action} on it; if the "
-        "key is gone for good, take what it encrypts away."
+        f"{call}: {text}. Enable the KMS key in this error (or cancel its deletion) and allow {action} on it. If the "
+        "key is deleted for good, remove the objects that it encrypts: nothing can read them."
     )
 
 
 def _denied(call: S3Call, text: str) -> AccessDenied:
     hint = f"Allow {_ACTIONS[call.operation]} on it, or use other credentials."
     if call.operation in ("get", "head"):
-        hint += " Without s3:ListBucket S3 says this of an object that does not exist, too."
+        hint += " Without s3:ListBucket, S3 also answers this for an object that does not exist."
     return AccessDenied(f"{call}: {text}. {hint}")

@@ -1,4 +1,5 @@
-"""Reading an S3 object in pieces. A download that breaks off is resumed where it stopped, in the same version."""
+"""Reading an S3 object in pieces. A download that ends early is resumed at the byte where it stopped, in the same
+version of the object."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,8 +46,8 @@ class BotoBody:
 
 
 class ObstoreBody:
-    """The body of obstore's get. An object of at most one chunk is fetched at once, which takes a third of the CPU
-    time."""
+    """The body of obstore's get. An object of at most one chunk is fetched with a single call, which takes a third of
+    the CPU time."""
 
     def __init__(self, info: ObjectInfo, result: Any, chunk_bytes: int) -> None:
         self.info = info
@@ -69,8 +70,9 @@ def _in_one_piece(result: Any) -> Iterator[Any]:
 
 
 class Downloads:
-    """Opens objects of one bucket. obstore comes first, since it needs several times less CPU. boto3 does the rest:
-    keys that obstore cannot address, refusals (boto3's errors have types), further attempts and resumed downloads."""
+    """Opens objects of one bucket. obstore makes the first attempt, since it uses several times less CPU time. boto3
+    does the rest: keys that obstore cannot address, refusals (boto3's errors have types), further attempts and resumed
+    downloads."""
 
     def __init__(self, connection: S3Connection, bucket: str, chunk_bytes: int) -> None:
         self._connection = connection
@@ -86,7 +88,7 @@ class Downloads:
         )
 
     def resume(self, info: ObjectInfo, full_key: str, call: S3Call, offset: int) -> Body:
-        """Raises StorageError if the object is not the one of `info` any more."""
+        """Continues at byte `offset`. Raises StorageError if the object was overwritten since `info`."""
         try:
             response = self.get_object(full_key, call, Range=f"bytes={offset}-", IfMatch=f'"{info.etag}"')
         except PreconditionFailedError as error:
@@ -95,17 +97,20 @@ class Downloads:
                 "Read it again from its start."
             ) from error
         if not response.get("ContentRange", "").startswith(f"bytes {offset}-"):
-            raise StorageError(f"{call}: asked for the bytes from {offset} on, got {response.get('ContentRange')!r}")
+            raise StorageError(
+                f"{call}: expected the bytes from {offset} to the end, found {response.get('ContentRange')!r}. The "
+                "storage, or a proxy in front of it, does not support range requests; use one that does."
+            )
         return BotoBody(info, response["Body"], self._chunk_bytes, call)
 
     def get_object(self, full_key: str, call: S3Call, **conditions: str) -> dict[str, Any]:
-        with self.telling_missing_from_denied(full_key, call), translate_s3_errors(call):
+        with self.distinguish_missing_from_denied(full_key, call), translate_s3_errors(call):
             client = self._connection.client
             response: dict[str, Any] = client.get_object(Bucket=self._bucket, Key=full_key, **conditions)
         return response
 
     @contextmanager
-    def telling_missing_from_denied(self, full_key: str, call: S3Call) -> Iterator[None]:
+    def distinguish_missing_from_denied(self, full_key: str, call: S3Call) -> Iterator[None]:
         """For a GET or HEAD. Without permission to list the bucket, S3 responds to a missing object with AccessDenied.
         A listing of this key alone, which a role may allow, distinguishes the two. Raises NotFound or AccessDenied."""
         try:
@@ -178,11 +183,11 @@ class S3Reader:
             self._body.close()
         self._body = None
 
-    def _next_piece(self, most: int) -> memoryview:
+    def _next_piece(self, max_bytes: int) -> memoryview:
         if not self._chunk:
             self._chunk = memoryview(self._retry.call(str(self._call), self._fetch))
             self._fetched_bytes += len(self._chunk)
-        piece, self._chunk = self._chunk[:most], self._chunk[most:]
+        piece, self._chunk = self._chunk[:max_bytes], self._chunk[max_bytes:]
         return piece
 
     def _fetch(self, _: int) -> bytes:
@@ -196,7 +201,7 @@ class S3Reader:
 
     def _expect_more(self, data: bytes) -> bytes:
         if not data:
-            raise TransientError(f"the download broke off at byte {self._fetched_bytes} of {self._info.size}")
+            raise TransientError(f"the download ended early, at byte {self._fetched_bytes} of {self._info.size}")
         return data
 
 

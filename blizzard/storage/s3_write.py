@@ -50,8 +50,8 @@ class Upload:
             # An earlier attempt may have completed the upload, and its response was lost.
             if not self._is_complete():
                 raise StorageError(
-                    f"{self._call}: the upload was aborted from outside before it was complete. Write again. A "
-                    "lifecycle rule for incomplete uploads has to keep them for at least a day."
+                    f"{self._call}: the upload was aborted from outside before it was complete, for example by a "
+                    "lifecycle rule. Write again, and let the rule for incomplete uploads keep them for at least a day."
                 ) from error
 
     def abort(self) -> None:
@@ -59,7 +59,7 @@ class Upload:
         if self._upload_id is None:
             return
         try:
-            self._request("abort_multipart_upload", S3Call("abort", self._call.place), UploadId=self._upload_id)
+            self._request("abort_multipart_upload", S3Call("abort", self._call.uri), UploadId=self._upload_id)
         except UploadGoneError:
             return
         except (StorageError, StorageUnavailable) as error:
@@ -67,7 +67,7 @@ class Upload:
 
     def _is_complete(self) -> bool:
         try:
-            response = self._request("head_object", S3Call("head", self._call.place))
+            response = self._request("head_object", S3Call("head", self._call.uri))
         except NotFound:
             return False
         return bool(response.get("Metadata", {}).get(_WRITER_ID) == self._writer_id)
@@ -103,7 +103,7 @@ class S3Writer:
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:
         if self._closed:
-            raise ValueError("expected an open writer; the block of this one has ended")
+            raise ValueError("expected an open writer, found one whose `with` block has ended; open a new one")
         piece = bytes(data)
         self._pieces.append(piece)
         self._collected_bytes += len(piece)

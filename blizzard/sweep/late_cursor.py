@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.state.watermark import SourceProgress, partition_of, prefix_of
+from blizzard.state.watermark import SourceProgress, partition_from_prefix, prefix_of
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -28,7 +28,7 @@ class UnbrokenSegments:
     through: int
     chain: str | None
 
-    def include(self, required: RequiredSegments) -> bool:
+    def covers(self, required: RequiredSegments) -> bool:
         """Whether no required segment was lost: each one was consumed or can still be read."""
         if required.through < required.relies_on:
             return True
@@ -52,8 +52,8 @@ class LateSweepScope:
     def can_resume(self, now: "LateSweepScope", progress: SourceProgress) -> bool:
         """Whether another part may follow. `now` is the scope that a new late sweep would have.
 
-        Not if a newer late sweep is complete already. Nor if the state went back to an older one, so that this sweep
-        does not look back far enough or has skipped what is open again.
+        False if a newer late sweep is complete already. Also False if the state went back to an older one: this sweep
+        then does not look back far enough, or has skipped partitions that are open again.
         """
         overtaken = progress.late_swept_ts is not None and progress.late_swept_ts >= self.started_ts
         far_enough_back = self.since_ts is None or (now.since_ts is not None and now.since_ts >= self.since_ts)
@@ -64,8 +64,8 @@ class LateSweepScope:
 
 @dataclass(frozen=True, slots=True)
 class ListingPosition:
-    """How far a listing came: it has all partitions before `partition`, and the files of `partition` through `after`
-    (inclusive; None: none of them). The order is that of `open_partitions`."""
+    """Where a listing stopped. All partitions before `partition` are listed, in the order of `open_partitions`, and the
+    files of `partition` up to and including `after` (None: none of them)."""
 
     partition: str = ""
     after: str | None = None
@@ -130,7 +130,7 @@ def open_partitions(source: ObjectStore, progress: SourceProgress, start: str = 
 
 
 def _walk_folders(source: ObjectStore, progress: SourceProgress, prefix: str, start: str) -> Iterator[str]:
-    partition = partition_of(prefix)
+    partition = partition_from_prefix(prefix)
     if progress.is_closed(partition):
         return
     after = ""

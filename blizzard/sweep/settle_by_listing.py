@@ -1,4 +1,4 @@
-"""Settling by the job itself, if sweeps are late: it lists the partitions whose files it tracks."""
+"""Settling by the job itself, in case sweeps are late: it lists the partitions whose files it tracks."""
 
 from dataclasses import dataclass
 from itertools import chain

@@ -12,7 +12,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.receipts import Receipts
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
@@ -79,7 +79,7 @@ class Claim:
     until_ts: float
 
 
-def read_reports(store: ObjectStore, identity: Identity) -> SweepReports:
+def read_reports(store: ObjectStore, identity: SourceIdentity) -> SweepReports:
     """Empty if the file is missing or unreadable: the source is then swept at once, and no event counts as lost."""
     try:
         return _decode_reports(json_fields.mapping(json.loads(store.get(identity.report_key))))
@@ -128,7 +128,7 @@ def _decode_report(document: dict[str, Any]) -> SweepReport:
 class SourceSweep:
     """One source to sweep. `state` is the table's store, `files` the source's."""
 
-    identity: Identity
+    identity: SourceIdentity
     files: ObjectStore
     state: ObjectStore
     rules: SweepRules
@@ -153,15 +153,15 @@ class SourceSweep:
         self,
         kind: SweepKind,
         *,
-        announce: bool = True,
+        record_if_empty: bool = True,
         deadline_ts: float = float("inf"),
         reports: SweepReports | None = None,
         claim: Claim | None = None,
     ) -> SweepReport:
         """Sweep from the checkpoint's copy, append the files found to the manifest, and write the report.
 
-        `announce`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: the report file, if it was just
-        read. `claim` is written if the sweep takes long, and withdrawn if it fails. Raises BlizzardError.
+        `record_if_empty`: as in Sweeper.late_sweep. Listing stops at `deadline_ts`. `reports`: the report file, if it
+        was just read. `claim` is written if the sweep takes long, and withdrawn if it fails. Raises BlizzardError.
         A late sweep with a deadline resumes where the last one ran out of time.
         """
         reports = reports or self.reports()
@@ -169,7 +169,7 @@ class SourceSweep:
         claim_writer = _ClaimWriter(self, reports, claim)
         try:
             report = self._run_sweeper(
-                kind, announce, deadline_ts, reports.watched_since_ts, claim_writer.write_if_due, cursor
+                kind, record_if_empty, deadline_ts, reports.watched_since_ts, claim_writer.write_if_due, cursor
             )
         except BlizzardError:
             claim_writer.withdraw()
@@ -190,7 +190,7 @@ class SourceSweep:
     def _run_sweeper(
         self,
         kind: SweepKind,
-        announce: bool,
+        record_if_empty: bool,
         deadline_ts: float,
         watched_since_ts: float | None,
         still_sweeping: Callable[[float], None],
@@ -212,7 +212,7 @@ class SourceSweep:
             receipts = Receipts(self.state, self.identity.state_prefix)
             return sweeper.late_sweep(
                 lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts),
-                announce=announce,
+                record_if_empty=record_if_empty,
                 cursor=cursor,
             )
         return sweeper.watermark_sweep()

@@ -26,9 +26,9 @@ from blizzard.sweep.late_cursor import (
 )
 
 SEGMENT_ENTRIES = 5_000
-"""A sweep appends a segment whenever it has found so many files: about 1 MB of JSON."""
+"""A sweep appends a segment whenever it has found this many files: about 1 MB of JSON."""
 EVENT_GRACE_SECS = 300.0
-"""How late an event may arrive, in addition to the settle delay, before its file counts as unannounced."""
+"""For this long after the settle delay an event may still arrive. After that its file counts as unannounced."""
 
 
 class OutOfTime(RetryableError):
@@ -47,7 +47,7 @@ class Window(Protocol):
         """The dated folder of a partition; None if its path does not match the template."""
         ...
 
-    def floor(self, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self, now_ts: float, lookback: int) -> str:
         """The oldest of the last `lookback` folders, including today's."""
         ...
 
@@ -72,7 +72,7 @@ class SweepRules:
 
     def before_window(self, now_ts: float) -> str | None:
         """The newest folder before the window at `now_ts`; None without a window."""
-        return None if self.window is None else self.window.floor(now_ts, self.lookback + 1)
+        return None if self.window is None else self.window.oldest_folder(now_ts, self.lookback + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownToLateSweep:
+class _LateSweepKnownFiles:
     """Files that a late sweep does not append: those in unconsumed entries (path and etag), and committed ones."""
 
     unconsumed: frozenset[tuple[str, str]]
@@ -161,7 +161,7 @@ class Sweeper:
         self._listed = self._missed = self._missed_bytes = self._partitions = self._unannounced = 0
 
     def _read_unconsumed(self) -> None:
-        """Count entries that are appended but not consumed as known. The sweep then relies on their segments."""
+        """Count the files of unconsumed entries as known. The sweep then relies on the segments of these entries."""
         first: int | None = None
         for item in self._manifest.unconsumed(self._checkpoint.position):
             if self._out_of_time():
@@ -187,7 +187,7 @@ class Sweeper:
         first = not self._checkpoint.files and not progress.watermarks and progress.closed_through is None
         closing = cold_closing(progress, self._rules, self._started_ts)
         if closing is not None:
-            # Stored with the first segment: if this sweep is cut short, the next one must not list these partitions.
+            # Stored with the first segment: if this sweep runs out of time, the next must not list these partitions.
             self._pending.closing = closing
             progress.close_partitions(closing)
         closed_before = progress.closed_through
@@ -211,27 +211,29 @@ class Sweeper:
         self,
         ingested_since: Callable[[float], KnownFiles],
         *,
-        announce: bool = True,
+        record_if_empty: bool = True,
         cursor: LateCursor | None = None,
     ) -> SweepReport:
         """List all files of the open partitions and append those modified since the last late sweep.
 
         Files above the watermarks count too, since the watermarks may have moved past what this sweep's checkpoint
         knows. `ingested_since(ts)` returns files committed at or after `ts`. It may return none of them: its only use
-        is to ask the table about fewer files. Without `announce`, a sweep that finds nothing appends nothing.
+        is to ask the table about fewer files. `record_if_empty`: whether a sweep
+        that finds nothing still appends a segment with its time.
+
         `cursor` is where the previous late sweep ran out of time. This one resumes there, and both count as one sweep
         that started with the first. It starts over if anything changed since that could hide a file.
         """
         position, scope = self._resume_or_start(cursor)
         since_ts = float("-inf") if scope.since_ts is None else scope.since_ts
-        known = _KnownToLateSweep(self._unconsumed_and_unfinished(), ingested_since(since_ts))
+        known = _LateSweepKnownFiles(self._unconsumed_and_unfinished(), ingested_since(since_ts))
         stopped: ListingPosition | None = None
         for partition in self._open_partitions(position.partition):
             after = position.after if partition == position.partition else None
             stopped = self._list_whole_partition(ListingPosition(partition, after), since_ts, known)
             if stopped is not None:
                 break
-        complete = stopped is None and (announce or bool(self._missed))
+        complete = stopped is None and (record_if_empty or bool(self._missed))
         self._append_segment(late_swept_ts=scope.started_ts if complete else None)
         return self._report(
             SweepKind.LATE,
@@ -252,7 +254,7 @@ class Sweeper:
         listing = listing_fingerprint(self._source, self._rules.definition)
         scope = LateSweepScope(self._started_ts, since_ts, listing, closed_through)
         unbroken = UnbrokenSegments(self._unbroken[0], self._floor - 1, self._unbroken[1])
-        if cursor is None or not (cursor.scope.can_resume(scope, self._progress) and unbroken.include(cursor.required)):
+        if cursor is None or not (cursor.scope.can_resume(scope, self._progress) and unbroken.covers(cursor.required)):
             return ListingPosition(), scope
         return cursor.position, replace(cursor.scope, closed_through=closed_through)
 
@@ -292,7 +294,7 @@ class Sweeper:
         return True
 
     def _list_whole_partition(
-        self, position: ListingPosition, since_ts: float, known: "_KnownToLateSweep"
+        self, position: ListingPosition, since_ts: float, known: "_LateSweepKnownFiles"
     ) -> ListingPosition | None:
         """Add the files modified at or after `since_ts` that are not known with their current etag.
 

@@ -1,4 +1,5 @@
-"""What the collector is made of: routes and manifests from the published configuration, and the waker."""
+"""The composition root of the collector function: routes and manifests from the published configuration, and the
+waker."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class Collected:
 
 
 class Collector:
-    """Collects by the newest usable configuration, then wakes the pipelines that got segments."""
+    """Collects with the newest usable configuration, then wakes the pipelines that got segments."""
 
     def __init__(self, config: ReloadingConfig[Setup], waker: Waker, clock: Callable[[], float]) -> None:
         self._config = config

@@ -24,7 +24,7 @@ warm_up(variables())
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-    """Only the messages in the answer stay in the queue."""
+    """Returns the ids of the messages that stay in the queue."""
     collected = collector().collect(
         [Message(record["messageId"], record["body"]) for record in event["Records"]],
         writer_id=f"{context.aws_request_id}-{secrets.token_hex(4)}",

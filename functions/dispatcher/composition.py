@@ -1,4 +1,4 @@
-"""What the dispatcher is made of, and one invocation over the pipelines that its trigger is about."""
+"""The composition root of the dispatcher function, and one round over the pipelines of its trigger."""
 
 import secrets
 import time
@@ -12,27 +12,27 @@ from blizzard.config.published import PublishedConfig
 from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from functions.dispatcher.emr import EmrClient, EmrServerless
 from functions.dispatcher.job_request import JobSettings
-from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, Wakes
+from functions.dispatcher.triggers import JobStateChanged, Trigger, UnnamedRunChanged, WakeUps
 from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 
 CLIENT_TIMEOUT_SECS = 10.0
 CLIENT_ATTEMPTS = 4
-"""Enough for short throttling. After longer throttling the next trigger tries again, with the same token."""
+"""Enough for short throttling. After longer throttling the next trigger tries again with the same token."""
 MAX_TRACEBACK = 4000
 RESERVE_SECS = 20.0
-"""With less than this left of the function's time no further pipeline begins. Most pipelines take a second; one whose
-calls are throttled or time out may take this long."""
+"""If less than this is left of the function's time, no further pipeline is dispatched. Most pipelines take a second;
+one whose calls are throttled or time out may take this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchOutcome:
     failed: tuple[DispatchResult, ...]
     postponed: tuple[str, ...]
-    """Pipelines for which no time was left."""
+    """Pipelines that were not dispatched, since too little time was left."""
 
 
-class Dispatch:
-    """Dispatches pipelines by the newest usable configuration."""
+class DispatchRound:
+    """Dispatches the pipelines of the newest usable configuration."""
 
     def __init__(
         self, config: ReloadingConfig[Mapping[str, Dispatcher]], clock: Callable[[], float], log: FunctionLog
@@ -63,7 +63,7 @@ class Dispatch:
 
     def _pipelines_of(self, trigger: Trigger) -> tuple[str, ...]:
         match trigger:
-            case Wakes():
+            case WakeUps():
                 return self._woken(trigger)
             case JobStateChanged(pipeline, name, state):
                 if pipeline is not None and pipeline in self._dispatchers():
@@ -74,7 +74,7 @@ class Dispatch:
                 return self._pipelines_of_run(run_id) or self._all_rotated()
         return self._all_rotated()
 
-    def _woken(self, wakes: Wakes) -> tuple[str, ...]:
+    def _woken(self, wakes: WakeUps) -> tuple[str, ...]:
         for message_id, error in wakes.bad.items():
             self._log.warning("message_bad", message_id=message_id, error=error)
         known = self._dispatchers()
@@ -87,13 +87,14 @@ class Dispatch:
         return tuple(name for name, dispatcher in self._dispatchers().items() if dispatcher.is_newest_run(run_id))
 
     def _all_rotated(self) -> tuple[str, ...]:
-        """All pipelines, each time from another one on, so that a lack of time does not always hit the same ones."""
+        """All pipelines, starting with a different one each time, so that a lack of time does not always skip the
+        same."""
         names = tuple(self._dispatchers())
         first = first_of_round(self._clock(), len(names))
         return names[first:] + names[:first]
 
     def _dispatch(self, pipeline: str) -> DispatchResult:
-        """Any error is part of the answer, so that it does not stop other pipelines."""
+        """Any error is returned in the result, so that it does not stop other pipelines."""
         dispatcher = self._dispatchers()[pipeline]
         try:
             return dispatcher.dispatch()
@@ -111,7 +112,7 @@ def first_of_round(now_ts: float, count: int) -> int:
     return int.from_bytes(sha256(str(int(now_ts)).encode()).digest()[:8], "big") % max(1, count)
 
 
-def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = None) -> Dispatch:
+def make_dispatch_round(runtime: Runtime, client: Callable[[], EmrClient] | None = None) -> DispatchRound:
     """Raises ConfigError, which names every wrong environment variable. Contacts no service yet."""
     settings = JobSettings.from_environment(runtime.environ)
     emr = partial(runtime.client, "emr-serverless", timeout_secs=CLIENT_TIMEOUT_SECS, max_attempts=CLIENT_ATTEMPTS)
@@ -131,4 +132,4 @@ def make_dispatch(runtime: Runtime, client: Callable[[], EmrClient] | None = Non
             for name, pipeline in published.pipelines.items()
         }
 
-    return Dispatch(runtime.reloading_config(build), time.time, runtime.log)
+    return DispatchRound(runtime.reloading_config(build), time.time, runtime.log)

@@ -44,7 +44,7 @@ _BUSY = frozenset(
 
 
 class EmrClient(Protocol):
-    """The part of botocore's client that is used; parameters and answers as in the service's model."""
+    """The part of botocore's client that is used. Parameters and responses are those of the service's API."""
 
     def start_job_run(self, **parameters: Any) -> dict[str, Any]: ...
     def get_job_run(self, **parameters: Any) -> dict[str, Any]: ...
@@ -98,8 +98,8 @@ class EmrServerless:
                 return
             request["nextToken"] = page["nextToken"]
         raise ServiceBusy(
-            f"ListJobRuns: more than {MAX_PAGES} pages of active runs, so it is unknown whether one of them is this "
-            "pipeline's, and none is started. Cancel the runs that should not be active."
+            f"ListJobRuns: expected at most {MAX_PAGES} pages of active runs, found more. Whether one of them is this "
+            "pipeline's is unknown, so no run is started. Cancel the runs that should not be active."
         )
 
     @property
@@ -125,25 +125,35 @@ def _translating(call: str, *, refused: type[BlizzardError]) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _from_answer(call, error, refused) from error
-    except (ParamValidationError, NoCredentialsError) as error:
-        kind = refused if isinstance(error, ParamValidationError) else ServiceBusy
-        raise kind(f"{call}: {error!s:.{MAX_MESSAGE}}") from error
+        raise _error_from_response(call, error, refused) from error
+    except ParamValidationError as error:
+        raise refused(
+            f"{call}: {error!s:.{MAX_MESSAGE}}. Correct the parameter that it names, in the function's environment."
+        ) from error
+    except NoCredentialsError as error:
+        raise ServiceBusy(
+            f"{call}: {error!s:.{MAX_MESSAGE}}. Expected the credentials of the function's role."
+        ) from error
     except BotoCoreError as error:
-        raise ServiceBusy(f"{call}: {type(error).__name__}: {error!s:.{MAX_MESSAGE}}") from error
+        raise ServiceBusy(
+            f"{call}: {type(error).__name__}: {error!s:.{MAX_MESSAGE}}. The next trigger tries again."
+        ) from error
 
 
-def _from_answer(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
+def _error_from_response(call: str, error: ClientError, refused: type[BlizzardError]) -> BlizzardError:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     text = first_line(error.response.get("Error", {}).get("Message", ""))
-    message = f"{call}: {code}: {text:.{MAX_MESSAGE}}"
+    message = f"{call}: {code}: {text:.{MAX_MESSAGE}}".rstrip(". ")
     if call == "GetJobRun" and code == "ResourceNotFoundException":
         return _UnknownRun(message)
     if call == "StartJobRun" and code == "ConflictException":
         return StartConflict(
-            f"{message} (the application is changing its state, or the token was used with other parameters)"
+            f"{message}. The application is changing its state, or the token was used with other parameters; the next "
+            "trigger tries again."
         )
     if code in _BUSY or status >= 500 or status == 429:
-        return ServiceBusy(message)
-    return refused(message)
+        return ServiceBusy(f"{message}. The next trigger tries again.")
+    return refused(
+        f"{message}. Correct what it names: the stack's parameters, or the permissions of the function's role."
+    )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from blizzard.dispatch.dispatcher import DispatchResult
 from blizzard.environment import variables
 from blizzard.errors import RetryableError
-from functions.dispatcher.composition import Dispatch, DispatchOutcome, make_dispatch
+from functions.dispatcher.composition import DispatchOutcome, DispatchRound, make_dispatch_round
 from functions.dispatcher.report import report
-from functions.dispatcher.triggers import UnknownEvent, Wakes, read_trigger
+from functions.dispatcher.triggers import UnknownEvent, WakeUps, read_trigger
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, warm_up
 
 if TYPE_CHECKING:
@@ -26,27 +26,30 @@ class DispatchFailed(RetryableError):
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-    """For queue messages the answer names those that stay in the queue. Other events are retried by an error."""
+    """For queue messages, returns the ids of those that stay in the queue. Raises for other events, so that they are
+    retried."""
     try:
         trigger = read_trigger(event)
     except UnknownEvent as error:
         log.error("event_unknown", error=str(error))  # noqa: TRY400 - this log has no `exception`
         raise
     outcome = dispatch().run(trigger, lambda: context.get_remaining_time_in_millis() / 1000, _report)
-    if isinstance(trigger, Wakes):
-        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in _again(trigger, outcome)]}
+    if isinstance(trigger, WakeUps):
+        return {
+            "batchItemFailures": [{"itemIdentifier": message_id} for message_id in _messages_to_retry(trigger, outcome)]
+        }
     if outcome.failed:
         raise DispatchFailed("; ".join(f"{found.pipeline}: {found.error}" for found in outcome.failed))
     return {}
 
 
 @functools.cache
-def dispatch() -> Dispatch:
+def dispatch() -> DispatchRound:
     """One per container."""
-    return make_dispatch(make_runtime(variables(), log))
+    return make_dispatch_round(make_runtime(variables(), log))
 
 
-def _again(wakes: Wakes, outcome: DispatchOutcome) -> list[str]:
+def _messages_to_retry(wakes: WakeUps, outcome: DispatchOutcome) -> list[str]:
     """Ids of the messages that stay in the queue."""
     names = [*(found.pipeline for found in outcome.failed), *outcome.postponed]
     return [*wakes.bad, *(message_id for name in names for message_id in wakes.messages[name])]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 from blizzard.config.spark_settings import Workers, emr_serverless_settings, submit_parameters
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.errors import ConfigError
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ MAX_RUN_SECS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """Release, sizes and place of the job; the same for all pipelines."""
+    """Release, worker sizes and locations of the job; the same for all pipelines."""
 
     region: str
     application_id: str
@@ -32,7 +32,7 @@ class JobSettings:
     release_label: str
     workers: Workers
     timeout_minutes: int
-    policy: Policy
+    policy: FailurePolicy
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -58,7 +58,7 @@ class JobSettings:
                 max_executors=environment.get("BLIZZARD_MAX_EXECUTORS", _COUNT),
             ),
             timeout_minutes=timeout_minutes,
-            policy=Policy(
+            policy=FailurePolicy(
                 max_failures=environment.get("BLIZZARD_MAX_FAILURES", _COUNT),
                 backoff_secs=float(environment.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
                 run_secs=run_secs(timeout_minutes),
@@ -128,8 +128,9 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Format(Generic[T]):
-    """How a variable is checked and converted. A wrong one is replaced by `example`, so that all problems are found."""
+class _VariableSpec(Generic[T]):
+    """How an environment variable is checked and converted. `example` replaces a wrong value, so that one pass finds
+    all problems."""
 
     pattern: str
     expected: str
@@ -138,15 +139,15 @@ class _Format(Generic[T]):
 
 
 _NAME_PREFIX = "blizzard-"
-_REGION = _Format("[a-z]{2}[a-z0-9-]{1,30}", "a region such as eu-west-1", "", str)
-_APPLICATION_ID = _Format("[0-9a-z]{1,64}", "the id of an EMR Serverless application", "00abc", str)
-_ROLE_ARN = _Format(r"arn:aws[a-zA-Z0-9-]*:iam::[0-9]{12}:role/\S+", "the ARN of a role", "", str)
-_S3_URI = _Format(r"s3a?://[^/\s]+/[^\s$`'\"\\#]+", "s3://bucket/key", "", str)
-_LOG_GROUP = _Format(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group", "", str)
-_RELEASE_LABEL = _Format("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
-_GIGABYTES = _Format("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
-_CORES = _Format("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
-_COUNT = _Format("[1-9][0-9]{0,8}", "a whole number from 1 on", "1", int)
+_REGION = _VariableSpec("[a-z]{2}[a-z0-9-]{1,30}", "a region such as eu-west-1", "", str)
+_APPLICATION_ID = _VariableSpec("[0-9a-z]{1,64}", "the id of an EMR Serverless application", "00abc", str)
+_ROLE_ARN = _VariableSpec(r"arn:aws[a-zA-Z0-9-]*:iam::[0-9]{12}:role/\S+", "the ARN of a role", "", str)
+_S3_URI = _VariableSpec(r"s3a?://[^/\s]+/[^\s$`'\"\\#]+", "s3://bucket/key", "", str)
+_LOG_GROUP = _VariableSpec(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group", "", str)
+_RELEASE_LABEL = _VariableSpec("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
+_GIGABYTES = _VariableSpec("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
+_CORES = _VariableSpec("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
+_COUNT = _VariableSpec("[1-9][0-9]{0,8}", "a whole number, 1 or greater", "1", int)
 
 
 @dataclass(slots=True)
@@ -156,10 +157,10 @@ class _Environment:
     environ: Mapping[str, str]
     problems: list[str] = field(default_factory=list)
 
-    def get(self, name: str, form: _Format[T]) -> T:
+    def get(self, name: str, spec: _VariableSpec[T]) -> T:
         text = self.environ.get(name, "")
-        if re.fullmatch(form.pattern, text):
-            return form.read(text)
+        if re.fullmatch(spec.pattern, text):
+            return spec.read(text)
         found = f"found {text!r}" if text else "found nothing"
-        self.problems.append(f"{name}: expected {form.expected}, {found}; set it in the function's environment")
-        return form.read(form.example)
+        self.problems.append(f"{name}: expected {spec.expected}, {found}; set it in the function's environment")
+        return spec.read(spec.example)

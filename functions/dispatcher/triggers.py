@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from blizzard.dispatch.wake import NotAWake, read_wake
+from blizzard.dispatch.wake import NotAWakeUp, read_wake_up
 from blizzard.errors import PermanentError
 from functions.dispatcher.job_request import pipeline_of
 
@@ -16,13 +16,13 @@ class UnknownEvent(PermanentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wakes:
+class WakeUps:
     """Messages of the wake queue."""
 
     messages: Mapping[str, tuple[str, ...]]
     """Message ids by pipeline."""
     bad: Mapping[str, str] = field(default_factory=dict)
-    """Messages that are not wakes: error texts by message id."""
+    """Messages that are not wake-ups: error texts by message id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class EveryPipeline:
     """The schedule fired, or a run changed that has neither name nor id."""
 
 
-Trigger = Wakes | JobStateChanged | UnnamedRunChanged | EveryPipeline
+Trigger = WakeUps | JobStateChanged | UnnamedRunChanged | EveryPipeline
 
 
 def read_trigger(event: Mapping[str, Any]) -> Trigger:
     """Raises UnknownEvent."""
     if isinstance(event.get("Records"), list):
-        return _wakes(event["Records"])
+        return _wake_ups(event["Records"])
     if event.get("detail-type") == JOB_STATE_CHANGE and isinstance(event.get("detail"), dict):
         return _job_state(event["detail"])
     if event.get("schedule") == "dispatch":
@@ -63,19 +63,19 @@ def read_trigger(event: Mapping[str, Any]) -> Trigger:
     )
 
 
-def _wakes(records: list[Any]) -> Wakes:
+def _wake_ups(records: list[Any]) -> WakeUps:
     messages: dict[str, tuple[str, ...]] = {}
     bad: dict[str, str] = {}
     for record in records:
         if not isinstance(record, dict) or record.get("eventSource") != "aws:sqs":
             raise UnknownEvent(f"expected records of SQS, found {record!s:.300}; correct the event source mapping")
         try:
-            pipeline = read_wake(record["body"])
-        except NotAWake as error:
+            pipeline = read_wake_up(record["body"])
+        except NotAWakeUp as error:
             bad[record["messageId"]] = str(error)
         else:
             messages[pipeline] = (*messages.get(pipeline, ()), record["messageId"])
-    return Wakes(messages, bad)
+    return WakeUps(messages, bad)
 
 
 def _job_state(detail: Mapping[str, Any]) -> Trigger:

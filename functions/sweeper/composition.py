@@ -1,4 +1,4 @@
-"""What the sweeper is made of, and one round over the sources that are due."""
+"""The composition root of the sweeper function, and one round over the sources that are due."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from blizzard.config.published import PublishedConfig, PublishedSource
 from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
 from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, sweep_rules
 from blizzard.sweep.sweeper import OutOfTime, SweepReport
@@ -19,8 +19,8 @@ MAX_BACKOFF_SECS = 5.0
 """A round has only minutes. If storage throttles for longer, the next round sweeps the source."""
 
 CLAIM_AFTER_SECS = 30.0
-"""The next round begins a minute after this one at the earliest. A sweep that still runs after half of that writes a
-claim. Nearly all sweeps are shorter and save this PUT."""
+"""The next round starts a minute after this one at the earliest. A sweep that is still running after half of that
+writes a claim. Nearly all sweeps are shorter and do not need this PUT."""
 CLAIM_MARGIN_SECS = 10.0
 """Time after a sweep's deadline to append the listed files and write the report."""
 
@@ -138,7 +138,7 @@ def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[],
     settings = replace(runtime.settings, max_attempts=source.max_attempts, max_backoff_secs=backoff_secs)
     log = runtime.log
     return SourceSweep(
-        Identity(source.pipeline, source.name, source.state_prefix),
+        SourceIdentity(source.pipeline, source.name, source.state_prefix),
         files=open_store(source.uri, settings, log=log.warning),
         state=open_store(source.table_uri, settings, may_be_missing=True, log=log.warning),
         rules=sweep_rules(
@@ -157,4 +157,6 @@ def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[],
 def check_event(event: Mapping[str, Any]) -> None:
     """Raises ConfigError unless this is the event of the schedule."""
     if event.get("schedule") != "sweep":
-        raise ConfigError([f'the sweeper\'s event: expected {{"schedule": "sweep"}}, found {event!r:.200}'])
+        raise ConfigError(
+            [f'the sweeper\'s event: expected {{"schedule": "sweep"}}, found {event!r:.200}; correct the schedule']
+        )

@@ -25,10 +25,10 @@ warm_up(variables())
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, int]:
-    """The metrics, for manual invocations.
+    """Returns the metrics, for manual invocations.
 
-    Sources that fail raise no error, not even all of them: Lambda would repeat the invocation, which the schedule does
-    anyway. `SweepsFailed` counts them.
+    A failed source raises no error, even if all of them fail: Lambda would only repeat the invocation, and the schedule
+    does that anyway. `SweepsFailed` counts the failures.
     """
     check_event(event)
     remaining_secs = context.get_remaining_time_in_millis() / 1000

@@ -7,9 +7,9 @@ from blizzard.config.published import PublishedSource
 from blizzard.sweep.source_sweep import SweepReports
 from blizzard.sweep.sweeper import SweepKind
 
-EARLY = 0.1
-"""Part of an interval by which a sweep may be early. Schedules are not exact: by a schedule of one minute a source with
-an interval of one minute would otherwise be due only every other time."""
+EARLY_FRACTION = 0.1
+"""The fraction of its interval by which a sweep may start early. Schedules are not exact: with a schedule of one
+minute, a source with an interval of one minute would otherwise be due only every other time."""
 
 MAX_CLAIM_SECS = 960.0
 """A function runs for at most 900 seconds. A claim that ends later than this is invalid."""
@@ -17,11 +17,11 @@ MAX_CLAIM_SECS = 960.0
 
 @dataclass(frozen=True, slots=True)
 class DueSweep:
-    """`overdue`: intervals since the start of the last sweep of this kind; infinite if there was none."""
+    """`intervals_elapsed`: intervals since the start of the last sweep of this kind; infinite if there was none."""
 
     source_id: str
     kind: SweepKind
-    overdue: float
+    intervals_elapsed: float
 
 
 def due_sweeps(
@@ -29,10 +29,10 @@ def due_sweeps(
 ) -> tuple[DueSweep, ...]:
     """The most overdue first, of sources that have reports. A sweep that ran out of time is due at once.
 
-    A source with a valid claim is not due: two sweeps at once, of either kind, would append the same files.
+    A source with a valid claim is not due: two concurrent sweeps, of either kind, would append the same files.
     """
     found = [due for source in sources if source.id in reports for due in _due(source, reports[source.id], now_ts)]
-    return tuple(sorted(found, key=lambda due: -due.overdue))
+    return tuple(sorted(found, key=lambda due: -due.intervals_elapsed))
 
 
 def is_claimed(reports: SweepReports, now_ts: float) -> bool:
@@ -47,13 +47,13 @@ def _due(source: PublishedSource, reports: SweepReports, now_ts: float) -> Itera
     for kind, interval_secs in intervals.items():
         last = reports.report_of(kind)
         last_ts = last.started_ts if last else _first_due_from(kind, reports)
-        overdue = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
-        if overdue >= 1 - EARLY or (last is not None and not last.complete):
-            yield DueSweep(source.id, kind, overdue)
+        intervals_elapsed = float("inf") if last_ts is None else (now_ts - last_ts) / interval_secs
+        if intervals_elapsed >= 1 - EARLY_FRACTION or (last is not None and not last.complete):
+            yield DueSweep(source.id, kind, intervals_elapsed)
 
 
 def _first_due_from(kind: SweepKind, reports: SweepReports) -> float | None:
-    """Where the first interval of this kind starts; None: the sweep is due now.
+    """When the first interval of this kind starts, in Unix seconds. None: the sweep is due now.
 
     Before anything is ingested a late sweep finds no more than a watermark sweep, so the first late sweep is due one
     interval after the first watermark sweep.

@@ -6,7 +6,7 @@ from typing import Any
 from blizzard.errors import CommitOutcomeUnknown, LostRace, RetryableError, UnreadableState
 from blizzard.log import Log
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from spark_job.ports.source import Batch, SourceCheckpoint, SourceKind
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Table
@@ -20,7 +20,7 @@ class CommitPath:
     """Commits the batches of one source. `watch` times the turn."""
 
     def __init__(
-        self, identity: Identity, source: SourceKind[Any, Any, Any], *, table: Table, log: Log, watch: Stopwatch
+        self, identity: SourceIdentity, source: SourceKind[Any, Any, Any], *, table: Table, log: Log, watch: Stopwatch
     ) -> None:
         self._identity = identity
         self._source = source

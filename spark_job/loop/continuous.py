@@ -32,7 +32,7 @@ class ContinuousSource(Protocol):
 
     def late_sweep_is_due(self) -> bool: ...
 
-    def sweep(self, *, late: bool, announce: bool) -> object:
+    def sweep(self, *, late: bool, record_if_empty: bool) -> object:
         """Raises BlizzardError."""
         ...
 
@@ -75,10 +75,10 @@ class _Schedule:
 
     def _sweep(self) -> None:
         now_ts, settings = self._clock(), self._job.source.sweep
-        self._job.sweep(late=False, announce=True)
+        self._job.sweep(late=False, record_if_empty=True)
         self._sweep_ts = now_ts + settings.interval_secs
         if now_ts >= self._late_ts and self._job.late_sweep_is_due():
-            self._job.sweep(late=True, announce=True)
+            self._job.sweep(late=True, record_if_empty=True)
             self._late_ts = now_ts + settings.late_interval_secs
 
 

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from blizzard.errors import LostRace, RetryableError
 from blizzard.log import Log
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.backoff import backoff_secs
 from spark_job.loop.commit import CommitPath
 from spark_job.ports.source import Batch, BatchCounts, Plan, SourceCheckpoint, SourceKind
@@ -74,7 +74,7 @@ class Ingest:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: SourceIdentity,
         settings: LoopSettings,
         *,
         source: SourceKind[Any, Any, Any],
@@ -135,8 +135,8 @@ class Ingest:
                 "Nothing is lost; run one job per source at a time."
             )
         jitter = crc32(self._new_id().encode()) / 2**32
-        most_secs = self._settings.max_backoff_secs
-        delay_secs = backoff_secs(failures, first_secs=FIRST_BACKOFF_SECS, most_secs=most_secs, jitter=jitter)
+        max_secs = self._settings.max_backoff_secs
+        delay_secs = backoff_secs(failures, first_secs=FIRST_BACKOFF_SECS, max_secs=max_secs, jitter=jitter)
         self._log("retrying", source=self._identity.source_id, attempt=failures, wait_secs=delay_secs, error=str(error))
         self.forget()
         return delay_secs

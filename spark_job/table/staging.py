@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from blizzard.errors import BlizzardError, BucketMissing
 from blizzard.storage.base import ObjectStore
-from blizzard.storage.keys import folder_of
+from blizzard.storage.keys import parent_folder
 from blizzard.storage.local import LocalStore
 from spark_job.write.parquet_files import DataFile
 
@@ -81,7 +81,7 @@ class Staging:
         keys = [*keys]
         self._store.delete(keys)
         if isinstance(self._store, LocalStore):
-            for folder in sorted({folder_of(key) for key in keys} - {self.deferred_folder, self._prefix}):
+            for folder in sorted({parent_folder(key) for key in keys} - {self.deferred_folder, self._prefix}):
                 self._store.remove_folder(folder)
 
 

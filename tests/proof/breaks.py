@@ -7,7 +7,7 @@ from typing import Any
 
 import spark_job.loop.files.source
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from spark_job.ports.source import Recovered
 
@@ -73,7 +73,7 @@ def older_state_as_current() -> None:
     commit."""
     whole = spark_job.loop.files.source.recover
 
-    def recover(table: Any, store: Any, identity: Identity, **more: Any) -> Recovered[Checkpoint]:
+    def recover(table: Any, store: Any, identity: SourceIdentity, **more: Any) -> Recovered[Checkpoint]:
         found = whole(table, store, identity, **more)
         copy = read_copy(store, identity)
         return found if copy is None else replace(found, checkpoint=replace(copy, sequence=found.checkpoint.sequence))

@@ -218,8 +218,8 @@ def _line(record: Mapping[str, Any] | str | bytes) -> bytes:
 
 def run(job: SourceJob, *, late: bool = False) -> Totals:
     """Sweep and drain."""
-    job.sweep(late=False, announce=True)
-    job.sweep(late=True, announce=late)
+    job.sweep(late=False, record_if_empty=True)
+    job.sweep(late=True, record_if_empty=late)
     return job.ingest.drain()
 
 

@@ -41,7 +41,7 @@ def bad_day(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkS
     lake.put("date=yesterday/no-date.ndjson", *ids(0, 1))
     gone = lake.put(f"{DAY}/gone.ndjson", *ids(0, 1))
     job = lake.job()
-    job.sweep(late=False, announce=True)
+    job.sweep(late=False, record_if_empty=True)
     gone.unlink()
     job.ingest.drain()
     return lake
@@ -151,7 +151,7 @@ def test_when_the_whole_folder_is_gone_the_run_stops_and_nothing_is_dead_lettere
     for n in range(3):
         lake.put(f"{n}.ndjson", *ids(n, n + 1))
     job = lake.job()
-    job.sweep(late=False, announce=True)
+    job.sweep(late=False, record_if_empty=True)
     elsewhere = lake.landing().rename(lake.folder / "elsewhere")
     with pytest.raises(PermanentError, match="3 of 3 files of events:landing were refused"):
         job.ingest.drain()

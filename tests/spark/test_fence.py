@@ -79,7 +79,7 @@ def test_the_loser_continues_with_the_files_that_the_winner_left(lake: Lake) -> 
     for n in range(3):
         lake.put(f"{n}.ndjson.gz", *ids(n, n + 1))
     slow, fast = lake.job(), lake.job()
-    fast.sweep(late=False, announce=True)
+    fast.sweep(late=False, record_if_empty=True)
     lake.meanwhile["batch_read"] = lambda: fast.ingest.step(draining=True)
     totals = run(slow)
     assert (totals.lost_races, totals.commits) == (1, 2)

@@ -30,7 +30,7 @@ def past(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSess
     lake.put("c.ndjson.gz", *ids(20, 30))
     lake.put(LARGE, *({"id": f"{n:060d}-{n * 7919 % 10007}", "n": n} for n in range(LARGE_ROWS)))
     job = lake.job()
-    job.sweep(late=False, announce=True)
+    job.sweep(late=False, record_if_empty=True)
     for _ in range(3):
         job.ingest.step(draining=True)
     assert 0 < lake.state().in_progress[LARGE] < LARGE_ROWS

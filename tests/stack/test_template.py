@@ -271,9 +271,11 @@ def test_a_valid_value_is_accepted(name: str, value: str) -> None:
 
 def test_landing_lake_and_artifacts_must_be_different_buckets() -> None:
     assert refused(LandingBucketName="lake") == [
-        "BucketsAreApart: Landing and lake must be two buckets, or the job's own files would trigger events."
+        "BucketsAreApart: LandingBucketName and LakeBucketName must differ, or the job's files would send events."
     ]
-    assert refused(LandingBucketName="artifacts")[0].startswith("BucketsAreApart: Landing and artifacts")
+    assert refused(LandingBucketName="artifacts")[0].startswith(
+        "BucketsAreApart: LandingBucketName and ArtifactsBucketName"
+    )
     assert refused(ArtifactsBucketName="lake") == []
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from blizzard.config.published import PublishedPipeline, PublishedSource
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from blizzard.dispatch.run_records import RunLog, RunRecord
 from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, StartConflict, StartRefused
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Action = Callable[[], object]
 
 PIPELINE = "events"
-POLICY = Policy(max_failures=3, backoff_secs=60.0, max_backoff_secs=600.0, run_secs=3600.0)
+POLICY = FailurePolicy(max_failures=3, backoff_secs=60.0, max_backoff_secs=600.0, run_secs=3600.0)
 
 
 def published_source(name: str = "landing", *, on_overwrite: str = "ignore") -> PublishedSource:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from blizzard.errors import CommitOutcomeUnknown, LostRace
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from spark_job.ports.reader import Outcome
 from spark_job.ports.rows import Rows
 from spark_job.ports.table import Txn
@@ -91,7 +91,7 @@ class MemoryDelta:
 class MemoryTable:
     """The table as one source sees it."""
 
-    def __init__(self, delta: MemoryDelta, identity: Identity, calls: Calls) -> None:
+    def __init__(self, delta: MemoryDelta, identity: SourceIdentity, calls: Calls) -> None:
         self._delta = delta
         self._identity = identity
         self._calls = calls

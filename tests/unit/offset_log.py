@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from blizzard.errors import RecoveryError
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.memory import MemoryStore
 from spark_job.loop.ingest import Ingest, LoopSettings
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
@@ -150,7 +150,7 @@ class LogWorld:
     """A log, a table, and jobs that may be started at any time."""
 
     def __init__(self, *, batch_records: int = 3) -> None:
-        self.identity = Identity("events", "topic", "_blizzard/events_topic")
+        self.identity = SourceIdentity("events", "topic", "_blizzard/events_topic")
         self.batch_records = batch_records
         self.partitions: dict[int, list[str]] = {}
         self.clock = Clock()

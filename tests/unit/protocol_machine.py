@@ -108,11 +108,11 @@ class Protocol(RuleBasedStateMachine):
         now_ts = self.world.clock.now_ts
         days = {"today": 1, "yesterday": 2, "long ago": 6}
         day, slash, rest = partition.partition("/")
-        return Days().floor(now_ts, days[day]) + slash + rest if day in days else partition
+        return Days().oldest_folder(now_ts, days[day]) + slash + rest if day in days else partition
 
     def _is_old(self, partition: str) -> bool:
         folder = Days().folder_of(partition)
-        return folder is not None and folder < Days().floor(self.world.clock.now_ts, 2)
+        return folder is not None and folder < Days().oldest_folder(self.world.clock.now_ts, 2)
 
     def _may_be_passed(self, path: str) -> bool:
         partition, name = split_path(path)

@@ -9,7 +9,7 @@ def lines(*paths: str) -> dict[str, list[str]]:
 
 
 def day(world: World, ago: int = 0) -> str:
-    return Days().floor(world.clock.now_ts, ago + 1)
+    return Days().oldest_folder(world.clock.now_ts, ago + 1)
 
 
 def dated(**more: object) -> World:

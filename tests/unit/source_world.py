@@ -12,7 +12,7 @@ from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
 from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import no_folder
 from blizzard.storage.memory import MemoryStore
@@ -36,7 +36,7 @@ class Days:
         folder = partition.partition("/")[0]
         return folder if folder.startswith("day=") and folder[4:].isdigit() else None
 
-    def floor(self, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self, now_ts: float, lookback: int) -> str:
         return f"day={int(now_ts // DAY_SECS) - lookback + 1:04d}"
 
 
@@ -74,7 +74,7 @@ class World:
 
     def __init__(self, wanted: FileSettings | None = None, *, tick_secs: float = 0.001) -> None:
         self.settings = wanted or settings()
-        self.identity = Identity("events", "landing", "_blizzard/events_landing")
+        self.identity = SourceIdentity("events", "landing", "_blizzard/events_landing")
         self.clock = Clock(tick_secs=tick_secs)
         self.stopwatch = Clock(0.0)
         self.calls = Calls()

@@ -109,7 +109,7 @@ def test_the_documented_json_decodes() -> None:
 def test_version_1_with_read_states_keeps_finished_files_and_records_read() -> None:
     state = read(WITH_READ_STATES)
     assert dict(state.files) == {f"{DAY}/a.gz": FINISHED, f"{DAY}/b.gz": 5000}
-    assert (state.sequence, state.state, state.knows_files) == (-1, WatermarkState.INITIAL, True)
+    assert (state.sequence, state.state, state.has_files) == (-1, WatermarkState.INITIAL, True)
 
 
 def test_version_1_with_partition_watermarks_keeps_them() -> None:
@@ -129,12 +129,12 @@ def test_version_2_has_files_of_the_table_and_is_refused(document: dict[str, Any
 @pytest.mark.parametrize("watermark", [f"{DAY}/{FILE}", {"state": "Idle", "value": f"{DAY}/{FILE}"}], ids=str)
 def test_a_single_watermark_settles_no_partition(watermark: object) -> None:
     state = read({"schema_version": 1, "watermark": watermark, "last_update_ts": 5})
-    assert (state.watermark, state.knows_files) == (f"{DAY}/{FILE}", False)
+    assert (state.watermark, state.has_files) == (f"{DAY}/{FILE}", False)
 
 
 def test_a_null_watermark_is_none() -> None:
     state = read({"schema_version": 1, "watermark": None, "last_update_ts": 0})
-    assert (state.state, state.watermark, state.knows_files) == (WatermarkState.INITIAL, None, False)
+    assert (state.state, state.watermark, state.has_files) == (WatermarkState.INITIAL, None, False)
 
 
 @pytest.mark.parametrize("app_id", ["penguin-events", "penguin-events-backfill"])

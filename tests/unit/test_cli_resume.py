@@ -25,7 +25,7 @@ pipelines:
       web: {{uri: "{lake}/in2", schema: "id STRING"}}
 """
 OPEN = RunRecord(
-    4, "events", "e", 3, Phase.OPEN, "f", spent=True, run_id="r3", failures=5, not_before_ts=9e9, reason="boom"
+    4, "events", "e", 3, Phase.OPEN, "f", token_used=True, run_id="r3", failures=5, not_before_ts=9e9, reason="boom"
 )
 
 Resume = Callable[..., tuple[int, str, str]]
@@ -69,7 +69,7 @@ def test_an_open_circuit_is_closed(tmp_path: Path, resume: Resume) -> None:
         0.0,
         RESUMED,
     )
-    assert (latest.attempt, latest.spent, latest.epoch) == (3, True, "e"), "or the next run would repeat a token"
+    assert (latest.attempt, latest.token_used, latest.epoch) == (3, True, "e"), "or the next run would repeat a token"
 
 
 def test_a_backoff_after_a_failure_is_ended(tmp_path: Path, resume: Resume) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from blizzard.collect.collector import Message
 from blizzard.collect.routing import Route, Router
-from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
+from blizzard.dispatch.wake import WakeNotSent, Waker, WakeUp
 from blizzard.errors import BlizzardError, ConfigError, StorageUnavailable
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.memory import MemoryStore
@@ -42,7 +42,7 @@ class World:
 
     configuration: FakeConfiguration
     now_ts: float = 0.0
-    woken: list[Wake] = field(default_factory=list)
+    woken: list[WakeUp] = field(default_factory=list)
     errors: list[dict[str, object]] = field(default_factory=list)
     queue_is_down: bool = False
 
@@ -53,7 +53,7 @@ class World:
     def log_error(self, event: str, /, **fields: object) -> None:
         self.errors.append({"event": event, **fields})
 
-    def send(self, wake: Wake, /) -> None:
+    def send(self, wake: WakeUp, /) -> None:
         if self.queue_is_down:
             raise WakeNotSent("slow down")
         self.woken.append(wake)
@@ -104,7 +104,7 @@ class TestReloading:
 class TestWaking:
     def test_an_append_wakes_its_pipeline(self, world: World) -> None:
         world.segment_of(100.0)
-        assert world.woken == [Wake("pipeline of one", "pipeline of one-6")]
+        assert world.woken == [WakeUp("pipeline of one", "pipeline of one-6")]
 
     def test_a_window_of_appends_is_one_wake(self, world: World) -> None:
         for now_ts in (90.0, 91.0, 104.9, 105.0):

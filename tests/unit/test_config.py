@@ -116,10 +116,10 @@ def test_relative_paths_start_from_the_folder_of_the_file(tmp_path: Path, monkey
 
 def test_without_a_folder_relative_paths_are_refused() -> None:
     found = problems(source_lines("uri: in", "schema: id INT", table="out"), folder=None)
-    expected = "a path relative to nothing; expected s3://bucket/prefix or file:///folder"
+    expected = "expected s3://bucket/prefix or file:///folder"
     assert found == [
-        f"f.yaml:3: pipelines.p.table_uri: found 'out', {expected}",
-        f"f.yaml:6: pipelines.p.sources.s.uri: found 'in', {expected}",
+        f"f.yaml:3: pipelines.p.table_uri: found the relative path 'out'; {expected}",
+        f"f.yaml:6: pipelines.p.sources.s.uri: found the relative path 'in'; {expected}",
     ]
 
 

@@ -61,7 +61,7 @@ def places(*pipelines: tuple[str, list[str]]) -> str:
     [
         (
             places(("s3://lake/t", ["s3://landing/x", "s3a://landing/x/"])),
-            "f.yaml:6: pipelines.a.sources.s1.uri: found s3://landing/x/, which is the same place as pipelines.a",
+            "f.yaml:6: pipelines.a.sources.s1.uri: found s3://landing/x/, which is the same as pipelines.a",
         ),
         (
             places(("s3://lake/t", ["s3://landing/x/y/z"]), ("s3://lake/u", ["s3://landing/x"])),
@@ -73,7 +73,7 @@ def places(*pipelines: tuple[str, list[str]]) -> str:
         ),
         (
             places(("s3://landing/x", ["s3://landing/x"])),
-            "f.yaml:3: pipelines.a.table_uri: found s3://landing/x/, which is the same place as pipelines.a.sources.s0",
+            "f.yaml:3: pipelines.a.table_uri: found s3://landing/x/, which is the same as pipelines.a.sources.s0",
         ),
         (
             places(("s3://lake/t", ["s3://lake/t/in"])),
@@ -136,5 +136,5 @@ def test_two_sources_of_a_table_cannot_share_a_state_prefix() -> None:
     text = text.replace("  a:", "  a_b:").replace("  b:", "  a:").replace("s0:", "c:", 1).replace("s0:", "b_c:")
     (found,) = problems(text)
     assert found.startswith(
-        "f.yaml:9: pipelines.a.sources.b_c: keeps its state in _blizzard/a_b_c, as pipelines.a_b.sources.c"
+        "f.yaml:9: pipelines.a.sources.b_c: would keep its state in _blizzard/a_b_c, like pipelines.a_b.sources.c"
     )

@@ -92,7 +92,7 @@ def test_ndjson_requires_a_schema_and_text_refuses_one() -> None:
         ("s3:/landing/x", "expected s3://bucket/prefix"),
         ("s3:///x", "found '' as the bucket"),
         ("s3://Landing/x", "found 'Landing' as the bucket"),
-        ("s3://key:secret@landing/x", "found more than a bucket's name"),
+        ("s3://key:secret@landing/x", "expected only the bucket's name; remove credentials"),
         ("https://key:secret@host/x", "found 'https://…@host/x'; expected"),
         ("s3://landing/../x", "write the full path"),
         ("file://data/x", "found 'file://data/x'; expected"),

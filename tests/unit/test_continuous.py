@@ -67,8 +67,8 @@ class Source:
     def late_sweep_is_due(self) -> bool:
         return True
 
-    def sweep(self, *, late: bool, announce: bool) -> None:
-        assert announce
+    def sweep(self, *, late: bool, record_if_empty: bool) -> None:
+        assert record_if_empty
         self.sweeps.append((self.ingest.clock.now_ts, "late" if late else "watermark"))
         if self.sweep_errors:
             raise self.sweep_errors.pop(0)

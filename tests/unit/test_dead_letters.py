@@ -30,8 +30,8 @@ def of_record(row: int, raw: str | bytes = "{", path: str = "date=1/a.gz", etag:
     return DeadLetter(path, etag, Stage.PARSE, "no JSON", row, raw)
 
 
-def dead_letters(store: MemoryStore | None = None, *, at_once: int = 1) -> DeadLetters:
-    return DeadLetters(store or memory_store(), STATE_PREFIX, SOURCE_ID, at_once=at_once)
+def dead_letters(store: MemoryStore | None = None, *, max_concurrency: int = 1) -> DeadLetters:
+    return DeadLetters(store or memory_store(), STATE_PREFIX, SOURCE_ID, max_concurrency=max_concurrency)
 
 
 def objects(store: MemoryStore) -> dict[str, list[dict[str, Any]]]:
@@ -81,7 +81,7 @@ def test_dead_letters_of_another_version_overwrite_nothing() -> None:
         letters.write_file(of_file(etag=etag), NOW)
         letters.write_records([of_record(0, etag=etag)], NOW)
     assert sorted(letter["etag"] for letter in letters.letters()) == ["e1", "e1", "e2", "e2"]
-    assert letters.files() == 2
+    assert letters.count_files() == 2
 
 
 def test_dead_letters_of_similar_names_overwrite_nothing() -> None:
@@ -89,7 +89,7 @@ def test_dead_letters_of_similar_names_overwrite_nothing() -> None:
     looking_alike = ("a/b", "a_b", "a b", "a\ud800b", "a\ud801b", "a?b", "x" * 100 + "a/b", "y" * 100 + "a/b")
     for path in looking_alike:
         letters.write_file(of_file(path), NOW)
-    assert letters.files() == len(looking_alike)
+    assert letters.count_files() == len(looking_alike)
 
 
 @given(hostile, hostile, hostile, hostile)
@@ -97,7 +97,7 @@ def test_two_versions_never_share_a_folder(path: str, etag: str, other_path: str
     assume((path, etag) != (other_path, other_etag))
     assume("\0" not in etag + other_etag)
     letters = dead_letters()
-    assert letters.folder_of(path, etag) != letters.folder_of(other_path, other_etag)
+    assert letters.dead_letter_folder(path, etag) != letters.dead_letter_folder(other_path, other_etag)
 
 
 @given(hostile, hostile)
@@ -210,19 +210,19 @@ def test_dead_letters_written_in_parallel_are_the_same() -> None:
     one, several = memory_store(), memory_store()
     written = [
         dead_letters(one).write_records(letters, NOW),
-        dead_letters(several, at_once=8).write_records(letters, NOW),
+        dead_letters(several, max_concurrency=8).write_records(letters, NOW),
     ]
     assert written == [150, 150]
     assert objects(several) == objects(one)
     files = [of_file(f"{n:03}.gz") for n in range(50)]
     dead_letters(one).write_files(files, NOW)
-    dead_letters(several, at_once=2).write_files(files, NOW)
+    dead_letters(several, max_concurrency=2).write_files(files, NOW)
     assert objects(several) == objects(one)
     assert len(objects(one)) == 100
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_a_dead_letter_that_cannot_be_written_is_an_error(at_once: int) -> None:
+@pytest.mark.parametrize("max_concurrency", [1, 2])
+def test_a_dead_letter_that_cannot_be_written_is_an_error(max_concurrency: int) -> None:
     store = memory_store()
     whole = store.put
 
@@ -233,4 +233,4 @@ def test_a_dead_letter_that_cannot_be_written_is_an_error(at_once: int) -> None:
 
     store.put = put  # type: ignore[method-assign]
     with pytest.raises(StorageUnavailable, match="503"):
-        dead_letters(store, at_once=at_once).write_files([of_file(f"{n:03}.gz") for n in range(9)], NOW)
+        dead_letters(store, max_concurrency=max_concurrency).write_files([of_file(f"{n:03}.gz") for n in range(9)], NOW)

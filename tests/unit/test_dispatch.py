@@ -63,7 +63,7 @@ def test_a_dispatch_returns_age_and_size_of_the_backlog(world: World) -> None:
     found = world.dispatch()
     assert found.backlog is not None
     assert found.backlog.oldest_secs(world.clock.now_ts) == 30
-    assert (found.backlog.files, found.backlog.more) == (3, False)
+    assert (found.backlog.files, found.backlog.truncated) == (3, False)
     world.finish()
     done = world.dispatch()
     assert done.backlog is not None

@@ -113,7 +113,7 @@ def test_what_waits_is_what_the_next_batch_would_take(
     shown = status_of(store, rules)
     assert (shown.backlog_files, shown.backlog_bytes, shown.problem) == (len(taken), 10 * len(taken), None)
 
-    seen = read_backlog(store, pipeline, found.marks)
+    seen = read_backlog(store, pipeline, found.positions)
     certain = {file.path for file in plan.files}
     assert seen.needs_run == bool(certain)
     assert seen.stuck == (("landing",) if certain else ())
@@ -166,4 +166,4 @@ def test_before_the_tables_first_write_nothing_waits() -> None:
     backlog = read_backlog(
         NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}
     )
-    assert (backlog.needs_run, backlog.files, backlog.marks["landing"].sequence) == (False, 0, -1)
+    assert (backlog.needs_run, backlog.files, backlog.positions["landing"].sequence) == (False, 0, -1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from blizzard.dispatch.decide import TOKEN_GRACE_SECS, Hold, Policy, backoff_secs_after
+from blizzard.dispatch.decide import TOKEN_GRACE_SECS, FailurePolicy, Hold, backoff_secs_after
 from blizzard.dispatch.run_records import Phase
 from blizzard.dispatch.service import RunStatus, ServiceBusy
 from tests.unit.dispatch_world import (
@@ -55,7 +55,7 @@ def test_the_backoff_doubles_up_to_its_limit_with_deterministic_jitter(world: Wo
     world.dispatch()
     record = world.latest()
     waits = [
-        backoff_secs_after(replace(record, failures=n), Policy(backoff_secs=60, max_backoff_secs=600))
+        backoff_secs_after(replace(record, failures=n), FailurePolicy(backoff_secs=60, max_backoff_secs=600))
         for n in (1, 2, 3, 9)
     ]
     assert [60 <= waits[0] < 75, 120 <= waits[1] < 150, 240 <= waits[2] < 300, 600 <= waits[3] < 750] == [True] * 4
@@ -247,7 +247,7 @@ def test_a_conflict_is_retried_and_counts_only_after_the_token_has_expired(world
     assert world.latest().phase is Phase.STARTING
     world.clock.advance(TOKEN_GRACE_SECS)
     assert world.dispatch().failed == 1
-    assert world.latest().spent
+    assert world.latest().token_used
     world.service.start_error = None
     world.clock.advance(10_000)
     assert world.dispatch().started == 1

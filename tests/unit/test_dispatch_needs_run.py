@@ -110,5 +110,5 @@ def test_a_huge_backlog_is_counted_only_in_part(world: World) -> None:
     steps = Steps()
     found = world.dispatch(steps)
     assert found.backlog is not None
-    assert (found.backlog.files, found.backlog.more) == (17, True)
+    assert (found.backlog.files, found.backlog.truncated) == (17, True)
     assert len([name for name in steps.names if "/pending/" in name]) < 60

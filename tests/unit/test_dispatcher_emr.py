@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from blizzard.config.model import Limits
 from blizzard.config.spark_settings import common_settings, submit_parameters
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.run_records import Phase, RunRecord
 from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, ServiceRefused, StartConflict, StartRefused
 from blizzard.errors import ConfigError
@@ -206,7 +206,7 @@ def test_every_variable_is_required(name: str) -> None:
 
 
 def test_the_policy_for_failures_is_read_from_the_environment() -> None:
-    assert SETTINGS.policy == Policy(max_failures=3, backoff_secs=60.0, run_secs=3600.0)
+    assert SETTINGS.policy == FailurePolicy(max_failures=3, backoff_secs=60.0, run_secs=3600.0)
 
 
 RELEASE = sorted(set(ENVIRONMENT) - {"BLIZZARD_MAX_FAILURES", "BLIZZARD_BACKOFF_SECS"})

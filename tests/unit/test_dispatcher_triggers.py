@@ -10,7 +10,7 @@ from functions.dispatcher.triggers import (
     Trigger,
     UnknownEvent,
     UnnamedRunChanged,
-    Wakes,
+    WakeUps,
     read_trigger,
 )
 from tests.unit.dispatcher_events import sample, wakes
@@ -19,7 +19,7 @@ from tests.unit.dispatcher_events import sample, wakes
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("wake", Wakes({"events": ("00000000-0000-4000-8000-000000000021",)})),
+        ("wake", WakeUps({"events": ("00000000-0000-4000-8000-000000000021",)})),
         ("emr_job_state", JobStateChanged("events", "blizzard-events", "SUCCESS")),
         ("schedule_dispatch", EveryPipeline()),
     ],
@@ -40,7 +40,7 @@ def test_wakes_are_grouped_by_pipeline_and_bad_messages_are_separate() -> None:
     event = wakes("events", "clicks", "events")
     event["Records"].append({**event["Records"][0], "messageId": "m3", "body": "hello"})
     found = read_trigger(event)
-    assert isinstance(found, Wakes)
+    assert isinstance(found, WakeUps)
     assert found.messages == {"events": ("m0", "m2"), "clicks": ("m1",)}
     assert list(found.bad) == ["m3"]
 

@@ -24,7 +24,7 @@ from blizzard.manifest.segment_codec import decode_segment, encode_segment
 from blizzard.manifest.segments import SegmentRef
 from blizzard.state.checkpoint import decode, encode
 from blizzard.state.dead_letters import DeadLetter, Stage
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import read_reports
@@ -403,7 +403,7 @@ def again_receipt(body: str) -> str:
 
 
 def again_sweep(body: str) -> str:
-    store, shown = MemoryStore(lambda: 0.0), Identity("orders", "shop", "state")
+    store, shown = MemoryStore(lambda: 0.0), SourceIdentity("orders", "shop", "state")
     store.put(shown.report_key, body.encode())
     return read_reports(store, shown).to_json()
 

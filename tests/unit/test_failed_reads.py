@@ -24,7 +24,7 @@ def test_a_poison_file_is_dead_lettered_once_and_blocks_no_other() -> None:
     world.arrive("b.txt")
     world.drain()
     assert world.files() == lines("b.txt")
-    assert world.dead_letters.files() == 1
+    assert world.dead_letters.count_files() == 1
 
 
 def test_a_file_that_is_gone_before_it_is_read_is_dead_lettered() -> None:

@@ -204,7 +204,7 @@ def test_nothing_is_lost_whatever_happens_between_the_parts(
         elif harm == "report":
             world.state.delete([world.identity.report_key])
         elif harm == "job":
-            world.source_sweep().sweep(SweepKind.LATE, announce=data.draw(st.booleans()))
+            world.source_sweep().sweep(SweepKind.LATE, record_if_empty=data.draw(st.booleans()))
     world.drain()
     # Only late sweeps look from here on: what an announcement hid from them would be missing in the end.
     for _ in range(3):

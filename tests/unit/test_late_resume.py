@@ -159,8 +159,8 @@ def test_a_late_sweep_can_resume_while_no_file_can_be_hidden(
     ],
 )
 def test_required_segments_are_included_only_if_none_was_lost(unbroken: UnbrokenSegments, included: bool) -> None:
-    assert unbroken.include(RequiredSegments(3, 7, "x")) is included
-    assert unbroken.include(RequiredSegments(3, 2, "z"))
+    assert unbroken.covers(RequiredSegments(3, 7, "x")) is included
+    assert unbroken.covers(RequiredSegments(3, 2, "z"))
 
 
 def all_partitions(store: ObjectStore, start: str = "") -> list[str]:

@@ -49,10 +49,10 @@ def test_with_one_at_once_each_call_is_over_before_the_next_one_and_on_this_thre
     assert found == [(n, threading.current_thread().name) for n in range(5)]
 
 
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_the_first_error_is_raised_at_the_latest_at_the_end(at_once: int) -> None:
+@pytest.mark.parametrize("max_concurrency", [1, 3])
+def test_the_first_error_is_raised_at_the_latest_at_the_end(max_concurrency: int) -> None:
     def work() -> None:
-        with ParallelCalls(at_once, name="test") as calls:
+        with ParallelCalls(max_concurrency, name="test") as calls:
             calls.submit(partial(fail, "first"))
             calls.submit(partial(fail, "second"))
 

@@ -152,16 +152,16 @@ NOW = datetime(2024, 3, 1, 0, 30, tzinfo=UTC).timestamp()
     ],
 )
 def test_the_floor_is_the_oldest_folder_of_the_window(template: str, lookback: int, floor: str) -> None:
-    assert TimeTemplate(template).floor(NOW, lookback) == floor
+    assert TimeTemplate(template).oldest_folder(NOW, lookback) == floor
 
 
 def test_a_window_of_months_is_right_on_the_last_day_of_a_month() -> None:
-    assert TimeTemplate("%Y-%m").floor(datetime(2024, 3, 31, tzinfo=UTC).timestamp(), 2) == "2024-02"
+    assert TimeTemplate("%Y-%m").oldest_folder(datetime(2024, 3, 31, tzinfo=UTC).timestamp(), 2) == "2024-02"
 
 
 def test_a_window_has_at_least_one_folder() -> None:
-    with pytest.raises(ValueError, match="lookback is 0, expected 1 or more"):
-        TimeTemplate("%Y").floor(NOW, 0)
+    with pytest.raises(ValueError, match="lookback is 0, expected 1 or greater"):
+        TimeTemplate("%Y").oldest_folder(NOW, 0)
 
 
 @pytest.mark.parametrize("template", ["x", "%m", "%d/%m/%Y", "%Y-%d", "%Y/%H", "%m-%Y", "%Y-%m-%H", "%H%Y", "%Y%M"])
@@ -206,14 +206,14 @@ def test_folders_sort_as_their_times(text: str, one: datetime, step: int) -> Non
     template = accepted(text)
     other = min(one + timedelta(minutes=step), datetime(9999, 12, 31, tzinfo=UTC)) if one.year < 9900 else one
     if template is not None:
-        assert template.floor(one.timestamp(), 1) <= template.floor(other.timestamp(), 1)
+        assert template.oldest_folder(one.timestamp(), 1) <= template.oldest_folder(other.timestamp(), 1)
 
 
 @given(text=templates, moment=moments)
 def test_a_folder_equals_the_output_of_strftime_and_is_found_again(text: str, moment: datetime) -> None:
     template = accepted(text)
     if template is not None:
-        folder = template.floor(moment.timestamp(), 1)
+        folder = template.oldest_folder(moment.timestamp(), 1)
         assert folder == moment.strftime(text)
         assert template.folder_of(folder) == folder
         assert template.folder_of(f"{folder}/deeper") == folder
@@ -233,9 +233,9 @@ def test_a_window_has_as_many_folders_as_the_lookback(text: str, moment: datetim
     template = accepted(text)
     if template is None or moment.year < 1500:
         return
-    floors = [template.floor(moment.timestamp(), back) for back in range(1, lookback + 1)]
+    floors = [template.oldest_folder(moment.timestamp(), back) for back in range(1, lookback + 1)]
     assert floors == sorted(set(floors), reverse=True)
-    assert floors[-1] == template.floor(moment.timestamp(), lookback)
+    assert floors[-1] == template.oldest_folder(moment.timestamp(), lookback)
 
 
 def test_leap_years_are_known() -> None:

@@ -143,7 +143,7 @@ def test_files_ingested_since_a_time_include_that_time(since_ts: float, paths: s
 def test_only_the_newest_files_are_known_beyond_the_limit_and_older_receipts_are_not_read() -> None:
     made = chain(4)
     made.store.put(FOLDER + made.names[1], b"never read")
-    known = made.receipts.ingested_since(made.newest, 0.0, most=2)
+    known = made.receipts.ingested_since(made.newest, 0.0, max_files=2)
     assert [n for n in "0123" if known.contains(f"f{n}", "e1")] == ["2", "3"]
 
 

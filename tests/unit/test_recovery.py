@@ -8,7 +8,7 @@ import pytest
 from blizzard.errors import LostRace, RecoveryError
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from spark_job.ports.source import Recovered
 from tests.unit.fakes import Days, Row, World, settings
 from tests.unit.recoveries import CountingStore, recovered, three_commits
@@ -21,7 +21,7 @@ def test_an_empty_table_is_a_fresh_start() -> None:
 
 def test_a_table_of_other_sources_is_a_fresh_start() -> None:
     world = three_commits()
-    world.identity = Identity("events", "other", "_blizzard/events_other")
+    world.identity = SourceIdentity("events", "other", "_blizzard/events_other")
     assert recovered(world) == Recovered(world.unknown())
 
 

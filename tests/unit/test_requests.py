@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from blizzard.state.delta_log import Commit, DeltaLogTail
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.rows import Rows
@@ -17,7 +17,7 @@ LOG = "_delta_log/"
 class LoggedTable(MemoryTable):
     """A table with its log in files, which it reads as the real table does."""
 
-    def __init__(self, delta: MemoryDelta, identity: Identity, store: ObjectStore, watched: ObjectStore) -> None:
+    def __init__(self, delta: MemoryDelta, identity: SourceIdentity, store: ObjectStore, watched: ObjectStore) -> None:
         super().__init__(delta, identity, Calls())
         self._store = store
         self._written = 0

@@ -19,7 +19,7 @@ from blizzard.dispatch.run_records import (
     Phase,
     RunLog,
     RunRecord,
-    SourceMark,
+    SourcePosition,
     decode,
     encode,
 )
@@ -39,8 +39,8 @@ pipelines:
 """
 RECORD = RunRecord(0, "events", "e1", 1, Phase.STARTING, "f1")
 
-marks = st.builds(
-    SourceMark,
+positions = st.builds(
+    SourcePosition,
     sequence=st.integers(-1, 2**53),
     segment=naturals,
     entry=naturals,
@@ -55,14 +55,14 @@ records = st.builds(
     attempt=naturals,
     phase=st.sampled_from(Phase),
     fingerprint=any_text,
-    spent=st.booleans(),
+    token_used=st.booleans(),
     run_id=st.none() | any_text,
     failures=naturals,
     not_before_ts=moments,
     started_ts=st.none() | moments,
     ended_ts=st.none() | moments,
     reason=st.none() | any_text,
-    marks=st.dictionaries(any_text, marks, max_size=3).map(MappingProxyType),
+    positions=st.dictionaries(any_text, positions, max_size=3).map(MappingProxyType),
     written_ts=moments,
 )
 

@@ -42,7 +42,7 @@ def test_a_missing_setting_is_named() -> None:
 @pytest.mark.parametrize("window", ["0", "-1", "901", "soon", "nan"])
 def test_a_wake_window_outside_the_queues_limits_is_refused(window: str) -> None:
     settings = {"BLIZZARD_WAKE_QUEUE_URL": "https://sqs.example/queue.fifo", "BLIZZARD_WAKE_WINDOW_SECS": window}
-    with pytest.raises(ConfigError, match="expected seconds above 0, up to 900"):
+    with pytest.raises(ConfigError, match="expected a number of seconds, above 0 and at most 900"):
         runtime(**settings).waker()
 
 

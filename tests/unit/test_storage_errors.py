@@ -108,9 +108,9 @@ def test_a_failing_disk_is_not_an_error_of_the_file() -> None:
         (errno.EDQUOT, StorageFull, "raise the quota"),
         (errno.EIO, StorageBroken, "repair it"),
         (errno.ENOTCONN, StorageBroken, "its mount fails"),
-        (errno.EROFS, AccessDenied, "Mount it for writing"),
+        (errno.EROFS, AccessDenied, "mount it for writing"),
         (errno.ESTALE, StorageUnavailable, "Try again later"),
-        (errno.ENXIO, StorageError, "Look at what is at this place"),
+        (errno.ENXIO, StorageError, "correct what is there"),
     ],
 )
 def test_each_disk_error_has_its_error_type_and_says_what_to_do(

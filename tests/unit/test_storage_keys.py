@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import ConfigError, NotFound, StorageError
-from blizzard.storage.keys import check_key, folder_of, is_plain, is_relative_path, may_contain
+from blizzard.storage.keys import check_key, is_plain, is_relative_path, may_contain, parent_folder
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store, read_text
 from blizzard.storage.s3 import S3Settings
@@ -38,7 +38,7 @@ def test_a_local_file_name_may_have_control_characters_but_no_nul() -> None:
 
 def test_a_key_may_have_1024_bytes_and_no_more() -> None:
     check_key("é" * 512, "s3://b/")
-    with pytest.raises(StorageError, match="1025 bytes, at most 1024"):
+    with pytest.raises(StorageError, match="1025 bytes, expected at most 1024"):
         check_key("é" * 512 + "a", "s3://b/")
 
 
@@ -50,7 +50,7 @@ def test_an_invalid_key_is_refused_with_the_reason(key: str, said: str) -> None:
 
 @pytest.mark.parametrize(("prefix", "folder"), [("", ""), ("da", ""), ("a/", "a/"), ("a/b/da", "a/b/")])
 def test_the_folder_of_a_prefix_ends_at_its_last_slash(prefix: str, folder: str) -> None:
-    assert folder_of(prefix) == folder
+    assert parent_folder(prefix) == folder
 
 
 _TEXT = st.text("a-/0é", max_size=5)

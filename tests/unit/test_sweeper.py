@@ -33,7 +33,7 @@ def world_of(*paths: str, window: bool = False, **more: object) -> World:
 
 
 def folder(world: World, ago: int = 0) -> str:
-    return Days().floor(world.clock.now_ts, ago + 1)
+    return Days().oldest_folder(world.clock.now_ts, ago + 1)
 
 
 # -- The watermark sweep
@@ -317,7 +317,7 @@ def test_a_late_sweep_appends_a_known_path_with_another_etag() -> None:
 def test_a_late_sweep_that_finds_nothing_appends_nothing_unless_it_announces() -> None:
     world = world_of("a.txt")
     world.settle()
-    quiet = world.sweeper().late_sweep(lambda since_ts: KnownFiles(), announce=False)
+    quiet = world.sweeper().late_sweep(lambda since_ts: KnownFiles(), record_if_empty=False)
     assert quiet.segments == ()
     due = world.sweeper().late_sweep(lambda since_ts: KnownFiles())
     assert len(due.segments) == 1

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from blizzard.config.published import PublishedSource
-from blizzard.dispatch.wake import Wake, WakeNotSent, Waker
+from blizzard.dispatch.wake import WakeNotSent, Waker, WakeUp
 from blizzard.errors import AccessDenied
 from blizzard.manifest.pending_manifest import Manifest
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import SweepKind
@@ -66,7 +66,7 @@ class World:
 
     def add(self, name: str, *paths: str, denied: bool = False, **settings: float) -> None:
         one = source(name, **settings)
-        identity = Identity("p", name, one.state_prefix)
+        identity = SourceIdentity("p", name, one.state_prefix)
         store = (DeniedStore if denied else MemoryStore)(self.clock, f"memory://{name}/")
         for path in paths:
             store.put(path, b"x")
@@ -79,7 +79,7 @@ class World:
             identity, files, state, rules, self.clock, lambda: f"w{self.clock()}", lambda *_, **__: None
         )
 
-    def send(self, wake: Wake, /) -> None:
+    def send(self, wake: WakeUp, /) -> None:
         if self.queue_is_down:
             raise WakeNotSent("the queue is gone")
         self.woken.append(wake.pipeline)

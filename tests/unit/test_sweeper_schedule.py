@@ -91,7 +91,7 @@ def test_the_sweep_that_is_overdue_by_most_intervals_is_first() -> None:
         {"p:often": reports(50), "p:seldom": reports(300), "p:new": SweepReports()},
         NOW_TS,
     )
-    assert [(sweep.source_id, sweep.overdue) for sweep in found] == [
+    assert [(sweep.source_id, sweep.intervals_elapsed) for sweep in found] == [
         ("p:new", float("inf")),
         ("p:often", 5.0),
         ("p:seldom", 3.0),

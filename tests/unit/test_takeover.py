@@ -74,7 +74,7 @@ def test_a_legacy_txn_is_found_however_old_it_is(txn: str) -> None:
     world = World()
     world.delta.commits = [Commit(0, {txn: 1}, None, 2.0), *(Commit(n, {}, None, None) for n in range(1, 50))]
     put_file(world, **MARKS)
-    assert recovered(world, scan_commits=10).checkpoint.knows_files
+    assert recovered(world, scan_commits=10).checkpoint.has_files
 
 
 def test_of_several_legacy_txns_the_newest_counts() -> None:
@@ -115,13 +115,13 @@ def test_a_penguin_txn_without_a_version_counts_unless_it_is_certainly_older(
     for order in (txns, txns[::-1]):
         found = newest_legacy(order, World().identity)
         assert found is not None
-        assert found.state.knows_files == knows
+        assert found.state.has_files == knows
 
 
 def test_a_penguin_txn_counts_if_the_state_has_no_time() -> None:
     found = newest_legacy([Txn("penguin-events", 1, 5.0), Txn(state_of(3), 1, None)], World().identity)
     assert found is not None
-    assert not found.state.knows_files
+    assert not found.state.has_files
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.dispatch.wake import NotAWake, Wake, WakeNotSent, Waker, read_wake, wake_of
+from blizzard.dispatch.wake import NotAWakeUp, WakeNotSent, Waker, WakeUp, read_wake_up, wake_up_for
 
 
 @dataclass
@@ -21,13 +21,13 @@ class FakeFifo:
     seen: dict[str, float] = field(default_factory=dict)
     deliveries: list[tuple[float, str]] = field(default_factory=list)
 
-    def send(self, wake: Wake, /) -> None:
+    def send(self, wake: WakeUp, /) -> None:
         self.calls += 1
         if self.down:
             raise WakeNotSent("the queue is gone")
         if self.now_ts - self.seen.get(wake.deduplication_id, -1e9) >= 300:
             self.seen[wake.deduplication_id] = self.now_ts
-            self.deliveries.append((self.now_ts + self.delay_secs, read_wake(wake.body)))
+            self.deliveries.append((self.now_ts + self.delay_secs, read_wake_up(wake.body)))
 
 
 def waker(queue: FakeFifo, errors: list[tuple[str, dict[str, object]]] | None = None) -> Waker:
@@ -83,13 +83,13 @@ def test_a_failed_wake_up_is_logged_counted_and_retried() -> None:
 
 
 def test_a_message_is_what_the_dispatcher_reads() -> None:
-    wake = wake_of("events", now_ts=100.0, window_secs=15.0)
+    wake = wake_up_for("events", now_ts=100.0, window_secs=15.0)
     assert (wake.group_id, wake.deduplication_id) == ("events", "events-6")
     assert json.loads(wake.body) == {"pipeline": "events"}
-    assert read_wake(wake.body) == "events"
+    assert read_wake_up(wake.body) == "events"
 
 
 @pytest.mark.parametrize("body", ["", "hello", "{}", "[]", '{"pipeline": 7}', "null"])
 def test_any_other_message_is_not_a_wake_up(body: str) -> None:
-    with pytest.raises(NotAWake, match="expected"):
-        read_wake(body)
+    with pytest.raises(NotAWakeUp, match="expected"):
+        read_wake_up(body)

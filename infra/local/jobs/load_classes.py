@@ -33,8 +33,8 @@ def main(scratch: Path, jars: str) -> None:
         lines = [json.dumps({"id": number, "at": "2024-01-28T00:00:00Z", "name": "x"}), '{"id": "1.0e1"}', '{"id": ']
         (landing / f"{COMMITS - number:02}.ndjson.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
         job = source_job(pipeline, landed, spark=spark, s3=S3Settings(), log=silent)
-        job.sweep(late=False, announce=True)
-        job.sweep(late=True, announce=True)
+        job.sweep(late=False, record_if_empty=True)
+        job.sweep(late=True, record_if_empty=True)
         job.ingest.drain()
     session = spark()
     session.read.format("delta").load(str(table)).groupBy("name").count().collect()

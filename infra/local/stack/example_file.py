@@ -56,7 +56,9 @@ def _prefix(source: Source) -> str:
 def _folder(source: Source, now_ts: float) -> str:
     """The folder for files of now, with a `/` at the end; empty if the source has no partition folders."""
     partition_filter = source.partition_filter
-    folders = TimeTemplate(partition_filter.prefix_template).floor(now_ts, 1).split("/") if partition_filter else []
+    folders = (
+        TimeTemplate(partition_filter.prefix_template).oldest_folder(now_ts, 1).split("/") if partition_filter else []
+    )
     for column, kind in source.partition_columns.items():
         if not any(folder.startswith(f"{column}=") for folder in folders):
             today = time.strftime("%Y-%m-%d", time.gmtime(now_ts))

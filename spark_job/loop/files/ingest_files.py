@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from blizzard.log import Log
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.source import FileSource
@@ -14,7 +14,7 @@ from spark_job.ports.table import FileTable
 
 
 def ingest_files(
-    identity: Identity,
+    identity: SourceIdentity,
     settings: FileSettings,
     *,
     table: FileTable,

@@ -8,7 +8,7 @@ from blizzard.errors import LostRace, RecoveryError, UnreadableState
 from blizzard.log import Log
 from blizzard.state.checkpoint import FINISHED, Checkpoint, decode
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.watermark import FolderOf, SourceProgress
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.takeover import Legacy, is_of_other_source, newest_legacy, take_over
@@ -36,7 +36,7 @@ class _Scanned:
 def recover(
     table: FileTable,
     store: ObjectStore,
-    identity: Identity,
+    identity: SourceIdentity,
     *,
     folder_of: FolderOf,
     slice_threshold_bytes: int,
@@ -69,7 +69,7 @@ def recover(
     return Recovered(repaired, repaired=True, unpublished=True)
 
 
-def _scan(commits: Iterable[Commit], identity: Identity) -> _Scanned:
+def _scan(commits: Iterable[Commit], identity: SourceIdentity) -> _Scanned:
     version: int | None = None
     states: list[Checkpoint] = []
     legacy: Legacy | None = None
@@ -87,7 +87,7 @@ def _scan(commits: Iterable[Commit], identity: Identity) -> _Scanned:
     return _Scanned(version, tuple(states), legacy, other_sources)
 
 
-def _states_of(commit: Commit, sequence: int, identity: Identity) -> list[Checkpoint]:
+def _states_of(commit: Commit, sequence: int, identity: SourceIdentity) -> list[Checkpoint]:
     try:
         state = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
     except UnreadableState:
@@ -97,7 +97,7 @@ def _states_of(commit: Commit, sequence: int, identity: Identity) -> list[Checkp
 
 def _fresh(
     table: FileTable,
-    identity: Identity,
+    identity: SourceIdentity,
     scanned: _Scanned,
     copy: Checkpoint | None,
     late_overlap_secs: float,
@@ -128,7 +128,7 @@ def _fresh(
 
 
 def _discard_newer_copy(
-    table: FileTable, store: ObjectStore, identity: Identity, copy: Checkpoint, version: int | None, log: Log
+    table: FileTable, store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
 ) -> None:
     """The copy names commits that the table does not have: the table was restored from a backup, or made again. Sweeps
     that started from that copy are in the manifest, and prove nothing about this table. Delete both, so that the next
@@ -142,7 +142,7 @@ def _discard_newer_copy(
 
 def _repair(
     table: FileTable,
-    identity: Identity,
+    identity: SourceIdentity,
     older: Checkpoint | None,
     version: int,
     folder_of: FolderOf,

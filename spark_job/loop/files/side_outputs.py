@@ -9,7 +9,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import PlannedFile
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.reader import FileRows, Outcome
@@ -22,7 +22,7 @@ class SideOutputs:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: SourceIdentity,
         *,
         state: ObjectStore,
         manifest: Manifest,

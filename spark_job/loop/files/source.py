@@ -19,7 +19,7 @@ from blizzard.state.batch import (
 )
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectStore
@@ -106,7 +106,7 @@ class FileSource:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: SourceIdentity,
         settings: FileSettings,
         *,
         table: FileTable,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from blizzard.errors import RecoveryError
 from blizzard.log import Log
 from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint, decode_app_id
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from spark_job.ports.table import FileTable, Txn
 
 _LEGACY_PARQUET = re.compile(r"(^|/)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.parquet$")
@@ -34,7 +34,7 @@ class Legacy:
         return math.inf if self.committed_ts is None else self.committed_ts
 
 
-def newest_legacy(txns: Iterable[Txn], identity: Identity) -> Legacy | None:
+def newest_legacy(txns: Iterable[Txn], identity: SourceIdentity) -> Legacy | None:
     """The newest state of the first Blizzard or of Penguin. Raises UnreadableState.
 
     Each state has an app id of its own. It names the version of the table before its commit, and that version gives the
@@ -58,12 +58,12 @@ def newest_legacy(txns: Iterable[Txn], identity: Identity) -> Legacy | None:
     return ordered if (ordered.committed_ts or 0.0) > timed.latest_ts else timed
 
 
-def _legacy(txn: Txn, identity: Identity) -> Legacy | None:
+def _legacy(txn: Txn, identity: SourceIdentity) -> Legacy | None:
     state = decode_app_id(txn.app_id, pipeline=identity.pipeline, source=identity.source)
     return None if state is None else Legacy(state, txn.version, txn.updated_ts)
 
 
-def is_of_other_source(app_id: str, identity: Identity) -> bool:
+def is_of_other_source(app_id: str, identity: SourceIdentity) -> bool:
     """Whether the Txn is of another source that this program ingests. (The first Blizzard's is base64, which has no
     colon.)"""
     return app_id.startswith(LEGACY_APP_ID_PREFIX) and app_id.count(":") > 1 and app_id != identity.app_id
@@ -73,7 +73,7 @@ def take_over(
     table: FileTable,
     legacy: Legacy | None,
     copy: Checkpoint | None,
-    identity: Identity,
+    identity: SourceIdentity,
     *,
     other_sources: bool,
     late_overlap_secs: float,
@@ -87,16 +87,16 @@ def take_over(
     not newer than the state counts as ingested.
     """
     own_file = copy if copy is not None and copy.sequence < 0 else None
-    if legacy is not None and legacy.state.knows_files:
+    if legacy is not None and legacy.state.has_files:
         # It had one source. If another source of ours has taken that over, this one is new.
         return None if other_sources else _dated(legacy.state, legacy.committed_ts, identity, late_overlap_secs, log)
-    if own_file is not None and own_file.watermark is None and not own_file.knows_files:
+    if own_file is not None and own_file.watermark is None and not own_file.has_files:
         return None
     if legacy is None:
         if own_file is not None:
             raise _without_txn(identity)
         return None
-    if own_file is None or not own_file.knows_files:
+    if own_file is None or not own_file.has_files:
         raise _unknown(own_file, identity)
     loose = [name for name in table.loose_files() if _LEGACY_PARQUET.search(name)]
     if loose:
@@ -109,7 +109,7 @@ def take_over(
 
 
 def _dated(
-    state: Checkpoint, committed_ts: float | None, identity: Identity, late_overlap_secs: float, log: Log
+    state: Checkpoint, committed_ts: float | None, identity: SourceIdentity, late_overlap_secs: float, log: Log
 ) -> Checkpoint:
     as_of_ts = state.last_update_ts or committed_ts
     if not as_of_ts:
@@ -122,7 +122,7 @@ def _dated(
     return replace(state, late_swept_ts=math.floor(as_of_ts) + 1 + late_overlap_secs)
 
 
-def _without_txn(identity: Identity) -> RecoveryError:
+def _without_txn(identity: SourceIdentity) -> RecoveryError:
     return RecoveryError(
         f"{identity.copy_key} is a state of the first Blizzard, but the table has no Txn of it or of Penguin. Expected "
         "both or neither. The likely cause is a table that was dropped, or to which Penguin has not yet committed. Let "
@@ -130,7 +130,7 @@ def _without_txn(identity: Identity) -> RecoveryError:
     )
 
 
-def _unknown(own_file: Checkpoint | None, identity: Identity) -> RecoveryError:
+def _unknown(own_file: Checkpoint | None, identity: SourceIdentity) -> RecoveryError:
     found = "none that can be read" if own_file is None else f"one for all, {own_file.watermark!r:.200}"
     return RecoveryError(
         f"the table was written by the first Blizzard, and nothing says which files of source {identity.source_id} it "

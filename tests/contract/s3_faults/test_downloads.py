@@ -63,8 +63,8 @@ def test_the_error_of_an_unreachable_endpoint_names_it_and_its_setting(monkeypat
             S3Store(BUCKET, "p/", settings).put("k", b"")
     said = f"Try again later, or correct {endpoint}, which AWS_ENDPOINT_URL or AWS_REGION chose. "
     assert str(raised.value).endswith(
-        said
-        + "In the job and the sweeper `retries` of the source is the limit of attempts, elsewhere AWS_MAX_ATTEMPTS."
+        said + "To allow more attempts, raise `retries.max_attempts` of the source (for the job and the sweeper) or "
+        "AWS_MAX_ATTEMPTS (for everything else)."
     )
 
 

@@ -83,7 +83,7 @@ def _without_misfit(line: bytes) -> bytes:
 class _LettersByKey(DeadLetters):
     """Files them under the key as it is."""
 
-    def folder_of(self, path: str, etag: str) -> str:
+    def dead_letter_folder(self, path: str, etag: str) -> str:
         return f"{self._folder}{path}-{etag}/"
 
 

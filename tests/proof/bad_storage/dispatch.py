@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from blizzard.config.published import PublishedPipeline, PublishedSource
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.dispatch.run_records import decode
 from blizzard.dispatch.service import RunStatus, ServiceBusy
@@ -14,7 +14,7 @@ from blizzard.log import silent
 from blizzard.storage.base import ObjectStore
 from tests.unit.dispatch_world import FakeService, Run
 
-POLICY = Policy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
+POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
 """Storage fails for so long that a circuit would stay open for the rest of the round."""
 
 

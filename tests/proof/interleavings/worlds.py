@@ -13,7 +13,7 @@ from blizzard.errors import BlizzardError, StorageUnavailable
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.memory import MemoryStore
@@ -84,7 +84,7 @@ class SmallWorld:
 
     def __init__(self, bounds: Bounds, harm: "Callable[[SmallWorld], object]" = lambda world: None) -> None:
         self._bounds, self._before = bounds, _history(bounds)
-        self.identity: Identity = self._before.identity
+        self.identity: SourceIdentity = self._before.identity
         self._memory = MemoryStore(fakes.Clock(self._before.clock.now_ts), self._before.state.uri)
         _fill(self._memory, self._before.state)
         self.delta = MemoryDelta([*self._before.delta.commits], [*self._before.delta.rows])

@@ -13,14 +13,14 @@ from typing import Any
 from blizzard.collect.collector import Message, collect
 from blizzard.collect.routing import Route, Router
 from blizzard.config.published import PublishedPipeline
-from blizzard.dispatch.decide import Policy
+from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.environment import variables
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Settings, S3Store
@@ -43,7 +43,7 @@ from tests.unit import fakes
 from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import MemoryReader, MemoryTable
 
-IDENTITY = Identity("events", "landing", "_blizzard/events_landing")
+IDENTITY = SourceIdentity("events", "landing", "_blizzard/events_landing")
 BUCKET, PREFIX = "landing", "raw/"
 SETTINGS = fakes.settings(
     interval_files=4,
@@ -53,7 +53,7 @@ SETTINGS = fakes.settings(
     on_overwrite=OnOverwrite.REPLACE,
     max_attempts=100,
 )
-POLICY = Policy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
+POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
 ON_S3 = "s3://"
 BROKEN = {MARKS_ALONE: MarksAlone, UNCONDITIONAL_PUT: Overwriting}
 """Storage of the manifest, by variant."""

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
-from blizzard.state.identity import Identity
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from infra.local.demo.reconcile import Reconciliation
 from spark_job.loop.files import recovery, source
@@ -39,7 +39,9 @@ EPOCH = 40
 
 
 def older_state_as_current() -> AbstractContextManager[object]:
-    def unrepaired(table: object, identity: Identity, older: Checkpoint | None, version: int, *_: object) -> Checkpoint:
+    def unrepaired(
+        table: object, identity: SourceIdentity, older: Checkpoint | None, version: int, *_: object
+    ) -> Checkpoint:
         base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
         return replace(base, sequence=version)
 
@@ -51,7 +53,9 @@ def missing_txn_as_fresh_start() -> AbstractContextManager[object]:
 
 
 def commit_before_refusal() -> AbstractContextManager[object]:
-    def committing(table: FileTable, store: ObjectStore, identity: Identity, **named: Any) -> Recovered[Checkpoint]:
+    def committing(
+        table: FileTable, store: ObjectStore, identity: SourceIdentity, **named: Any
+    ) -> Recovered[Checkpoint]:
         try:
             return recovery.recover(table, store, identity, **named)
         except RecoveryError:

@@ -94,7 +94,7 @@ class Life(Lake):
     def begin(self, steps: int) -> None:
         """A job that ends after a few batches, whatever is left."""
         job = self.job()
-        job.sweep(late=False, announce=True)
+        job.sweep(late=False, record_if_empty=True)
         for _ in range(steps):
             if job.ingest.step(draining=True) is Step.IDLE:
                 break

@@ -13,7 +13,7 @@ from typing import Any
 
 from blizzard.errors import LostRace
 from blizzard.log import stdout_log
-from blizzard.state.identity import Identity, read_copy
+from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import SweepKind
 from spark_job.table.commit_errors import translate_commit_error
@@ -135,9 +135,9 @@ def sweeper(told: Mapping[str, str], source_id: str, landing: str, times: int) -
     return 0
 
 
-def _identity(source_id: str) -> Identity:
+def _identity(source_id: str) -> SourceIdentity:
     pipeline, source = source_id.split(":")
-    return Identity(pipeline, source, prefix_of(source_id))
+    return SourceIdentity(pipeline, source, prefix_of(source_id))
 
 
 def somebody(told: Mapping[str, str], operations: Sequence[str], seed: str, within_secs: float) -> int:

@@ -54,12 +54,12 @@ def live(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -
 
 
 def _let_days_pass(epoch_ts: float, day_secs: float) -> None:
-    whole = TimeTemplate.floor
+    whole = TimeTemplate.oldest_folder
 
-    def floor(self: TimeTemplate, now_ts: float, lookback: int) -> str:
+    def oldest_folder(self: TimeTemplate, now_ts: float, lookback: int) -> str:
         return whole(self, days_since(epoch_ts, now_ts, day_secs), lookback)
 
-    TimeTemplate.floor = floor  # type: ignore[method-assign]
+    TimeTemplate.oldest_folder = oldest_folder  # type: ignore[method-assign]
 
 
 def _after_each_step(do: Callable[[], object]) -> None:

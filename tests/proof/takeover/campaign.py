@@ -185,7 +185,7 @@ class _Round:
         if rng.random() < 0.3:
             self._step("the job ends after its first step, and is started again")
             job = lake.job()
-            job.sweep(late=False, announce=True)
+            job.sweep(late=False, record_if_empty=True)
             job.ingest.step(draining=True)
         self._job("the next run", late=True)
         past.announce(*past.files)
