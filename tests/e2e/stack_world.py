@@ -74,6 +74,12 @@ class StackWorld:
             self.bodies[path] = body
         return paths
 
+    def drop_lines(self, path: str, *lines: str, cut_bytes: int = 0) -> None:
+        """Drop one gzip file of these lines, without its last bytes if `cut_bytes`."""
+        body = gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
+        self.bodies[path] = body[: len(body) - cut_bytes]
+        self.stack.drop(path, self.bodies[path])
+
     # State
 
     @cached_property

@@ -39,12 +39,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackWorld]:
         yield StackWorld(stack)
 
 
-def test_five_hundred_files_are_ingested_by_events_and_one_by_the_sweep(world: StackWorld) -> None:
+def test_events_and_a_sweep_ingest_every_file_and_bad_input_is_dead_lettered(world: StackWorld) -> None:
     started_ts = time.time()
-    world.drop("2026-01-01", 499)
+    bad_records = drop_bad_files(world)
+    repeated, *_ = world.drop("2026-01-01", 499)
+    world.stack.drop(repeated, world.bodies[repeated])
     (without_event,) = world.drop("2026-01-01", event=False)
     world.drop("2026-01-01")
-    assert world.wait_until_ingested().missing == [(without_event, 0), (without_event, 1)]
+    verdict = world.wait_until_ingested()
+    assert verdict.missing == [(without_event, 0), (without_event, 1)]
+    assert [(letter["path"], letter.get("row")) for letter in verdict.dead_letters] == bad_records
     runs = len(world.stack.runs())
     world.stack.fire("SweepScheduled")
     world.until(lambda: len(world.stack.runs()) > runs)
@@ -153,6 +157,16 @@ def test_a_new_release_takes_over_and_a_rollback_restores_the_old_one(world: Sta
         for function, code in taken.function_zip_uris.items():
             assert deployed_sha256(world, function) in code
     assert {name: stack.parameters[name] for name in first} == first
+
+
+def drop_bad_files(world: StackWorld) -> list[tuple[str, int | None]]:
+    """A key that needs encoding, a truncated file and two broken records. Returns the expected dead letters."""
+    day = "date=2026-01-01"
+    good = [json.dumps({"id": "good", "n": 1}), json.dumps({"id": "also good", "n": 2})]
+    world.drop_lines(f"{day}/a key + 100% é.ndjson.gz", *good)
+    world.drop_lines(f"{day}/cut.ndjson.gz", *good, cut_bytes=6)
+    world.drop_lines(f"{day}/lines.ndjson.gz", good[0], "{broken", '{"n": 1}', good[1])
+    return [(f"{day}/cut.ndjson.gz", None), (f"{day}/lines.ndjson.gz", 1), (f"{day}/lines.ndjson.gz", 2)]
 
 
 def drop_while_runs_are_held(world: StackWorld, day: str, *, rows: int = 2) -> None:
