@@ -12,7 +12,7 @@ from infra.local.processes.checkout import CHECKOUT
 from tests.proof import campaign, large_file, places
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill import deaths as kill_deaths
-from tests.proof.kill.beliefs import Promise, believed, lost
+from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log
 from tests.proof.kill.deaths import MOST_KILLS, Death, jvm_deaths
 from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
 from tests.proof.kill.landing import Landing
@@ -79,8 +79,8 @@ class _Table:
         self._landing = Landing(place, FOLDER, SOURCE)
         self._life_secs = LIFE_SECS
         self.kills = 0
-        self._promised: set[Promise] = set()
-        """What jobs believe to have committed."""
+        self._claims: set[CommitClaim] = set()
+        """Commits that jobs have logged as made."""
         self._done: list[str] = []
         """Since everything was last found to be in order."""
         self.deaths: list[Death] = []
@@ -109,7 +109,7 @@ class _Table:
         ended = life.wait()
         self._stage.trap.unlink(missing_ok=True)  # one that was set for a batch without rows is no other life's
         events = life.events()
-        self._promised.update(believed(events))
+        self._claims.update(claimed_commits(events))
         lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
         if lost_an_answer:
             self._run.counts[kill_deaths.kills(step, self.place.name)] += 1
@@ -182,7 +182,7 @@ class _Table:
             if ended != 0:
                 self._fail(f"a job that was not killed ended with {ended}: {_last_words(life)}")
             events = life.events()
-            self._promised.update(believed(events))
+            self._claims.update(claimed_commits(events))
             drained = [event for event in events if event["event"] == "drained"]
             if drained and not drained[-1]["commits"]:
                 self._life_secs = longest_secs
@@ -201,7 +201,7 @@ class _Table:
         if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
             self._fail("; ".join(about_letters))
         log = [*places.log_of(self.place.table())]
-        if wrong := places.broken_sequence(log, SOURCE) or lost(self._promised, log):
+        if wrong := places.broken_sequence(log, SOURCE) or missing_from_log(self._claims, log):
             self._fail(wrong)
         segments = [*self.place.table().list(f"{places.prefix_of(SOURCE)}/pending/")]
         if len(segments) > 12:

@@ -20,7 +20,7 @@ from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import large_file, places
 from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
-from tests.proof.kill.beliefs import Promise, believed
+from tests.proof.kill.commit_claims import CommitClaim, claimed_commits
 from tests.proof.kill.jvm import Jvm
 from tests.proof.kill.lives import Life, Lives
 from tests.proof.places import LocalPlace, Place, S3Place
@@ -80,8 +80,8 @@ class _Race:
     alive: list[tuple[str, Life]] = field(default_factory=list)
     paths: dict[str, list[str]] = field(default_factory=dict)
     records: int = 0
-    promised: set[Promise] = field(default_factory=set)
-    """What jobs believe to have committed."""
+    claims: set[CommitClaim] = field(default_factory=set)
+    """Commits that jobs have logged as made."""
     stuck: bool = False
     """Whether a job that was alone ended badly, which only what is broken on purpose may do."""
 
@@ -200,7 +200,7 @@ class _Race:
         self.stuck |= alone and status != 0
         if status != 0 and (must_end_well or not self.run.variant):
             self._fail(f"{who} ended with {status}: {life.log.read_text()[-2500:]}")
-        self.promised.update(believed(events))
+        self.claims.update(claimed_commits(events))
         self.run.counts["races lost"] += sum(event["event"] == "race_lost" for event in events)
         for event in events:
             if event["event"] == "foreign":
@@ -236,7 +236,7 @@ class _Race:
         self.run.counts["rows that came back with a repeated event"] += found.came_back.total()
         self.run.counts["commits"] += found.commits
         self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(found.log)
-        wrong = [*race_account.complaints(found, self.place, SOURCES, self.promised)]
+        wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims)]
         if self.stuck:  # what is missing then may be what nobody got to
             wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]
         if wrong:
