@@ -14,8 +14,8 @@ from tests.proof import places
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.kill.jvm import Jvm
 from tests.proof.kill.lives import Life, Lives
-from tests.proof.soak.fates import Dies, Fates
 from tests.proof.soak.job import HEAP
+from tests.proof.soak.kill_schedule import KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local
 from tests.proof.soak.samples import WANTED, Samples
 from tests.proof.soak.traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
@@ -56,7 +56,7 @@ class _Soak:
         self._words = [word for word in self._once if word != "--once"]
         self._lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.soak.job"]))
         self._jvm = jvm
-        self._fates = Fates(run)
+        self._kill_schedule = KillSchedule(run)
         self._samples = Samples(run.counts)
         self._now = _Life(self._start(self._words, run.variant))
 
@@ -64,7 +64,7 @@ class _Soak:
         self._await(self._traffic.land(rng, self._run, begun=bool(self._state().get("closed_through"))))
         self._measure()
         self._grounds.forget()
-        if who := self._fates.after(number, rng):
+        if who := self._kill_schedule.after(number, rng):
             self._kill(who)
         if number % self._pace.judged_every == self._pace.judged_every - 1:
             self._judge()
@@ -98,13 +98,13 @@ class _Soak:
             day_secs=self._pace.day_secs,
         )
 
-    def _kill(self, who: Dies) -> None:
+    def _kill(self, who: Victim) -> None:
         self._judge()
         self._now.life.kill()
         self._now.life.wait()
         self._run.counts["kills"] += 1
         self._samples.job_begins()
-        if who is Dies.SPARK:
+        if who is Victim.SPARK:
             self._jvm.kill()
             self._jvm = self._stack.enter_context(self._grounds.jvm(self._run.folder / "jvm"))
             self._samples.jvm_begins()

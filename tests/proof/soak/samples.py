@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.proof.growth import BOUNDS, Judgement, Of, judged
-from tests.proof.soak.fates import JVM_ROUNDS, YOUNG
+from tests.proof.soak.kill_schedule import JVM_ROUNDS, YOUNG
 
 ALL_JUDGED_SECS, ALL_JUDGED_ROUNDS = 1_800.0, JVM_ROUNDS + max(YOUNG)
 """A run that is as long, by either, must have held each bound against enough samples of one life."""

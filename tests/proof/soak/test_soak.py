@@ -16,8 +16,8 @@ from tests.proof.growth import BOUNDS, Of, judged
 from tests.proof.kill.jvm import Jvm
 from tests.proof.places import LocalPlace
 from tests.proof.soak.campaign import CAMPAIGN, LONG_ONLY, soak
-from tests.proof.soak.fates import JVM_ROUNDS, YOUNG, Dies, Fates
 from tests.proof.soak.job import A_LITTLE_SLOWER_SECS, HEAP_EVERY, JVM_LEAK_BYTES
+from tests.proof.soak.kill_schedule import JVM_ROUNDS, YOUNG, KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local
 from tests.proof.soak.samples import ALL_JUDGED_ROUNDS, ALL_JUDGED_SECS, WANTED, Samples
 from tests.proof.soak.traffic import Traffic
@@ -285,17 +285,17 @@ def test_a_run_in_which_all_was_judged_has_the_counts_that_are_wanted() -> None:
     assert {*WANTED} < {*CAMPAIGN.wanted}
 
 
-def _fates(folder: Path, seed: int, rounds: int, variant: str = "") -> list[tuple[int, Dies]]:
+def _kill_schedule(folder: Path, seed: int, rounds: int, variant: str = "") -> list[tuple[int, Victim]]:
     run = Run(seed, Budget(time.monotonic, until_ts=math.inf), folder, variant)
-    fates = Fates(run)
-    deaths = ((number, fates.after(number, random.Random(f"{seed}/{number}"))) for number in range(rounds))
+    kill_schedule = KillSchedule(run)
+    deaths = ((number, kill_schedule.after(number, random.Random(f"{seed}/{number}"))) for number in range(rounds))
     return [(number, who) for number, who in deaths if who is not None]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: int) -> None:
-    deaths = _fates(tmp_path, seed, 10_000)
-    young, *others = [number for number, who in deaths if who is Dies.SPARK]
+    deaths = _kill_schedule(tmp_path, seed, 10_000)
+    young, *others = [number for number, who in deaths if who is Victim.SPARK]
     assert young in YOUNG
     assert others
     assert all(later - before >= JVM_ROUNDS for before, later in zip([young, *others], others, strict=False))
@@ -304,5 +304,5 @@ def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: 
 
 
 def test_what_is_broken_in_a_jvm_is_not_killed_with_it_at_once(tmp_path: Path) -> None:
-    deaths = _fates(tmp_path, 7, JVM_ROUNDS, "the JVM keeps a quarter of a MiB after each commit")
-    assert {who for _, who in deaths} == {Dies.JOB}
+    deaths = _kill_schedule(tmp_path, 7, JVM_ROUNDS, "the JVM keeps a quarter of a MiB after each commit")
+    assert {who for _, who in deaths} == {Victim.JOB}
