@@ -6,8 +6,8 @@ from enum import Enum
 from tests.proof.campaign import Run
 
 KILL_SHARE, JVM_SHARE = 1 / 150, 1 / 1500
-"""Share of the rounds after which the job, or all of Spark, is killed. Rare, because growth shows only in a process that
-runs for long."""
+"""Share of the rounds after which the job, or all of Spark, is killed. Rare, because growth shows only in a process
+that runs for long."""
 YOUNG = range(10, 40)
 """All of Spark is killed once after one of these rounds, so that an early kill is covered."""
 JVM_ROUNDS = 1_200

@@ -118,14 +118,14 @@ HOUR_COMMITS = 1_200
 
 
 def _heap(commits: int, mib: Callable[[int], float]) -> list[float]:
-    """Samples with the noise of collections, each after some commits of a JVM's life."""
+    """Samples with the noise of collections, each after some commits of a JVM."""
     noise = random.Random(7)
     return [mib(commit) + noise.gauss(0, 6) for commit in range(HEAP_EVERY, commits + 1, HEAP_EVERY)]
 
 
 @pytest.mark.parametrize("commits", [JVM_ROUNDS - 50, HOUR_COMMITS - 2 * max(YOUNG)])
 def test_a_heap_that_takes_a_little_with_each_commit_grows(commits: int) -> None:
-    """A tenth of a MiB, in the shortest life that a JVM has in a long run, and in that of an hour."""
+    """A tenth of a MiB per commit, in the JVM with the fewest commits of a long run, and in that of an hour."""
     found = judged(HEAP, _heap(commits, lambda commit: 115 + 0.1 * commit))
     assert found is not None
     assert found.grew
@@ -214,7 +214,7 @@ STATE = "size of the state"
 
 
 def _growing_by_life(samples: Samples, name: str, lives: int) -> list[str]:
-    """A little in each life, too little for any one of them."""
+    """Grows a little in each process, too little to be noticed in any one of them."""
     bound, step = BOUNDS[name], BOUNDS[name].slack / 2
     said: list[str] = []
     for life in range(lives):

@@ -129,7 +129,7 @@ class _Round:
         if self._form is Form.ONE_PROGRAM and rng.random() < 0.7:
             partly = older_table.land("6-partly", records=30)
             older_table.ingest(partly, partly=partly)
-            self._step(f"and {past.ingested[partly]} records of {partly}")
+            self._step(f"and {older_table.ingested[partly]} records of {partly}")
             older_table.land("1-not-yet", day=rng.randint(1, 3))
         older_table.grow_old(self._age)
         older_table.wait_until_newer()
