@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.fixtures_bad_day import BadDay, Handler
+from tests.fixtures_faulty_s3 import FaultyS3, Handler
 
 ACCESS_KEY, SECRET, TOKEN = "AKIAQQQQQQQQQQQQQQQQ", "s3cr3t-key-of-a-test/ABCDEFGH", "t0ken-of-a-session-QQQQQQQQQQ=="
 SIGNATURE = "5ignature0123456789abcdef"
@@ -101,7 +101,7 @@ class _Proxied(Handler):
         """Log nothing: there are too many requests."""
 
 
-class EchoingS3(BadDay):
+class EchoingS3(FaultyS3):
     """A proxy in front of S3. Below a folder `raw`, keys that start with `denied` or `unheard` are always refused.
     `once`: every other request is refused once, with 500. `everything`: the response to all requests, if not empty."""
 

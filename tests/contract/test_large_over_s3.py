@@ -23,7 +23,7 @@ from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
-from tests.fixtures_bad_day import BadDay, Fault, cutting
+from tests.fixtures_faulty_s3 import Fault, FaultyS3, cutting
 from tests.fixtures_s3 import BUCKET
 
 MIB = 1 << 20
@@ -64,8 +64,10 @@ def calm(s3_endpoint: str, prefix: str) -> S3Store:
 
 
 @pytest.fixture
-def store(bad_day: BadDay, prefix: str) -> S3Store:
-    return S3Store(BUCKET, prefix, S3Settings(bad_day.endpoint, "us-east-1", max_attempts=3, first_backoff_secs=0.001))
+def store(faulty_s3: FaultyS3, prefix: str) -> S3Store:
+    return S3Store(
+        BUCKET, prefix, S3Settings(faulty_s3.endpoint, "us-east-1", max_attempts=3, first_backoff_secs=0.001)
+    )
 
 
 def read(store: S3Store, size: int, settings: ReadSettings) -> tuple[Report, list[dict[str, Any]]]:
@@ -91,14 +93,14 @@ def read(store: S3Store, size: int, settings: ReadSettings) -> tuple[Report, lis
     return report, sorted(rows, key=lambda row: row["n"])
 
 
-def gets(bad_day: BadDay) -> list[dict[str, str]]:
-    return [exchange.headers for exchange in bad_day.exchanges if exchange.method == "GET"]
+def gets(faulty_s3: FaultyS3) -> list[dict[str, str]]:
+    return [exchange.headers for exchange in faulty_s3.exchanges if exchange.method == "GET"]
 
 
 @tasks
 @pytest.mark.parametrize("breaks", [(), (7 * MIB, 5 * MIB)], ids=["at once", "after two breaks"])
 def test_every_value_and_row_number_arrives(
-    breaks: tuple[int, ...], settings: ReadSettings, store: S3Store, calm: S3Store, bad_day: BadDay,
+    breaks: tuple[int, ...], settings: ReadSettings, store: S3Store, calm: S3Store, faulty_s3: FaultyS3,
     texts: list[str], body: bytes, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     streamed: list[int] = []
@@ -106,13 +108,13 @@ def test_every_value_and_row_number_arrives(
     monkeypatch.setattr(StreamedAhead, "read", lambda self, size=-1: streamed.append(size) or ahead(self, size))
     assert len(body) > 19 * MIB > WHOLE_BYTES
     info = calm.put(KEY, body)
-    bad_day.inject("GET", *map(cutting, breaks))
+    faulty_s3.inject("GET", *map(cutting, breaks))
     report, rows = read(store, len(body), settings)
     (outcome,) = report.outcomes
     assert (outcome.error, outcome.rows, outcome.size, outcome.etag) == (None, ROWS, len(body), info.etag)
     assert [(row["n"], row["text"]) for row in rows] == [*enumerate(texts)]
     assert [(row["_source"]["file"], row["_source"]["row"]) for row in rows] == [(KEY, n) for n in range(ROWS)]
-    first, *resumed = gets(bad_day)
+    first, *resumed = gets(faulty_s3)
     assert "range" not in first
     assert [headers["if-match"] for headers in resumed] == [f'"{info.etag}"'] * len(breaks)
     starts = [int(headers["range"].removeprefix("bytes=").removesuffix("-")) for headers in resumed]
@@ -123,13 +125,13 @@ def test_every_value_and_row_number_arrives(
 
 @tasks
 def test_an_object_replaced_during_the_read_leaves_no_row(
-    settings: ReadSettings, store: S3Store, calm: S3Store, bad_day: BadDay, body: bytes
+    settings: ReadSettings, store: S3Store, calm: S3Store, faulty_s3: FaultyS3, body: bytes
 ) -> None:
     calm.put(KEY, body)
     replaced: Fault = cutting(15 * MIB, then=lambda: calm.put(KEY, body[::-1]))
-    bad_day.inject("GET", replaced)
+    faulty_s3.inject("GET", replaced)
     report, rows = read(store, len(body), settings)
     (outcome,) = report.outcomes
     assert "overwritten while it was read" in str(outcome.error)
-    assert len(gets(bad_day)) == 2
+    assert len(gets(faulty_s3)) == 2
     assert rows == []

@@ -9,7 +9,7 @@ import pytest
 from blizzard.config.spark_settings import LOG_STORES, settings
 from infra.local.processes.server_process import LocalAws
 from tests.crash.logstore.jvm import ROOT, Driver, Server, compile_driver, serving
-from tests.fixtures_bad_day import BadDay, Handler, losing_the_answer, refusing, resetting
+from tests.fixtures_faulty_s3 import FaultyS3, Handler, losing_the_answer, refusing, resetting
 
 pytestmark = pytest.mark.spark
 
@@ -114,8 +114,8 @@ def test_two_jvms_have_one_winner_for_each_version_on_s3_with_deltas_own_log_sto
 
 
 @pytest.fixture
-def proxy(aws: LocalAws) -> Iterator[BadDay]:
-    with BadDay(aws.endpoint) as proxy:
+def proxy(aws: LocalAws) -> Iterator[FaultyS3]:
+    with FaultyS3(aws.endpoint) as proxy:
         threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
         yield proxy
         proxy.shutdown()
@@ -124,7 +124,7 @@ def proxy(aws: LocalAws) -> Iterator[BadDay]:
 class Writer:
     """Commits version 7 through a proxy that misbehaves."""
 
-    def __init__(self, server: Server, proxy: BadDay, log: S3Log) -> None:
+    def __init__(self, server: Server, proxy: FaultyS3, log: S3Log) -> None:
         self._server, self._proxy, self._log = server, proxy, log
 
     def create(self) -> str:
@@ -147,19 +147,19 @@ class Writer:
 
 
 @pytest.fixture
-def writer(server: Server, proxy: BadDay, s3_log: S3Log) -> Writer:
+def writer(server: Server, proxy: FaultyS3, s3_log: S3Log) -> Writer:
     return Writer(server, proxy, s3_log)
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_commit_whose_answer_was_lost_is_recognised_as_ones_own(writer: Writer, proxy: BadDay, times: int) -> None:
+def test_a_commit_whose_answer_was_lost_is_recognised_as_ones_own(writer: Writer, proxy: FaultyS3, times: int) -> None:
     proxy.inject("PUT", *[losing_the_answer] * times)
     assert writer.create() == "won 7"
     assert writer.statuses == [200] + [412] * times
     assert writer.committed == "me"
 
 
-def test_a_request_that_was_lost_is_sent_again(writer: Writer, proxy: BadDay) -> None:
+def test_a_request_that_was_lost_is_sent_again(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", resetting)
     assert writer.create() == "won 7"
     assert writer.statuses == [None, 200]
@@ -167,7 +167,7 @@ def test_a_request_that_was_lost_is_sent_again(writer: Writer, proxy: BadDay) ->
 
 
 def test_a_commit_of_somebody_else_is_refused_though_the_answer_was_lost(
-    writer: Writer, proxy: BadDay, s3_log: S3Log
+    writer: Writer, proxy: FaultyS3, s3_log: S3Log
 ) -> None:
     s3_log.put_by_somebody(7)
     proxy.inject("PUT", losing_the_answer)
@@ -177,7 +177,7 @@ def test_a_commit_of_somebody_else_is_refused_though_the_answer_was_lost(
 
 
 def test_a_commit_that_somebody_else_made_between_two_tries_is_refused(
-    writer: Writer, proxy: BadDay, s3_log: S3Log
+    writer: Writer, proxy: FaultyS3, s3_log: S3Log
 ) -> None:
     def overtaken(handler: Handler) -> None:
         s3_log.put_by_somebody(7)
@@ -188,25 +188,25 @@ def test_a_commit_that_somebody_else_made_between_two_tries_is_refused(
     assert writer.committed == "somebody"
 
 
-def test_a_conflict_of_two_requests_is_tried_again(writer: Writer, proxy: BadDay) -> None:
+def test_a_conflict_of_two_requests_is_tried_again(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", *[refusing(409, "ConditionalRequestConflict")] * 3)
     assert writer.create() == "won 7"
     assert writer.committed == "me"
 
 
-def test_a_conflict_that_does_not_end_is_an_error(writer: Writer, proxy: BadDay) -> None:
+def test_a_conflict_that_does_not_end_is_an_error(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", *[refusing(409, "ConditionalRequestConflict")] * 50)
     answer = writer.create()
     assert answer.startswith("failed")
     assert "ConditionalRequestConflict" in answer
 
 
-def test_a_commit_that_s3_does_not_allow_is_an_error_and_no_lost_race(writer: Writer, proxy: BadDay) -> None:
+def test_a_commit_that_s3_does_not_allow_is_an_error_and_no_lost_race(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", refusing(403, "AccessDenied"))
     assert writer.create().startswith("failed java.nio.file.AccessDeniedException")
 
 
-def test_a_commit_is_one_request(writer: Writer, proxy: BadDay) -> None:
+def test_a_commit_is_one_request(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT")
     assert writer.create() == "won 7"
     assert [exchange.method for exchange in proxy.exchanges] == ["PUT"]
@@ -261,12 +261,12 @@ def test_what_lies_beside_a_log_on_s3_or_below_it_is_not_listed(
     assert server.ask("list", S3_STORE, s3_log.uri, 4, *given) == []
 
 
-def test_a_log_that_must_not_be_listed_says_so(writer: Writer, proxy: BadDay) -> None:
+def test_a_log_that_must_not_be_listed_says_so(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("GET", refusing(403, "AccessDenied"))
     assert "java.nio.file.AccessDeniedException" in writer.listed(0)[0]
 
 
-def test_a_log_on_s3_is_listed_by_one_request(writer: Writer, proxy: BadDay) -> None:
+def test_a_log_on_s3_is_listed_by_one_request(writer: Writer, proxy: FaultyS3) -> None:
     assert writer.create() == "won 7"
     proxy.exchanges.clear()
     assert writer.listed(7) == [commit_name(7)]

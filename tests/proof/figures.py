@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.version import Version, changed_since
 from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
-from tests.proof.kill.deaths import MOST_KILLS
+from tests.proof.kill.kill_counts import MOST_KILLS
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 
 BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"

@@ -7,7 +7,7 @@ import pytest
 
 from infra.local.demo.reconcile import Source
 from tests.proof.kill import letters as kill_letters
-from tests.proof.kill.beliefs import believed, lost
+from tests.proof.kill.commit_claims import claimed_commits, missing_from_log
 from tests.proof.kill_calls.account import CHANGED, History, account, strangers, wrong_letters
 from tests.proof.kill_calls.places import MANY, Places
 from tests.unit.fakes import POISON, REFUSED, Row
@@ -139,11 +139,14 @@ def test_a_commit_that_a_job_believes_in_is_in_the_log() -> None:
         {"event": "batch_read", "source": "p:s", "receipt": "2"},
         {"event": "race_lost", "source": "p:s"},
     ]
-    assert [*believed(events)] == [("p:s", "1")]
+    assert [*claimed_commits(events)] == [("p:s", "1")]
     state = '{"pipeline": "p", "source": "s", "receipt": "1"}'
     log = [(0, [{"commitInfo": {"operation": "OPTIMIZE"}}]), (1, [{"commitInfo": {"userMetadata": state}}])]
-    assert lost(believed(events), log) is None
-    assert lost(believed(events), log[:1]) == "a job believes to have committed what is not in the log: [('p:s', '1')]"
+    assert missing_from_log(claimed_commits(events), log) is None
+    assert (
+        missing_from_log(claimed_commits(events), log[:1])
+        == "a job believes to have committed what is not in the log: [('p:s', '1')]"
+    )
 
 
 def test_a_file_is_in_progress_while_a_part_of_its_newest_content_is_in_the_table() -> None:

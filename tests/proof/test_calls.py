@@ -10,7 +10,7 @@ import pytest
 
 from tests.proof.breaks import NO_TXN
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.kill.lives import Lives
+from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill_calls import campaign as kill_calls
 from tests.proof.kill_calls.world import ACTORS
 from tests.proof.race import calls as race_calls
@@ -50,10 +50,10 @@ def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: 
 def test_whoever_is_killed_on_s3_is_made_good_too(tmp_path: Path) -> None:
     """As it is in each sixth round of a long run, but shorter."""
     with ExitStack() as stack:
-        lives = stack.enter_context(Lives(tmp_path / "lives", ["tests.proof.kill_calls.life"]))
+        fork_server = stack.enter_context(ForkServer(tmp_path / "processes", ["tests.proof.kill_calls.processes"]))
         aws = kill_calls.s3_of(stack)
         for run in tries(tmp_path, rounds=1):
-            kill_calls.Tables(run, lives, aws).round(run.seed, run.rng(0), TURNS_ON_S3)
+            kill_calls.Tables(run, fork_server, aws).round(run.seed, run.rng(0), TURNS_ON_S3)
             assert run.counts["records"] > 0
             assert run.counts["rounds on S3"] == 1
             if run.counts["kills on S3"]:

@@ -11,15 +11,15 @@ import pytest
 from benchmarks.version import Version
 from tests.proof import __main__ as command
 from tests.proof.campaigns import MODULES, known, load
-from tests.proof.rigged import Rigged
+from tests.proof.scripted_campaign import ScriptedCampaign
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def rigged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.proof.campaigns.MODULES", {"rigged": "tests.proof.rigged"})
-    monkeypatch.setattr(command, "MODULES", {"rigged": "tests.proof.rigged"})
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.proof.campaigns.MODULES", {"scripted": "tests.proof.scripted_campaign"})
+    monkeypatch.setattr(command, "MODULES", {"scripted": "tests.proof.scripted_campaign"})
 
 
 def test_each_campaign_has_its_name_a_line_about_it_and_variants() -> None:
@@ -33,7 +33,7 @@ def test_each_campaign_has_its_name_a_line_about_it_and_variants() -> None:
             assert not any(map(fault.finds, ("", "a job ended with 70", "not read after 120 s")))
 
 
-@pytest.mark.usefixtures("rigged")
+@pytest.mark.usefixtures("scripted")
 def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -42,7 +42,7 @@ def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
     said = capsys.readouterr()
     assert "Nothing lost, nothing doubled" in said.out
     assert (tmp_path / "report.md").read_text() == said.out
-    assert "rigged: passed" in said.err
+    assert "scripted: passed" in said.err
     document = json.loads((tmp_path / "all.json").read_text())
     (one,) = document["campaigns"]
     assert (document["good"], one["end"], one["seed"]) == (True, "passed", 5)
@@ -51,11 +51,11 @@ def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
     assert "not tried" not in said.out
 
 
-@pytest.mark.usefixtures("rigged")
+@pytest.mark.usefixtures("scripted")
 def test_what_was_not_tried_is_said_and_the_version_that_was_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Rigged, "wanted", ("never", "rounds", "nor this"), raising=False)
+    monkeypatch.setattr(ScriptedCampaign, "wanted", ("never", "rounds", "nor this"), raising=False)
     monkeypatch.setattr(command, "version", lambda: Version("f" * 40, changed=True))
     assert command.main(["--minutes", "0.001", "--json", str(tmp_path / "all.json")]) == 0
     said = capsys.readouterr().out
@@ -67,11 +67,11 @@ def test_what_was_not_tried_is_said_and_the_version_that_was_there(
     assert document["campaigns"][0]["untried"] == ["never", "nor this"]
 
 
-@pytest.mark.usefixtures("rigged")
+@pytest.mark.usefixtures("scripted")
 def test_nothing_is_said_of_what_a_variant_did_not_try(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Rigged, "wanted", ("never",), raising=False)
+    monkeypatch.setattr(ScriptedCampaign, "wanted", ("never",), raising=False)
     monkeypatch.setattr(command, "version", lambda: None)
     assert command.main(["--variant", "fails", "--minutes", "0.001", "--seed", "5"]) == 0
     said = capsys.readouterr().out
@@ -79,11 +79,11 @@ def test_nothing_is_said_of_what_a_variant_did_not_try(
     assert "Blizzard at" not in said
 
 
-@pytest.mark.usefixtures("rigged")
+@pytest.mark.usefixtures("scripted")
 def test_variants_that_are_not_found_or_end_otherwise_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["rigged", "--variants", "--minutes", "0.001", "--seed", "5"]) == 1
+    assert command.main(["scripted", "--variants", "--minutes", "0.001", "--seed", "5"]) == 1
     said = capsys.readouterr().out
-    rows = [line.strip("| ").split(" | ") for line in said.splitlines() if " | rigged | " in line]
+    rows = [line.strip("| ").split(" | ") for line in said.splitlines() if " | scripted | " in line]
     assert {variant: end for variant, _, end, *_ in rows} == {
         "fails": "found",
         "otherwise": "failed for another reason",
@@ -93,24 +93,24 @@ def test_variants_that_are_not_found_or_end_otherwise_are_a_failure(capsys: pyte
     }
     assert "ZeroDivisionError: no finding" in said
     assert "its last words" in said
-    assert "python -m tests.proof rigged --minutes" in said
+    assert "python -m tests.proof scripted --minutes" in said
     assert "--seed 5 --variant passes`" in said
 
 
-@pytest.mark.usefixtures("rigged")
+@pytest.mark.usefixtures("scripted")
 def test_a_variant_can_be_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--variant", "fails", "--minutes", "0.001"]) == 0
-    assert "| fails | rigged | found |" in capsys.readouterr().out
+    assert "| fails | scripted | found |" in capsys.readouterr().out
     assert command.main(["--variant", "otherwise", "--minutes", "0.001"]) == 1
 
 
-@pytest.mark.usefixtures("rigged")
+@pytest.mark.usefixtures("scripted")
 def test_a_failure_says_how_to_get_there_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "_variants", lambda name, options: ["fails"])
     monkeypatch.setattr("tests.proof.outcome.Outcome.good", property(lambda self: False))
-    assert command.main(["rigged", "--minutes", "0.001", "--seed", "7"]) == 1
+    assert command.main(["scripted", "--minutes", "0.001", "--seed", "7"]) == 1
     said = capsys.readouterr().out
     assert "a row is missing\n   1. somebody came\n   2. and took it\n" in said
     assert "--seed 7" in said

@@ -21,7 +21,7 @@ SETTINGS = {"partition_columns": {"date": "date"}, "limits": {"max_file_bytes": 
 
 
 @pytest.fixture(scope="module")
-def bad_day(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
+def lake_with_bad_files(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
     """Every kind of file at once, ingested by one batch."""
     lake = Lake(tmp_path_factory.mktemp("files"), spark, SETTINGS, {"partition_by": ["date"]})
     whole = gzip.compress("".join(json.dumps(record) + "\n" for record in ids(0, 300)).encode())
@@ -51,8 +51,8 @@ def letters_of(lake: Lake, name: str) -> list[dict[str, Any]]:
     return [letter for letter in lake.letters() if letter["path"].endswith(name)]
 
 
-def test_the_good_files_are_in_whatever_lies_beside_them(bad_day: Lake) -> None:
-    assert bad_day.files() == {
+def test_the_good_files_are_in_whatever_lies_beside_them(lake_with_bad_files: Lake) -> None:
+    assert lake_with_bad_files.files() == {
         f"{DAY}/good.ndjson": 3,
         f"{DAY}/good.ndjson.gz": 300,
         HOSTILE: 2,
@@ -73,38 +73,42 @@ def test_the_good_files_are_in_whatever_lies_beside_them(bad_day: Lake) -> None:
         ("gone.ndjson", "download", "gone"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_dead_lettered_alone(bad_day: Lake, name: str, stage: str, reason: str) -> None:
-    (letter,) = letters_of(bad_day, name)
+def test_a_file_that_cannot_be_read_is_dead_lettered_alone(
+    lake_with_bad_files: Lake, name: str, stage: str, reason: str
+) -> None:
+    (letter,) = letters_of(lake_with_bad_files, name)
     assert letter["stage"] == stage
     assert reason in letter["error"]
     assert "row" not in letter
 
 
-def test_broken_records_are_dead_lettered_with_number_and_text_and_the_rest_keeps_its_numbers(bad_day: Lake) -> None:
-    letters = letters_of(bad_day, "broken.ndjson")
+def test_broken_records_are_dead_lettered_with_number_and_text_and_the_rest_keeps_its_numbers(
+    lake_with_bad_files: Lake,
+) -> None:
+    letters = letters_of(lake_with_bad_files, "broken.ndjson")
     assert {letter["row"]: letter["raw"] for letter in letters} == {
         1: '{"id": "1',
         2: "[1]",
         3: '{"id": "3"} {"id": "4"}',
         4: "NaN",
     }
-    rows = [row for row in bad_day.rows() if row["_source"]["file"].endswith("broken.ndjson")]
+    rows = [row for row in lake_with_bad_files.rows() if row["_source"]["file"].endswith("broken.ndjson")]
     assert [(row["_source"]["row"], row["id"]) for row in rows] == [(0, "0"), (5, "5")]
 
 
-def test_nothing_else_is_dead_lettered(bad_day: Lake) -> None:
-    assert len(bad_day.letters()) == 8 + 4
+def test_nothing_else_is_dead_lettered(lake_with_bad_files: Lake) -> None:
+    assert len(lake_with_bad_files.letters()) == 8 + 4
 
 
-def test_every_file_is_counted_and_settled_the_empty_ones_too(bad_day: Lake) -> None:
-    (committed,) = bad_day.logged("batch_committed")
+def test_every_file_is_counted_and_settled_the_empty_ones_too(lake_with_bad_files: Lake) -> None:
+    (committed,) = lake_with_bad_files.logged("batch_committed")
     assert (committed["files"], committed["rows"], committed["dead_files"], committed["dead_records"]) == (
         14,
         307,
         8,
         4,
     )
-    assert dict(bad_day.state().partition_watermarks) == {
+    assert dict(lake_with_bad_files.state().partition_watermarks) == {
         "": "no-folder.ndjson",
         DAY: "truncated.ndjson.gz",
         "date=yesterday": "no-date.ndjson",

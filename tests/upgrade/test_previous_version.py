@@ -1,6 +1,6 @@
 """A lake as the previous version left it: this version continues from its tables and state, nothing lost or doubled.
 
-`0.1.0.tar.gz` was made by `make.py` in a checkout of commit cfd617b.
+`0.1.0.tar.gz` was made by `make.py` in a checkout of commit cfd617b, the last one before the code was restructured.
 """
 
 import gzip

@@ -4,8 +4,8 @@ import pytest
 
 from blizzard.storage.s3 import S3Settings, S3Store
 from tests.contract.s3_faults.faults import ATTEMPTS, Events
-from tests.fixtures_bad_day import (
-    BadDay,
+from tests.fixtures_faulty_s3 import (
+    FaultyS3,
 )
 from tests.fixtures_s3 import BUCKET
 
@@ -21,9 +21,9 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def impatient(bad_day: BadDay) -> S3Settings:
+def impatient(faulty_s3: FaultyS3) -> S3Settings:
     return S3Settings(
-        bad_day.endpoint,
+        faulty_s3.endpoint,
         "us-east-1",
         max_attempts=ATTEMPTS,
         first_backoff_secs=0.001,

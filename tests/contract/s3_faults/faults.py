@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from blizzard.storage.base import ObjectStore
-from tests.fixtures_bad_day import Fault, refusing, resetting
+from tests.fixtures_faulty_s3 import Fault, refusing, resetting
 
 ATTEMPTS = 4
 FAULTS: dict[str, Fault] = {

@@ -9,8 +9,8 @@ from blizzard.errors import AccessDenied, StorageUnavailable
 from blizzard.storage.retry import Retry
 from blizzard.storage.s3 import S3Settings, S3Store
 from tests.contract.s3_faults.faults import ATTEMPTS, FAULTS, Events, read_all
-from tests.fixtures_bad_day import (
-    BadDay,
+from tests.fixtures_faulty_s3 import (
+    FaultyS3,
     refusing,
     stalling,
 )
@@ -32,37 +32,37 @@ operations = pytest.mark.parametrize("operation", OPERATIONS)
 @operations
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_operation_succeeds_after_faults_within_the_limit(
-    operation: str, fault: str, bad_day: BadDay, store: S3Store, calm: S3Store, events: Events
+    operation: str, fault: str, faulty_s3: FaultyS3, store: S3Store, calm: S3Store, events: Events
 ) -> None:
     calm.put("k", b"there")
     calm.put("k2/below", b"")
     method, call, wanted = OPERATIONS[operation]
-    bad_day.inject(method, *[FAULTS[fault]] * (ATTEMPTS - 1))
+    faulty_s3.inject(method, *[FAULTS[fault]] * (ATTEMPTS - 1))
     assert call(store) == wanted
-    assert bad_day.faults == []
+    assert faulty_s3.faults == []
     assert [event for event, _ in events.seen] == ["storage_retried"] * (ATTEMPTS - 1)
 
 
 @operations
 def test_an_operation_without_a_response_is_retried(
-    operation: str, bad_day: BadDay, impatient: S3Settings, prefix: str, calm: S3Store
+    operation: str, faulty_s3: FaultyS3, impatient: S3Settings, prefix: str, calm: S3Store
 ) -> None:
     calm.put("k", b"there")
     calm.put("k2/below", b"")
     method, call, wanted = OPERATIONS[operation]
     patient = replace(impatient, read_timeout_secs=0.5, max_attempts=10 * ATTEMPTS)  # good answers may be as late
-    bad_day.inject(method, stalling)
+    faulty_s3.inject(method, stalling)
     assert call(S3Store(BUCKET, prefix, patient)) == wanted
-    assert bad_day.faults == []
+    assert faulty_s3.faults == []
 
 
 @operations
 def test_beyond_the_limit_the_error_names_the_operation_the_key_the_attempts_and_the_last_failure(
-    operation: str, bad_day: BadDay, store: S3Store, calm: S3Store
+    operation: str, faulty_s3: FaultyS3, store: S3Store, calm: S3Store
 ) -> None:
     calm.put("k", b"there")
     method, call, _ = OPERATIONS[operation]
-    bad_day.inject(method, *[refusing(503, "SlowDown")] * 20)
+    faulty_s3.inject(method, *[refusing(503, "SlowDown")] * 20)
     with pytest.raises(StorageUnavailable) as raised:
         call(store)
     verb = {"open": "get", "list_folders": "list"}.get(operation, operation)
@@ -70,16 +70,16 @@ def test_beyond_the_limit_the_error_names_the_operation_the_key_the_attempts_and
     said = "503: Service Unavailable" if operation == "head" else "503 SlowDown: as injected"
     assert str(raised.value).startswith(f"{verb} {store.uri}{key}")
     assert f"given up after 4 attempts, the last one failed with: S3 answered {said}" in str(raised.value)
-    assert len(bad_day.exchanges) == ATTEMPTS
+    assert len(faulty_s3.exchanges) == ATTEMPTS
 
 
 @operations
 def test_a_permanent_refusal_is_not_retried(
-    operation: str, bad_day: BadDay, store: S3Store, calm: S3Store, events: Events
+    operation: str, faulty_s3: FaultyS3, store: S3Store, calm: S3Store, events: Events
 ) -> None:
     calm.put("k", b"there")
     method, call, _ = OPERATIONS[operation]
-    bad_day.inject(method, *[refusing(403, "AccessDenied")] * 20)
+    faulty_s3.inject(method, *[refusing(403, "AccessDenied")] * 20)
     with pytest.raises(AccessDenied, match=r"Allow s3:"):
         call(store)
     assert events.seen == []

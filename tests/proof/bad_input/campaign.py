@@ -12,12 +12,12 @@ from blizzard.storage.local import LocalStore
 from spark_job.tasks.fetch import TaskFile
 from tests.proof.bad_input import commands, configurations, documents, variants
 from tests.proof.bad_input import decoders as decoded
-from tests.proof.bad_input.chance import Chance
 from tests.proof.bad_input.compare import shown
 from tests.proof.bad_input.corpus import CONTAINERS, GOOD, KEYS, LINES, NO_KEYS, TEXTS, VALUES, Hostile
 from tests.proof.bad_input.job import REAL_JOB, check_real_job
 from tests.proof.bad_input.memory import check_documents, check_memory
 from tests.proof.bad_input.places import check_events, tree
+from tests.proof.bad_input.random_input import RandomInput
 from tests.proof.bad_input.reader import Found, read_entries
 from tests.proof.bad_input.round import batch, place
 from tests.proof.bad_input.spark import Undecided
@@ -46,7 +46,7 @@ class BadInput:
                     _Corpus(run, around, undecided).check(broken.shows_at if broken else "")
                     if spark is not None and broken is None:
                         check_real_job(run, run.folder / "real-job", spark)
-                Chance(run, around, undecided, rng).check()
+                RandomInput(run, around, undecided, rng).check()
                 if not run.budget.left(number + 1):
                     undecided.decide()
             except Failed as failed:

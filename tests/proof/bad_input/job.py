@@ -19,10 +19,10 @@ from infra.local.processes.server_process import REGION, local_aws
 from spark_job.loop.ingest import Totals
 from spark_job.ports.reader import Outcome
 from spark_job.wiring import source_job
-from tests.proof.bad_input.chance import files_by_chance, texts_by_chance
 from tests.proof.bad_input.compare import compare
 from tests.proof.bad_input.corpus import FILES, GOOD, KEYS, TEXTS
 from tests.proof.bad_input.places import tree
+from tests.proof.bad_input.random_input import random_files, random_texts
 from tests.proof.bad_input.reader import LIMITS, Found
 from tests.proof.bad_input.records import DDL, PARTITION
 from tests.proof.bad_input.stores import CANARY, linked
@@ -49,11 +49,11 @@ class Landing:
 def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
     """The whole corpus, files and texts by chance, and each key on S3. Raises Failed."""
     rng = proof.rng(0)
-    files = {f"by-chance/{path}": body for path, body in files_by_chance(rng).items()}
+    files = {f"by-chance/{path}": body for path, body in random_files(rng).items()}
     proof.say("hostile files through the real job")
     counted = check_files(_folder(folder, "files"), spark, files)
     proof.say("hostile texts through the real job")
-    counted += check_texts(_folder(folder, "texts"), spark, texts_by_chance(rng))
+    counted += check_texts(_folder(folder, "texts"), spark, random_texts(rng))
     proof.say("hostile keys on S3 through the real job")
     with local_aws() as aws:
         landing = Landing("hostile-keys", S3Settings(aws.endpoint, REGION))

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
 from tests.fixtures_s3 import CREDENTIALS
-from tests.proof.bad_input.chance import files_by_chance, texts_by_chance
 from tests.proof.bad_input.job import FEW_FOLDERS, Landing, check_files, check_keys, check_texts
+from tests.proof.bad_input.random_input import random_files, random_texts
 from tests.proof.bad_input.spark import check_decided
 from tests.proof.campaign import Failed
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
@@ -26,7 +26,7 @@ def test_a_batch_of_hostile_files_loses_nothing_in_silence(
     tmp_path: Path,
     spark: Callable[[], SparkSession],  # noqa: F811
 ) -> None:
-    by_chance = {f"by-chance/{path}": body for path, body in files_by_chance(random.Random(SEED)).items()}
+    by_chance = {f"by-chance/{path}": body for path, body in random_files(random.Random(SEED)).items()}
     assert check_files(tmp_path, spark, by_chance) > 500
 
 
@@ -34,7 +34,7 @@ def test_a_batch_of_hostile_texts_loses_nothing_in_silence(
     tmp_path: Path,
     spark: Callable[[], SparkSession],  # noqa: F811
 ) -> None:
-    assert check_texts(tmp_path, spark, texts_by_chance(random.Random(SEED))) > 20
+    assert check_texts(tmp_path, spark, random_texts(random.Random(SEED))) > 20
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fixtures_bad_day import BadDay, Fault, Handler, losing_the_answer, refusing, resetting
+from tests.fixtures_faulty_s3 import Fault, FaultyS3, Handler, losing_the_answer, refusing, resetting
 
 STALL_SECS, DELAY_SECS = 20.0, 0.02
 WRITE_ID = "x-amz-meta-blizzard-write-id"
@@ -261,7 +261,7 @@ class PlannedHandler(Handler):
         """Too many to keep."""
 
 
-class BadStorage(BadDay):
+class BadStorage(FaultyS3):
     """`conditions`: whether S3 gets to see those of segments; without, every PUT of one overwrites. `keeps_write_ids`:
     whether S3 says who wrote an object of the log. `stall_secs`: how long a request hangs that ends in no outage."""
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from infra.local.processes.checkout import CHECKOUT
 from tests.proof import campaign, large_file, places
 from tests.proof.campaign import Failed, Run
-from tests.proof.kill import deaths as kill_deaths
-from tests.proof.kill.beliefs import Promise, believed, lost
-from tests.proof.kill.deaths import MOST_KILLS, Death, jvm_deaths
+from tests.proof.kill import kill_counts
+from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log
+from tests.proof.kill.fork_server import KILLED, ForkedProcess
 from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
+from tests.proof.kill.kill_counts import MOST_KILLS, PlannedKill, jvm_deaths
 from tests.proof.kill.landing import Landing
 from tests.proof.kill.letters import etags_of, wrong_letters
-from tests.proof.kill.lives import KILLED, Life
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
     JVM_STEPS,
@@ -43,76 +43,80 @@ SHORT = (
 """The steps of a run with a limit of rounds, on local files and on S3."""
 WITH_JVM_SHORT = "before the commit"
 TRIES = 4
-"""Of a step that nobody has died of: what it stops at may not have come, such as a letter without a broken record."""
+"""Attempts to kill at one step: the step may not be reached, for example no dead letter without a broken record."""
 MOST_CALLS = 60
-"""Of storage, in a life."""
-LIFE_SECS, OWN_LIFE_SECS = 1.5, 12.0
-"""Within which random moments lie, until it is known what a life takes; and for one with a JVM of its own."""
+"""Storage calls of one process, at most."""
+RUN_SECS, OWN_JVM_RUN_SECS = 1.5, 12.0
+"""Random moments lie within this time, until the duration of a run is measured; the second is for a job with its own
+JVM."""
 GAVE_UP = frozenset({"source_failed", "spark_lost"})
 """What a job has to say that lost its JVM and cannot go on."""
 OUTLIVES_SECS = 2.0
 """For a JVM that was killed to be gone once its driver has ended."""
 SMALLER_SECS = 300.0
 """Within which a try begins to fail with less."""
-LIVES_AT_THE_END = 3
+RUNS_AT_THE_END = 3
 PLACES = ("local files", "S3")
 """As they name themselves."""
 JVM_EVERY = 4
-"""Rounds, and steps of a round: then the JVM dies, alone or with its job."""
+"""Of so many steps of a round, one kills the JVM, alone or with its job."""
 WITH_JVM = {Whom.BOTH: 45, Whom.JVM: 40, Whom.OWN: 15}
 """And how often which."""
 S3_EVERY = 3
 """Rounds, and steps of a round: so one table sees hundreds of kills in an hour."""
 ROUNDS_FOR_ALL, ROUNDS_FOR_EACH_PLACE, ROUNDS_FOR_JVM = 3, 6, 8
-"""After which every step has killed somebody, and on each place, and a JVM, or the campaign says so."""
+"""Rounds after which the campaign fails unless each step has killed a job, on each place, and a JVM."""
 Wanted = Sequence[tuple[str, Sequence[str]]]
-"""Steps, each with the places on one of which somebody must have died of it."""
+"""Steps, each with the places on one of which it must have killed a process."""
 
 
 class _Table:
-    """One table, and the jobs that come to it one after the other."""
+    """One table, and the jobs that run on it one after the other."""
 
     def __init__(self, run: Run, stage: Stage, place: Place, folder: Path) -> None:
         self.place = place
         self._run = run
         self._stage = stage
         self._landing = Landing(place, FOLDER, SOURCE)
-        self._life_secs = LIFE_SECS
+        self._run_secs = RUN_SECS
         self.kills = 0
-        self._promised: set[Promise] = set()
-        """What jobs believe to have committed."""
+        self._claims: set[CommitClaim] = set()
+        """Commits that jobs have logged as made."""
         self._done: list[str] = []
-        """Since everything was last found to be in order."""
-        self.deaths: list[Death] = []
+        """Steps since the last successful comparison."""
+        self.planned_kills: list[PlannedKill] = []
         """Since then."""
         folder.mkdir()
         self._words = places.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
 
-    # -- lives
+    # -- kills
 
-    def die(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
-        """As `relive` says it."""
-        return self.relive(Death(step, nth, str(rng.random()), whom))
+    def kill_once(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
+        """Returns as `repeat_kill` does."""
+        return self.repeat_kill(PlannedKill(step, nth, str(rng.random()), whom))
 
-    def relive(self, death: Death) -> bool:
-        """Whether he did who was to, or lost the answer of a commit; a JVM that nobody works with is nobody. New files
-        land first. Without a step: a life that lives."""
-        self.deaths.append(death)
-        step, nth, whom, rng = death.step, death.nth, death.whom, random.Random(death.seed)
+    def repeat_kill(self, planned: PlannedKill) -> bool:
+        """Lands new files, then runs the job. Without a step, the job is not killed.
+
+        Returns whether the planned process was killed, or the response to a commit was lost. The kill of a JVM that no
+        job uses does not count.
+        """
+        self.planned_kills.append(planned)
+        step, nth, whom, rng = planned.step, planned.nth, planned.whom, random.Random(planned.seed)
         self._done += self._landing.land(rng, self._run)
         self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
-        life = self._start(step, nth, rng, whom)
-        jvm = life.pid if whom is Whom.OWN else self._stage.jvm().group
+        process = self._start(step, nth, rng, whom)
+        jvm = process.pid if whom is Whom.OWN else self._stage.jvm().group
         if step == RANDOM_MOMENT:
-            time.sleep(rng.uniform(0, OWN_LIFE_SECS if whom is Whom.OWN else self._life_secs))
-            self._kill(life, whom)
-        ended = life.wait()
-        self._stage.trap.unlink(missing_ok=True)  # one that was set for a batch without rows is no other life's
-        events = life.events()
-        self._promised.update(believed(events))
+            time.sleep(rng.uniform(0, OWN_JVM_RUN_SECS if whom is Whom.OWN else self._run_secs))
+            self._kill(process, whom)
+        ended = process.wait()
+        self._stage.trap.unlink(missing_ok=True)  # it stays if the batch had no rows
+        events = process.events()
+        self._claims.update(claimed_commits(events))
         lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
         if lost_an_answer:
-            self._run.counts[kill_deaths.kills(step, self.place.name)] += 1
+            self._run.counts[kill_counts.kills(step, self.place.name)] += 1
         died = bool(step) and self._has_died(whom, ended, jvm)
         in_use = any(event["event"] == SPARK_STARTED for event in events)
         if died:
@@ -120,11 +124,11 @@ class _Table:
         self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
         gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
         if ended not in (KILLED, 0) and not gave_up:
-            self._fail(f"a job ended with {ended}: {_last_words(life)}")
+            self._fail(f"a job ended with {ended}: {_last_words(process)}")
         return (died and (whom is Whom.JOB or in_use or step == RANDOM_MOMENT)) or lost_an_answer
 
     def _has_died(self, whom: Whom, ended: int, jvm: int) -> bool:
-        """Raises RuntimeError if only one of two is gone. The next life has another JVM."""
+        """Raises RuntimeError if only one of job and JVM is gone. The next job gets another JVM."""
         if whom is Whom.JVM:
             died = is_gone(jvm, within_secs=OUTLIVES_SECS)
         else:
@@ -138,9 +142,9 @@ class _Table:
     def _count_kill(self, step: str, whom: Whom, *, in_use: bool) -> None:
         self.kills += 1
         self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
-        kill_deaths.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
+        kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
 
-    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> Life:
+    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> ForkedProcess:
         words, environment, jvm = self._words, dict(self.place.environment), 0
         if whom is Whom.OWN:
             words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
@@ -149,8 +153,8 @@ class _Table:
             running = self._stage.jvm()
             environment |= running.environment
             jvm = running.group
-        return self._stage.lives.start(
-            "tests.proof.kill.job:live",
+        return self._stage.fork_server.start(
+            "tests.proof.kill.job:run_job",
             environment=environment,
             group=jvm if whom is Whom.BOTH else 0,
             words=words,
@@ -162,32 +166,32 @@ class _Table:
             variant=self._run.variant,
         )
 
-    def _kill(self, life: Life, whom: Whom) -> None:
+    def _kill(self, process: ForkedProcess, whom: Whom) -> None:
         if whom in (Whom.BOTH, Whom.JVM):
             self._stage.kill_jvm()
         elif whom is Whom.OWN:
-            life.kill_group()
+            process.kill_group()
         if whom is not Whom.JVM:
-            life.kill()
+            process.kill()
 
-    def live_on(self) -> None:
-        """Until a run has nothing left to do."""
+    def run_to_end(self) -> None:
+        """Runs the job until a run has nothing left to do."""
         longest_secs = 0.0
-        for _ in range(LIVES_AT_THE_END):
+        for _ in range(RUNS_AT_THE_END):
             began = time.monotonic()
-            life = self._start("", 1, random.Random(0), Whom.JOB)
-            ended = life.wait()
+            process = self._start("", 1, random.Random(0), Whom.JOB)
+            ended = process.wait()
             longest_secs = max(longest_secs, time.monotonic() - began)
             self._done.append(f"a job that lives: ended with {ended}")
             if ended != 0:
-                self._fail(f"a job that was not killed ended with {ended}: {_last_words(life)}")
-            events = life.events()
-            self._promised.update(believed(events))
+                self._fail(f"a job that was not killed ended with {ended}: {_last_words(process)}")
+            events = process.events()
+            self._claims.update(claimed_commits(events))
             drained = [event for event in events if event["event"] == "drained"]
             if drained and not drained[-1]["commits"]:
-                self._life_secs = longest_secs
+                self._run_secs = longest_secs
                 return
-        self._fail(f"the job after {LIVES_AT_THE_END - 1} that nobody killed still finds something to commit")
+        self._fail(f"the job after {RUNS_AT_THE_END - 1} that nobody killed still finds something to commit")
 
     # -- the comparison
 
@@ -201,7 +205,7 @@ class _Table:
         if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
             self._fail("; ".join(about_letters))
         log = [*places.log_of(self.place.table())]
-        if wrong := places.broken_sequence(log, SOURCE) or lost(self._promised, log):
+        if wrong := places.broken_sequence(log, SOURCE) or missing_from_log(self._claims, log):
             self._fail(wrong)
         segments = [*self.place.table().list(f"{places.prefix_of(SOURCE)}/pending/")]
         if len(segments) > 12:
@@ -209,7 +213,7 @@ class _Table:
         self._run.counts[f"comparisons on {self.place.name}"] += 1
         self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log)
         self._done.clear()
-        self.deaths.clear()
+        self.planned_kills.clear()
 
     def _fail(self, why: str) -> None:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
@@ -225,15 +229,15 @@ def _own_conf() -> Iterator[str]:
     return (word for key, value in options.items() for word in ("--spark-conf", f"{key}={value}"))
 
 
-def _last_words(life: Life) -> str:
-    return life.log.read_text()[-1500:] if life.log.exists() else ""
+def _last_words(process: ForkedProcess) -> str:
+    return process.log.read_text()[-1500:] if process.log.exists() else ""
 
 
 # -- rounds
 
 
 def _long_round(tables: Sequence[_Table], number: int, rng: random.Random, run: Run) -> None:
-    """Each step once: in one round of three on the last table, in the others on the first."""
+    """Each step once: one step of three on the last table, the others on the first."""
     steps = [*enumerate([*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT], number)]
     rng.shuffle(steps)
     for turn, step in steps:
@@ -241,33 +245,33 @@ def _long_round(tables: Sequence[_Table], number: int, rng: random.Random, run: 
         whom = whom if step in (*JVM_STEPS, RANDOM_MOMENT) else Whom.JOB
         nth = rng.randint(1, MOST_CALLS) if step == BETWEEN_CALLS else rng.choice([1, 1, 1, 2, 3])
         nth = 1 if step == LOST_ANSWER else nth
-        _die(tables[-1 if turn % S3_EVERY == 0 else 0], step, nth, rng, run, whom)
+        _kill_at_step(tables[-1 if turn % S3_EVERY == 0 else 0], step, nth, rng, run, whom)
 
 
-def _die(table: _Table, step: str, nth: int, rng: random.Random, run: Run, whom: Whom) -> None:
-    """Tried again, at an earlier time, while nobody does."""
+def _kill_at_step(table: _Table, step: str, nth: int, rng: random.Random, run: Run, whom: Whom) -> None:
+    """Retries, at an earlier call each time, while no process is killed."""
     for _ in range(TRIES):
-        if table.die(step, nth, rng, whom):
+        if table.kill_once(step, nth, rng, whom):
             return
         run.counts["lives that ended before their kill"] += 1
         nth = max(1, nth // 4)
 
 
 def _short_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
-    """A few steps on each table; the last one on the first table takes the JVM with it."""
+    """A few steps on each table; the last one on the first table also kills the JVM."""
     for table, some in zip(tables, SHORT, strict=True):
         steps = sorted(rng.sample(some, len(some)), key=lambda step: step == WITH_JVM_SHORT)
         for step in steps:
-            _die(table, step, 1, rng, run, Whom.BOTH if step == WITH_JVM_SHORT else Whom.JOB)
+            _kill_at_step(table, step, 1, rng, run, Whom.BOTH if step == WITH_JVM_SHORT else Whom.JOB)
 
 
 def _variant_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
     for step, nth in SHORTEST[run.variant]:
-        tables[0].die(step, nth, rng)
+        tables[0].kill_once(step, nth, rng)
 
 
 def kill(run: Run, stage: Stage) -> None:
-    """On a stage that may have seen others."""
+    """The stage may have been used before."""
     places = [stage.local(run.folder / "local"), *([] if run.variant else [stage.s3()])]
     tables = [_Table(run, stage, place, run.folder / f"table-{number}") for number, place in enumerate(places)]
     mixed = run.budget.rounds is None
@@ -277,7 +281,7 @@ def kill(run: Run, stage: Stage) -> None:
         try:
             one_round(tables, number, rng, run)
             for table in tables:
-                table.live_on()
+                table.run_to_end()
                 table.compare()
         except Failed as failed:
             raise _with_the_smallest_way(failed, tables, run, stage) from failed
@@ -289,18 +293,18 @@ def kill(run: Run, stage: Stage) -> None:
 
 
 def _with_the_smallest_way(failed: Failed, tables: Sequence[_Table], run: Run, stage: Stage) -> Failed:
-    """What is broken on purpose has gone the shortest one."""
+    """Not for a broken variant, whose steps are the shortest already."""
     table = next((table for table in tables if failed.why.startswith(f"{table.place.name}: ")), None)
     if table is None or run.variant:
         return failed
     run.say("looks for the smallest way to what it has found")
     until_secs = time.monotonic() + SMALLER_SECS
     again = Again(run, stage, on_s3=table.place.name == PLACES[1])
-    return reduced(failed, table.deaths, again, lambda: time.monotonic() < until_secs)
+    return reduced(failed, table.planned_kills, again, lambda: time.monotonic() < until_secs)
 
 
 class Again:
-    """Some deaths, each time over a new table. Raises Failed. Its counts are none of the run's."""
+    """Repeats some kills over a new table. Raises Failed. Its counts do not count for the run."""
 
     def __init__(self, run: Run, stage: Stage, *, on_s3: bool = False) -> None:
         self._run = Run(run.seed, run.budget, run.folder, run.variant, run.say)
@@ -308,19 +312,20 @@ class Again:
         self._on_s3 = on_s3
         self._tables = count(1)
 
-    def __call__(self, deaths: Sequence[Death]) -> None:
+    def __call__(self, planned_kills: Sequence[PlannedKill]) -> None:
         folder = self._run.folder / f"again-{next(self._tables)}"
         folder.mkdir()
         place = self._stage.s3() if self._on_s3 else self._stage.local(folder / "local")
         table = _Table(self._run, self._stage, place, folder / "table")
-        for death in deaths:
-            table.relive(death)
-        table.live_on()
+        for planned in planned_kills:
+            table.repeat_kill(planned)
+        table.run_to_end()
         table.compare()
 
 
 def wanted(run: Run, places: Sequence[str]) -> Wanted:
-    """What this run is long enough for. One round is not for a random moment: a life may end before."""
+    """The steps that a run of this length must have shown. One round is not enough for a random moment: the job may end
+    before it."""
     if run.budget.rounds is not None:
         turns = [(step, [name]) for name, some in zip(places, SHORT, strict=True) for step in some]
         return [turn for turn in turns if turn[0] != RANDOM_MOMENT]
@@ -331,11 +336,11 @@ def wanted(run: Run, places: Sequence[str]) -> Wanted:
 
 
 def check_shown(run: Run, turns: Wanted) -> None:
-    """Raises Failed: what killed nobody has shown nothing."""
+    """Raises Failed for a step that never killed a process: it has shown nothing."""
     idle = [
         f"{step} on {' or '.join(places)}"
         for step, places in turns
-        if not any(run.counts[kill_deaths.kills(step, place)] for place in places)
+        if not any(run.counts[kill_counts.kills(step, place)] for place in places)
     ]
     if idle:
         raise Failed(
@@ -344,9 +349,9 @@ def check_shown(run: Run, turns: Wanted) -> None:
 
 
 def check_jvms(run: Run) -> None:
-    """Raises Failed: in a run of so many rounds a JVM in use has died at each step at which there is one."""
+    """Raises Failed unless, in a run of so many rounds, each step has killed a JVM in use."""
     if run.budget.rounds is None and run.counts["rounds"] >= ROUNDS_FOR_JVM:
-        campaign.check_shown(run, [*map(jvm_deaths, JVM_STEPS), kill_deaths.OUTLIVED])
+        campaign.check_shown(run, [*map(jvm_deaths, JVM_STEPS), kill_counts.OUTLIVED])
 
 
 @dataclass(frozen=True)
@@ -355,15 +360,15 @@ class Kill:
     about = "the real job over real Delta, killed at every step and at random moments, on local files and on S3"
     variants = VARIANTS
     wanted = (
-        *(kill_deaths.kills(step, place) for place in PLACES for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)),
+        *(kill_counts.kills(step, place) for place in PLACES for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)),
         *map(jvm_deaths, (*JVM_STEPS, RANDOM_MOMENT)),
-        kill_deaths.OUTLIVED,
+        kill_counts.OUTLIVED,
         *map(large_file.commits_of_a_part, PLACES),
     )
 
     def run(self, run: Run) -> None:
         """One table on local files and one on S3. Without a limit of rounds each step has its turn in each; with one
-        a few have, and the JVM dies once."""
+        a few have, and the JVM is killed once."""
         with stage(run.folder / "stage") as common:
             kill(run, common)
 

@@ -1,4 +1,4 @@
-"""One life of the real job, `spark_job.main`: at the campaign's JVM or with one of its own, and with its fate."""
+"""Runs the real job, `spark_job.main`, in the campaign's JVM or in its own, and kills it at the planned step."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -39,27 +39,27 @@ def attached(
     return session
 
 
-def _telling(fate: kill_steps.Fate, lazy_session: Callable[..., Callable[[], SparkSession]]) -> Any:
+def _telling(point: kill_steps.KillPoint, lazy_session: Callable[..., Callable[[], SparkSession]]) -> Any:
     def telling(
         conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
     ) -> Callable[[], SparkSession]:
         def started() -> None:
             on_start()
-            fate.jvm_is_in_use()
+            point.jvm_is_in_use()
 
         return lazy_session(conf, log, on_start=started)
 
     return telling
 
 
-def live(words: Sequence[str], step: str, nth: int, whom: str, jvm: int, seed: str, variant: str) -> int:
-    """`step`: of kill_steps, or empty to live on. `whom`: who dies there. `jvm`: the group of the one that runs, 0 if
-    the job brings its own."""
+def run_job(words: Sequence[str], step: str, nth: int, whom: str, jvm: int, seed: str, variant: str) -> int:
+    """`step`: one of kill_steps; empty: no kill. `whom`: what is killed there. `jvm`: the process group of the running
+    JVM; 0: the job starts its own."""
     group = {Whom.JOB: 0, Whom.JVM: jvm}.get(Whom(whom), os.getpgid(0))
     trap = os.environ.get(TRAP, "")
-    fate = kill_steps.Fate(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
-    spark_job.main.lazy_session = _telling(fate, attached if jvm else spark_job.main.lazy_session)
-    kill_steps.prepare(step, fate)
+    point = kill_steps.KillPoint(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
+    spark_job.main.lazy_session = _telling(point, attached if jvm else spark_job.main.lazy_session)
+    kill_steps.prepare(step, point)
     if variant:  # around the steps: what is one step to the product may be two to what is broken
         kill_variants.VARIANTS[variant]()
     return spark_job.main.main([*words])

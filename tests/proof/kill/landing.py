@@ -1,4 +1,4 @@
-"""What lands between two lives of campaign `kill`, and which of it is announced."""
+"""Which files land between two jobs of the campaign `kill`, and which of them are announced by an event."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from tests.proof.campaign import Run
 from tests.proof.places import Place
 
 LARGE_EVERY = 25
-"""Files; the second one, which lands before the first life, is the first that is larger than a batch."""
+"""Files; the second one, which lands before the first job, is the first that is larger than a batch."""
 
 
 @dataclass

@@ -1,4 +1,5 @@
-"""What the kill campaign can do, in words; the parts of the product that it means are known to its lives alone."""
+"""Names of the steps and variants of the kill campaign; `steps.py` and `variants.py` map them to code of the
+product."""
 
 from enum import StrEnum
 
@@ -23,27 +24,27 @@ STEPS = (
     BETWEEN_CALLS,
 )
 JVM_STEPS = tuple(step for step in STEPS if step != "in the sweep")
-"""Those at which the job works with its JVM; before its sweep it needs none."""
+"""Steps at which the job uses its JVM; it does not until its sweep is done."""
 LOST_ANSWER = "when the answer of a commit is lost"
-"""It does not die: it is told that nobody knows, though the commit has landed."""
+"""The job is not killed: the commit succeeds, and the job gets an error with unknown outcome."""
 SPARK_STARTED = "spark_started"
-"""What a life logs once it works with a JVM."""
+"""Log event of a job that begins to use a JVM."""
 RANDOM_MOMENT = "at a random moment"
-"""Nothing in the life knows of it: the campaign kills."""
+"""The campaign kills the process from outside."""
 
 
 class Whom(StrEnum):
-    """Who dies."""
+    """What is killed."""
 
     JOB = "the job"
     BOTH = "job and JVM"
     JVM = "the JVM alone"
-    """The job outlives it, and has to end by itself."""
+    """The job keeps running, and must end by itself."""
     OWN = "a job with a JVM of its own"
 
 
 DOUBLED = r"\bdoubled +[1-9]"
-"""As the verdict has it."""
+"""As the verdict prints it."""
 MISSING, SILENT = r"\bmissing +[1-9]", r"\bsilent +[1-9]"
 VARIANTS = {
     NO_TXN: Fault("a kill between rows and Txn leaves rows that the next job adds again", DOUBLED),
@@ -59,4 +60,5 @@ SHORTEST = {
     TXN_ALONE: (("", 1), ("before the commit", 2)),
     LATE_LETTERS: (("after the commit and before its answer", 1),) * 3,
 }
-"""For each variant the steps that show it, and at which time each is reached; the empty one is a life that lives."""
+"""For each variant, the steps that show it and at which occurrence each kills; the empty step is a job without a
+kill."""

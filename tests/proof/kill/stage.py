@@ -1,4 +1,4 @@
-"""What the tables of a campaign share: the server of lives, S3's stand-in, and one JVM, which dies and is started
+"""What the tables of a campaign share: the fork server, S3's stand-in, and one JVM, which dies and is started
 again."""
 
 from collections.abc import Iterator
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from blizzard.environment import temporary_variables
 from infra.local.processes.server_process import LocalAws, local_aws
+from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill.jvm import Jvm
-from tests.proof.kill.lives import Lives
 from tests.proof.places import LocalPlace, S3Place
 
 
 class Stage:
     """The same JVM works on local files and on S3."""
 
-    def __init__(self, folder: Path, lives: Lives, aws: LocalAws) -> None:
-        self.lives = lives
+    def __init__(self, folder: Path, fork_server: ForkServer, aws: LocalAws) -> None:
+        self.fork_server = fork_server
         self.trap = folder / "trap"
         self.jvms = 0
         """How many there were so far."""
@@ -54,11 +54,11 @@ def stage(folder: Path) -> Iterator[Stage]:
     """Nobody on it outlives the block. Within it the environment names S3's stand-in."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        Lives(folder / "lives", ["tests.proof.kill.job"]) as lives,
+        ForkServer(folder / "processes", ["tests.proof.kill.job"]) as fork_server,
         local_aws() as aws,
         temporary_variables(aws.environment()),
     ):
-        made = Stage(folder, lives, aws)
+        made = Stage(folder, fork_server, aws)
         try:
             yield made
         finally:

@@ -1,6 +1,6 @@
-"""Where a job can die: each step is a place in the product around which the harness puts a SIGKILL to the process.
+"""Steps at which a job can be killed: for each, the harness wraps a function of the product and sends SIGKILL there.
 
-All of it runs in the life alone, which was forked to die.
+All of it runs in the forked process, never in the campaign.
 """
 
 import os
@@ -23,15 +23,15 @@ from spark_job.tasks.reader import SparkReader
 from tests.proof.kill.daemon import set_trap
 from tests.proof.kill.names import RANDOM_MOMENT, Whom
 
-Die = Callable[[], None]
 STORE_CALLS = ("list", "list_folders", "head", "get", "open", "create", "put", "delete")
 IN_THE_COMMIT_SECS = 0.3
 """About as long as a commit takes."""
 
 
-class Fate:
-    """Dies at the `nth` time that its step is reached. `group`: to be killed as a whole; 0: this process alone.
-    `whom`: if the JVM is to die, a step counts from when the job works with it; one that dies alone is outlived."""
+class KillPoint:
+    """Kills at the `nth` time that its step is reached. `group`: the process group to kill; 0: this process alone.
+    `whom`: if the JVM is to be killed, a step counts only once the job uses it; if the JVM alone, this process keeps
+    running."""
 
     def __init__(self, *, nth: int, group: int, trap: str, seed: str, whom: Whom) -> None:
         self.rng = random.Random(seed)
@@ -50,13 +50,13 @@ class Fate:
         self._left -= 1
         return self._left == 0
 
-    def die(self) -> None:
+    def kill(self) -> None:
         if self.group:
             os.killpg(self.group, signal.SIGKILL)
         if self._outlives:
             return
         os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(60)  # in which it does not come to anything else
+        time.sleep(60)  # so that nothing else runs before the signal arrives
 
     def before(self, owner: Any, name: str, when: Callable[..., bool] = lambda *_, **__: True) -> None:
         self._around(owner, name, when, after=False)
@@ -70,10 +70,10 @@ class Fate:
         def around(*args: Any, **named: Any) -> Any:
             due = when(*args, **named) and self.due()
             if due and not after:
-                self.die()
+                self.kill()
             answer = whole(*args, **named)
             if due:
-                self.die()
+                self.kill()
             return answer
 
         setattr(owner, name, around)
@@ -95,105 +95,105 @@ def _is_report(_: object, key: str, *__: object) -> bool:
     return key.endswith("_sweep.json")
 
 
-def _both(fate: Fate, name: str, when: Callable[..., bool], *, after: bool = False) -> None:
+def _both(point: KillPoint, name: str, when: Callable[..., bool], *, after: bool = False) -> None:
     for store in (LocalStore, S3Store):
-        (fate.after if after else fate.before)(store, name, when)
+        (point.after if after else point.before)(store, name, when)
 
 
-def before_the_read(fate: Fate) -> None:
-    fate.before(SparkReader, "read")
+def before_the_read(point: KillPoint) -> None:
+    point.before(SparkReader, "read")
 
 
-def after_the_read(fate: Fate) -> None:
-    fate.after(SparkReader, "read")
+def after_the_read(point: KillPoint) -> None:
+    point.after(SparkReader, "read")
 
 
-def in_the_write_of_a_data_file(fate: Fate) -> None:
+def in_the_write_of_a_data_file(point: KillPoint) -> None:
     whole = SparkReader.read
 
     def read(*args: Any, **named: Any) -> Any:
-        if fate.due():
-            set_trap(fate.trap, fate.group, os.getpid())
+        if point.due():
+            set_trap(point.trap, point.group, os.getpid())
         return whole(*args, **named)
 
     SparkReader.read = read  # type: ignore[method-assign]
 
 
-def before_the_receipt(fate: Fate) -> None:
+def before_the_receipt(point: KillPoint) -> None:
     for name in ("put", "create"):
-        _both(fate, name, _is_receipt)
+        _both(point, name, _is_receipt)
 
 
-def after_the_dead_letters(fate: Fate) -> None:
-    _both(fate, "put", _is_letter, after=True)
+def after_the_dead_letters(point: KillPoint) -> None:
+    _both(point, "put", _is_letter, after=True)
 
 
-def before_the_commit(fate: Fate) -> None:
-    fate.before(Transaction, "commit")
-    fate.before(TableCommits, "commit_by_spark_writer")
+def before_the_commit(point: KillPoint) -> None:
+    point.before(Transaction, "commit")
+    point.before(TableCommits, "commit_by_spark_writer")
 
 
-def in_the_commit(fate: Fate) -> None:
+def in_the_commit(point: KillPoint) -> None:
     """Somewhere while Delta commits: the moment is left to luck."""
 
     def soon(*_: object, **__: object) -> bool:
-        if fate.due():
-            timer = threading.Timer(fate.rng.uniform(0, IN_THE_COMMIT_SECS), fate.die)
+        if point.due():
+            timer = threading.Timer(point.rng.uniform(0, IN_THE_COMMIT_SECS), point.kill)
             timer.daemon = True
             timer.start()
         return False
 
-    fate.before(Transaction, "commit", soon)
-    fate.before(TableCommits, "commit_by_spark_writer", soon)
+    point.before(Transaction, "commit", soon)
+    point.before(TableCommits, "commit_by_spark_writer", soon)
 
 
-def after_the_commit_and_before_its_answer(fate: Fate) -> None:
-    fate.after(Transaction, "commit")
-    fate.after(TableCommits, "commit_by_spark_writer")
+def after_the_commit_and_before_its_answer(point: KillPoint) -> None:
+    point.after(Transaction, "commit")
+    point.after(TableCommits, "commit_by_spark_writer")
 
 
-def before_the_copy(fate: Fate) -> None:
-    _both(fate, "put", _is_copy)
+def before_the_copy(point: KillPoint) -> None:
+    _both(point, "put", _is_copy)
 
 
-def before_the_trim(fate: Fate) -> None:
-    fate.before(Manifest, "trim")
+def before_the_trim(point: KillPoint) -> None:
+    point.before(Manifest, "trim")
 
 
-def after_the_trim(fate: Fate) -> None:
-    fate.after(Manifest, "trim")
+def after_the_trim(point: KillPoint) -> None:
+    point.after(Manifest, "trim")
 
 
-def in_recovery(fate: Fate) -> None:
+def in_recovery(point: KillPoint) -> None:
     """After the table's log was read, after the snapshot was asked, or with a state that nobody uses any more."""
-    if fate.rng.random() < 0.5:
-        fate.after(spark_job.loop.files.source, "recover")
+    if point.rng.random() < 0.5:
+        point.after(spark_job.loop.files.source, "recover")
         return
-    fate.after(DeltaSourceTable, fate.rng.choice(["commits", "newest_version"]))
+    point.after(DeltaSourceTable, point.rng.choice(["commits", "newest_version"]))
 
 
-def in_the_sweep(fate: Fate) -> None:
-    if fate.rng.random() < 0.3:
-        _both(fate, "put", _is_report)
+def in_the_sweep(point: KillPoint) -> None:
+    if point.rng.random() < 0.3:
+        _both(point, "put", _is_report)
     else:
-        (fate.after if fate.rng.random() < 0.5 else fate.before)(Manifest, "append")
+        (point.after if point.rng.random() < 0.5 else point.before)(Manifest, "append")
 
 
-def between_two_calls_of_storage(fate: Fate) -> None:
+def between_two_calls_of_storage(point: KillPoint) -> None:
     """Any call of the driver, before its effect or after it."""
-    after = fate.rng.random() < 0.5
+    after = point.rng.random() < 0.5
     for name in STORE_CALLS:
-        _both(fate, name, lambda *_, **__: True, after=after)
+        _both(point, name, lambda *_, **__: True, after=after)
 
 
-def when_the_answer_of_a_commit_is_lost(fate: Fate) -> None:
-    """It does not die: it is told that nobody knows, though the commit has landed."""
+def when_the_answer_of_a_commit_is_lost(point: KillPoint) -> None:
+    """The job is not killed: the commit succeeds, and the job gets an error with unknown outcome."""
 
     def around(owner: Any, name: str) -> None:
         whole = getattr(owner, name)
 
         def lose(*args: Any, **named: Any) -> Any:
-            due, answer = fate.due(), whole(*args, **named)
+            due, answer = point.due(), whole(*args, **named)
             if due:
                 raise CommitOutcomeUnknown("the answer was lost")
             return answer
@@ -204,7 +204,7 @@ def when_the_answer_of_a_commit_is_lost(fate: Fate) -> None:
     around(TableCommits, "commit_by_spark_writer")
 
 
-Step = Callable[[Fate], None]
+Step = Callable[[KillPoint], None]
 STEPS = {
     step.__name__.replace("_", " "): step
     for step in (
@@ -227,7 +227,7 @@ STEPS = {
 }
 
 
-def prepare(step: str, fate: Fate) -> None:
-    """Nothing, for a life that lives on or that somebody else kills."""
+def prepare(step: str, point: KillPoint) -> None:
+    """Does nothing for a job that is not killed, or that the campaign kills from outside."""
     if step and step != RANDOM_MOMENT:
-        STEPS[step](fate)
+        STEPS[step](point)

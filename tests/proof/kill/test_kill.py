@@ -11,10 +11,10 @@ from tests.proof import large_file
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill import campaign as kill
-from tests.proof.kill import deaths as kill_deaths
+from tests.proof.kill import kill_counts
 from tests.proof.kill import steps as kill_steps
 from tests.proof.kill import variants as kill_variants
-from tests.proof.kill.deaths import Death, jvm_deaths
+from tests.proof.kill.kill_counts import PlannedKill, jvm_deaths
 from tests.proof.kill.names import JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill.stage import Stage, stage
 from tests.proof.places import LocalPlace
@@ -60,8 +60,8 @@ def test_what_is_broken_on_purpose_is_found(tmp_path: Path, common: Stage, varia
 
 def test_the_smallest_way_to_what_is_broken_has_nothing_to_spare(tmp_path: Path, common: Stage) -> None:
     again = kill.Again(run_of(tmp_path, NO_LOOK), common)
-    deaths = [Death(step, 1, f"{seed}", kill.Whom.JOB) for seed, step in enumerate(("", LOST_ANSWER, ""))]
-    found = reduced(Failed("doubled"), deaths, again, lambda: True)
+    planned_kills = [PlannedKill(step, 1, f"{seed}", kill.Whom.JOB) for seed, step in enumerate(("", LOST_ANSWER, ""))]
+    found = reduced(Failed("doubled"), planned_kills, again, lambda: True)
     assert VARIANTS[NO_LOOK].finds(found.steps[0])
     assert found.steps[0].startswith("on a new table 1 of 3 are enough: ")
     assert sum(LOST_ANSWER in step for step in found.steps) == 1
@@ -70,19 +70,19 @@ def test_the_smallest_way_to_what_is_broken_has_nothing_to_spare(tmp_path: Path,
 def test_deaths_are_counted_by_who_died_and_only_of_a_jvm_that_was_in_use() -> None:
     counts: Counter[str] = Counter()
     for whom, in_use in ((kill.Whom.JOB, True), (kill.Whom.BOTH, True), (kill.Whom.JVM, True), (kill.Whom.OWN, False)):
-        kill_deaths.count(counts, "before the commit", "S3", whom, in_use=in_use)
+        kill_counts.count(counts, "before the commit", "S3", whom, in_use=in_use)
     assert {name: counts[name] for name in counts if "deaths" in name} == {
         "driver deaths before the commit": 3,
         "JVM deaths before the commit": 2,
         "deaths of both before the commit": 1,
     }
     assert counts["kills before the commit on S3"] == 4
-    assert counts[kill_deaths.OUTLIVED] == 1
+    assert counts[kill_counts.OUTLIVED] == 1
 
 
 def test_a_long_run_in_which_no_jvm_died_at_a_step_is_no_proof(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
-    run.counts.update({jvm_deaths(step): 1 for step in JVM_STEPS[1:]} | {kill_deaths.OUTLIVED: 1})
+    run.counts.update({jvm_deaths(step): 1 for step in JVM_STEPS[1:]} | {kill_counts.OUTLIVED: 1})
     run.counts["rounds"] = kill.ROUNDS_FOR_JVM - 1
     kill.check_jvms(run)
     run.counts["rounds"] = kill.ROUNDS_FOR_JVM
@@ -114,7 +114,7 @@ def test_two_of_three_kills_are_on_one_table_and_all_its_steps_come_on_the_other
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tried: list[tuple[str, str]] = []
-    monkeypatch.setattr(kill, "_die", lambda place, step, *_: tried.append((step, place)))
+    monkeypatch.setattr(kill, "_kill_at_step", lambda place, step, *_: tried.append((step, place)))
     run = Run(1, Budget(time.monotonic), tmp_path)
     for number in range(kill.ROUNDS_FOR_ALL):
         kill._long_round(kill.PLACES, number, run.rng(number), run)  # type: ignore[arg-type]

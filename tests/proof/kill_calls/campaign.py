@@ -9,16 +9,17 @@ from blizzard.environment import temporary_variables
 from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
 from tests.proof.campaign import Failed, Fault, Run
-from tests.proof.kill.lives import Lives
+from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill_calls.places import Places
 from tests.proof.kill_calls.world import ACTORS, OVERWRITTEN_IN_PART, SOMEBODY, World
 
 TURNS = 60
-"""Lives of a round before those that live on."""
+"""Processes of a round that may be killed, before those that are not."""
 S3_EVERY, TURNS_ON_S3 = 6, 20
-"""Rounds, the last of which is on S3; a life takes several times as long there."""
+"""Of so many rounds the last is on S3, where a process takes several times as long."""
 ROUNDS_A_TABLE = 10
-"""Each ends with a comparison of the whole table; then another one begins, so that a life stays as short as it was."""
+"""Each ends with a comparison of the whole table; then another table begins, so that a process stays as short as it
+was."""
 DOUBLED = r"^doubled: \["
 MISSING = r"^missing \[\("
 VARIANTS = {
@@ -49,14 +50,16 @@ class KillCalls:
 
     def run(self, run: Run) -> None:
         with ExitStack() as stack:
-            lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.kill_calls.life"]))
-            here = Tables(run, lives)
+            fork_server = stack.enter_context(
+                ForkServer(run.folder / "processes", ["tests.proof.kill_calls.processes"])
+            )
+            here = Tables(run, fork_server)
             on_s3: Tables | None = None
             for number, rng in run.rounds():
                 if run.variant or number % S3_EVERY < S3_EVERY - 1:
                     here.round(number, rng, TURNS)
                     continue
-                on_s3 = on_s3 or Tables(run, lives, s3_of(stack))
+                on_s3 = on_s3 or Tables(run, fork_server, s3_of(stack))
                 on_s3.round(number, rng, TURNS_ON_S3)
             if run.budget.rounds is None and not run.variant:
                 check_shown(run, here.places)
@@ -72,10 +75,10 @@ def s3_of(stack: ExitStack) -> LocalAws:
 class Tables:
     """One table after the other, on this machine's disk or on S3."""
 
-    def __init__(self, run: Run, lives: Lives, aws: LocalAws | None = None) -> None:
+    def __init__(self, run: Run, fork_server: ForkServer, aws: LocalAws | None = None) -> None:
         self.places = Places()
         self._run = run
-        self._lives = lives
+        self._fork_server = fork_server
         self._aws = aws
         self._rounds = 0
         self._world: World | None = None
@@ -85,7 +88,7 @@ class Tables:
         self._run.say(f"kills {', '.join(ACTORS)}: round {number}{' on S3' if self._aws else ''}")
         if self._world is None or self._rounds % ROUNDS_A_TABLE == 0:
             folder = self._run.folder / f"table-{number}"
-            self._world = World(self._run, self._lives, folder, rng, aws=self._aws, places=self.places)
+            self._world = World(self._run, self._fork_server, folder, rng, aws=self._aws, places=self.places)
             counts["tables"] += 1
         self._rounds += 1
         self._world.rng = rng
@@ -98,7 +101,7 @@ class Tables:
 
 
 def check_shown(run: Run, places: Places) -> None:
-    """Raises Failed: a call that many made, and at which nobody died, has shown nothing."""
+    """Raises Failed for a call that many processes made, and at which none was killed: it has shown nothing."""
     if idle := places.spared_of_many:
         raise Failed(f"nobody was killed {'; '.join(idle)}", [f"seed {run.seed}"])
 

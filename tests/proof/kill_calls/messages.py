@@ -3,7 +3,7 @@
 import json
 import time
 
-from tests.proof.kill_calls.life import BUCKET, PREFIX
+from tests.proof.kill_calls.processes import BUCKET, PREFIX
 
 
 def event_of(path: str, size: int, etag: str, number: int) -> str:

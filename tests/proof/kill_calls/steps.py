@@ -1,4 +1,4 @@
-"""The calls of one life, at each of which it may be killed."""
+"""The calls of one process, at each of which it may be killed."""
 
 import json
 import os
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Counts the calls of one life. At the `nth` it dies, or the `nth` named `at`, before the effect or after it; 0:
-    never. Before each it waits up to `pause_secs`, so that others come in between."""
+    """Counts the calls of one process, and kills it at the `nth` call, or at the `nth` call named `at`, before or after
+    its effect; 0: never. It waits up to `pause_secs` before each call, so that other processes come in between."""
 
     def __init__(
         self, nth: int = 0, *, at: str = "", after: bool = False, pause_secs: float = 0.0, seed: str = ""
     ) -> None:
         self.count = 0
         self.names: set[str] = set()
-        """Of the calls that were made."""
+        """Names of the calls that were made."""
         self._named = 0
         self._at = at
         self._pause_secs = pause_secs
@@ -40,13 +40,13 @@ class Steps:
         self._named += name == self._at
         due = (self._named if self._at else self.count) == self._nth and self._at in ("", name)
         if due and not self._after:
-            self._die(name)
+            self._kill_at(name)
         answer = effect()
         if due:
-            self._die(name)
+            self._kill_at(name)
         return answer
 
-    def _die(self, name: str) -> None:
+    def _kill_at(self, name: str) -> None:
         where = f"{'after' if self._after else 'before'} {name}"
         print(json.dumps({"event": "died", "where": where, "at": name, "after": self._after}), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -23,7 +23,7 @@ LOOK_SECS = 0.02
 
 
 class FileDelta(MemoryDelta):
-    """A log of commits in files, and what they left. A look at it is one of a life's `steps`, and so is a write. With
+    """A log of commits in files, and what they left. Each read and each write is one of the process's `steps`. With
     `rng` the answer of a commit gets lost now and then."""
 
     def __init__(

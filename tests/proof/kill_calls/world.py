@@ -1,4 +1,4 @@
-"""One table of the campaign `kill-calls`, what lands for it, and who works on it and dies."""
+"""One table of the campaign `kill-calls`, the files that land for it, and the processes that work on it."""
 
 import json
 import random
@@ -12,12 +12,11 @@ from blizzard.dispatch.service import RunStatus
 from blizzard.state.dead_letters import DeadLetters
 from infra.local.processes.server_process import REGION, LocalAws
 from tests.proof.campaign import Failed, Run
-from tests.proof.kill.lives import KILLED, Lives
-from tests.proof.kill.lives import Life as Process
+from tests.proof.kill.fork_server import KILLED, ForkedProcess, ForkServer
 from tests.proof.kill_calls.account import Account, History, account, changed, strangers, wrong_letters
-from tests.proof.kill_calls.life import IDENTITY, ON_S3, SETTINGS, Folders
 from tests.proof.kill_calls.messages import event_of, file_of
 from tests.proof.kill_calls.places import Places
+from tests.proof.kill_calls.processes import IDENTITY, ON_S3, SETTINGS, Folders
 from tests.proof.kill_calls.service import STARTED, active_runs, end_run
 from tests.proof.kill_calls.table import WRITTEN, FileDelta
 from tests.unit.fakes import POISON, REFUSED
@@ -33,10 +32,10 @@ OVERWRITTEN_IN_PART = "files overwritten while a part of them was in the table"
 
 @dataclass
 class World:
-    """A source, its queue, its table, the service of runs, and who dies there. `rng` is that of the round."""
+    """A source, its queue, its table, the service of runs, and the processes. `rng` is that of the round."""
 
     run: Run
-    lives: Lives
+    fork_server: ForkServer
     folder: Path
     rng: random.Random
     queue: list[list[str]] = field(default_factory=list)
@@ -59,9 +58,9 @@ class World:
     served: set[tuple[str, str]] = field(default_factory=set)
     """Path and etag of files whose messages are gone from the queue."""
     calls: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """How many the last life of each kind had that came to its end, and how many any of them had."""
+    """By kind of process: the number of calls of the last completed one, and the most of any."""
     died: str = ""
-    """Who had the last life, if he was killed."""
+    """Kind of the last process, if it was killed."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -100,7 +99,7 @@ class World:
     def _new_path(self) -> str:
         return f"{self.rng.choice('abc')}{len(self.history.paths):04d}.txt"
 
-    # -- who lives, and dies
+    # -- processes and their kills
 
     def turn(self) -> None:
         for _ in range(self.rng.randint(0, 2)):
@@ -111,15 +110,15 @@ class World:
         elif who == "job":
             who = "dispatcher"
         if self.died == "dispatcher" and self.rng.random() < 0.5:
-            who = "dispatcher"  # the one before him may have started a run of which no record tells
+            who = "dispatcher"  # the killed one may have started a run without a record
         dies = who in self.calls and self.rng.random() < (0.5 if who == "dispatcher" else 0.8)
         nth = self.rng.randint(1, max(1, self.rng.choice(self.calls[who]))) if dies else 0
         at, after = DECISIVE.get(who, "") if self.rng.random() < 0.4 else "", self.rng.random() < 0.5
         if dies and self.rng.random() < 0.5 and (spared := self.places.spared(who)):
             nth, (at, after) = 1, self.rng.choice(spared)
-        self.live(who, min(nth, self.rng.randint(1, 2)) if at else nth, at=at, after=after)
+        self.run_to_end(who, min(nth, self.rng.randint(1, 2)) if at else nth, at=at, after=after)
 
-    def live(self, who: str, nth: int = 0, *, at: str = "", after: bool = False) -> None:
+    def run_to_end(self, who: str, nth: int = 0, *, at: str = "", after: bool = False) -> None:
         messages = self._received() if who == "collector" else []
         process = self.start(who, messages, nth=nth, at=at, after=after)
         ended = process.wait()
@@ -132,9 +131,9 @@ class World:
         self.check_runs()
         process.log.unlink()
 
-    def start(self, who: str, messages: list[list[str]], **more: Any) -> Process:
-        return self.lives.start(
-            "tests.proof.kill_calls.life:live",
+    def start(self, who: str, messages: list[list[str]], **more: Any) -> ForkedProcess:
+        return self.fork_server.start(
+            "tests.proof.kill_calls.processes:run_process",
             who=who,
             environment={} if self.aws is None else self.aws.environment(),
             where=self.where,
@@ -153,7 +152,7 @@ class World:
         self.rng.shuffle(self.queue)
         return self.queue[:4]
 
-    def _take_note(self, who: str, process: Process, *, killed: bool) -> None:
+    def _take_note(self, who: str, process: ForkedProcess, *, killed: bool) -> None:
         events = process.events()
         for event in events:
             if event["event"] == "collected" and not killed and self.rng.random() > 0.1:
@@ -204,12 +203,12 @@ class World:
     # -- the end
 
     def finish(self) -> None:
-        """Nobody dies any more. Only what the dispatcher starts is run."""
+        """Without further kills. The job runs only if the dispatcher starts it."""
         while self.queue:
-            self.live("collector")
+            self.run_to_end("collector")
         self.check_served()
         for sweep in ("sweeper", "late sweeper", "sweeper"):
-            self.live(sweep)
+            self.run_to_end(sweep)
             self._drain()
         self.compare()
         self.done.clear()
@@ -239,10 +238,10 @@ class World:
 
     def _drain(self) -> None:
         for _ in range(MOST_AT_THE_END):
-            self.live("dispatcher")
+            self.run_to_end("dispatcher")
             if not self._runs():
                 return
-            self.live("job")
+            self.run_to_end("job")
         self.fail(f"after {MOST_AT_THE_END} runs that nobody killed the dispatcher still starts another one")
 
     def compare(self) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 
 from tests.proof import places
-from tests.proof.kill.beliefs import Promise, lost
+from tests.proof.kill.commit_claims import CommitClaim, missing_from_log
 from tests.proof.kill.letters import etags_of, wrong_letters
 from tests.proof.places import COLUMNS, Place
 from tests.proof.race.names import MISSING
@@ -129,10 +129,12 @@ def row_of(row: Mapping[str, Any]) -> Row:
     return (source.get("source"), source.get("file"), source.get("row"), *(row.get(name) for name in COLUMNS))  # type: ignore[return-value]
 
 
-def complaints(found: Account, place: Place, sources: Mapping[str, str], promised: Iterable[Promise]) -> Iterator[str]:
+def complaints(
+    found: Account, place: Place, sources: Mapping[str, str], claims: Iterable[CommitClaim]
+) -> Iterator[str]:
     """What is wrong; nothing if all is well. `sources`: folder of each source by its id, `pipeline:source`; `promised`:
     what jobs believe to have committed."""
-    if gone := lost(promised, found.log):
+    if gone := missing_from_log(claims, found.log):
         yield gone
     yield from found.faults
     wanted: Counter[Row] = Counter()

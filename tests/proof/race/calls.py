@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from blizzard.dispatch.service import RunStatus
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
 from tests.proof.campaign import Fault, Run
-from tests.proof.kill.lives import Life as Process
-from tests.proof.kill.lives import Lives
+from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill_calls.world import World
 
 TURNS = 6
@@ -35,7 +34,7 @@ class _World(World):
     raced = 0
 
     def turn(self) -> None:
-        """All at once, with 2 to 4 jobs; nobody dies."""
+        """All processes at once, with 2 to 4 jobs, without kills."""
         for _ in range(self.rng.randint(4, 14)):
             self.land()
         # Sweeps would make good at once what collectors do to each other.
@@ -67,7 +66,7 @@ class _World(World):
         self._end_run(RunStatus.SUCCEEDED)
         self.check_served()
 
-    def _start(self, who: str, messages: list[list[str]], begin_ts: float) -> Process:
+    def _start(self, who: str, messages: list[list[str]], begin_ts: float) -> ForkedProcess:
         return self.start(who, messages, pause_secs=PAUSE_SECS, begin_ts=begin_ts)
 
 
@@ -78,10 +77,10 @@ class RaceCalls:
     variants = VARIANTS
 
     def run(self, run: Run) -> None:
-        with Lives(run.folder / "lives", ["tests.proof.kill_calls.life"]) as lives:
+        with ForkServer(run.folder / "processes", ["tests.proof.kill_calls.processes"]) as fork_server:
             for number, rng in run.rounds():
                 run.say(f"races of {', '.join(sorted({*COLLECTORS, *SWEEPERS, 'job'}))}: round {number}")
-                world = _World(run, lives, run.folder / f"round-{number}", rng)
+                world = _World(run, fork_server, run.folder / f"round-{number}", rng)
                 for _ in range(TURNS):
                     world.turn()
                 world.finish()

@@ -20,9 +20,9 @@ from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import large_file, places
 from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
-from tests.proof.kill.beliefs import Promise, believed
+from tests.proof.kill.commit_claims import CommitClaim, claimed_commits
+from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
-from tests.proof.kill.lives import Life, Lives
 from tests.proof.places import LocalPlace, Place, S3Place
 from tests.proof.race import account as race_account
 from tests.proof.race.names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
@@ -39,7 +39,7 @@ LARGE_AT = FILES - 1
 IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
 """For jobs in a log that is broken: some will never get on."""
 RACE_SECS = 4.0
-"""About what a race lasts: over it somebody's operations are spread."""
+"""About the duration of a race; the SQL operations of the other writer are spread over it."""
 ALONE_AT_MOST = 4
 PLACES = ("local files", "S3")
 """As they name themselves; the rounds have them in turn."""
@@ -70,18 +70,18 @@ class _Race:
     run: Run
     place: Place
     folder: Path
-    lives: Lives
+    fork_server: ForkServer
     jvms: Sequence[Jvm]
     rng: random.Random
     shape: Shape
     done: list[str] = field(default_factory=list)
     words: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     """By source id and size of a batch."""
-    alive: list[tuple[str, Life]] = field(default_factory=list)
+    alive: list[tuple[str, ForkedProcess]] = field(default_factory=list)
     paths: dict[str, list[str]] = field(default_factory=dict)
     records: int = 0
-    promised: set[Promise] = field(default_factory=set)
-    """What jobs believe to have committed."""
+    claims: set[CommitClaim] = field(default_factory=set)
+    """Commits that jobs have logged as made."""
     stuck: bool = False
     """Whether a job that was alone ended badly, which only what is broken on purpose may do."""
 
@@ -99,13 +99,13 @@ class _Race:
         return places.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
 
     def round(self) -> None:
-        """Raises Failed; whoever is still at it then is killed."""
+        """Raises Failed, and kills the processes that are still running."""
         try:
             self._round()
         finally:
-            for _, life in self.alive:
-                life.kill()
-                life.wait()
+            for _, process in self.alive:
+                process.kill()
+                process.wait()
 
     def _round(self) -> None:
         self.done.append(f"{self.place.name}: {self.shape}")
@@ -126,7 +126,7 @@ class _Race:
         self._compare()
 
     def _begin(self) -> None:
-        """One job makes the table: two that do so by a broken log leave one that nobody can read."""
+        """One job creates the table first: two that create it over a broken log leave an unreadable table."""
         for source_id in SOURCES:
             self._land(source_id)
             self._job(f"the first job of {source_id}", source_id, self.jvms[0])
@@ -154,7 +154,7 @@ class _Race:
     # -- who races
 
     def _others(self) -> None:
-        """Collectors and sweepers of both sources, and somebody with SQL."""
+        """Collectors and sweepers of both sources, and the writer with SQL."""
         for source_id, folder in SOURCES.items():
             common = {"told": self.place.told, "source_id": source_id, "landing": folder}
             for _ in range(self.shape.collectors):
@@ -165,7 +165,7 @@ class _Race:
         if self.shape.operations:
             given = {"told": self.place.told, "operations": [*self.shape.operations], "within_secs": RACE_SECS}
             who = f"somebody with {', '.join(self.shape.operations)}"
-            self._start(who, "somebody", self.jvms[0], seed=str(self.rng.random()), **given)
+            self._start(who, "other_writer", self.jvms[0], seed=str(self.rng.random()), **given)
 
     def _jobs(self) -> None:
         for source_id in SOURCES:
@@ -188,19 +188,19 @@ class _Race:
 
     def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> None:
         environment = {**self.place.environment, **(jvm.environment if jvm else {})}
-        life = self.lives.start(f"tests.proof.race.life:{what}", environment=environment, **given)
-        self.alive.append((who, life))
+        process = self.fork_server.start(f"tests.proof.race.racing_processes:{what}", environment=environment, **given)
+        self.alive.append((who, process))
 
     def _ended(self, *, must_end_well: bool = False, alone: bool = False) -> int:
         """How many commits who was started last made. Of what is broken the table has to tell, once there is one."""
-        who, life = self.alive[-1]
-        status, events = life.wait(), life.events()
+        who, process = self.alive[-1]
+        status, events = process.wait(), process.events()
         self.alive.pop()
         self.done.append(f"{who}: ended with {status}")
         self.stuck |= alone and status != 0
         if status != 0 and (must_end_well or not self.run.variant):
-            self._fail(f"{who} ended with {status}: {life.log.read_text()[-2500:]}")
-        self.promised.update(believed(events))
+            self._fail(f"{who} ended with {status}: {process.log.read_text()[-2500:]}")
+        self.claims.update(claimed_commits(events))
         self.run.counts["races lost"] += sum(event["event"] == "race_lost" for event in events)
         for event in events:
             if event["event"] == "foreign":
@@ -236,8 +236,8 @@ class _Race:
         self.run.counts["rows that came back with a repeated event"] += found.came_back.total()
         self.run.counts["commits"] += found.commits
         self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(found.log)
-        wrong = [*race_account.complaints(found, self.place, SOURCES, self.promised)]
-        if self.stuck:  # what is missing then may be what nobody got to
+        wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims)]
+        if self.stuck:  # rows may be missing that no job has read yet
             wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]
         if wrong:
             self._fail("; ".join(wrong))
@@ -247,12 +247,14 @@ class _Race:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, {self.folder.name}", *self.done])
 
 
-def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = None, *, shrink_secs: float = 0.0) -> None:
+def race(
+    run: Run, fork_server: ForkServer, jvms: Sequence[Jvm], aws: LocalAws | None = None, *, shrink_secs: float = 0.0
+) -> None:
     """A table for each round; with `aws` each second one on S3. A smaller race that fails as well is looked for so
     long."""
     short = run.budget.rounds is not None
     for number, _ in run.rounds():
-        rounds = _Round(run, number, lives, jvms, aws if number % len(PLACES) else None)
+        rounds = _Round(run, number, fork_server, jvms, aws if number % len(PLACES) else None)
         shape = drawn(run.rng(number), number, [*SOURCES], short=short, alone=bool(run.variant), places=len(PLACES))
         try:
             rounds.go(shape, run)
@@ -265,8 +267,10 @@ def race(run: Run, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None = Non
 class _Round:
     """Races of one number, each over a table of its own; on S3 if there is `aws`."""
 
-    def __init__(self, run: Run, number: int, lives: Lives, jvms: Sequence[Jvm], aws: LocalAws | None) -> None:
-        self._run, self._number, self._lives, self._jvms, self._aws = run, number, lives, jvms, aws
+    def __init__(
+        self, run: Run, number: int, fork_server: ForkServer, jvms: Sequence[Jvm], aws: LocalAws | None
+    ) -> None:
+        self._run, self._number, self._fork_server, self._jvms, self._aws = run, number, fork_server, jvms, aws
         self._tables = 0
 
     def go(self, shape: Shape, run: Run) -> None:
@@ -276,7 +280,7 @@ class _Round:
         folder.mkdir()
         place = S3Place.made(self._aws, name) if self._aws is not None else LocalPlace(folder)
         run.say(f"round {self._number}, on {place.name}: {shape}")
-        _Race(run, place, folder, self._lives, self._jvms, run.rng(self._number), shape).round()
+        _Race(run, place, folder, self._fork_server, self._jvms, run.rng(self._number), shape).round()
 
     def smallest(self, shape: Shape, failed: Failed, within_secs: float) -> Failed:
         """Found by races that count for nothing else; each is tried once."""
@@ -309,7 +313,9 @@ class Race:
     def run(self, run: Run) -> None:
         """Without a limit of rounds in two JVMs, so that the log is raced for by both, and also on S3."""
         with ExitStack() as stack:
-            lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.race.life"]))
+            fork_server = stack.enter_context(
+                ForkServer(run.folder / "processes", ["tests.proof.race.racing_processes"])
+            )
             more = overwriting(run.folder / "classes") if run.variant == OVERWRITING_LOG else {}
             aws = stack.enter_context(local_aws()) if run.budget.rounds is None and not run.variant else None
             environment = aws.environment() if aws else {}
@@ -319,7 +325,7 @@ class Race:
                 folder, endpoint = run.folder / f"jvm-{number}", aws.endpoint if aws else None
                 jvm = Jvm(folder, environment=environment, s3_endpoint=endpoint, more=more)
                 jvms.append(stack.enter_context(jvm))
-            race(run, lives, jvms, aws, shrink_secs=SHRINK_SECS if run.budget.rounds is None else 0.0)
+            race(run, fork_server, jvms, aws, shrink_secs=SHRINK_SECS if run.budget.rounds is None else 0.0)
 
 
 CAMPAIGN = Race()

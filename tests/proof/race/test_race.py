@@ -12,8 +12,8 @@ import pytest
 from tests.proof import large_file
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
+from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill.jvm import Jvm
-from tests.proof.kill.lives import Lives
 from tests.proof.places import LocalPlace
 from tests.proof.race import campaign as race
 from tests.proof.race.names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
-    with Lives(tmp_path_factory.mktemp("lives"), ["tests.proof.race.life"]) as made:
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    with ForkServer(tmp_path_factory.mktemp("processes"), ["tests.proof.race.racing_processes"]) as made:
         yield made
 
 
@@ -45,14 +45,14 @@ def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
 
 
 @pytest.mark.spark
-def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives: Lives, jvm: Jvm) -> None:
+def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, fork_server: ForkServer, jvm: Jvm) -> None:
     """That two of them meet is for the machine to decide, so there may be further rounds."""
     counts: Counter[str] = Counter()
     for seed in range(1, ROUNDS_TO_MEET + 1):
         folder = tmp_path / f"{seed}"
         folder.mkdir()
         run = run_of(folder, 1, seed=seed)
-        race.race(run, lives, [jvm])
+        race.race(run, fork_server, [jvm])
         assert run.counts["comparisons on local files"] == 1
         counts += run.counts
         if counts["races lost"] and counts["files that VACUUM removed"]:
@@ -65,12 +65,14 @@ def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, lives:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
-def test_what_is_broken_on_purpose_is_found(tmp_path: Path, lives: Lives, jvm: Jvm, variant: str) -> None:
+def test_what_is_broken_on_purpose_is_found(tmp_path: Path, fork_server: ForkServer, jvm: Jvm, variant: str) -> None:
     """A log that is broken is so for all of a JVM, which the campaign starts for it."""
     run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
     shrink_secs = SHRINK_SECS if variant == ROWS_LEFT_OUT else 0.0
     with pytest.raises(Failed) as failed:
-        race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(run, lives, [jvm], shrink_secs=shrink_secs)
+        race.CAMPAIGN.run(run) if variant == OVERWRITING_LOG else race.race(
+            run, fork_server, [jvm], shrink_secs=shrink_secs
+        )
     assert VARIANTS[variant].finds(failed.value.why)
     assert any("which waits: ended with" in step for step in failed.value.steps)
     if variant == ROWS_LEFT_OUT:

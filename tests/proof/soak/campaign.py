@@ -12,10 +12,10 @@ from typing import Any
 
 from tests.proof import places
 from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
-from tests.proof.kill.lives import Life, Lives
-from tests.proof.soak.fates import Dies, Fates
 from tests.proof.soak.job import HEAP
+from tests.proof.soak.kill_schedule import KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local
 from tests.proof.soak.samples import WANTED, Samples
 from tests.proof.soak.traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
@@ -29,14 +29,14 @@ MIB = 1 << 20
 class _Life:
     """A process and what it logs."""
 
-    life: Life
+    process: ForkedProcess
     _read: int = 0
 
     def news(self) -> list[dict[str, Any]]:
         """What it logged since it was last asked."""
-        if not self.life.log.exists():
+        if not self.process.log.exists():
             return []
-        with self.life.log.open("rb") as file:
+        with self.process.log.open("rb") as file:
             file.seek(self._read)
             whole = file.read().rpartition(b"\n")[0]
         self._read += len(whole) + bool(whole)
@@ -54,9 +54,9 @@ class _Soak:
         # The job goes on, and sweeps: no `--once`.
         self._once = places.write_config(grounds.place, run.folder / "pipelines.yaml", {FOLDER: dict(pace.settings)})
         self._words = [word for word in self._once if word != "--once"]
-        self._lives = stack.enter_context(Lives(run.folder / "lives", ["tests.proof.soak.job"]))
+        self._fork_server = stack.enter_context(ForkServer(run.folder / "processes", ["tests.proof.soak.job"]))
         self._jvm = jvm
-        self._fates = Fates(run)
+        self._kill_schedule = KillSchedule(run)
         self._samples = Samples(run.counts)
         self._now = _Life(self._start(self._words, run.variant))
 
@@ -64,7 +64,7 @@ class _Soak:
         self._await(self._traffic.land(rng, self._run, begun=bool(self._state().get("closed_through"))))
         self._measure()
         self._grounds.forget()
-        if who := self._fates.after(number, rng):
+        if who := self._kill_schedule.after(number, rng):
             self._kill(who)
         if number % self._pace.judged_every == self._pace.judged_every - 1:
             self._judge()
@@ -76,8 +76,8 @@ class _Soak:
         if unjudged := self._samples.unjudged(time.time() - self._began_ts, self._run.counts["rounds"]):
             why = f"never measured often enough to be judged, run it for longer: {', '.join(unjudged)}"
             raise Failed(why, self._steps())
-        self._now.life.kill()
-        self._now.life.wait()
+        self._now.process.kill()
+        self._now.process.wait()
         self._grounds.be_well()
         last = self._start(self._once, "")
         if (ended := last.wait()) != 0:
@@ -88,9 +88,9 @@ class _Soak:
         if not verdict.good:
             raise Failed("\n".join(verdict.lines()), self._steps())
 
-    def _start(self, words: list[str], variant: str) -> Life:
-        return self._lives.start(
-            "tests.proof.soak.job:live",
+    def _start(self, words: list[str], variant: str) -> ForkedProcess:
+        return self._fork_server.start(
+            "tests.proof.soak.job:run_job",
             environment={**self._grounds.place.environment, **self._jvm.environment},
             words=words,
             variant=variant,
@@ -98,13 +98,13 @@ class _Soak:
             day_secs=self._pace.day_secs,
         )
 
-    def _kill(self, who: Dies) -> None:
+    def _kill(self, who: Victim) -> None:
         self._judge()
-        self._now.life.kill()
-        self._now.life.wait()
+        self._now.process.kill()
+        self._now.process.wait()
         self._run.counts["kills"] += 1
         self._samples.job_begins()
-        if who is Dies.SPARK:
+        if who is Victim.SPARK:
             self._jvm.kill()
             self._jvm = self._stack.enter_context(self._grounds.jvm(self._run.folder / "jvm"))
             self._samples.jvm_begins()
@@ -118,7 +118,7 @@ class _Soak:
         deadline = time.monotonic() + COMMIT_SECS
         while missing := self._unknown(paths):
             if time.monotonic() > deadline:
-                said = self._now.life.log.read_text().splitlines()[-5:]
+                said = self._now.process.log.read_text().splitlines()[-5:]
                 raise Failed(f"{missing} not ingested after {COMMIT_SECS:g} s", [*self._steps(), *said])
             time.sleep(0.02)
 
@@ -157,7 +157,7 @@ class _Soak:
         return self._grounds.table / f"{places.prefix_of(SOURCE)}_checkpoint.json"
 
     def _measure(self) -> None:
-        life, jvm, note = self._now.life, self._jvm.group, self._samples.note
+        process, jvm, note = self._now.process, self._jvm.group, self._samples.note
         for event in self._now.news():
             if event["event"] == "batch_committed":
                 self._run.counts["commits"] += 1
@@ -166,8 +166,8 @@ class _Soak:
                 self._run.counts["turns of a job that failed"] += 1
             elif event["event"] == HEAP:
                 note("live heap of the JVM", event["mib"])
-        note("memory of the driver", _resident_mib(life.pid))
-        note("number of open files", _open_files(life.pid))
+        note("memory of the driver", _resident_mib(process.pid))
+        note("number of open files", _open_files(process.pid))
         note("memory of the JVM", _resident_mib(jvm))
         note("number of open files of the JVM", _open_files(jvm))
         state, size = self._whole_copy()

@@ -1,4 +1,4 @@
-"""One life of the job under steady traffic, at the JVM that the environment names; leaks, where it is told to."""
+"""Runs the job under steady traffic in the JVM that the environment names, with a leak if a variant asks for one."""
 
 import json
 import os
@@ -42,8 +42,8 @@ def days_since(epoch_ts: float, now_ts: float, day_secs: float) -> float:
     return epoch_ts + (now_ts - epoch_ts) * DAY_SECS / day_secs
 
 
-def live(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -> int:
-    """`day_secs`: how long a day of the dated folders lasts."""
+def run_job(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -> int:
+    """`day_secs`: duration of a simulated day of the dated folders."""
     spark_job.main.lazy_session = attached
     spark_job.main.POLL_SECS = IDLE_SECS  # type: ignore[attr-defined]
     _let_days_pass(epoch_ts, day_secs)
@@ -142,7 +142,7 @@ def _leave_files_out() -> None:
 
 
 def _in_the_jvm(made: Callable[[Any], Any]) -> Callable[[], None]:
-    """Kept by the JVM for as long as it lives, whichever job comes."""
+    """The JVM keeps it until it ends, across jobs."""
 
     def keep() -> None:
         properties = SparkContext._jvm.java.lang.System.getProperties()

@@ -5,10 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.proof.growth import BOUNDS, Judgement, Of, judged
-from tests.proof.soak.fates import JVM_ROUNDS, YOUNG
+from tests.proof.soak.kill_schedule import JVM_ROUNDS, YOUNG
 
 ALL_JUDGED_SECS, ALL_JUDGED_ROUNDS = 1_800.0, JVM_ROUNDS + max(YOUNG)
-"""A run that is as long, by either, must have held each bound against enough samples of one life."""
+"""A run of this length, by either measure, must have checked each bound against enough samples of one process."""
 
 NOT_GROWN, IN_ALL = "times that it had not grown", " in the whole run"
 WANTED = [
@@ -47,11 +47,12 @@ class Samples:
         self._jvm.clear()
 
     def grown(self) -> list[str]:
-        """What has grown, each in words, of all that was measured often enough. To be asked before a life is over."""
+        """Descriptions of what has grown, of all that was measured often enough. Call it before a process is killed."""
         return [*self._judge("", {**self._life, **self._jvm}), *self._judge(IN_ALL, self._table)]
 
     def unjudged(self, secs: float, rounds: int) -> list[str]:
-        """What no life was ever long enough for, after a run that should have been; nothing after a shorter one."""
+        """What was never checked, because no process ran long enough, in a run that should be long enough; empty after
+        a shorter run."""
         if secs < ALL_JUDGED_SECS and rounds < ALL_JUDGED_ROUNDS:
             return []
         return [

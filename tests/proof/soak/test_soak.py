@@ -16,8 +16,8 @@ from tests.proof.growth import BOUNDS, Of, judged
 from tests.proof.kill.jvm import Jvm
 from tests.proof.places import LocalPlace
 from tests.proof.soak.campaign import CAMPAIGN, LONG_ONLY, soak
-from tests.proof.soak.fates import JVM_ROUNDS, YOUNG, Dies, Fates
 from tests.proof.soak.job import A_LITTLE_SLOWER_SECS, HEAP_EVERY, JVM_LEAK_BYTES
+from tests.proof.soak.kill_schedule import JVM_ROUNDS, YOUNG, KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local
 from tests.proof.soak.samples import ALL_JUDGED_ROUNDS, ALL_JUDGED_SECS, WANTED, Samples
 from tests.proof.soak.traffic import Traffic
@@ -118,14 +118,14 @@ HOUR_COMMITS = 1_200
 
 
 def _heap(commits: int, mib: Callable[[int], float]) -> list[float]:
-    """Samples with the noise of collections, each after some commits of a JVM's life."""
+    """Samples with the noise of collections, each after some commits of a JVM."""
     noise = random.Random(7)
     return [mib(commit) + noise.gauss(0, 6) for commit in range(HEAP_EVERY, commits + 1, HEAP_EVERY)]
 
 
 @pytest.mark.parametrize("commits", [JVM_ROUNDS - 50, HOUR_COMMITS - 2 * max(YOUNG)])
 def test_a_heap_that_takes_a_little_with_each_commit_grows(commits: int) -> None:
-    """A tenth of a MiB, in the shortest life that a JVM has in a long run, and in that of an hour."""
+    """A tenth of a MiB per commit, in the JVM with the fewest commits of a long run, and in that of an hour."""
     found = judged(HEAP, _heap(commits, lambda commit: 115 + 0.1 * commit))
     assert found is not None
     assert found.grew
@@ -214,7 +214,7 @@ STATE = "size of the state"
 
 
 def _growing_by_life(samples: Samples, name: str, lives: int) -> list[str]:
-    """A little in each life, too little for any one of them."""
+    """Grows a little in each process, too little to be noticed in any one of them."""
     bound, step = BOUNDS[name], BOUNDS[name].slack / 2
     said: list[str] = []
     for life in range(lives):
@@ -285,17 +285,17 @@ def test_a_run_in_which_all_was_judged_has_the_counts_that_are_wanted() -> None:
     assert {*WANTED} < {*CAMPAIGN.wanted}
 
 
-def _fates(folder: Path, seed: int, rounds: int, variant: str = "") -> list[tuple[int, Dies]]:
+def _kill_schedule(folder: Path, seed: int, rounds: int, variant: str = "") -> list[tuple[int, Victim]]:
     run = Run(seed, Budget(time.monotonic, until_ts=math.inf), folder, variant)
-    fates = Fates(run)
-    deaths = ((number, fates.after(number, random.Random(f"{seed}/{number}"))) for number in range(rounds))
+    kill_schedule = KillSchedule(run)
+    deaths = ((number, kill_schedule.after(number, random.Random(f"{seed}/{number}"))) for number in range(rounds))
     return [(number, who) for number, who in deaths if who is not None]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: int) -> None:
-    deaths = _fates(tmp_path, seed, 10_000)
-    young, *others = [number for number, who in deaths if who is Dies.SPARK]
+    deaths = _kill_schedule(tmp_path, seed, 10_000)
+    young, *others = [number for number, who in deaths if who is Victim.SPARK]
     assert young in YOUNG
     assert others
     assert all(later - before >= JVM_ROUNDS for before, later in zip([young, *others], others, strict=False))
@@ -304,5 +304,5 @@ def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: 
 
 
 def test_what_is_broken_in_a_jvm_is_not_killed_with_it_at_once(tmp_path: Path) -> None:
-    deaths = _fates(tmp_path, 7, JVM_ROUNDS, "the JVM keeps a quarter of a MiB after each commit")
-    assert {who for _, who in deaths} == {Dies.JOB}
+    deaths = _kill_schedule(tmp_path, 7, JVM_ROUNDS, "the JVM keeps a quarter of a MiB after each commit")
+    assert {who for _, who in deaths} == {Victim.JOB}

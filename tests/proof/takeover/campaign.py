@@ -22,7 +22,7 @@ from spark_job.ports.source import Recovered
 from spark_job.ports.table import Txn
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.spark_session import session
-from tests.proof.takeover.past import Age, Form, Past
+from tests.proof.takeover.older_table import Age, Form, OlderTable
 from tests.spark.lake import Lake, run
 
 CASES = tuple(product(Age, Form))
@@ -102,7 +102,7 @@ class _Round:
             self._lake.settings["partition_columns"] = {"date": "string"}
             self._lake.table_settings["partition_by"] = ["date"]
         coarse = rng.random() < 0.5
-        self._past = Past(self._lake, form, rng, dated, coarse_clock=coarse)
+        self._older_table = OlderTable(self._lake, form, rng, dated, coarse_clock=coarse)
         shape = f"{'dated' if dated else 'flat'}, its clock counts {'seconds' if coarse else 'milliseconds'}"
         self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {shape}"]
 
@@ -115,23 +115,25 @@ class _Round:
         self._goes_on()
         self._run.counts["tables taken over"] += 1
         self._run.counts[case_of(self._age, self._form)] += 1
-        self._run.counts["records"] += sum(len(content) for content in self._past.files.values())
+        self._run.counts["records"] += sum(len(content) for content in self._older_table.files.values())
 
     def _have_a_past(self) -> None:
-        past, rng = self._past, self._rng
-        past.create()
+        older_table, rng = self._older_table, self._rng
+        older_table.create()
         for number in range(2, 2 + rng.randint(2, 4)):
-            batch = [past.land(f"{number}-{letter}", day=rng.randint(1, 3)) for letter in "ab"[: rng.randint(1, 2)]]
-            past.ingest(*batch)
+            batch = [
+                older_table.land(f"{number}-{letter}", day=rng.randint(1, 3)) for letter in "ab"[: rng.randint(1, 2)]
+            ]
+            older_table.ingest(*batch)
             self._step(f"the first Blizzard ingested {', '.join(batch)}")
         if self._form is Form.ONE_PROGRAM and rng.random() < 0.7:
-            partly = past.land("6-partly", records=30)
-            past.ingest(partly, partly=partly)
-            self._step(f"and {past.ingested[partly]} records of {partly}")
-            past.land("1-not-yet", day=rng.randint(1, 3))
-        past.grow_old(self._age)
-        past.wait_until_newer()
-        self._run.counts["commits of the first Blizzard"] += len(past.states) - 1
+            partly = older_table.land("6-partly", records=30)
+            older_table.ingest(partly, partly=partly)
+            self._step(f"and {older_table.ingested[partly]} records of {partly}")
+            older_table.land("1-not-yet", day=rng.randint(1, 3))
+        older_table.grow_old(self._age)
+        older_table.wait_until_newer()
+        self._run.counts["commits of the first Blizzard"] += len(older_table.states) - 1
 
     def _is_refused_without_its_file(self) -> None:
         """What Penguin wrote does not say which files of the source are in the table."""
@@ -145,12 +147,12 @@ class _Round:
 
     def _is_refused_before_penguin_is_done(self) -> None:
         """What Blizzard wrote and Penguin has not committed is in the table's folder, and counts as ingested."""
-        past, lake = self._past, self._lake
-        path = past.land("7-uncommitted", day=self._rng.randint(1, 3))
-        past.ingest(path, committed=False)
+        older_table, lake = self._older_table, self._lake
+        path = older_table.land("7-uncommitted", day=self._rng.randint(1, 3))
+        older_table.ingest(path, committed=False)
         self._is_refused("before Penguin has committed what is there", "are in no commit")
-        past.commit_rest()
-        past.wait_until_newer()
+        older_table.commit_rest()
+        older_table.wait_until_newer()
         shutil.rmtree(lake.copy.parent / "events_landing", ignore_errors=True)
 
     def _is_refused(self, when: str, why: str) -> None:
@@ -174,9 +176,9 @@ class _Round:
         return {file.name: file.read_bytes() for file in self._lake.copy.parent.glob("*_checkpoint.json")}
 
     def _goes_on(self) -> None:
-        past, rng, lake = self._past, self._rng, self._lake
+        older_table, rng, lake = self._older_table, self._rng, self._lake
         self._arrive("8-new", "1-late")
-        past.announce(*rng.sample(sorted(past.files), min(3, len(past.files))))
+        older_table.announce(*rng.sample(sorted(older_table.files), min(3, len(older_table.files))))
         if rng.random() < 0.5:
             self._step("two jobs take it over at once")
             lake.meanwhile["recovered"] = lambda: run(lake.job())
@@ -188,15 +190,15 @@ class _Round:
             job.sweep(late=False, record_if_empty=True)
             job.ingest.step(draining=True)
         self._job("the next run", late=True)
-        past.announce(*past.files)
+        older_table.announce(*older_table.files)
         self._job("each event once more", late=True)
         if not lake.logged("state_taken_over"):
             self._fail("no job said that it took a state over")
 
     def _arrive(self, *names: str) -> None:
         """Above the watermarks, below them, and in a partition that is new."""
-        landed = [self._past.land(name, day=self._rng.randint(1, 3)) for name in names]
-        landed.append(self._past.land(f"{names[0]}-day", day=self._rng.randint(4, 9)))
+        landed = [self._older_table.land(name, day=self._rng.randint(1, 3)) for name in names]
+        landed.append(self._older_table.land(f"{names[0]}-day", day=self._rng.randint(4, 9)))
         self._step(f"{', '.join(landed)} land")
 
     def _job(self, title: str, *, late: bool) -> None:
@@ -211,7 +213,7 @@ class _Round:
     def _compare(self, *, whole: bool) -> None:
         """Each record by its id, which names file and number. What lies below a watermark is in after a late sweep."""
         rows = self._lake.rows_unsorted()
-        found, expected = Counter(row["id"] for row in rows), Counter(self._past.expected())
+        found, expected = Counter(row["id"] for row in rows), Counter(self._older_table.expected())
         unknown = sorted(found.keys() - expected.keys())
         doubled = sorted(name for name in found - expected if name in expected)
         missing = sorted(expected - found) if whole else []

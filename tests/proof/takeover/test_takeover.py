@@ -10,7 +10,7 @@ from blizzard.state.checkpoint import decode_app_id
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.takeover import campaign as takeover
 from tests.proof.takeover.campaign import CAMPAIGN, CASES, Takeover, case_of
-from tests.proof.takeover.past import Age, Form, Past
+from tests.proof.takeover.older_table import Age, Form, OlderTable
 from tests.spark.lake import Lake
 
 FINDING = {
@@ -85,13 +85,13 @@ def test_each_case_has_its_turn_before_one_comes_again(
 
 @pytest.mark.parametrize("form", Form)
 def test_what_a_past_writes_is_what_the_first_blizzard_wrote(form: Form, tmp_path: Path) -> None:
-    past = Past(Lake(tmp_path, lambda: pytest.fail("no engine is needed")), form, random.Random(1))
-    past.create()
-    first, second = past.land("1", day=1), past.land("2", day=2, records=9)
-    past.ingest(first)
-    past.ingest(second, partly=second if form is Form.ONE_PROGRAM else None)
-    state = decode_app_id(past.states[-1][0], pipeline="events", source="landing")
+    older_table = OlderTable(Lake(tmp_path, lambda: pytest.fail("no engine is needed")), form, random.Random(1))
+    older_table.create()
+    first, second = older_table.land("1", day=1), older_table.land("2", day=2, records=9)
+    older_table.ingest(first)
+    older_table.ingest(second, partly=second if form is Form.ONE_PROGRAM else None)
+    state = decode_app_id(older_table.states[-1][0], pipeline="events", source="landing")
     assert state is not None
-    assert dict(state.files) == ({first: -1, second: past.ingested[second]} if form is Form.ONE_PROGRAM else {})
-    assert (past.lake.copy.exists(), state.partition_watermarks) == (form is not Form.ONE_PROGRAM, {})
-    assert len(past.lake.rows_unsorted()) == sum(past.ingested.values())
+    assert dict(state.files) == ({first: -1, second: older_table.ingested[second]} if form is Form.ONE_PROGRAM else {})
+    assert (older_table.lake.copy.exists(), state.partition_watermarks) == (form is not Form.ONE_PROGRAM, {})
+    assert len(older_table.lake.rows_unsorted()) == sum(older_table.ingested.values())

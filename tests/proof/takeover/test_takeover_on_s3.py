@@ -19,7 +19,7 @@ from blizzard.storage.s3_connection import S3Settings
 from infra.local.processes.child_process import ChildProcess
 from tests.echoing import ENVIRONMENT, SECRETS, EchoingS3, serving
 from tests.fixtures_s3 import BUCKET
-from tests.proof.takeover.past import Form, Past
+from tests.proof.takeover.older_table import Form, OlderTable
 from tests.spark.lake import JARS, SCHEMA, SHORT_LIFE, Lake, until
 
 
@@ -27,7 +27,7 @@ from tests.spark.lake import JARS, SCHEMA, SHORT_LIFE, Lake, until
 class Moved:
     """A past that is made on local files and lies on S3, each file from the moment it lands."""
 
-    past: Past
+    older_table: OlderTable
     place: str
     endpoint: str
 
@@ -36,12 +36,12 @@ class Moved:
         return open_store(f"{self.place}/", S3Settings(self.endpoint, "us-east-1"))
 
     def land(self, name: str, day: int, records: int) -> str:
-        path = self.past.land(name, day=day, records=records)
-        self.store.put(f"raw/{path}", (self.past.lake.landing() / path).read_bytes())
+        path = self.older_table.land(name, day=day, records=records)
+        self.store.put(f"raw/{path}", (self.older_table.lake.landing() / path).read_bytes())
         return path
 
     def move_table(self) -> None:
-        table = self.past.lake.table
+        table = self.older_table.lake.table
         for file in table.rglob("*"):
             if file.is_file():
                 self.store.put(f"table/{file.relative_to(table).as_posix()}", file.read_bytes())
@@ -69,14 +69,14 @@ class Moved:
 def moved(folder: Path, form: Form, endpoint: str) -> Moved:
     lake = Lake(folder, lambda: pytest.fail("it runs in a process of its own"))
     folder.mkdir()
-    past = Past(lake, form, Random(5))
-    table = Moved(past, f"s3://{BUCKET}/{uuid.uuid4().hex}", endpoint)
-    past.create()
+    older_table = OlderTable(lake, form, Random(5))
+    table = Moved(older_table, f"s3://{BUCKET}/{uuid.uuid4().hex}", endpoint)
+    older_table.create()
     for day in (2, 3):
-        past.ingest(table.land("5-first", day, 20), table.land("6-second", day, 3))
+        older_table.ingest(table.land("5-first", day, 20), table.land("6-second", day, 3))
     if form is Form.ONE_PROGRAM:
         partly = table.land("7-partly", 3, 30)
-        past.ingest(partly, partly=partly)
+        older_table.ingest(partly, partly=partly)
     table.move_table()
     said_ts = time.time()
     until(lambda: time.time() >= int(said_ts) + 1)
@@ -115,7 +115,7 @@ def test_tables_on_s3_go_on_and_nothing_that_is_kept_holds_credentials(
     assert sorted(e["source"] for e in events if e["event"] == "state_taken_over") == ["events:landing", "one:landing"]
     assert proxy.refused["AccessDenied"] >= 2
     for table in tables.values():
-        assert table.found() == Counter(table.past.expected())
+        assert table.found() == Counter(table.older_table.expected())
         kept = dict(table.kept())
         assert any("/dead_letters/denied" in key or "denied" in key.split("/")[-2] for key in kept)
         assert [key for key, body in kept.items() if any(secret.encode() in body for secret in SECRETS)] == []

@@ -1,4 +1,4 @@
-"""A campaign that ends as it is told: what runs campaigns is tried on it."""
+"""A campaign whose variant decides how it ends, to test the command that runs campaigns."""
 
 import os
 import time
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from tests.proof.campaign import Failed, Fault, Run
 
 
-class Rigged:
-    name = "rigged"
+class ScriptedCampaign:
+    name = "scripted"
     about = "ends as its variant says"
     variants: Mapping[str, Fault] = {
         "fails": Fault("a row is missing", "a row is missing"),
@@ -32,4 +32,4 @@ class Rigged:
             time.sleep(0.01)
 
 
-CAMPAIGN = Rigged()
+CAMPAIGN = ScriptedCampaign()

@@ -1,7 +1,8 @@
-"""A process that has imported everything and forks another one for each life, so that a life costs no start-up.
+"""A process that has imported everything and forks another one for each piece of work, which saves the start-up.
 
-`python -m tests.proof.kill.process MODULE ...` takes a command a line: `{"start": {...}}` is answered with the pid of
-the life, `{"wait": pid}` with how it ended (the negative number of a signal, or an exit status).
+`python -m tests.proof.kill.fork_server_process MODULE ...` reads one command a line. It responds to `{"start": {...}}`
+with the pid of the new process, and to `{"wait": pid}` with its exit status, or the negative number of the signal that
+killed it.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 FAILED = 70
-"""Exit status of a life that ended with an error that it did not expect."""
+"""Exit status after an unexpected exception."""
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def _live(call: str, given: dict[str, Any], environment: dict[str, str], group: int, log: str) -> None:
-    """`group`: the process group to live and die in; 0: one of its own."""
+    """`group`: the process group to join; 0: a new one."""
     code = FAILED
     try:
         _end_with_the_parent()
@@ -62,7 +63,7 @@ def _live(call: str, given: dict[str, Any], environment: dict[str, str], group: 
 
 
 def _end_with_the_parent() -> None:
-    """Where the system can do that: on Linux."""
+    """On Linux only; elsewhere nothing happens."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

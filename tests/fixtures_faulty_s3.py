@@ -27,7 +27,7 @@ class Handler(BaseHTTPRequestHandler):
     """Passes requests on to S3, unless a fault is due."""
 
     protocol_version = "HTTP/1.1"
-    server: "BadDay"
+    server: "FaultyS3"
 
     def serve(self) -> None:
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
 Fault = Callable[[Handler], None]
 
 
-class BadDay(ThreadingHTTPServer):
+class FaultyS3(ThreadingHTTPServer):
     """A proxy in front of S3 with a list of faults by method, each injected once, in order."""
 
     daemon_threads = True
@@ -152,8 +152,8 @@ def cutting(at: int, then: Callable[[], object] = lambda: None) -> Fault:
 
 
 @pytest.fixture
-def bad_day(s3_endpoint: str) -> Iterator[BadDay]:
-    with BadDay(s3_endpoint) as server:
+def faulty_s3(s3_endpoint: str) -> Iterator[FaultyS3]:
+    with FaultyS3(s3_endpoint) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.over.set()

@@ -1,5 +1,5 @@
-"""Lives that need no JVM: a collector, a sweeper, a dispatcher, a job or somebody who deletes the manifest, over local
-files or S3, killed between any two calls."""
+"""Processes without a JVM: a collector, a sweeper, a dispatcher, a job, or one that deletes the manifest. They work on
+local files or S3 and may be killed between any two calls."""
 
 import json
 import os
@@ -68,7 +68,7 @@ class Folders:
 
     @classmethod
     def of(cls, where: str) -> "Folders":
-        """In a folder of this machine, or in the bucket `s3://…` of the S3 that the environment names."""
+        """In a local folder, or in the bucket `s3://…` of the S3 endpoint in the environment."""
         names = ("landing", "state", "delta", "service")
         if where.startswith(ON_S3):
             settings = S3Settings.from_environment(variables())
@@ -76,7 +76,7 @@ class Folders:
         return cls(*(LocalStore(Path(where) / name, may_be_missing=True) for name in names))
 
 
-def live(
+def run_process(
     who: str,
     where: str,
     seed: str,
@@ -88,10 +88,10 @@ def live(
     pause_secs: float = 0.0,
     begin_ts: float = 0.0,
 ) -> int:
-    """One life; `nth`, `at`, `after` and `pause_secs` as in Steps. A collector gets `messages` and says which it could
-    not serve. `begin_ts`: when it begins, so that several begin together."""
+    """`nth`, `at`, `after` and `pause_secs`: see Steps. `messages`: the collector's; it prints which of them failed.
+    `begin_ts`: when to begin, so that several processes begin together."""
     time.sleep(max(0.0, begin_ts - time.time()))
-    os.fsync = lambda fd: None  # SIGKILL takes nothing from a file that the kernel has
+    os.fsync = lambda fd: None  # SIGKILL loses nothing that was written to the kernel
     folders, steps = Folders.of(where), Steps(nth, at=at, after=after, pause_secs=pause_secs, seed=seed)
     broken = BROKEN[variant](folders.state) if variant in BROKEN else folders.state
     state: ObjectStore = SteppedStore(broken, steps)
@@ -128,7 +128,7 @@ def _collect(state: ObjectStore, messages: list[list[str]]) -> None:
 
 
 def _delete_the_manifest(state: ObjectStore, rng: random.Random) -> None:
-    """One segment after the other, in any order: whoever dies on the way leaves holes."""
+    """One segment after the other, in random order: a kill leaves gaps."""
     keys = [info.key for info in state.list(f"{IDENTITY.state_prefix}/pending/")]
     rng.shuffle(keys)
     state.delete(keys)
@@ -171,6 +171,6 @@ def _ingest(landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant:
 
 
 def _say_commits(event: str, /, **fields: Any) -> None:
-    """What the job believes to have committed: the receipt of the last batch that it read."""
+    """Prints the receipts, from which the campaign knows what the job logged as committed."""
     if event in ("batch_read", "batch_committed"):
         print(json.dumps({"event": event, "receipt": fields.get("receipt")}), flush=True)

@@ -1,4 +1,4 @@
-"""Who has died at which step: the job's driver, the JVM with its Spark, or both; and what a run has to have seen."""
+"""Names and counts of kills: by step, by place, and by what was killed (driver, JVM, or both)."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ OUTLIVED = "drivers that outlived their JVM"
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
-    """Of one life. `seed`: of what lands before it, and of what it leaves to luck."""
+class PlannedKill:
+    """`seed` decides which files land before it, and every other random choice."""
 
     step: str
     nth: int
@@ -20,17 +20,17 @@ class Death:
 
 
 def kills(step: str, place: str) -> str:
-    """The name of the count."""
+    """Name of the count."""
     return f"answers of commits lost on {place}" if step == LOST_ANSWER else f"kills {step} on {place}"
 
 
 def jvm_deaths(step: str) -> str:
-    """The name of the count: of JVMs that a job had begun to work with, with their driver or without."""
+    """Name of the count of killed JVMs that a job had begun to use, with their driver or alone."""
     return f"JVM deaths {step}"
 
 
 def count(counts: Counter[str], step: str, place: str, whom: Whom, *, in_use: bool) -> None:
-    """Somebody has died. `in_use`: the job had begun to work with the JVM; the death of another one shows nothing."""
+    """Counts one kill. `in_use`: the job had begun to use the JVM; the kill of an unused one shows nothing."""
     driver, jvm = whom is not Whom.JVM, whom is not Whom.JOB
     counts["kills"] += 1
     counts[f"kills on {place}"] += 1

@@ -42,7 +42,7 @@ class Age(StrEnum):
 
 
 @dataclass
-class Past:
+class OlderTable:
     """What the first Blizzard does to a table and to its landing folder. `ingested` is what it knows of files."""
 
     lake: Lake

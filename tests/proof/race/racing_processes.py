@@ -1,4 +1,4 @@
-"""Who takes part in a race: jobs, collectors, sweepers, and somebody else with SQL. Each is a process of its own."""
+"""The processes of a race: jobs, collectors, sweepers, and another writer with SQL."""
 
 import json
 import os
@@ -27,31 +27,34 @@ from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
 
 TRIES = 4
 TABLE_TIMEOUT_SECS = 120.0
-HESITATES_SECS = 0.3
-"""At most; about as long as a commit takes."""
-WAITS_SECS = 20.0
-"""At most, for another job."""
+MAX_PAUSE_SECS = 0.3
+"""Maximum; about the duration of a commit."""
+MAX_WAIT_SECS = 20.0
+"""Maximum wait for another job."""
 LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
-"""How many data files that no commit names lie there for VACUUM, and how old they look."""
+"""Number of orphaned data files for VACUUM, and their age."""
 
 
 def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | None, jvm_group: int) -> int:
-    """The real job at the JVM that leads `jvm_group`. It hesitates before each commit, so that others come in between.
-    `met`: how its first commit meets with another one's, as `meet` takes it."""
-    if variant == ROWS_LEFT_OUT and (met is None or met["waits"]):  # it is this one that surely loses
+    """The real job in the JVM that leads `jvm_group`. It pauses before each commit, so that others come in between.
+    `met`: arguments of `meet` for its first commit."""
+    if variant == ROWS_LEFT_OUT and (met is None or met["waits"]):  # the job that is certain to lose
         _leave_rows_out()
     if variant == TXN_NOT_COMPARED:
         Transaction.txn_version = lambda self, app_id: None  # type: ignore[method-assign]
     if met is not None:
         meet(**met)
-    _hesitate(random.Random(seed))
-    return kill_job.live([*words], step="", nth=0, whom=Whom.JOB, jvm=jvm_group, seed="", variant="")
+    _pause_before_commits(random.Random(seed))
+    return kill_job.run_job([*words], step="", nth=0, whom=Whom.JOB, jvm=jvm_group, seed="", variant="")
 
 
 def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:
-    """Of jobs of one source one waits with its first commit, whose transaction has begun, until another one believes to
-    have made a commit of that number: it publishes its state then. All others wait with theirs until that one has begun
-    its own, which the file `mark` says, and with their next one until it is over: so it loses by one commit."""
+    """Makes one job of a source lose its first commit by exactly one commit.
+
+    The job that `waits` begins its transaction, then waits until another job has published the state of a commit with
+    the same sequence. The others wait with their first commit until that transaction has begun, which the file `mark`
+    shows, and with their next commit until it has ended.
+    """
     whole, table, identity = Transaction.commit, place_of(told).table(), _identity(source_id)
     begun, over = Path(mark), Path(f"{mark}-and-over")
     turns = count(1)
@@ -79,14 +82,14 @@ def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> Non
 
 
 def _wait(until: Callable[[], bool]) -> None:
-    """Not for ever: who is waited for may have nothing to commit."""
-    deadline = time.monotonic() + WAITS_SECS
+    """With a limit, because the other job may have nothing to commit."""
+    deadline = time.monotonic() + MAX_WAIT_SECS
     while not until() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def _leave_rows_out() -> None:
-    """After a lost race it commits once more under the next number, as if its rows were in the table already."""
+    """After a lost race, the job commits again under the next sequence, as if its rows were in the table already."""
     whole = Transaction.commit
 
     def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
@@ -102,18 +105,18 @@ def _leave_rows_out() -> None:
     with_tables(commit)
 
 
-def _hesitate(rng: random.Random) -> None:
+def _pause_before_commits(rng: random.Random) -> None:
     whole = Transaction.commit
 
     def commit(self: Transaction, *arguments: Any, **named: Any) -> int:
-        time.sleep(rng.uniform(0, HESITATES_SECS))
+        time.sleep(rng.uniform(0, MAX_PAUSE_SECS))
         return whole(self, *arguments, **named)
 
     Transaction.commit = commit  # type: ignore[method-assign]
 
 
 def collector(told: Mapping[str, str], source_id: str, landing: str, announced: Sequence[Sequence[str]]) -> int:
-    """One segment after the other, as fast as it can."""
+    """Appends one segment after the other, without a pause."""
     place = place_of(told)
     for paths in announced:
         announce(place, source_id, landing, paths)
@@ -140,9 +143,9 @@ def _identity(source_id: str) -> SourceIdentity:
     return SourceIdentity(pipeline, source, prefix_of(source_id))
 
 
-def somebody(told: Mapping[str, str], operations: Sequence[str], seed: str, within_secs: float) -> int:
-    """Somebody else's operations, one after the other, spread over about `within_secs` from the first commit on. One
-    that has to give way to a concurrent commit says so, and is tried again."""
+def other_writer(told: Mapping[str, str], operations: Sequence[str], seed: str, within_secs: float) -> int:
+    """Another writer's SQL operations, one after the other, spread over about `within_secs` from the first commit on.
+    One that conflicts with a concurrent commit is logged and retried."""
     rng, log = random.Random(seed), stdout_log(time.time)
     spark, place = kill_job.session_of_the_running_jvm(), place_of(told)
     spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")  # VACUUM starts 10,000 tasks
@@ -153,7 +156,7 @@ def somebody(told: Mapping[str, str], operations: Sequence[str], seed: str, with
         for _ in range(TRIES):
             try:
                 _operate(spark, place.table_uri, operation, rng)
-            except Exception as error:  # noqa: BLE001 - somebody's trouble, not the product's
+            except Exception as error:  # noqa: BLE001 - an operation of the other writer may fail in any way
                 log("foreign_failed", operation=operation, error=str(error)[:300])
             else:
                 log("foreign", operation=operation, removed=sum(not file.exists() for file in left))
@@ -170,8 +173,8 @@ def _wait_for_the_table(place: Place) -> None:
 
 
 def _leave_files(table: Path) -> list[Path]:
-    """What jobs leave that died before their commit, long ago: nothing that is younger may VACUUM remove. An object of
-    S3 is as old as it is."""
+    """Old orphaned data files, as left by jobs that were killed before their commit: VACUUM must not remove younger
+    ones. Only on local files, because the age of an S3 object cannot be set."""
     files = [table / f"part-{number:05d}-{secrets.token_hex(16)}.parquet" for number in range(LEFT_FILES)]
     for file in files:
         file.write_bytes(b"PAR1")

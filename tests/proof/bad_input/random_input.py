@@ -1,4 +1,4 @@
-"""Good input made bad by the round's own chance."""
+"""Good input with random changes, which the seed of the round decides."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ _RECORDS = (
 _TEXT = "\ufeffa\n\n {[\r\n\u00e9\U0001f608\0\u2028\nlast".encode()
 
 
-def files_by_chance(rng: random.Random) -> dict[str, bytes]:
+def random_files(rng: random.Random) -> dict[str, bytes]:
     files = {"999.ndjson": GOOD}
     for number in range(FILES_A_ROUND):
         records = rng.choices(_RECORDS, k=rng.choice((1, 3, 10, 50)))
@@ -36,7 +36,7 @@ def files_by_chance(rng: random.Random) -> dict[str, bytes]:
     return files
 
 
-def texts_by_chance(rng: random.Random) -> dict[str, bytes]:
+def random_texts(rng: random.Random) -> dict[str, bytes]:
     files = {"999.txt": GOOD}
     for number in range(TEXTS_A_ROUND):
         extension, body = packed(changed_bytes(_TEXT, rng), rng)
@@ -44,7 +44,7 @@ def texts_by_chance(rng: random.Random) -> dict[str, bytes]:
     return files
 
 
-class Chance:
+class RandomInput:
     def __init__(self, run: Run, around: Surroundings, undecided: Undecided, rng: random.Random) -> None:
         self._run = run
         self._around = around
@@ -61,10 +61,10 @@ class Chance:
             step()
 
     def _files(self) -> None:
-        self._batch("files by chance", files_by_chance(self._rng), is_text=False)
+        self._batch("files by chance", random_files(self._rng), is_text=False)
 
     def _texts(self) -> None:
-        self._batch("texts by chance", texts_by_chance(self._rng), is_text=True)
+        self._batch("texts by chance", random_texts(self._rng), is_text=True)
 
     def _batch(self, counted_as: str, files: Mapping[str, bytes], *, is_text: bool) -> None:
         try:

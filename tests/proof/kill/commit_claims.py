@@ -1,17 +1,19 @@
-"""What jobs believe to have committed, by what they logged, against what is in the table's log. A sweep may make good
-what a lost commit held, so rows alone do not tell."""
+"""Compares the commits that jobs logged as made with the commits in the table's log.
+
+Rows alone are not enough: after a lost commit, a sweep may ingest its files again.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tests.proof.places import LoggedCommits, state_of
 
-Promise = tuple[str, str]
-"""Source id, and the receipt that the commit's state names."""
+CommitClaim = tuple[str, str]
+"""Source id, and the receipt that the state of the commit names."""
 
 
-def believed(events: Iterable[Mapping[str, Any]]) -> Iterator[Promise]:
-    """Of one life: for each commit that it believes in the receipt of the batch that it read last."""
+def claimed_commits(events: Iterable[Mapping[str, Any]]) -> Iterator[CommitClaim]:
+    """From the log events of one process: for each commit, the receipt of the batch that was read last before it."""
     receipts: dict[str, str] = {}
     for event in events:
         if event["event"] == "batch_read":
@@ -20,9 +22,9 @@ def believed(events: Iterable[Mapping[str, Any]]) -> Iterator[Promise]:
             yield event["source"], receipts[event["source"]]
 
 
-def lost(promised: Iterable[Promise], log: LoggedCommits) -> str | None:
-    """What is wrong, if anything."""
+def missing_from_log(claims: Iterable[CommitClaim], log: LoggedCommits) -> str | None:
+    """A description of the missing commits; None if there are none."""
     states = (state_of(actions) for _, actions in log)
     committed = {(f"{state.get('pipeline')}:{state.get('source')}", state.get("receipt")) for state in states}
-    gone = sorted({*promised} - committed)
+    gone = sorted({*claims} - committed)
     return f"a job believes to have committed what is not in the log: {gone[:3]}" if gone else None

@@ -1,4 +1,4 @@
-"""Starts lives and ends them, from the campaign's side."""
+"""The campaign's side of the fork server: starts processes, waits for them and kills them."""
 
 import json
 import os
@@ -16,30 +16,30 @@ from infra.local.processes.checkout import CHECKOUT
 KILLED = -signal.SIGKILL
 
 
-class Life:
+class ForkedProcess:
     """A process that was forked for one piece of work."""
 
-    def __init__(self, lives: "Lives", pid: int, log: Path) -> None:
+    def __init__(self, fork_server: "ForkServer", pid: int, log: Path) -> None:
         self.pid = pid
         self.log = log
-        self._lives = lives
+        self._fork_server = fork_server
 
     def wait(self) -> int:
-        """How it ended: KILLED, or its exit status."""
-        return int(self._lives.ask({"wait": self.pid})["ended"])
+        """Returns KILLED or the exit status."""
+        return int(self._fork_server.ask({"wait": self.pid})["ended"])
 
     def kill(self) -> None:
-        """Of whatever group it is, only this process."""
+        """Only this process, not its group."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def kill_group(self) -> None:
-        """For a life that leads a group of its own."""
+        """For a process that leads its own group."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def events(self) -> list[dict[str, Any]]:
-        """What it logged; its last line may be torn."""
+        """Its log events, without an incomplete last line."""
         found = []
         for line in self.log.read_text().splitlines() if self.log.exists() else ():
             with suppress(ValueError):
@@ -47,8 +47,9 @@ class Life:
         return [event for event in found if isinstance(event, dict) and "event" in event]
 
 
-class Lives:
-    """`modules` are imported once, for all lives. As a context manager: nobody outlives the block."""
+class ForkServer:
+    """Imports `modules` once, for all forked processes. As a context manager, it kills all of them at the end of the
+    block."""
 
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
         self._folder = folder
@@ -56,7 +57,7 @@ class Lives:
         self._count = 0
         self._errors = (folder / "server.err").open("w")
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.proof.kill.process", *modules],
+            [sys.executable, "-m", "tests.proof.kill.fork_server_process", *modules],
             cwd=CHECKOUT,
             env={**variables(), "PYTHONPATH": str(CHECKOUT)},
             stdin=subprocess.PIPE,
@@ -70,14 +71,16 @@ class Lives:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.kill()  # and with it all that it has forked
+        self._server.kill()  # its forked processes end with it
         self._server.wait()
         self._errors.close()
 
-    def start(self, call: str, *, environment: Mapping[str, str] | None = None, group: int = 0, **given: Any) -> Life:
-        """`call`: `module:function`, which gets `given`. `group`: see kill_process."""
+    def start(
+        self, call: str, *, environment: Mapping[str, str] | None = None, group: int = 0, **given: Any
+    ) -> ForkedProcess:
+        """`call`: `module:function`, called with `given`. `group`: see `fork_server_process`."""
         self._count += 1
-        log = self._folder / f"life-{self._count:05d}.log"
+        log = self._folder / f"process-{self._count:05d}.log"
         told = {
             "call": call,
             "given": given,
@@ -85,7 +88,7 @@ class Lives:
             "group": group,
             "log": str(log),
         }
-        return Life(self, int(self.ask({"start": told})["pid"]), log)
+        return ForkedProcess(self, int(self.ask({"start": told})["pid"]), log)
 
     def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
         assert self._server.stdin is not None
@@ -97,6 +100,6 @@ class Lives:
         assert self._server.stdout is not None
         line = self._server.stdout.readline()
         if not line:
-            raise RuntimeError(f"the server of lives is gone: {Path(self._errors.name).read_text()[-2000:]}")
+            raise RuntimeError(f"the fork server has exited: {Path(self._errors.name).read_text()[-2000:]}")
         answer: dict[str, Any] = json.loads(line)
         return answer

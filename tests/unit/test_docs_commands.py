@@ -1,0 +1,77 @@
+"""Every command and option is documented, and every command on a page exists."""
+
+import json
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from blizzard.cli import COMMANDS, app, main
+from blizzard.cli.source_status import SourceStatus
+from tests.unit.documents import ROOT, Fence, calls, fences, first_texts, name_of, section, words
+
+
+def options(command: str) -> set[str]:
+    click_command: Any = typer.main.get_command(app(command))
+    parameters = click_command.commands[command].params
+    return {option for p in parameters if p.param_type_name == "option" for option in p.opts}
+
+
+def option_rows(markdown: str) -> set[str]:
+    return set(re.findall(r"^\| `(--[\w-]+)", markdown, re.MULTILINE))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_section_with_each_of_its_options(command: str) -> None:
+    assert option_rows(section("docs/cli.md", f"## `blizzard {command}`")) == options(command)
+
+
+def test_every_option_of_the_job_is_documented() -> None:
+    added = {option for call in calls("spark_job") if name_of(call) == "add_argument" for option in first_texts(call)}
+    assert option_rows(section("docs/cli.md", "## The job itself")) == added
+
+
+def test_the_commands_that_the_documents_show_exist() -> None:
+    shown = [line for fence in fences("console") for line in fence.body.splitlines() if line.startswith("$ ")]
+    called = [shlex.split(line[2:]) for line in shown]
+    ours = [line[1:] for line in called if line[0].endswith("blizzard")]
+    assert ours
+    for command, *rest in ours:
+        assert command in COMMANDS
+        assert {word for word in rest if word.startswith("-")} <= options(command)
+
+
+SHOWN_WHOLE = [f for f in fences("console") if f.body.startswith("$ blizzard validate") and "…" not in f.body]
+
+
+@pytest.mark.parametrize("fence", SHOWN_WHOLE, ids=str)
+def test_what_validate_is_shown_to_say_is_what_it_says(
+    fence: Fence, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (broken,) = fences("yaml", kind="broken")
+    (tmp_path / "broken.yaml").write_text(broken.body)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    first, _, expected = fence.body.partition("\n")
+    main(shlex.split(first)[2:])
+    assert capsys.readouterr().out == expected
+
+
+def test_every_field_of_the_json_answers_is_documented() -> None:
+    in_status = words(section("docs/cli.md", "## `blizzard status`"))
+    assert {field.name for field in fields(SourceStatus)} <= in_status
+    (shown,) = [json.loads(f.body.partition("\n")[2]) for f in fences("console") if "status --json" in f.body]
+    assert [list(status) for status in shown] == [[field.name for field in fields(SourceStatus)]]
+
+
+def test_every_field_that_validate_answers_is_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "pipelines.yaml").write_text("pipelines: {}")
+    main(["validate", "--json", str(tmp_path / "pipelines.yaml")])
+    main(["validate", "--json", str(ROOT / "examples" / "s3-events.yaml")])
+    bad, good = (json.loads(part) for part in re.split(r"(?<=^\})\n", capsys.readouterr().out, flags=re.M)[:2])
+    names = {*bad, *bad["problems"][0], *good["sources"][0]}
+    assert names <= words(section("docs/cli.md", "## `blizzard validate`"))

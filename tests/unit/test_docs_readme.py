@@ -1,0 +1,33 @@
+"""The README is short, and its figures are those of the pages that it quotes."""
+
+import re
+
+from tests.unit.documents import row_of, section, text
+
+
+def test_the_readme_has_at_most_150_lines() -> None:
+    assert len(text("README.md").splitlines()) <= 150
+
+
+def test_the_figures_that_the_readme_quotes_of_the_proof_are_those_of_the_proof() -> None:
+    lost, doubled, kills, races, compared = (
+        row_of("docs/proof.md", name)[1]
+        for name in ("**records lost", "**records doubled", "processes killed", "races", "records compared")
+    )
+    _, losses, doubles, *_ = row_of("README.md", "Blizzard |")
+    assert f"**{lost}** of {compared} compared records lost" in losses
+    assert f"**{doubled}** doubled, over {kills} kills and {races} races" in doubles
+
+
+def test_the_figures_that_the_readme_quotes_of_the_benchmarks_are_those_of_the_benchmarks() -> None:
+    measured = section("docs/performance.md", "## In short").splitlines()
+    times = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in measured
+        if "Delta, second run" in line or "the same, first run" in line
+    ]
+    assert len(times) == 4
+    for what, ours, sparks, _, goal, verdict in times:
+        assert f"| {what} | {ours} s | {sparks} s | {goal}, {verdict} |" in text("README.md")
+    ratio = row_of("docs/performance.md", "throughput over S3")[1].split()[0]
+    assert re.search(rf"reaches {re.escape(ratio)} of the throughput\s+of a local disk", text("README.md"))

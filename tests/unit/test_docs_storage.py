@@ -1,0 +1,104 @@
+"""Stored objects on the pages are what the code reads and writes."""
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from blizzard.dispatch.run_records import decode as decode_run
+from blizzard.dispatch.run_records import encode as encode_run
+from blizzard.manifest.segment_codec import decode_segment, encode_segment
+from blizzard.manifest.segments import SegmentRef
+from blizzard.state.checkpoint import decode, encode
+from blizzard.state.dead_letters import DeadLetter, Stage
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipts
+from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.source_sweep import read_reports
+from tests.unit.documents import Fence, fences, first_cells, section, text, words
+
+
+def rewritten_segment(body: str) -> str:
+    number = json.loads(body)["segment"]
+    return encode_segment(
+        decode_segment(body.encode(), "orders:shop", SegmentRef(number, "etag", 0)), "orders:shop"
+    ).decode()
+
+
+def rewritten_checkpoint(body: str) -> str:
+    return encode(decode(body, pipeline="orders", source="shop"))
+
+
+def rewritten_receipt(body: str) -> str:
+    store = MemoryStore(lambda: 0.0)
+    store.put("state/receipts/shown", gzip.compress(body.encode()))
+    receipts = Receipts(store, "state")
+    shown = receipts.get("shown")
+    name = receipts.put(
+        sequence=shown.sequence, attempt="a", previous=shown.previous, now_ts=shown.written_ts, lines=shown.lines
+    )
+    return gzip.decompress(store.get(f"state/receipts/{name}")).decode()
+
+
+def rewritten_sweep(body: str) -> str:
+    store, shown = MemoryStore(lambda: 0.0), SourceIdentity("orders", "shop", "state")
+    store.put(shown.report_key, body.encode())
+    return read_reports(store, shown).to_json()
+
+
+def rewritten_dead_letter(body: str) -> str:
+    shown = json.loads(body)
+    letter = DeadLetter(
+        shown["path"], shown["etag"], Stage(shown["stage"]), shown["error"], shown.get("row"), shown.get("raw")
+    )
+    return json.dumps({**json.loads(letter.to_json(shown["source"], 0.0)), "timestamp": shown["timestamp"]})
+
+
+def rewritten_run(body: str) -> str:
+    shown = json.loads(body)
+    record = decode_run(body.encode(), pipeline=shown["pipeline"], number=shown["number"])
+    return encode_run(record, shown["writer"]).decode()
+
+
+REWRITTEN: dict[str, Callable[[str], str]] = {
+    "segment": rewritten_segment,
+    "checkpoint": rewritten_checkpoint,
+    "receipt": rewritten_receipt,
+    "sweep": rewritten_sweep,
+    "dead letter": rewritten_dead_letter,
+    "run": rewritten_run,
+}
+
+
+def test_each_kind_of_stored_object_is_shown() -> None:
+    assert {fence.kind for fence in fences("json")} == set(REWRITTEN)
+
+
+@pytest.mark.parametrize("fence", fences("json"), ids=str)
+def test_what_is_shown_of_storage_is_what_the_code_reads_and_writes(fence: Fence) -> None:
+    rewritten = json.loads(REWRITTEN[fence.kind](fence.body))
+    shown = json.loads(fence.body)
+    assert rewritten == shown
+    assert list(rewritten) == list(shown)
+
+
+def test_every_field_of_a_segment_and_of_the_checkpoint_is_explained() -> None:
+    on_manifest = words(section("docs/storage-formats.md", "## The pending manifest"))
+    assert {"previous", "event_ts", "version_id", "sweep.closing", "sweep.chain", "sweep.late_swept_ts"} <= on_manifest
+    (checkpoint,) = [json.loads(fence.body) for fence in fences("json", kind="checkpoint")]
+    explained = words(section("docs/storage-formats.md", "## The checkpoint"))
+    assert set(checkpoint) - {"schema_version", "pipeline", "source", "last_update_ts", "source_state"} <= explained
+
+
+def test_every_stage_of_a_dead_letter_is_explained() -> None:
+    heading, *explained = first_cells(section("docs/storage-formats.md", "## Dead letters"))
+    assert heading == "stage"
+    assert set(explained) == {str(stage) for stage in Stage}
+
+
+def test_the_columns_of_provenance_are_explained() -> None:
+    shown = re.findall(r'^            StructField\("(\w+)"', text("spark_job/table/columns.py"), re.MULTILINE)
+    assert shown[0] == "source"
+    assert list(first_cells(section("docs/storage-formats.md", "## Provenance"))) == shown
