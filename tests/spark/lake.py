@@ -38,7 +38,9 @@ SMALL_QUERIES = {
     "spark.sql.adaptive.enabled": "false",
 }
 """For queries of a few rows: compiling a plan, or planning it again between its stages, takes longer than running it.
-Jobs in processes of their own, and tests that use `query_defaults`, have Spark's defaults."""
+Jobs of the deployed stack, and tests that use `query_defaults`, have Spark's defaults."""
+SHORT_JOB = {"spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIFE}", **SMALL_QUERIES}
+"""For a job in its own process that ingests a few files."""
 PATIENCE_SECS = 300.0
 """The longest wait for a job in a process of its own, on a busy machine."""
 

@@ -20,14 +20,14 @@ from tests.proof import large_file, places
 from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage.proxy import BadStorage, Plan
 from tests.proof.bad_storage.world import LAKE, LANDING
-from tests.spark.lake import JARS
+from tests.spark.lake import JARS, SHORT_JOB
 
 FILES_AT_ONCE = 6
 LARGE = 0.05
 """Of the files so many are larger than a batch."""
 CONF = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **SHORT_JOB,
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "OFF",

@@ -32,7 +32,7 @@ from tests.proof.kill.names import (
 from tests.proof.kill.stage import Stage, stage
 from tests.proof.places import Place
 from tests.proof.reduce import reduced
-from tests.spark.lake import SHORT_LIFE
+from tests.spark.lake import SHORT_JOB
 
 FOLDER, SOURCE = "landing", "events:landing"
 SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
@@ -221,7 +221,7 @@ class _Table:
 
 def _own_conf() -> Iterator[str]:
     options = {
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIFE}",
+        **SHORT_JOB,
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
         **DAEMON,

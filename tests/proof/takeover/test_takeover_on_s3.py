@@ -20,7 +20,7 @@ from infra.local.processes.child_process import ChildProcess
 from tests.echoing import ENVIRONMENT, SECRETS, EchoingS3, serving
 from tests.fixtures_s3 import BUCKET
 from tests.proof.takeover.older_table import Form, OlderTable
-from tests.spark.lake import JARS, SCHEMA, SHORT_LIFE, Lake, until
+from tests.spark.lake import JARS, SCHEMA, SHORT_JOB, Lake, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,9 @@ def test_tables_on_s3_go_on_and_nothing_that_is_kept_holds_credentials(
     config = tmp_path / "pipelines.yaml"
     config.write_text(json.dumps({"pipelines": {name: table.pipeline() for name, table in tables.items()}}))
     options = ["--config", str(config), "--jars", str(JARS), "--sweep", "--once"]
-    java = f"spark.driver.extraJavaOptions=-Duser.timezone=UTC {SHORT_LIFE}"
-    words = ["spark_job.main", *options, "--spark-conf", java, "--spark-conf", "spark.sql.shuffle.partitions=2"]
+    conf = SHORT_JOB | {"spark.sql.shuffle.partitions": "2"}
+    given = [word for name, value in conf.items() for word in ("--spark-conf", f"{name}={value}")]
+    words = ["spark_job.main", *options, *given]
     proxy = EchoingS3(s3_endpoint, once=False)
     with (
         serving(proxy),
