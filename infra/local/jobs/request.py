@@ -13,7 +13,7 @@ DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
 LOCAL_MASTER = "local[2]"
 LOCAL_DRIVER_MEMORY = "1g"
 LOCAL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Without the second compiler and with the smallest garbage collector: the others do not pay off in runs of a minute."""
+"""No second compiler and the serial garbage collector: the others do not pay off in runs of a minute."""
 
 
 @dataclass(frozen=True, slots=True)
