@@ -24,8 +24,9 @@ from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
-from spark_job.session import lazy_session
-from spark_job.table.warm_up import WarmUp, in_a_thread
+from spark_job.loop.warm_up import WarmUp
+from spark_job.session import lazy_session, start_jvm_thread
+from spark_job.table.spark_errors import error_text
 from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
@@ -164,7 +165,15 @@ def run_until_stopped(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: th
 
 def _wait_with_warm_up(jobs: Sequence[SourceJob], log: Log, stop: threading.Event) -> WarmUp:
     """Waits for a number of seconds, or until the signal."""
-    return WarmUp(stop.wait, jobs, log, stopping=stop.is_set, start=in_a_thread, clock=time.monotonic)
+    return WarmUp(
+        stop.wait,
+        jobs,
+        log,
+        stopping=stop.is_set,
+        start=partial(start_jvm_thread, name="warm-up"),
+        clock=time.monotonic,
+        error_text=error_text,
+    )
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from threading import Thread
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from blizzard.config.spark_settings import CHECKSUM_FILES
@@ -52,3 +54,9 @@ def unset_missing_classes(spark: SparkSession, classes: Mapping[str, str], log: 
             except Py4JError:
                 spark.conf.unset(setting)
                 log("setting_left_out", setting=setting, value=name)
+
+
+def start_jvm_thread(work: Callable[[], None], *, name: str) -> None:
+    """Start `work` in a daemon thread, which does not delay the end of the process, with its own thread in the JVM."""
+    thread: Thread = InheritableThread(target=work, name=name, daemon=True)
+    thread.start()
