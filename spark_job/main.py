@@ -144,7 +144,7 @@ def run_once(
     Returns the exit code."""
     failed, stopped = drain_all(
         jobs,
-        sweep=sweep,
+        discover=sweep,
         log=log,
         stopping=stop.is_set,
         clock=time.monotonic,
@@ -159,7 +159,7 @@ def run_once(
 def run_until_stopped(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
     """Ingest until a signal; a step in progress is finished first. Returns the exit code."""
     wait = _wait_with_warm_up(jobs, log, stop)
-    failed = run_continuously(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
+    failed = run_continuously(jobs, discover=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
     return EXIT_FAILED if failed else EXIT_OK
 
 

@@ -16,10 +16,11 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import SweepKind, SweepReport
+from blizzard.sweep.sweeper import SweepReport
 from spark_job.formats.protocol import Limits
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
+from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import FileTable
@@ -44,35 +45,24 @@ S3."""
 class SourceJob:
     """One source, ready to be swept and ingested."""
 
-    source: Source
+    identity: SourceIdentity
     ingest: Ingest
-    source_sweep: SourceSweep
+    discovery: Sweeps
     linger_secs: float
+    failed_pause_secs: float
     warm_up: Callable[[], bool]
-    """Lets Delta do, ahead of time and while the run waits, what its first checkpoint takes. False: it did not."""
+    """Runs the first part of Delta's checkpoint in advance. False: it skipped the table."""
 
     @property
     def source_id(self) -> str:
-        return self.source_sweep.identity.source_id
+        return self.identity.source_id
 
     @property
     def pipeline(self) -> str:
-        return self.source_sweep.identity.pipeline
-
-    def late_sweep_is_due(self) -> bool:
-        """Whether the last late sweep in the copy of the checkpoint is older than the source's interval."""
-        last_ts = self.source_sweep.checkpoint().late_swept_ts
-        return last_ts is None or time.time() - last_ts >= self.source.sweep.late_interval_secs
+        return self.identity.pipeline
 
     def sweep(self, *, late: bool, record_if_empty: bool) -> SweepReport:
-        """One sweep, which starts from the copy of the checkpoint. Afterwards the manifest has what it found."""
-        return self.source_sweep.sweep(SweepKind.LATE if late else SweepKind.WATERMARK, record_if_empty=record_if_empty)
-
-    def sweep_all(self) -> None:
-        """Both sweeps. A late sweep that is not due and finds nothing leaves no trace."""
-        late_due = self.late_sweep_is_due()
-        self.sweep(late=False, record_if_empty=True)
-        self.sweep(late=True, record_if_empty=late_due)
+        return self.discovery.sweep(late=late, record_if_empty=record_if_empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +115,13 @@ def source_job(
         log=log,
     )
     source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
-    return SourceJob(source, ingest, source_sweep, pipeline.linger_secs, table.warm_up)
+    sweeps = Sweeps(
+        source_sweep,
+        interval_secs=source.sweep.interval_secs,
+        late_interval_secs=source.sweep.late_interval_secs,
+        clock=time.time,
+    )
+    return SourceJob(identity, ingest, sweeps, pipeline.linger_secs, source.sweep.interval_secs, table.warm_up)
 
 
 def _delta_table(parts: _Parts) -> "DeltaSourceTable":

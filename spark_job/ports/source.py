@@ -1,7 +1,8 @@
 """What the loop needs of a source: recover a position, plan a batch, read it, say what is settled.
 
-A kind of source is one implementation of `SourceKind`. Today there is one, files (`spark_job/loop/files`). The loop
-(`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it knows nothing of files.
+A kind of source implements `SourceKind` and `InputDiscovery`. Today there is one, files (`spark_job/loop/files`). The
+loop (`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it knows nothing of
+files.
 
 A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps partitions to next offsets:
 
@@ -16,6 +17,7 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
 | `record` | dead letters and receipt | dead letters and receipt |
 | `publish` | copy of the checkpoint; trims the manifest | copy of the checkpoint |
+| `InputDiscovery` | sweeps | not needed: its methods do nothing |
 
 `C` is the source's checkpoint, `P` its plan, `B` its batch. Only the source looks into them; the loop sees what the
 Protocols here name. A source times its own requests with the loop's stopwatch.
@@ -200,4 +202,19 @@ class SourceKind(Protocol[C, P, B]):
 
     def log_committed(self, checkpoint: C, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs) -> None:
         """`delta_checkpoint`: whether Delta wrote a checkpoint of its own after the commit."""
+        ...
+
+
+class InputDiscovery(Protocol):
+    """Finds the input of one source that no event announced, so that its next plan can take it. For a source whose
+    plans see all input by themselves, such as a log with offsets, the methods do nothing. Both may raise BlizzardError.
+    """
+
+    def discover_due(self, now_ts: float) -> None:
+        """For a continuous run, which calls this before each step. Does what is due by now and schedules the next time;
+        what fails stays due. `now_ts`: seconds of a clock that never goes back."""
+        ...
+
+    def discover_all(self) -> None:
+        """For a draining run, which calls this once, before its first step."""
         ...
