@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
@@ -23,7 +23,6 @@ from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.ports.table import FileTable
 from spark_job.tasks.task_reader import ReadSettings
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def source_job(
     ingest = ingest_files(
         identity,
         settings,
-        table=cast(FileTable, table),  # not quite: it commits only the rows of its own reader
+        table=table,
         reader=_spark_reader(parts, table),
         state=state,
         files=files,

@@ -20,7 +20,13 @@ class CommitPath:
     """Commits the batches of one source. `watch` times the turn."""
 
     def __init__(
-        self, identity: SourceIdentity, source: SourceKind[Any, Any, Any], *, table: Table, log: Log, watch: Stopwatch
+        self,
+        identity: SourceIdentity,
+        source: SourceKind[Any, Any, Any],
+        *,
+        table: Table[Any],
+        log: Log,
+        watch: Stopwatch,
     ) -> None:
         self._identity = identity
         self._source = source

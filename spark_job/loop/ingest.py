@@ -78,7 +78,7 @@ class Ingest:
         settings: LoopSettings,
         *,
         source: SourceKind[Any, Any, Any],
-        table: Table,
+        table: Table[Any],
         clock: Callable[[], float],
         watch: Stopwatch,
         new_id: Callable[[], str],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import Stage
@@ -58,8 +58,11 @@ class FileRows(Rows, Protocol):
         ...
 
 
-class Reader(Protocol):
-    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> FileRows:
+R = TypeVar("R", bound=FileRows, covariant=True)
+
+
+class Reader(Protocol[R]):
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> R:
         """`replacing`: the rows go to `FileTable.replace`, in place of the rows that the table holds of these files.
 
         Raises StorageError or StorageUnavailable when the table's storage takes no rows, RetryableError when the read

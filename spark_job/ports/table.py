@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from blizzard.state.delta_log import Commit
 from spark_job.ports.rows import Rows
+
+
+R = TypeVar("R", bound=Rows, contravariant=True)
+"""The rows that a table can commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,7 @@ class Txn:
     updated_ts: float | None
 
 
-class Table(Protocol):
+class Table(Protocol[R]):
     """One Delta table, as one source sees it: what a source of any kind needs."""
 
     def prepare(self) -> None:
@@ -45,7 +49,7 @@ class Table(Protocol):
         """From the snapshot: exact even after log clean-up, and slow."""
         ...
 
-    def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
+    def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:
         """One commit of rows (None: of the checkpoint alone), with `sequence` as the source's Txn version.
 
         Raises LostRace when another job committed this source first, CommitOutcomeUnknown when no answer came. A
@@ -53,12 +57,12 @@ class Table(Protocol):
         """
         ...
 
-    def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
+    def replace(self, rows: R, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         """One commit that removes all rows of `paths` of this source and adds `rows`; errors as for `append`."""
         ...
 
 
-class FileTable(Table, Protocol):
+class FileTable(Table[R], Protocol):
     """What a source of files needs in addition: questions about the files behind the rows (`_source`)."""
 
     def txns(self) -> Sequence[Txn]:

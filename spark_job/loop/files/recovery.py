@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from blizzard.errors import LostRace, RecoveryError, UnreadableState
 from blizzard.log import Log
@@ -34,7 +35,7 @@ class _Scanned:
 
 
 def recover(
-    table: FileTable,
+    table: FileTable[Any],
     store: ObjectStore,
     identity: SourceIdentity,
     *,
@@ -96,7 +97,7 @@ def _states_of(commit: Commit, sequence: int, identity: SourceIdentity) -> list[
 
 
 def _fresh(
-    table: FileTable,
+    table: FileTable[Any],
     identity: SourceIdentity,
     scanned: _Scanned,
     copy: Checkpoint | None,
@@ -128,7 +129,7 @@ def _fresh(
 
 
 def _discard_newer_copy(
-    table: FileTable, store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
+    table: FileTable[Any], store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
 ) -> None:
     """The copy names commits that the table does not have: the table was restored from a backup, or made again. Sweeps
     that started from that copy are in the manifest, and prove nothing about this table. Delete both, so that the next
@@ -141,7 +142,7 @@ def _discard_newer_copy(
 
 
 def _repair(
-    table: FileTable,
+    table: FileTable[Any],
     identity: SourceIdentity,
     older: Checkpoint | None,
     version: int,

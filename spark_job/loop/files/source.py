@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.log import Log
@@ -109,8 +110,8 @@ class FileSource:
         identity: SourceIdentity,
         settings: FileSettings,
         *,
-        table: FileTable,
-        reader: Reader,
+        table: FileTable[Any],
+        reader: Reader[FileRows],
         state: ObjectStore,
         files: ObjectStore,
         clock: Callable[[], float],

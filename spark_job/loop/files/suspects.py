@@ -3,6 +3,7 @@ files in progress."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.manifest.segments import Entry
@@ -29,7 +30,7 @@ class Suspects:
     def __init__(
         self,
         *,
-        table: FileTable,
+        table: FileTable[Any],
         files: ObjectStore,
         receipts: Receipts,
         dead_letters: DeadLetters,

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from blizzard.errors import RecoveryError
 from blizzard.log import Log
@@ -70,7 +71,7 @@ def is_of_other_source(app_id: str, identity: SourceIdentity) -> bool:
 
 
 def take_over(
-    table: FileTable,
+    table: FileTable[Any],
     legacy: Legacy | None,
     copy: Checkpoint | None,
     identity: SourceIdentity,
