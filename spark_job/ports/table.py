@@ -7,7 +7,6 @@ from typing import Protocol, TypeVar
 from blizzard.state.delta_log import Commit
 from spark_job.ports.rows import Rows
 
-
 R = TypeVar("R", bound=Rows, contravariant=True)
 """The rows that a table can commit."""
 

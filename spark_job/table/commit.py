@@ -11,10 +11,10 @@ from spark_job.table.columns import new_table_properties, nullable_schema
 from spark_job.table.commit_errors import translate_commit_error
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
 from spark_job.table.preparation import TablePreparation
-from spark_job.table.source import TableSource
 from spark_job.table.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.table.sql import literal
 from spark_job.table.staging import Staging
+from spark_job.table.table_source import TableSource
 from spark_job.table.transaction import WrittenFiles
 from spark_job.write.parquet_files import TableLayout
 

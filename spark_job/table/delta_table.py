@@ -19,10 +19,10 @@ from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.safety_checks import HasFile, check_txns_are_kept
 from spark_job.table.snapshot import Snapshot, set_snapshot_partitions
-from spark_job.table.source import TableSource
 from spark_job.table.source_rows import SourceRows
 from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.staging import Staging
+from spark_job.table.table_source import TableSource
 from spark_job.table.transaction import WrittenFiles
 from spark_job.write.parquet_files import TableLayout
 

@@ -18,8 +18,8 @@ from spark_job.table.columns import (
 from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL, TableDescription
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.snapshot import set_snapshot_partitions
-from spark_job.table.source import TableSource
 from spark_job.table.sql import quoted, type_sql
+from spark_job.table.table_source import TableSource
 from spark_job.table.transaction import DeltaTransactions, Transaction
 
 

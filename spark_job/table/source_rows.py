@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from blizzard.errors import PermanentError
 from blizzard.paths.partition import partition_values
 from spark_job.table.safety_checks import HasFile, check_source_was_not_renamed
-from spark_job.table.source import TableSource
 from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.sql import quoted
+from spark_job.table.table_source import TableSource
 
 
 class SourceRows:
