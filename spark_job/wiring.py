@@ -201,6 +201,6 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         max_tracked_files=source.limits.max_tracked_files,
         max_attempts=source.retries.max_attempts,
         max_backoff_secs=source.retries.max_backoff_secs,
-        systemic_from=2 if isinstance(files, LocalStore) else 1,
+        min_denied_files=2 if isinstance(files, LocalStore) else 1,
         segments_ahead=0 if isinstance(state, LocalStore) else SEGMENTS_AHEAD,
     )

@@ -11,7 +11,7 @@ from spark_job.ports.source import Batch, SourceCheckpoint, SourceKind
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Table
 
-COMMITS_LOOKED_AT = 1_000
+MAX_COMMITS_SEARCHED = 1_000
 """How many commits of other writers may come between a batch's plan and its own commit. Beyond that, only the snapshot
 is asked."""
 
@@ -39,7 +39,7 @@ class CommitPath:
         """Ask the table for its version again before the next commit."""
         self._version = None
 
-    def planned_on(self) -> int:
+    def reached_version(self) -> int:
         """A version that the table has certainly reached: that of this process's last commit, else the newest; -1: no
         table. The batch's own commit comes after it."""
         if self._version is None:
@@ -81,7 +81,7 @@ class CommitPath:
         with self._watch.part("landed"):
             if self._is_next_version(checkpoint, text):
                 return True
-            for commit in self._table.commits(COMMITS_LOOKED_AT, above=checkpoint.delta_version):
+            for commit in self._table.commits(MAX_COMMITS_SEARCHED, above=checkpoint.delta_version):
                 if self._is_ours(commit, checkpoint, text):
                     return True
                 if commit.txns.get(self._identity.app_id) == checkpoint.sequence:

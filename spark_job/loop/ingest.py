@@ -227,7 +227,7 @@ class Ingest:
         with self._watch.part("plan"):
             settled = self._source.settle(plan, batch)
         receipt = self._source.record(plan, batch)
-        checkpoint = self._source.stamp(settled, delta_version=self._commits.planned_on(), receipt=receipt)
+        checkpoint = self._source.stamp(settled, delta_version=self._commits.reached_version(), receipt=receipt)
         source_id, sequence = self._identity.source_id, checkpoint.sequence
         self._log("batch_read", source=source_id, sequence=sequence, files=counts.files, receipt=receipt.name)
         if not self._commits.send(checkpoint, batch):

@@ -68,7 +68,7 @@ class FileTable(Table[R], Protocol):
         """The newest Txn of every app id of the snapshot, in no order; slow."""
         ...
 
-    def loose_files(self) -> Sequence[str]:
+    def orphan_files(self) -> Sequence[str]:
         """Parquet files in the table's folder that no commit has added. Lists the whole folder."""
         ...
 

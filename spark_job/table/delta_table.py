@@ -122,7 +122,7 @@ class DeltaSourceTable:
         with translating_spark_errors("asking the table's snapshot for all Txns"), self._watch.part("lookup"):
             return self._snapshot().txns()
 
-    def loose_files(self) -> list[str]:
+    def orphan_files(self) -> list[str]:
         with translating_spark_errors("asking the table's snapshot for its files"):
             known = self.preparation.transactions().snapshot().data_file_paths()
         names = (info.key for info in self._store.list() if info.key.endswith(".parquet"))

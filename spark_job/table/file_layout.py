@@ -24,9 +24,9 @@ from spark_job.table.sql import quoted
 
 PREFIX_PROPERTY = "delta.dataSkippingStringPrefixLength"
 STATS_PROPERTY = "delta.dataSkippingStatsColumns"
-DELTAS_PREFIX_CHARS = 32
+DEFAULT_PREFIX_CHARS = 32
 CHECKPOINT_PROPERTY = "delta.checkpointInterval"
-DELTAS_CHECKPOINT_INTERVAL = 10
+DEFAULT_CHECKPOINT_INTERVAL = 10
 
 HARMLESS_FEATURES: Mapping[str, str] = {
     "appendOnly": "allows nothing but appends",
@@ -98,12 +98,12 @@ class TableDescription:
 
     @property
     def string_prefix_chars(self) -> int:
-        return int(self.properties.get(PREFIX_PROPERTY, DELTAS_PREFIX_CHARS))
+        return int(self.properties.get(PREFIX_PROPERTY, DEFAULT_PREFIX_CHARS))
 
     @property
     def checkpoint_interval(self) -> int:
         """Delta writes its own checkpoint at each version that is a multiple of this."""
-        return int(self.properties.get(CHECKPOINT_PROPERTY, DELTAS_CHECKPOINT_INTERVAL))
+        return int(self.properties.get(CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL))
 
 
 def why_spark_must_write(table: TableDescription, source_columns: Sequence[StructField]) -> str | None:

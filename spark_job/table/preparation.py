@@ -15,7 +15,7 @@ from spark_job.table.columns import (
     new_table_properties,
     nullable_schema,
 )
-from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL, TableDescription
+from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL, TableDescription
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.snapshot import set_snapshot_partitions
 from spark_job.table.sql import quoted, type_sql
@@ -30,7 +30,7 @@ class TablePreparation:
         self._session = spark
         self._source = source
         self._uri = source.table_uri
-        self.checkpoint_interval = DELTAS_CHECKPOINT_INTERVAL
+        self.checkpoint_interval = DEFAULT_CHECKPOINT_INTERVAL
         """Of the table as the last transaction has seen it, in versions."""
 
     @cached_property

@@ -13,15 +13,15 @@ from spark_job.table.file_layout import leaf_paths
 
 PARTITIONS_SETTING = "spark.databricks.delta.snapshotPartitions"
 FILES_PER_PARTITION = 50_000
-MOST_PARTITIONS = 50
+MAX_PARTITIONS = 50
 """Delta's default, which suits tables of millions of files."""
-_SET_BY_US = "spark.blizzard.snapshotPartitions"
+_SET_BY_JOB = "spark.blizzard.snapshotPartitions"
 """Remembers in the session what this process has set; several tables share a session."""
 
 
 def snapshot_partitions(files: int) -> int:
     """The number of partitions for Delta's state of a table with this many files."""
-    return max(1, min(MOST_PARTITIONS, -(-files // FILES_PER_PARTITION)))
+    return max(1, min(MAX_PARTITIONS, -(-files // FILES_PER_PARTITION)))
 
 
 def set_snapshot_partitions(spark: SparkSession, snapshot: "Snapshot") -> None:
@@ -30,12 +30,12 @@ def set_snapshot_partitions(spark: SparkSession, snapshot: "Snapshot") -> None:
     A value that this process has not set stays as it is. So does ours when the version has no checksum.
     """
     files = snapshot.file_count()
-    if files is None or spark.conf.get(PARTITIONS_SETTING, None) != spark.conf.get(_SET_BY_US, None):
+    if files is None or spark.conf.get(PARTITIONS_SETTING, None) != spark.conf.get(_SET_BY_JOB, None):
         return
     wanted = str(snapshot_partitions(files))
-    if wanted != spark.conf.get(_SET_BY_US, None):
+    if wanted != spark.conf.get(_SET_BY_JOB, None):
         spark.conf.set(PARTITIONS_SETTING, wanted)
-        spark.conf.set(_SET_BY_US, wanted)
+        spark.conf.set(_SET_BY_JOB, wanted)
 
 
 class Snapshot:

@@ -30,10 +30,10 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
         )
 
 
-def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_from: int) -> None:
+def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, min_denied_files: int) -> None:
     """Stop, and dead-letter nothing, when storage fails or denies most of a batch: no file is at fault.
 
-    `systemic_from`: this many files must be denied before that can be systemic. Raises StorageUnavailable after a
+    `min_denied_files`: this many files must be denied before that can be systemic. Raises StorageUnavailable after a
     transient failure, PermanentError after a systemic one.
     """
     for outcome in outcomes:
@@ -41,7 +41,7 @@ def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_
             raise StorageUnavailable(f"{outcome.path} could not be read: {outcome.error}. Nothing was committed.")
     denied = [outcome for outcome in outcomes if outcome.failure_kind in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
     certain = any(outcome.failure_kind is FailureKind.SYSTEMIC for outcome in denied)
-    if certain or (2 * len(denied) > len(outcomes) and len(denied) >= systemic_from):
+    if certain or (2 * len(denied) > len(outcomes) and len(denied) >= min_denied_files):
         raise PermanentError(
             f"{len(denied)} of {len(outcomes)} files of {source_id} were refused, the first "
             f"({denied[0].path}) with: {denied[0].error}. Nothing was dead-lettered or committed; mend the "

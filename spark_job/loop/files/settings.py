@@ -15,7 +15,7 @@ class FileSettings(LoopSettings):
     sweep_rules: SweepRules
     max_tracked_files: int = 1000
     """Files that the checkpoint may name one by one before the job lists their partitions to settle them."""
-    systemic_from: int = 1
+    min_denied_files: int = 1
     """Files that must be denied before that can be a systemic failure. 2 where a single file may well have an owner of
     its own, as on a local disk."""
     segments_ahead: int = 0

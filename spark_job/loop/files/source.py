@@ -257,8 +257,8 @@ class FileSource:
         batch = None
         try:
             check_complete(plan.files, rows.outcomes, rows.held)
-            systemic_from = self._settings.systemic_from
-            refuse_if_systemic(rows.outcomes, self._identity.source_id, systemic_from=systemic_from)
+            min_denied_files = self._settings.min_denied_files
+            refuse_if_systemic(rows.outcomes, self._identity.source_id, min_denied_files=min_denied_files)
             batch = self._replacing(plan, rows) if replacing else FileBatch(rows)
         finally:
             if batch is None:

@@ -99,7 +99,7 @@ def take_over(
         return None
     if own_file is None or not own_file.has_files:
         raise _unknown(own_file, identity)
-    loose = [name for name in table.loose_files() if _LEGACY_PARQUET.search(name)]
+    loose = [name for name in table.orphan_files() if _LEGACY_PARQUET.search(name)]
     if loose:
         raise RecoveryError(
             f"{len(loose)} Parquet files in the table's folder are in no commit, the first is {loose[0]!r:.300}. "
