@@ -31,8 +31,8 @@ from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
     "The job needs it and ends. What was committed stays, and the next run continues after it: start it again. "
-    "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often memory was "
-    "short: lower spark.driver.memory, or give the machine more."
+    "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often the machine "
+    "is out of memory: lower spark.driver.memory, or use a larger machine."
 )
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_once(jobs, options.sweep, log, stop, max_secs=options.max_secs or math.inf)
         return run_until_stopped(jobs, options.sweep, log, stop)
     except ConnectionRefusedError as error:  # of py4j; errors of storage have other types
-        log("spark_lost", error=f"Spark's JVM does not answer any more: {error}. {SPARK_LOST}")
+        log("spark_lost", error=f"Spark's JVM no longer responds: {error}. {SPARK_LOST}")
         return EXIT_FAILED
     except Exception as error:
         log("job_failed", kind=type(error).__name__, error=str(error)[:2000])
@@ -85,12 +85,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="blizzard-job", description="Ingest the backlog of every source into Delta.")
     parser.add_argument("--config", required=True, help="path or s3:// URI of the configuration")
     parser.add_argument("--pipeline", action="append", help="only this pipeline (may be given more than once)")
-    parser.add_argument("--sweep", action="store_true", help="also sweep the sources, where no sweeper does")
-    parser.add_argument("--once", action="store_true", help="drain what is there, linger, and end")
+    parser.add_argument("--sweep", action="store_true", help="also sweep the sources; for use without a sweeper")
+    parser.add_argument("--once", action="store_true", help="ingest the backlog, linger, and end")
     parser.add_argument(
-        "--max-secs", type=seconds, default=0.0, metavar="SECS", help="with --once: then begin no new step; 0: no limit"
+        "--max-secs",
+        type=seconds,
+        default=0.0,
+        metavar="SECS",
+        help="with --once: start no step after this time; 0: no limit",
     )
-    parser.add_argument("--jars", help="folder of Delta's jars, where spark-submit did not bring them")
+    parser.add_argument("--jars", help="folder with Delta's jars, unless spark-submit provides them")
     parser.add_argument(
         "--spark-conf",
         action="append",
@@ -140,7 +144,7 @@ def _jobs(
 def run_once(
     jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event, *, max_secs: float = math.inf
 ) -> int:
-    """Drain the sources, and linger where the pipeline says so. After `max_secs` only a step in progress is finished.
+    """Drain the sources, and linger if the pipeline says so. After `max_secs` only a step in progress is finished.
     Returns the exit code."""
     failed, stopped = drain_all(
         jobs,

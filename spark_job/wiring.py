@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from spark_job.tasks.reader import SparkReader
 
 LOCAL_OVERLAP_SECS = 5.0
-"""A local file's change time is never older than its appearance, so a late sweep need not look back a day."""
+"""The change time of a local file is never earlier than its arrival, so a late sweep need not look back a day."""
 
 SEGMENTS_AHEAD = 4
 PARALLEL_DEAD_LETTERS = 4
-"""Dead-letter objects that are written in parallel: there is one for each file with refused records, each a request to
-S3."""
+"""Dead-letter objects that are written in parallel: one for each file with refused records, each a request to S3."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def run_continuously(
 ) -> bool:
     """Ingest until `stopping`; a step in progress is finished first. Returns whether any source had failed by then,
     with no successful step since. `discover`: whether the sources run their input discovery. `clock` gives seconds and
-    never goes back; `wait` waits for seconds, and returns early if the run shall stop.
+    never goes back; `wait` waits for seconds, and returns early if the run should stop.
 
     A transient failure and a lost race are retried after a pause. Once the attempts are used up, the source has failed;
     it starts over after `failed_pause_secs`.

@@ -114,8 +114,8 @@ def drain_all(
     gone.
 
     `discover`: whether the sources run their input discovery first. `clock` gives seconds and never goes back; `wait`
-    waits for seconds, and returns early if the run shall stop. After `max_secs` no step is started, except for a source
-    that has neither committed nor been found idle yet, so that long steps of one source do not shut out the others. A
+    waits for seconds, and returns early if the run should stop. After `max_secs` no step is started, except for a
+    source that has neither committed nor been found idle yet: long steps of one source do not shut out the others. A
     source that ends at the limit counts neither as failed nor as stopped.
     """
     until_ts = clock() + max_secs

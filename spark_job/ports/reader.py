@@ -1,4 +1,4 @@
-"""What the loop needs of a reader of files, and what it gets: the rows of a batch, and an outcome for each file."""
+"""What the loop needs of a reader of files: the rows of a batch, and an outcome for each file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class FileRows(Rows, Protocol):
 
     @property
     def held(self) -> int:
-        """Number of rows that wait for the commit, counted where they were written."""
+        """Number of rows that wait for the commit, counted when they were written."""
         ...
 
     def write_dead_records(self) -> None:

@@ -24,8 +24,8 @@ class Table(Protocol[R]):
     """One Delta table, as one source sees it: what a source of any kind needs."""
 
     def prepare(self) -> None:
-        """Add the columns that an existing table lacks. Raises PermanentError when its columns do not fit the source's.
-        Called once, before the table is queried or written to; reading its log needs no preparation."""
+        """Add the columns that an existing table lacks. Called once, before the table is queried or written to; reading
+        its log needs no preparation. Raises PermanentError when its columns conflict with the source's."""
         ...
 
     def newest_version(self) -> int:
@@ -37,11 +37,11 @@ class Table(Protocol[R]):
         ...
 
     def commit_at(self, version: int) -> Commit | None:
-        """One commit, by one request. None when the log does not have it (yet, or any more)."""
+        """One commit, with one request. None when the log does not have it yet, or no longer."""
         ...
 
     def checkpoints_at(self, version: int) -> bool:
-        """Whether Delta writes a checkpoint of its own for this version: by its rule, without a request."""
+        """Whether Delta writes its own checkpoint at this version. Makes no request."""
         ...
 
     def txn_version(self, app_id: str) -> int | None:
@@ -49,7 +49,7 @@ class Table(Protocol[R]):
         ...
 
     def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:
-        """One commit of rows (None: of the checkpoint alone), with `sequence` as the source's Txn version.
+        """One commit of rows (None: only of the checkpoint), with `sequence` as the source's Txn version.
 
         Raises LostRace when another job committed this source first, CommitOutcomeUnknown when no answer came. A
         version that the table has already seen is skipped without an error, so the caller checks which commit landed.
@@ -69,7 +69,7 @@ class FileTable(Table[R], Protocol):
         ...
 
     def orphan_files(self) -> Sequence[str]:
-        """Parquet files in the table's folder that no commit has added. Lists the whole folder."""
+        """Parquet files in the table's folder that are in no commit. Lists the whole folder."""
         ...
 
     def holds_rows(self) -> bool:

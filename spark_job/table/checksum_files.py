@@ -10,8 +10,8 @@ from blizzard.log import Log
 
 
 def unset_missing_classes(spark: SparkSession, classes: Mapping[str, str], log: Log) -> None:
-    """Unset the settings whose class does not load. `classes` maps settings to classes that use internals of Spark, such
-    as CHECKSUM_FILES; another version of Spark has these elsewhere. Delta would notice only in the middle of a commit.
+    """Unset the settings whose class does not load. `classes` maps settings to classes, as CHECKSUM_FILES does. They
+    use internals of Spark that may be elsewhere in another version. Delta would notice only in the middle of a commit.
 
     Changes this session alone: a session derived from it has the setting again."""
     jvm: Any = spark._jvm

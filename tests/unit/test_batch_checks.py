@@ -63,5 +63,5 @@ def test_held_rows_are_those_of_the_readable_files() -> None:
     ],
 )
 def test_a_reader_that_loses_or_doubles_rows_stops_the_run(outcomes: list[Outcome], held: int) -> None:
-    with pytest.raises(PermanentError, match="fault of the reader"):
+    with pytest.raises(PermanentError, match="bug in the reader"):
         check_complete(PLANNED, outcomes, held)

@@ -30,7 +30,7 @@ def ingest_files(
     sleep: Callable[[float], None],
     log: Log,
 ) -> Ingest:
-    """`files` holds the source's files, `state` its manifest and all else beside the table. `clock` gives Unix seconds,
+    """`files` holds the source's files, `state` its manifest and other state. `clock` gives Unix seconds,
     `new_id` a short unique text; `sleep` waits for seconds. `watch` times the turns; the table may share it."""
     source = FileSource(
         identity,
