@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stop_on_signals(stop: threading.Event) -> None:
     """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
-    installs a handler of its own."""
+    installs its own handlers."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 

@@ -14,7 +14,7 @@ class FailureKind(StrEnum):
     """Failures that are not the file's fault."""
 
     DENIED = "denied"
-    """Permissions. It is systemic when most of a batch has it."""
+    """Access was denied. Systemic if most of a batch is denied."""
     SYSTEMIC = "systemic"
     """Missing or expired credentials, a disabled key, a missing bucket, a failing disk: never the file's fault."""
     TRANSIENT = "transient"

@@ -1,7 +1,7 @@
 """What the loop needs of a source: recover a position, plan a batch, read it, say what is settled.
 
 A kind of source implements `SourceKind` and `InputDiscovery`. Today there is one, files (`spark_job/loop/files`). The
-loop (`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it knows nothing of
+loop (`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it does not depend on
 files.
 
 A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps partitions to next offsets:
@@ -10,7 +10,7 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 |---|---|---|
 | `recover` | newest readable checkpoint of the log, repaired from the rows if there is none | the same, with offsets |
 | `plan` | entries of the pending manifest, up to a batch | ranges of offsets, up to a batch |
-| `resolve` | asks the table about suspects | not needed: `unresolved` is always False |
+| `resolve` | queries the table for suspects | not needed: `unresolved` is always False |
 | `start` | expected etags of files in progress; logs the plan | logs the plan |
 | `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
 | `skip` | the position moves past duplicates | the position moves past control records |
@@ -151,7 +151,7 @@ class SourceKind(Protocol[C, P, B]):
     """
 
     def recover(self) -> Recovered[C]:
-        """The position as the table has it. Discards what the source remembers of earlier turns.
+        """The position as the table has it. Discards what the source keeps from earlier turns.
 
         Raises RecoveryError when continuing could lose or double rows, LostRace when the table changed meanwhile.
         """
@@ -164,7 +164,7 @@ class SourceKind(Protocol[C, P, B]):
         ...
 
     def start(self, plan: P) -> P:
-        """The plan to read, completed with what storage knows of its input. Logs that the batch is planned."""
+        """The plan to read, completed with facts from storage, such as expected etags. Logs that it is planned."""
         ...
 
     def read(self, plan: P) -> B | None:

@@ -47,7 +47,7 @@ HARMLESS_FEATURES: Mapping[str, str] = {
     "checkpointProtection": "concerns only the log's clean-up",
     "vacuumProtocolCheck": "concerns only VACUUM",
     "domainMetadata": "the commit does not change it",
-    "clustering": "new files are unclustered until OPTIMIZE; they have the statistics that Delta asks for",
+    "clustering": "new files are unclustered until OPTIMIZE; they have the statistics that Delta requires",
     "inCommitTimestamp": "Delta's own transaction sets the time",
     "inCommitTimestamp-preview": "Delta's own transaction sets the time",
 }

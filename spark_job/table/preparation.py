@@ -35,7 +35,7 @@ class TablePreparation:
 
     @cached_property
     def source_columns(self) -> list[StructField]:
-        """All columns of this source's rows: schema, partition columns, `_source`. NOT NULL where the reader makes sure
+        """All columns of this source's rows: schema, partition columns, `_source`. NOT NULL if the reader makes sure
         that the rows hold no nulls."""
         self._session()
         partitions = [

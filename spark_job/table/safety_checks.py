@@ -21,8 +21,8 @@ def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
     for name, value in properties.items():
         if name.lower() == RETENTION_PROPERTY.lower():
             raise PermanentError(
-                f"table {uri} has {name} = '{value}', so Delta forgets which files are ingested, and "
-                "their rows would be doubled. Expected a table without that property: "
+                f"table {uri} has {name} = '{value}', so Delta expires the Txns that tell which files are "
+                "ingested, and their rows would be doubled. Expected a table without that property: "
                 f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('{name}'), and "
                 "remove it from the session's defaults if it is set there."
             )

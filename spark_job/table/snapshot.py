@@ -51,7 +51,7 @@ class Snapshot:
         return int(self._java.version())
 
     def stats_columns(self) -> tuple[str, ...]:
-        """Dotted paths of the fields for which the table wants statistics."""
+        """Dotted paths of the fields for which the table keeps statistics."""
         schema = json.loads(str(self._java.statCollectionLogicalSchema().json()))
         return tuple(leaf_paths(StructType.fromJson(schema)))
 
@@ -107,7 +107,7 @@ class Snapshot:
         return True
 
     def _checksum(self) -> Any:
-        """The checksum file beside the version's commit; None when it is missing, or this Delta writes none."""
+        """The checksum file next to the version's commit; None when it is missing, or this Delta writes none."""
         try:
             found = self._java.checksumOpt()
         except Py4JError:

@@ -21,7 +21,7 @@ _WRITE_OPERATION_FIELDS = 4
 _UNESCAPED_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
 """Characters, besides letters and digits, that Hadoop does not escape in the path of a URI."""
 _INDEPENDENT_LOG = "fs.blizzard.apart"
-"""An option without a meaning of its own. Delta caches one DeltaLog for each table and set of `fs.` options, so it
+"""An option without effect. Delta caches one DeltaLog for each table and set of `fs.` options, so it
 yields a separate one."""
 MISSING_API_ERRORS = (Py4JError, TypeError, AttributeError, IndexError)
 """Errors of the gateway when a class, constructor or method does not exist."""

@@ -34,8 +34,8 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
 def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, min_denied_files: int) -> None:
     """Stop, and dead-letter nothing, when storage fails or denies most of a batch: the cause is not in the files.
 
-    `min_denied_files`: fewer denied files are no systemic failure. Raises StorageUnavailable after a transient failure,
-    PermanentError after a systemic one.
+    `min_denied_files`: fewer denied files are not a systemic failure. Raises StorageUnavailable after a transient
+    failure, PermanentError after a systemic one.
     """
     for outcome in outcomes:
         if outcome.failure_kind is FailureKind.TRANSIENT:

@@ -16,6 +16,6 @@ class FileSettings(LoopSettings):
     max_tracked_files: int = 1000
     """Files that the checkpoint may name one by one. Beyond that, the job lists their partitions to settle them."""
     min_denied_files: int = 1
-    """Fewer denied files are no systemic failure. 2 on a local disk, where a single file may belong to another user."""
+    """Fewer denied files are not a systemic failure. 2 on a local disk, where one file may belong to another user."""
     segments_ahead: int = 0
     """Segments of the manifest that are prefetched when a batch takes many."""

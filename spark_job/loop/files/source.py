@@ -1,4 +1,4 @@
-"""Files as a source: the pending manifest says which may be new, the checkpoint which are settled."""
+"""Files as a source: the pending manifest lists files that may be new, the checkpoint covers those that are settled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace

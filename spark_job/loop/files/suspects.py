@@ -1,4 +1,4 @@
-"""What only the table knows of a file: whether it was ingested, and with which content. Needed for suspects and for
+"""Queries of the table for files: whether one was ingested, and with which content. Needed for suspects and for
 files in progress."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -38,7 +38,7 @@ class Legacy:
 def newest_legacy(txns: Iterable[Txn], identity: SourceIdentity) -> Legacy | None:
     """The newest state of the first Blizzard or of Penguin. Raises UnreadableState.
 
-    Each state has an app id of its own. It names the version of the table before its commit, and that version gives the
+    Each state has its own app id. It names the version of the table before its commit, and that version gives the
     order. Times come from clocks, and two commits may have the same one; the Txn's version started over if the first
     Blizzard lost its state. Penguin's app ids as documented name no version, so only times order those.
     """
