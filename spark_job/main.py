@@ -24,14 +24,15 @@ from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
-from spark_job.session import lazy_session
-from spark_job.table.warm_up import WarmUp, in_a_thread
+from spark_job.loop.warm_up import WarmUp
+from spark_job.session import lazy_session, start_jvm_thread
+from spark_job.table.spark_errors import error_text
 from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
     "The job needs it and ends. What was committed stays, and the next run continues after it: start it again. "
-    "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often memory was "
-    "short: lower spark.driver.memory, or give the machine more."
+    "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often the machine "
+    "is out of memory: lower spark.driver.memory, or use a larger machine."
 )
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_once(jobs, options.sweep, log, stop, max_secs=options.max_secs or math.inf)
         return run_until_stopped(jobs, options.sweep, log, stop)
     except ConnectionRefusedError as error:  # of py4j; errors of storage have other types
-        log("spark_lost", error=f"Spark's JVM does not answer any more: {error}. {SPARK_LOST}")
+        log("spark_lost", error=f"Spark's JVM no longer responds: {error}. {SPARK_LOST}")
         return EXIT_FAILED
     except Exception as error:
         log("job_failed", kind=type(error).__name__, error=str(error)[:2000])
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stop_on_signals(stop: threading.Event) -> None:
     """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
-    installs a handler of its own."""
+    installs its own handlers."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 
@@ -84,12 +85,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="blizzard-job", description="Ingest the backlog of every source into Delta.")
     parser.add_argument("--config", required=True, help="path or s3:// URI of the configuration")
     parser.add_argument("--pipeline", action="append", help="only this pipeline (may be given more than once)")
-    parser.add_argument("--sweep", action="store_true", help="also sweep the sources, where no sweeper does")
-    parser.add_argument("--once", action="store_true", help="drain what is there, linger, and end")
+    parser.add_argument("--sweep", action="store_true", help="also sweep the sources; for use without a sweeper")
+    parser.add_argument("--once", action="store_true", help="ingest the backlog, linger, and end")
     parser.add_argument(
-        "--max-secs", type=seconds, default=0.0, metavar="SECS", help="with --once: then begin no new step; 0: no limit"
+        "--max-secs",
+        type=seconds,
+        default=0.0,
+        metavar="SECS",
+        help="with --once: start no step after this time; 0: no limit",
     )
-    parser.add_argument("--jars", help="folder of Delta's jars, where spark-submit did not bring them")
+    parser.add_argument("--jars", help="folder with Delta's jars, unless spark-submit provides them")
     parser.add_argument(
         "--spark-conf",
         action="append",
@@ -139,11 +144,11 @@ def _jobs(
 def run_once(
     jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event, *, max_secs: float = math.inf
 ) -> int:
-    """Drain the sources, and linger where the pipeline says so. After `max_secs` only a step in progress is finished.
+    """Drain the sources, and linger if the pipeline says so. After `max_secs` only a step in progress is finished.
     Returns the exit code."""
     failed, stopped = drain_all(
         jobs,
-        sweep=sweep,
+        discover=sweep,
         log=log,
         stopping=stop.is_set,
         clock=time.monotonic,
@@ -158,13 +163,21 @@ def run_once(
 def run_until_stopped(jobs: Sequence[SourceJob], sweep: bool, log: Log, stop: threading.Event) -> int:
     """Ingest until a signal; a step in progress is finished first. Returns the exit code."""
     wait = _wait_with_warm_up(jobs, log, stop)
-    failed = run_continuously(jobs, sweep=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
+    failed = run_continuously(jobs, discover=sweep, log=log, stopping=stop.is_set, clock=time.monotonic, wait=wait)
     return EXIT_FAILED if failed else EXIT_OK
 
 
 def _wait_with_warm_up(jobs: Sequence[SourceJob], log: Log, stop: threading.Event) -> WarmUp:
     """Waits for a number of seconds, or until the signal."""
-    return WarmUp(stop.wait, jobs, log, stopping=stop.is_set, start=in_a_thread, clock=time.monotonic)
+    return WarmUp(
+        stop.wait,
+        jobs,
+        log,
+        stopping=stop.is_set,
+        start=partial(start_jvm_thread, name="warm-up"),
+        clock=time.monotonic,
+        error_text=error_text,
+    )
 
 
 if __name__ == "__main__":

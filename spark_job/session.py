@@ -1,23 +1,24 @@
-"""The Spark session, started at its first use."""
+"""The Spark session, started at its first use, and threads that use it."""
 
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from threading import Thread
 
-from py4j.protocol import Py4JError
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.environment import set_variables, variables
 from blizzard.log import Log
+from spark_job.table.checksum_files import unset_missing_classes
 
 
 def lazy_session(
     conf: Mapping[str, str], log: Log, *, on_start: Callable[[], None] = lambda: None
 ) -> Callable[[], SparkSession]:
-    """A function that returns the session and starts it at the first call. `conf` is empty where spark-submit sets
+    """A function that returns the session and starts it at the first call. `conf` is empty if spark-submit sets
     everything. `on_start` is called once the session is up."""
 
     @lru_cache(maxsize=1)
@@ -38,17 +39,7 @@ def lazy_session(
     return session
 
 
-def unset_missing_classes(spark: SparkSession, classes: Mapping[str, str], log: Log) -> None:
-    """Unset the settings whose class does not load. `classes` maps settings to classes that use internals of Spark,
-    which another version of Spark has elsewhere. Delta would notice only in the middle of a commit.
-
-    This session alone: a session derived from it has the setting again."""
-    jvm: Any = spark._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    for setting, name in classes.items():
-        if spark.conf.get(setting, None) == name:
-            try:
-                loader.loadClass(name)
-            except Py4JError:
-                spark.conf.unset(setting)
-                log("setting_left_out", setting=setting, value=name)
+def start_jvm_thread(work: Callable[[], None], *, name: str) -> None:
+    """Start `work` in a daemon thread, which does not delay the end of the process, with its own thread in the JVM."""
+    thread: Thread = InheritableThread(target=work, name=name, daemon=True)
+    thread.start()

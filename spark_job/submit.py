@@ -1,4 +1,4 @@
-"""Entry point for spark-submit where the job's code comes in an archive (`spark.archives`), which is on PYTHONPATH."""
+"""Entry point for spark-submit when the job's code comes in an archive (`spark.archives`) that is on PYTHONPATH."""
 
 import sys
 

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
@@ -16,13 +16,13 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import SweepKind, SweepReport
+from blizzard.sweep.sweeper import SweepReport
 from spark_job.formats.protocol import Limits
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
+from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.ports.table import FileTable
 from spark_job.tasks.task_reader import ReadSettings
 
 if TYPE_CHECKING:
@@ -32,47 +32,35 @@ if TYPE_CHECKING:
     from spark_job.tasks.reader import SparkReader
 
 LOCAL_OVERLAP_SECS = 5.0
-"""A local file's change time is never older than its appearance, so a late sweep need not look back a day."""
+"""The change time of a local file is never earlier than its arrival, so a late sweep need not look back a day."""
 
 SEGMENTS_AHEAD = 4
 PARALLEL_DEAD_LETTERS = 4
-"""Dead-letter objects that are written in parallel: there is one for each file with refused records, each a request to
-S3."""
+"""Dead-letter objects that are written in parallel: one for each file with refused records, each a request to S3."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceJob:
     """One source, ready to be swept and ingested."""
 
-    source: Source
+    identity: SourceIdentity
     ingest: Ingest
-    source_sweep: SourceSweep
+    discovery: Sweeps
     linger_secs: float
+    failed_pause_secs: float
     warm_up: Callable[[], bool]
-    """Lets Delta do, ahead of time and while the run waits, what its first checkpoint takes. False: it did not."""
+    """Runs the first part of Delta's checkpoint in advance. False: it skipped the table."""
 
     @property
     def source_id(self) -> str:
-        return self.source_sweep.identity.source_id
+        return self.identity.source_id
 
     @property
     def pipeline(self) -> str:
-        return self.source_sweep.identity.pipeline
-
-    def late_sweep_is_due(self) -> bool:
-        """Whether the last late sweep in the copy of the checkpoint is older than the source's interval."""
-        last_ts = self.source_sweep.checkpoint().late_swept_ts
-        return last_ts is None or time.time() - last_ts >= self.source.sweep.late_interval_secs
+        return self.identity.pipeline
 
     def sweep(self, *, late: bool, record_if_empty: bool) -> SweepReport:
-        """One sweep, which starts from the copy of the checkpoint. Afterwards the manifest has what it found."""
-        return self.source_sweep.sweep(SweepKind.LATE if late else SweepKind.WATERMARK, record_if_empty=record_if_empty)
-
-    def sweep_all(self) -> None:
-        """Both sweeps. A late sweep that is not due and finds nothing leaves no trace."""
-        late_due = self.late_sweep_is_due()
-        self.sweep(late=False, record_if_empty=True)
-        self.sweep(late=True, record_if_empty=late_due)
+        return self.discovery.sweep(late=late, record_if_empty=record_if_empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +102,7 @@ def source_job(
     ingest = ingest_files(
         identity,
         settings,
-        table=cast(FileTable, table),  # not quite: it commits only the rows of its own reader
+        table=table,
         reader=_spark_reader(parts, table),
         state=state,
         files=files,
@@ -125,7 +113,13 @@ def source_job(
         log=log,
     )
     source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
-    return SourceJob(source, ingest, source_sweep, pipeline.linger_secs, table.warm_up)
+    sweeps = Sweeps(
+        source_sweep,
+        interval_secs=source.sweep.interval_secs,
+        late_interval_secs=source.sweep.late_interval_secs,
+        clock=time.time,
+    )
+    return SourceJob(identity, ingest, sweeps, pipeline.linger_secs, source.sweep.interval_secs, table.warm_up)
 
 
 def _delta_table(parts: _Parts) -> "DeltaSourceTable":
@@ -206,6 +200,6 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         max_tracked_files=source.limits.max_tracked_files,
         max_attempts=source.retries.max_attempts,
         max_backoff_secs=source.retries.max_backoff_secs,
-        systemic_from=2 if isinstance(files, LocalStore) else 1,
+        min_denied_files=2 if isinstance(files, LocalStore) else 1,
         segments_ahead=0 if isinstance(state, LocalStore) else SEGMENTS_AHEAD,
     )

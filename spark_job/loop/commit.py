@@ -1,4 +1,4 @@
-"""The one commit of a batch: sent to the table, and then looked up in its log, to learn whose commit landed."""
+"""The one commit of a batch: sent to the table, then looked up in the table's log to learn whether it succeeded."""
 
 from contextlib import suppress
 from typing import Any
@@ -11,16 +11,22 @@ from spark_job.ports.source import Batch, SourceCheckpoint, SourceKind
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Table
 
-COMMITS_LOOKED_AT = 1_000
-"""How many commits of other writers may come between a batch's plan and its own commit. Beyond that, only the snapshot
-is asked."""
+MAX_COMMITS_SEARCHED = 1_000
+"""Commits that the search for this one reads. If other writers have made more since the plan, the search ends with the
+Txn in the snapshot."""
 
 
 class CommitPath:
     """Commits the batches of one source. `watch` times the turn."""
 
     def __init__(
-        self, identity: SourceIdentity, source: SourceKind[Any, Any, Any], *, table: Table, log: Log, watch: Stopwatch
+        self,
+        identity: SourceIdentity,
+        source: SourceKind[Any, Any, Any],
+        *,
+        table: Table[Any],
+        log: Log,
+        watch: Stopwatch,
     ) -> None:
         self._identity = identity
         self._source = source
@@ -33,21 +39,22 @@ class CommitPath:
         """Ask the table for its version again before the next commit."""
         self._version = None
 
-    def planned_on(self) -> int:
-        """A version that the table has certainly reached: that of this process's last commit, else the newest; -1: no
-        table. The batch's own commit comes after it."""
+    def reached_version(self) -> int:
+        """A version of the table that the batch's commit comes after: that of this process's last commit, else the
+        newest; -1: no table."""
         if self._version is None:
             with self._watch.part("plan"):
                 self._version = self._table.newest_version()
         return self._version
 
     def made_delta_checkpoint(self) -> bool:
-        """Whether Delta wrote a checkpoint of its own after the last commit of this process."""
+        """Whether Delta wrote its own checkpoint after the last commit of this process."""
         return self._version is not None and self._table.checkpoints_at(self._version)
 
     def send(self, checkpoint: SourceCheckpoint, batch: Batch | None) -> bool:
-        """Commit, and say whether this commit landed. The log is read after an error, which does not mean that nothing
-        was committed, and after a success, since Delta skips a version that it has seen without an error.
+        """Commit. Returns whether this commit is in the table's log. The log is read after an error, since the commit
+        may have succeeded all the same, and after a success, since Delta skips a Txn version that it has seen without
+        an error.
 
         Raises RetryableError when the commit did not reach the table and no other job's did.
         """
@@ -75,7 +82,7 @@ class CommitPath:
         with self._watch.part("landed"):
             if self._is_next_version(checkpoint, text):
                 return True
-            for commit in self._table.commits(COMMITS_LOOKED_AT, above=checkpoint.delta_version):
+            for commit in self._table.commits(MAX_COMMITS_SEARCHED, above=checkpoint.delta_version):
                 if self._is_ours(commit, checkpoint, text):
                     return True
                 if commit.txns.get(self._identity.app_id) == checkpoint.sequence:
@@ -84,8 +91,8 @@ class CommitPath:
             return False if version is not None and version >= checkpoint.sequence else None
 
     def _is_next_version(self, checkpoint: SourceCheckpoint, text: str) -> bool:
-        """Whether this commit is the very next version, as it is unless others write to the table: one request instead
-        of a listing. False proves nothing."""
+        """Whether this commit is the very next version, as it is if nobody else writes to the table: one request
+        instead of a listing. False proves nothing."""
         with suppress(UnreadableState):
             commit = self._table.commit_at(checkpoint.delta_version + 1)
             return commit is not None and self._is_ours(commit, checkpoint, text)

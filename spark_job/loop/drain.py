@@ -1,6 +1,6 @@
-"""A draining run: the sources take turns until nothing is left, and a while longer where their pipeline lingers.
+"""A draining run: the sources take turns until their backlog is gone, and longer if their pipeline lingers.
 
-The run may have a time limit, after which it ends whatever is left.
+The run may have a time limit, after which it ends even if there is a backlog.
 """
 
 import math
@@ -13,6 +13,7 @@ from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.log import Log
 from spark_job.loop.ingest import Step, Totals
 from spark_job.loop.retry_pause import Retrying, RetryPause, catch_failure, log_failure
+from spark_job.ports.source import InputDiscovery
 
 POLL_SECS = 1.0
 """How often an idle source looks for new input: one LIST of its manifest, and a GET only for new segments."""
@@ -41,33 +42,33 @@ class DrainedSource(Protocol):
     @property
     def ingest(self) -> DrainedIngest: ...
 
-    def sweep_all(self) -> None:
-        """Both sweeps. Raises BlizzardError."""
-        ...
+    @property
+    def discovery(self) -> InputDiscovery: ...
 
 
 class _Turns:
-    """The turns of one source. They end when it fails, when nothing is left, or when the run is stopped."""
+    """The turns of one source. They end when it fails, when its backlog is gone, or when the run is stopped."""
 
-    def __init__(self, job: DrainedSource, *, sweep: bool, log: Log, clock: Callable[[], float]) -> None:
+    def __init__(self, job: DrainedSource, *, discover: bool, log: Log, clock: Callable[[], float]) -> None:
         self.job = job
         self.last_commit_ts = clock()
         self.idle = self.ended = self.failed = False
         self.served = False
         """Whether it committed, or was found idle. Skipping duplicates is neither."""
-        self._sweep_is_due = sweep
-        self._sweep_error: BlizzardError | None = None
+        self._discovery_is_due = discover
+        self._discovery_error: BlizzardError | None = None
         self._log = log
         self._clock = clock
         self._pause = RetryPause(job.ingest, clock, 0.0)
 
     def take(self) -> bool:
-        """One step, unless the source is paused. Says whether there may be more to do at once."""
+        """One step, unless the source is paused. Returns whether there may be more to do at once."""
         if self.ended or self._clock() < self._pause.resume_ts:
             return False
-        if self._sweep_is_due:
-            self._sweep_is_due = False
-            self._sweep_error = catch_failure(self.job.source_id, self._log, self.job.sweep_all)
+        if self._discovery_is_due:
+            self._discovery_is_due = False
+            discover = self.job.discovery.discover_all
+            self._discovery_error = catch_failure(self.job.source_id, self._log, discover)
         if catch_failure(self.job.source_id, self._log, self._step) is not None:
             self.ended = self.failed = True
         return not (self.ended or self.idle)
@@ -79,9 +80,9 @@ class _Turns:
             self._log("time_is_up", **totals)
         else:
             self._log("stopped" if stopped else "drained", **totals)
-        if self._sweep_error is not None:
+        if self._discovery_error is not None:
             self.failed = True
-            kind = RetryableError if isinstance(self._sweep_error, RetryableError) else PermanentError
+            kind = RetryableError if isinstance(self._discovery_error, RetryableError) else PermanentError
             missing = "the source could not be swept; files that no event announced may be missing"
             log_failure(self.job.source_id, self._log, kind(missing))
 
@@ -94,14 +95,14 @@ class _Turns:
         self.idle = step is Step.IDLE
         if self.idle:
             self._pause.resume_ts = self._clock() + POLL_SECS
-        elif step is Step.COMMITTED:  # entries that need no commit, such as a sweep's marks, do not prolong the linger
+        elif step is Step.COMMITTED:  # not by entries that need no commit, such as records of sweeps
             self.last_commit_ts = self._clock()
 
 
 def drain_all(
     jobs: Sequence[DrainedSource],
     *,
-    sweep: bool,
+    discover: bool,
     log: Log,
     stopping: Callable[[], bool],
     clock: Callable[[], float],
@@ -112,12 +113,13 @@ def drain_all(
     does not stop the others. Returns whether any source failed, and whether any was stopped before its backlog was
     gone.
 
-    `clock` gives seconds and never goes back; `wait` for seconds returns early when the run is to stop. After
-    `max_secs` no step is started, except for a source that was not served yet: however long the steps of others are,
-    each source commits or is found idle. A source that ends this way counts neither as failed nor as stopped.
+    `discover`: whether the sources run their input discovery first. `clock` gives seconds and never goes back; `wait`
+    waits for seconds, and returns early if the run should stop. After `max_secs` no step is started, except for a
+    source that has neither committed nor been found idle yet: long steps of one source do not shut out the others. A
+    source that ends at the limit counts neither as failed nor as stopped.
     """
     until_ts = clock() + max_secs
-    sources = [_Turns(job, sweep=sweep, log=log, clock=clock) for job in jobs]
+    sources = [_Turns(job, discover=discover, log=log, clock=clock) for job in jobs]
     while not stopping() and not all(source.ended for source in sources):
         busy = False
         for source in sources:

@@ -1,6 +1,6 @@
-"""The ingest loop of one source: recover, plan, read, commit, publish; again until the backlog is gone.
+"""The ingest loop of one source: recover, plan, read, commit, publish; repeated until the backlog is gone.
 
-It drives a source of any kind (`SourceKind`); what is special to files is in `spark_job/loop/files`.
+It drives a source of any kind (`SourceKind`); what is specific to files is in `spark_job/loop/files`.
 """
 
 from collections.abc import Callable
@@ -45,13 +45,13 @@ class LoopSettings:
     interval_secs: float = 60.0
     """Time from a commit to the next batch that is not full. A draining run does not wait for it."""
     max_attempts: int = 8
-    """Of a turn that meets a transient failure or loses its race, before the source has failed."""
+    """Turns in a row with a transient failure or a lost race, after which the source has failed."""
     max_backoff_secs: float = 20.0
 
 
 @dataclass(slots=True)
 class Totals:
-    """What this process did for the source; for the log, never for a decision."""
+    """What this process did for the source; for the log."""
 
     commits: int = 0
     files: int = 0
@@ -70,7 +70,7 @@ class Totals:
 
 class Ingest:
     """One source's loop. `clock` gives Unix seconds, `new_id` a short unique text; `sleep` waits for seconds. `watch`
-    times the turns; source and table time their own parts with the same one."""
+    times the turns; source and table time their parts with the same stopwatch."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Ingest:
         settings: LoopSettings,
         *,
         source: SourceKind[Any, Any, Any],
-        table: Table,
+        table: Table[Any],
         clock: Callable[[], float],
         watch: Stopwatch,
         new_id: Callable[[], str],
@@ -105,7 +105,7 @@ class Ingest:
     # -- turns, and retries between them
 
     def drain(self, stopping: Callable[[], bool] = lambda: False) -> Totals:
-        """Take turns until nothing is left, or until `stopping` is true between two batches.
+        """Take turns until the backlog is gone, or until `stopping` is true between two batches.
 
         Lost races and transient failures are retried with backoff, up to the limit.
         """
@@ -127,7 +127,7 @@ class Ingest:
         return failures + 1
 
     def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
-        """The pause after `failures` failures in a row (error None: a lost race); the next step starts with recovery.
+        """The pause after `failures` failures in a row (error None: a lost race). The next step starts with recovery.
         Raises the error once the attempts are used up."""
         if failures >= self._settings.max_attempts:
             raise error or LostRace(
@@ -182,7 +182,8 @@ class Ingest:
         self._repaired = False
 
     def _skip(self, plan: Plan) -> Step:
-        """Move on without reading. Commit only a repaired checkpoint, or when the committed position lags too far."""
+        """Advance the position without reading. Commit only a repaired checkpoint, or if the committed position lags
+        too far behind."""
         self._checkpoint = self._source.skip(plan)
         self.totals.duplicates += plan.duplicates
         self._lag_segments += plan.segments
@@ -192,7 +193,7 @@ class Ingest:
         return Step.MOVED if plan.moved else Step.IDLE
 
     def _resolve(self, plan: Plan) -> Step:
-        """A turn that asks the table costs time even if nothing is left to commit; the log then says how much."""
+        """A query of the table takes time even if there is nothing to commit; the log then says how much."""
         self._prepare()
         resolved = self._source.resolve(plan)
         self.totals.duplicates += resolved.duplicates
@@ -203,7 +204,7 @@ class Ingest:
         return step
 
     def _prepare(self) -> None:
-        """Prepare the table once, and not before it is needed: a run that finds nothing new does not start Spark."""
+        """Prepare the table once, when it is needed: a run that finds nothing new does not start Spark."""
         if not self._prepared:
             with self._watch.part("prepare"):
                 self._table.prepare()
@@ -222,12 +223,12 @@ class Ingest:
             batch.rows.release()
 
     def _commit(self, plan: Plan, batch: Batch | None) -> Step:
-        """Dead letters and receipt, then the one commit; afterwards what only publishes it."""
+        """Write dead letters and receipt, then commit, then publish the commit."""
         counts = BatchCounts() if batch is None else batch.counts
         with self._watch.part("plan"):
             settled = self._source.settle(plan, batch)
         receipt = self._source.record(plan, batch)
-        checkpoint = self._source.stamp(settled, delta_version=self._commits.planned_on(), receipt=receipt)
+        checkpoint = self._source.stamp(settled, delta_version=self._commits.reached_version(), receipt=receipt)
         source_id, sequence = self._identity.source_id, checkpoint.sequence
         self._log("batch_read", source=source_id, sequence=sequence, files=counts.files, receipt=receipt.name)
         if not self._commits.send(checkpoint, batch):

@@ -9,7 +9,7 @@ from spark_job.loop.ingest import Step
 
 
 class Retrying(Protocol):
-    """What decides how long a source is paused (`Ingest`)."""
+    """Says how long a source is paused (`Ingest`)."""
 
     def retry_after_secs(self, error: RetryableError | None, failures: int) -> float: ...
 
@@ -26,8 +26,7 @@ class RetryPause:
         self._clock = clock
 
     def attempt(self, work: Callable[[], Step]) -> Step | None:
-        """The result of the work; None: it is to be retried after the pause. Raises BlizzardError once the attempts are
-        used up."""
+        """The result of the work; None: retry it after the pause. Raises BlizzardError after the last attempt."""
         failure: RetryableError | None = None
         try:
             step = work()

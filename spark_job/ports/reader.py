@@ -1,9 +1,9 @@
-"""What the loop needs of a reader of files, and what it gets: the rows of a batch, and an outcome for each file."""
+"""What the loop needs of a reader of files: the rows of a batch, and an outcome for each file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import Stage
@@ -14,7 +14,7 @@ class FailureKind(StrEnum):
     """Failures that are not the file's fault."""
 
     DENIED = "denied"
-    """Permissions. It is systemic when most of a batch has it."""
+    """Access was denied. Systemic if most of a batch is denied."""
     SYSTEMIC = "systemic"
     """Missing or expired credentials, a disabled key, a missing bucket, a failing disk: never the file's fault."""
     TRANSIENT = "transient"
@@ -50,7 +50,7 @@ class FileRows(Rows, Protocol):
 
     @property
     def held(self) -> int:
-        """Number of rows that wait for the commit, counted where they were written."""
+        """Number of rows that wait for the commit, counted when they were written."""
         ...
 
     def write_dead_records(self) -> None:
@@ -58,8 +58,11 @@ class FileRows(Rows, Protocol):
         ...
 
 
-class Reader(Protocol):
-    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> FileRows:
+R = TypeVar("R", bound=FileRows, covariant=True)
+
+
+class Reader(Protocol[R]):
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> R:
         """`replacing`: the rows go to `FileTable.replace`, in place of the rows that the table holds of these files.
 
         Raises StorageError or StorageUnavailable when the table's storage takes no rows, RetryableError when the read

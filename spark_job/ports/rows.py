@@ -4,8 +4,8 @@ from typing import Protocol
 
 
 class Rows(Protocol):
-    """The rows of a batch: read, and held until they are committed or discarded. The reader makes them and the table
-    commits them; both are of one engine."""
+    """The rows of a batch: read, and held until they are committed or discarded. A table commits only the rows of a
+    reader that belongs to it; the type parameters of `Table` and `Reader` say which."""
 
     @property
     def write_share(self) -> float:

@@ -1,7 +1,8 @@
 """What the loop needs of a source: recover a position, plan a batch, read it, say what is settled.
 
-A kind of source is one implementation of `SourceKind`. Today there is one, files (`spark_job/loop/files`). The loop
-(`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it knows nothing of files.
+A kind of source implements `SourceKind` and `InputDiscovery`. Today there is one, files (`spark_job/loop/files`). The
+loop (`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it does not depend on
+files.
 
 A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps partitions to next offsets:
 
@@ -9,13 +10,14 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 |---|---|---|
 | `recover` | newest readable checkpoint of the log, repaired from the rows if there is none | the same, with offsets |
 | `plan` | entries of the pending manifest, up to a batch | ranges of offsets, up to a batch |
-| `resolve` | asks the table about suspects | not needed: `unresolved` is always False |
+| `resolve` | queries the table for suspects | not needed: `unresolved` is always False |
 | `start` | expected etags of files in progress; logs the plan | logs the plan |
 | `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
-| `skip` | the position moves over duplicates | the position moves over control records |
+| `skip` | the position moves past duplicates | the position moves past control records |
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
 | `record` | dead letters and receipt | dead letters and receipt |
 | `publish` | copy of the checkpoint; trims the manifest | copy of the checkpoint |
+| `InputDiscovery` | sweeps | not needed: its methods do nothing |
 
 `C` is the source's checkpoint, `P` its plan, `B` its batch. Only the source looks into them; the loop sees what the
 Protocols here name. A source times its own requests with the loop's stopwatch.
@@ -30,7 +32,7 @@ from spark_job.ports.stopwatch import TurnSecs
 
 
 class SourceCheckpoint(Protocol):
-    """The state of a source as of one commit. Everything else in it is the source's own."""
+    """The state of a source as of one commit. The loop uses no other part of it."""
 
     @property
     def sequence(self) -> int:
@@ -44,7 +46,7 @@ class SourceCheckpoint(Protocol):
 
 
 class Plan(Protocol):
-    """What the next commit takes. Plans may start over at any time: making one changes nothing."""
+    """What the next commit takes. Making a plan changes nothing, so it may be made again at any time."""
 
     @property
     def base(self) -> SourceCheckpoint:
@@ -53,12 +55,12 @@ class Plan(Protocol):
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to read. The position may have moved all the same."""
+        """Whether there is nothing to read. The position may have moved nevertheless."""
         ...
 
     @property
     def full(self) -> bool:
-        """Whether the batch is as large as a batch may be. If not, it waits for its interval."""
+        """Whether the batch has reached its maximum size. If not, it waits for its interval."""
         ...
 
     @property
@@ -68,23 +70,23 @@ class Plan(Protocol):
 
     @property
     def unresolved(self) -> bool:
-        """Whether only the table can say what is to be read, see `SourceKind.resolve`."""
+        """Whether the table must be queried for what to read, see `SourceKind.resolve`."""
         ...
 
     @property
     def segments(self) -> int:
-        """How far the position moves, in units of which the committed position may lag `MAX_LAG_SEGMENTS` behind."""
+        """How far the position moves. The committed position may lag behind by `MAX_LAG_SEGMENTS` of these units."""
         ...
 
     @property
     def duplicates(self) -> int:
-        """How much of the input is known to be ingested already and is dropped; for the log."""
+        """Number of inputs that are known to be ingested already and are dropped; for the log."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCounts:
-    """What one batch brought; for the log. `files` counts the units of input, those that failed included."""
+    """The size of one batch; for the log. `files` counts the units of input, including those that failed."""
 
     files: int = 0
     rows: int = 0
@@ -93,7 +95,7 @@ class BatchCounts:
 
 
 class Batch(Protocol):
-    """A batch that was read and waits for its commit. The loop releases its rows in any case."""
+    """A batch that was read and waits for its commit. The loop always releases its rows, committed or not."""
 
     @property
     def rows(self) -> Rows: ...
@@ -120,12 +122,12 @@ class Recovered(Generic[C]):
     repaired: bool = False
     """Neither a commit nor the copy has it: the next commit is due even if it brings no rows."""
     unpublished: bool = False
-    """The copy is older than the checkpoint, or missing."""
+    """The copy of the checkpoint is older, or missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved(Generic[P]):
-    """A plan of which the table has said what is new. The counts are for the log."""
+    """A plan after the query of the table. The counts are for the log."""
 
     plan: P
     duplicates: int = 0
@@ -149,43 +151,43 @@ class SourceKind(Protocol[C, P, B]):
     """
 
     def recover(self) -> Recovered[C]:
-        """From the table, the truth, and with whatever is remembered of earlier turns forgotten.
+        """The position as the table has it. Discards what the source keeps from earlier turns.
 
-        Raises RecoveryError when to continue could lose or double rows, LostRace when the table changed meanwhile.
+        Raises RecoveryError when continuing could lose or double rows, LostRace when the table changed meanwhile.
         """
         ...
 
     def plan(self, checkpoint: C) -> P: ...
 
     def resolve(self, plan: P) -> Resolved[P]:
-        """Ask the table. The plan that comes back is resolved; it may be empty."""
+        """Query the table for what is new. The returned plan is resolved, and may be empty."""
         ...
 
     def start(self, plan: P) -> P:
-        """The plan to read, completed with what storage says of its input; the log says that the batch is planned."""
+        """The plan to read, completed with facts from storage, such as expected etags. Logs that it is planned."""
         ...
 
     def read(self, plan: P) -> B | None:
-        """None: nothing is to be committed, and the dead letters that say why are written.
+        """None: there is nothing to commit, and dead letters that say why are written.
 
         Raises PermanentError, with nothing dead-lettered, when a failure is systemic.
         """
         ...
 
     def skip(self, plan: P) -> C:
-        """The checkpoint after a plan of which nothing is read, to continue from without a commit. Makes no request."""
+        """The checkpoint to continue from without a commit, if nothing of the plan is read. Makes no request."""
         ...
 
     def settle(self, plan: P, batch: B | None) -> C:
-        """The checkpoint after the commit of `batch` (None: of a plan of which nothing is read), without its stamp."""
+        """The checkpoint after the commit of `batch` (None: of a plan of which nothing is read), before `stamp`."""
         ...
 
     def record(self, plan: P, batch: B | None) -> Receipt:
-        """Write what has to be on storage before the commit: the dead letters, then the receipt."""
+        """Write what must be on storage before the commit: the dead letters, then the receipt."""
         ...
 
     def stamp(self, checkpoint: C, *, delta_version: int, receipt: Receipt) -> C:
-        """The settled checkpoint as the commit stores it: with the next sequence, and the values given."""
+        """The settled checkpoint as the commit stores it: with the next sequence, and the given values."""
         ...
 
     def encode(self, checkpoint: C) -> str:
@@ -193,11 +195,26 @@ class SourceKind(Protocol[C, P, B]):
         ...
 
     def publish(self, checkpoint: C, *, copy: bool) -> None:
-        """What only publishes a commit, such as the copy of the checkpoint. The commit stands if this fails."""
+        """Make a commit visible to others, such as by the copy of the checkpoint. If this fails, the commit stands."""
         ...
 
     def log_recovered(self, checkpoint: C, secs: TurnSecs) -> None: ...
 
     def log_committed(self, checkpoint: C, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs) -> None:
-        """`delta_checkpoint`: whether Delta wrote a checkpoint of its own after the commit."""
+        """`delta_checkpoint`: whether Delta wrote its own checkpoint after the commit."""
+        ...
+
+
+class InputDiscovery(Protocol):
+    """Finds the input of one source that no event announced, so that its next plan can take it. For a source whose
+    plans see all input by themselves, such as a log with offsets, the methods do nothing. Both may raise BlizzardError.
+    """
+
+    def discover_due(self, now_ts: float) -> None:
+        """For a continuous run, which calls this before each step. Does what is due by now and schedules the next time;
+        what fails stays due. `now_ts`: seconds of a clock that never goes back."""
+        ...
+
+    def discover_all(self) -> None:
+        """For a draining run, which calls this once, before its first step."""
         ...

@@ -1,5 +1,4 @@
-"""How long each part of a turn of the ingest loop takes, or each part of a task. For the log and its metrics, never for
-a decision."""
+"""How long each part of a turn of the ingest loop takes, or each part of a task. Only for the log and its metrics."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ Part = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TurnSecs:
-    """Seconds of each part of one turn, rounded to milliseconds; 0 for parts that it did not have."""
+    """Seconds of each part of one turn, rounded to milliseconds; 0 for parts that did not occur."""
 
     recover: float = 0.0
     """Finding the checkpoint to continue from."""
@@ -34,7 +33,7 @@ class TurnSecs:
     prepare: float = 0.0
     """Starting Spark and preparing the table, before the first batch."""
     suspects: float = 0.0
-    """Asking the table about files."""
+    """Querying the table for files."""
     read: float = 0.0
     """The tasks without `write`: fetch, decompress, parse."""
     write: float = 0.0
@@ -42,7 +41,7 @@ class TurnSecs:
     letters: float = 0.0
     receipt: float = 0.0
     lookup: float = 0.0
-    """Asking the table for the Txn of its newest version, in whichever part that happens."""
+    """Reading the Txn of the table's newest version, in whichever part that happens."""
     commit: float = 0.0
     landed: float = 0.0
     """Checking whether the commit in the log is this one."""

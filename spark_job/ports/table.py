@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from blizzard.state.delta_log import Commit
 from spark_job.ports.rows import Rows
+
+R = TypeVar("R", bound=Rows, contravariant=True)
+"""The rows that a table can commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +20,12 @@ class Txn:
     updated_ts: float | None
 
 
-class Table(Protocol):
+class Table(Protocol[R]):
     """One Delta table, as one source sees it: what a source of any kind needs."""
 
     def prepare(self) -> None:
-        """Add the columns that an existing table lacks. Raises PermanentError when its columns do not fit the source's.
-        Called once, before the table is queried or written to; reading its log needs no preparation."""
+        """Add the columns that an existing table lacks. Called once, before the table is queried or written to; reading
+        its log needs no preparation. Raises PermanentError when its columns conflict with the source's."""
         ...
 
     def newest_version(self) -> int:
@@ -34,39 +37,39 @@ class Table(Protocol):
         ...
 
     def commit_at(self, version: int) -> Commit | None:
-        """One commit, by one request. None when the log does not have it (yet, or any more)."""
+        """One commit, with one request. None when the log does not have it yet, or no longer."""
         ...
 
     def checkpoints_at(self, version: int) -> bool:
-        """Whether Delta writes a checkpoint of its own for this version: by its rule, without a request."""
+        """Whether Delta writes its own checkpoint at this version. Makes no request."""
         ...
 
     def txn_version(self, app_id: str) -> int | None:
         """From the snapshot: exact even after log clean-up, and slow."""
         ...
 
-    def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
-        """One commit of rows (None: of the checkpoint alone), with `sequence` as the source's Txn version.
+    def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:
+        """One commit of rows (None: only of the checkpoint), with `sequence` as the source's Txn version.
 
         Raises LostRace when another job committed this source first, CommitOutcomeUnknown when no answer came. A
         version that the table has already seen is skipped without an error, so the caller checks which commit landed.
         """
         ...
 
-    def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
+    def replace(self, rows: R, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         """One commit that removes all rows of `paths` of this source and adds `rows`; errors as for `append`."""
         ...
 
 
-class FileTable(Table, Protocol):
+class FileTable(Table[R], Protocol):
     """What a source of files needs in addition: questions about the files behind the rows (`_source`)."""
 
     def txns(self) -> Sequence[Txn]:
         """The newest Txn of every app id of the snapshot, in no order; slow."""
         ...
 
-    def loose_files(self) -> Sequence[str]:
-        """Parquet files in the table's folder that no commit has added. Lists the whole folder."""
+    def orphan_files(self) -> Sequence[str]:
+        """Parquet files in the table's folder that are in no commit. Lists the whole folder."""
         ...
 
     def holds_rows(self) -> bool:

@@ -69,8 +69,8 @@ def _columns_with_stats(columns: Sequence[StructField], partition_by: Sequence[s
 def column_conflicts(
     table: TableDescription, columns: Sequence[StructField], partition_by: Sequence[str]
 ) -> Iterator[str]:
-    """Differences that adding columns does not cure: other types, another partitioning. Names are compared without
-    case, as Spark does."""
+    """Differences that adding columns does not remove: other types, another partitioning. Names are case-insensitive,
+    as in Spark."""
     found_types = {field.name.lower(): field.dataType.simpleString() for field in table.schema.fields}
     for field in columns:
         expected = field.dataType.simpleString()

@@ -1,5 +1,5 @@
-"""The commit of a batch: rows and Txn in one version of the table. Files that tasks have written enter the table by a
-transaction; where the table does not take them, Spark's writer reads the staged rows and writes them again."""
+"""The commit of a batch: rows and Txn in one version of the table. A transaction adds the files that tasks have
+written. If the table requires Spark's writer, that reads the staged rows and writes them again."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,10 +11,10 @@ from spark_job.table.columns import new_table_properties, nullable_schema
 from spark_job.table.commit_errors import translate_commit_error
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
 from spark_job.table.preparation import TablePreparation
-from spark_job.table.source import TableSource
 from spark_job.table.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.table.sql import literal
 from spark_job.table.staging import Staging
+from spark_job.table.table_source import TableSource
 from spark_job.table.transaction import WrittenFiles
 from spark_job.write.parquet_files import TableLayout
 
@@ -72,8 +72,8 @@ class TableCommits:
                 committed = transaction.txn_version(self._source.app_id)
         if committed is not None and committed >= sequence:
             raise LostRace(
-                f"the table has sequence {committed} of source {self._source.source_id}, this commit was to be "
-                f"{sequence}"
+                f"the table has sequence {committed} of source {self._source.source_id}; expected one below "
+                f"{sequence}, the sequence of this commit"
             )
         try:
             transaction.commit(files, app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
@@ -81,15 +81,15 @@ class TableCommits:
             raise translate_commit_error(error) from error
 
     def _check_layout(self, table: TableDescription, layout: TableLayout) -> None:
-        """Whether the table still takes the files as they were written. Statistics of other columns than the table
-        asks for now do no harm."""
+        """Raises RetryableError if the table no longer accepts the files as they were written. Statistics of other
+        columns than the table now wants do no harm."""
         reason = why_spark_must_write(table, self._preparation.source_columns)
         if reason is None and layout.partition_by != table.partition_by:
             reason = f"partitioned by {list(table.partition_by)}"
         if reason is not None:
             raise RetryableError(
-                f"table {self._uri} no longer takes files as this batch has written them: {reason}. Nothing was "
-                "committed; the batch is planned again."
+                f"table {self._uri} has changed, and no longer accepts the files that were written for this batch: "
+                f"{reason}. Nothing was committed; the batch is planned again."
             )
 
     # -- staged rows, by Spark's writer

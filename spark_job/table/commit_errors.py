@@ -7,7 +7,7 @@ from blizzard.errors import CommitOutcomeUnknown, LostRace, PermanentError, Retr
 from spark_job.table.spark_errors import error_text
 
 CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
-"""Delta may raise any of these where another one applies as well, so the Txn version decides what happened."""
+"""Delta may raise any of these when another one applies as well, so the Txn version decides what happened."""
 TRANSIENT = ("ConcurrentAppendException", "ConcurrentWriteException", "ConcurrentDeleteReadException")
 
 
@@ -16,17 +16,17 @@ def translate_commit_error(error: Exception) -> Exception:
     if _is_delta_error(error, *CONFLICTS):
         return LostRace(text)
     if _is_delta_error(error, *TRANSIENT):
-        return RetryableError(f"a concurrent change of the table got in the way: {text}")
+        return RetryableError(f"a concurrent change of the table interfered: {text}")
     if isinstance(error, AnalysisException):
         return PermanentError(
-            f"the table refused the commit: {text}\nMake the source's columns fit the table, or the table these, and "
-            "start again."
+            f"the table refused the commit: {text}\nMake the source's columns fit the table, or the table fit them, "
+            "and start again."
         )
     return CommitOutcomeUnknown(text)
 
 
 def _is_delta_error(error: Exception, *class_names: str) -> bool:
-    """Looks at the Python class, and behind the gateway at the Java class."""
+    """Compares the Python class and, for an error of the gateway, the Java class."""
     found = {type(error).__name__}
     if isinstance(error, Py4JJavaError):
         found.add(error.java_exception.getClass().getSimpleName())

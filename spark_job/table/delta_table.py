@@ -19,17 +19,17 @@ from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.safety_checks import HasFile, check_txns_are_kept
 from spark_job.table.snapshot import Snapshot, set_snapshot_partitions
-from spark_job.table.source import TableSource
 from spark_job.table.source_rows import SourceRows
 from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.staging import Staging
+from spark_job.table.table_source import TableSource
 from spark_job.table.transaction import WrittenFiles
 from spark_job.write.parquet_files import TableLayout
 
 TARGET_FILE_BYTES = 128 << 20
 REPLACING = "rows that replace others"
 _HIDDEN_NAME = re.compile(r"(^|/)[_.]")
-"""Paths that are no data files: no writer of a table starts a file or folder name with these characters."""
+"""Paths of files that are not data files: no writer starts the name of a data file or its folders with these."""
 
 
 class DeltaSourceTable:
@@ -88,7 +88,7 @@ class DeltaSourceTable:
         return self.newest_version() >= 0
 
     def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
-        """Raises PermanentError when the newest commit that changed the table's metadata made it forget Txns."""
+        """Raises PermanentError when the newest change of the table's metadata lets Delta expire Txns."""
         checked = False
         try:
             for commit in self._log_tail.commits(limit, above=above):
@@ -113,17 +113,17 @@ class DeltaSourceTable:
     def txn_version(self, app_id: str) -> int | None:
         if not self._exists():
             return None
-        with translating_spark_errors("asking the table's snapshot for a Txn"), self._watch.part("lookup"):
+        with translating_spark_errors("reading a Txn from the table's snapshot"), self._watch.part("lookup"):
             return self._snapshot().txn_version(app_id)
 
     def txns(self) -> list[Txn]:
         if not self._exists():
             return []
-        with translating_spark_errors("asking the table's snapshot for all Txns"), self._watch.part("lookup"):
+        with translating_spark_errors("reading all Txns from the table's snapshot"), self._watch.part("lookup"):
             return self._snapshot().txns()
 
-    def loose_files(self) -> list[str]:
-        with translating_spark_errors("asking the table's snapshot for its files"):
+    def orphan_files(self) -> list[str]:
+        with translating_spark_errors("reading the files of the table's snapshot"):
             known = self.preparation.transactions().snapshot().data_file_paths()
         names = (info.key for info in self._store.list() if info.key.endswith(".parquet"))
         return [name for name in names if name not in known and not _HIDDEN_NAME.search(name)]
@@ -134,8 +134,8 @@ class DeltaSourceTable:
         return snapshot
 
     def warm_up(self) -> bool:
-        """Run the first part of Delta's checkpoint once, before a commit has to wait for it; whether it did. Commits
-        nothing, delays no commit, and may raise any error."""
+        """Run the first part of Delta's checkpoint once, before a commit has to wait for it. Returns False if it
+        skipped the table. Commits nothing, delays no commit, and may raise any error."""
         return self.preparation.transactions().independent_snapshot().compute_state()
 
     # -- the rows of this source
@@ -160,9 +160,9 @@ class DeltaSourceTable:
     def layout(self, *, staged: bool = False) -> TableLayout:
         """How tasks write the rows of the next commit. `staged`: for `replace`.
 
-        Sets `layout_reason` when the rows are to be staged, for Spark to write them again.
+        Sets `layout_reason` when the rows must be staged, for Spark to write them again.
         """
-        with translating_spark_errors(f"asking table {self._uri} how it wants its files"):
+        with translating_spark_errors(f"reading the file layout of table {self._uri}"):
             direct = None if staged else self._direct_layout()
         if direct is not None:
             return direct

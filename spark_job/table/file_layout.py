@@ -1,4 +1,5 @@
-"""Whether a Delta table takes data files as tasks write them, or needs Spark's writer, by its Metadata and Protocol."""
+"""Whether a Delta table accepts data files as tasks write them, or needs Spark's writer: from its Metadata and
+Protocol."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +25,9 @@ from spark_job.table.sql import quoted
 
 PREFIX_PROPERTY = "delta.dataSkippingStringPrefixLength"
 STATS_PROPERTY = "delta.dataSkippingStatsColumns"
-DELTAS_PREFIX_CHARS = 32
+DEFAULT_PREFIX_CHARS = 32
 CHECKPOINT_PROPERTY = "delta.checkpointInterval"
-DELTAS_CHECKPOINT_INTERVAL = 10
+DEFAULT_CHECKPOINT_INTERVAL = 10
 
 HARMLESS_FEATURES: Mapping[str, str] = {
     "appendOnly": "allows nothing but appends",
@@ -46,19 +47,19 @@ HARMLESS_FEATURES: Mapping[str, str] = {
     "checkpointProtection": "concerns only the log's clean-up",
     "vacuumProtocolCheck": "concerns only VACUUM",
     "domainMetadata": "the commit does not change it",
-    "clustering": "new files are unclustered until OPTIMIZE; they have the statistics that Delta asks for",
+    "clustering": "new files are unclustered until OPTIMIZE; they have the statistics that Delta requires",
     "inCommitTimestamp": "Delta's own transaction sets the time",
     "inCommitTimestamp-preview": "Delta's own transaction sets the time",
 }
-"""Writer features of the Delta protocol that do not matter when files are added, and why; some leave traces in
-properties or columns, which are checked."""
+"""Writer features of the Delta protocol that allow adding files, and why. Some are used only if a property or a column
+says so, which is checked."""
 
 SPARK_WRITER_PROPERTIES: Mapping[str, str] = {
     "delta.constraints.": "a CHECK constraint",
     "delta.columnMapping.mode": "column mapping",
     "delta.enableRowTracking": "row tracking",
     "delta.enableIceberg": "compatibility with Iceberg",
-    "delta.universalFormat.": "another format beside Delta",
+    "delta.universalFormat.": "another table format in addition to Delta",
     "delta.compatibility.symlinkFormatManifest.": "manifests for other engines",
     "delta.redirect": "a redirect",
     "delta.randomizeFilePrefixes": "random prefixes of files",
@@ -72,7 +73,7 @@ HARMLESS_METADATA = ("comment", "delta.typeChanges")
 written."""
 
 PARTITION_TYPES = (StringType, DateType, BooleanType, ByteType, ShortType, IntegerType, LongType)
-"""Types whose values have exactly one spelling in the log."""
+"""Types whose values have only one possible text in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +99,16 @@ class TableDescription:
 
     @property
     def string_prefix_chars(self) -> int:
-        return int(self.properties.get(PREFIX_PROPERTY, DELTAS_PREFIX_CHARS))
+        return int(self.properties.get(PREFIX_PROPERTY, DEFAULT_PREFIX_CHARS))
 
     @property
     def checkpoint_interval(self) -> int:
         """Delta writes its own checkpoint at each version that is a multiple of this."""
-        return int(self.properties.get(CHECKPOINT_PROPERTY, DELTAS_CHECKPOINT_INTERVAL))
+        return int(self.properties.get(CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL))
 
 
 def why_spark_must_write(table: TableDescription, source_columns: Sequence[StructField]) -> str | None:
-    """The first reason why only Spark's writer can write the rows; None if the table takes data files as they are.
+    """The first reason why only Spark's writer can write the rows; None if the table accepts data files as they are.
 
     `source_columns`: all columns of the rows, NOT NULL only where they are sure to hold no nulls.
     """
@@ -127,7 +128,7 @@ def _reasons(table: TableDescription, source_columns: Sequence[StructField]) -> 
     yield from _reasons_in_struct(table.schema, StructType(list(source_columns)), "")
     for field in table.schema.fields:
         if field.name not in names and field.name.lower() in {name.lower() for name in names}:
-            yield f"column {field.name}, which the source spells otherwise"
+            yield f"column {field.name}, which the source spells differently"
         if field.name in table.partition_by and type(field.dataType) not in PARTITION_TYPES:
             yield f"partitions by {field.name} of type {field.dataType.simpleString()}"
 
@@ -160,7 +161,7 @@ def _reasons_in_type(found: DataType, source_type: DataType | None, path: str) -
 
 
 def leaf_paths(schema: StructType, prefix: str = "") -> Iterator[str]:
-    """Dotted paths of all fields that are no structs. A name with a dot or a backtick is quoted."""
+    """Dotted paths of all fields that are not structs. A name with a dot or a backtick is quoted."""
     for field in schema.fields:
         path = prefix + (quoted(field.name) if {".", "`"} & set(field.name) else field.name)
         if isinstance(field.dataType, StructType):

@@ -15,11 +15,11 @@ from spark_job.table.columns import (
     new_table_properties,
     nullable_schema,
 )
-from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL, TableDescription
+from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL, TableDescription
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.snapshot import set_snapshot_partitions
-from spark_job.table.source import TableSource
 from spark_job.table.sql import quoted, type_sql
+from spark_job.table.table_source import TableSource
 from spark_job.table.transaction import DeltaTransactions, Transaction
 
 
@@ -30,12 +30,12 @@ class TablePreparation:
         self._session = spark
         self._source = source
         self._uri = source.table_uri
-        self.checkpoint_interval = DELTAS_CHECKPOINT_INTERVAL
-        """Of the table as the last transaction has seen it, in versions."""
+        self.checkpoint_interval = DEFAULT_CHECKPOINT_INTERVAL
+        """In versions, as of the last transaction."""
 
     @cached_property
     def source_columns(self) -> list[StructField]:
-        """All columns of this source's rows: schema, partition columns, `_source`. NOT NULL where the reader makes sure
+        """All columns of this source's rows: schema, partition columns, `_source`. NOT NULL if the reader makes sure
         that the rows hold no nulls."""
         self._session()
         partitions = [
@@ -56,8 +56,8 @@ class TablePreparation:
     def start_transaction(self, *, newest: bool = True) -> Transaction:
         """A transaction on a table that has the source's columns, or that creates such a table.
 
-        With `newest=False` it starts on the version that this process has seen last, which costs no request. Raises
-        PermanentError when the table conflicts with the source, or forgets Txns.
+        With `newest=False` it starts on the version that this process has seen last, without a request. Raises
+        PermanentError when the table conflicts with the source, or lets Delta expire Txns.
         """
         transaction = self.transactions().start(newest=newest)
         set_snapshot_partitions(self._session(), transaction.snapshot)
@@ -74,7 +74,7 @@ class TablePreparation:
         return transaction
 
     def _add_missing_columns(self, table: TableDescription) -> bool:
-        """Whether there were any."""
+        """Returns whether there were any."""
         conflicts = list(column_conflicts(table, self.source_columns, self._source.partition_by))
         if conflicts:
             raise PermanentError(

@@ -1,4 +1,5 @@
-"""Checks that end a run before it writes: without Txns, or under a new name, files would be ingested twice."""
+"""Checks that end a run before it writes, since files would be ingested twice: a table that loses Txns, and a source
+that was renamed."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,14 +17,14 @@ HasFile = Callable[[str, str], bool]
 
 
 def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
-    """Raises PermanentError for a table that forgets old Txns: the files of a forgotten Txn would be ingested again."""
+    """Raises PermanentError for a table that expires old Txns: the files of an expired Txn would be ingested again."""
     for name, value in properties.items():
         if name.lower() == RETENTION_PROPERTY.lower():
             raise PermanentError(
-                f"table {uri} has {name} = '{value}', so Delta forgets which files are ingested, and "
-                "their rows would be doubled. Expected a table without that property: "
+                f"table {uri} has {name} = '{value}', so Delta expires the Txns that tell which files are "
+                "ingested, and their rows would be doubled. Expected a table without that property: "
                 f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('{name}'), and "
-                "remove it from the session's defaults, if it is there."
+                "remove it from the session's defaults if it is set there."
             )
 
 

@@ -13,29 +13,29 @@ from spark_job.table.file_layout import leaf_paths
 
 PARTITIONS_SETTING = "spark.databricks.delta.snapshotPartitions"
 FILES_PER_PARTITION = 50_000
-MOST_PARTITIONS = 50
+MAX_PARTITIONS = 50
 """Delta's default, which suits tables of millions of files."""
-_SET_BY_US = "spark.blizzard.snapshotPartitions"
-"""Remembers in the session what this process has set; several tables share a session."""
+_SET_BY_JOB = "spark.blizzard.snapshotPartitions"
+"""Setting of the session that holds the value this process has set; several tables share a session."""
 
 
 def snapshot_partitions(files: int) -> int:
     """The number of partitions for Delta's state of a table with this many files."""
-    return max(1, min(MOST_PARTITIONS, -(-files // FILES_PER_PARTITION)))
+    return max(1, min(MAX_PARTITIONS, -(-files // FILES_PER_PARTITION)))
 
 
 def set_snapshot_partitions(spark: SparkSession, snapshot: "Snapshot") -> None:
-    """Adjust Delta's setting to the table's size. To be called before anything makes Delta rebuild the table's state.
+    """Adjust Delta's setting to the table's size. Call it before anything makes Delta rebuild the table's state.
 
-    A value that this process has not set stays as it is. So does ours when the version has no checksum.
+    Changes nothing if the session's value is not from this function, or if the version has no checksum.
     """
     files = snapshot.file_count()
-    if files is None or spark.conf.get(PARTITIONS_SETTING, None) != spark.conf.get(_SET_BY_US, None):
+    if files is None or spark.conf.get(PARTITIONS_SETTING, None) != spark.conf.get(_SET_BY_JOB, None):
         return
     wanted = str(snapshot_partitions(files))
-    if wanted != spark.conf.get(_SET_BY_US, None):
+    if wanted != spark.conf.get(_SET_BY_JOB, None):
         spark.conf.set(PARTITIONS_SETTING, wanted)
-        spark.conf.set(_SET_BY_US, wanted)
+        spark.conf.set(_SET_BY_JOB, wanted)
 
 
 class Snapshot:
@@ -51,7 +51,7 @@ class Snapshot:
         return int(self._java.version())
 
     def stats_columns(self) -> tuple[str, ...]:
-        """Dotted paths of the fields for which the table wants statistics."""
+        """Dotted paths of the fields for which the table keeps statistics."""
         schema = json.loads(str(self._java.statCollectionLogicalSchema().json()))
         return tuple(leaf_paths(StructType.fromJson(schema)))
 
@@ -75,7 +75,7 @@ class Snapshot:
         ]
 
     def data_file_paths(self) -> set[str]:
-        """The table's files, and those removed recently that the log still names; relative to the table's folder."""
+        """Paths of the table's files, and of removed ones that the log still names; relative to the table's folder."""
         datasets = (self._java.allFiles(), self._java.tombstones())
         frames = (DataFrame(dataset.toDF(), self._spark).select("path") for dataset in datasets)
         return {unquote(row["path"]) for frame in frames for row in frame.collect()}
@@ -95,19 +95,19 @@ class Snapshot:
         return None if checksum is None else int(checksum.numFiles())
 
     def compute_state(self) -> bool:
-        """Let Delta compute the table's state, the first part of each checkpoint, and drop it again. Whether it did:
-        this is a pass over all files, so it is skipped for tables with many files or an unknown number."""
+        """Let Delta compute the table's state, the first part of each checkpoint, and drop it again. Returns False if
+        the table was skipped: this is a pass over all files, and it has many or an unknown number."""
         files = self.file_count()
         if files is None or files > FILES_PER_PARTITION:
             return False
         try:
             self._java.numOfRemoves()  # needs the state: no checksum has this number
         finally:
-            self._java.uncache()  # or it stays cached on executors, which could then not be released
+            self._java.uncache()  # otherwise executors keep it cached and cannot be released
         return True
 
     def _checksum(self) -> Any:
-        """The checksum file beside the version's commit; None when it is missing, or this Delta writes none."""
+        """The checksum file next to the version's commit; None when it is missing, or this Delta writes none."""
         try:
             found = self._java.checksumOpt()
         except Py4JError:

@@ -1,4 +1,4 @@
-"""Queries over the rows that a table holds of one source: which files, with which etags, up to which commit."""
+"""Queries over the rows of one source in a table: which files, with which etags, up to which commit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -8,13 +8,13 @@ from pyspark.sql import functions as F
 from blizzard.errors import PermanentError
 from blizzard.paths.partition import partition_values
 from spark_job.table.safety_checks import HasFile, check_source_was_not_renamed
-from spark_job.table.source import TableSource
 from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.sql import quoted
+from spark_job.table.table_source import TableSource
 
 
 class SourceRows:
-    """`siblings`: ids of the pipeline's other sources. `table_exists` asks the table's log.
+    """`siblings`: ids of the pipeline's other sources. `table_exists` reads the table's log.
 
     Every query returns an empty answer for a table that does not exist, or that has no `_source` column.
     """
@@ -36,7 +36,7 @@ class SourceRows:
 
     def exist(self) -> bool:
         """Raises RecoveryError if there are none because the source's files were ingested under another name."""
-        with translating_spark_errors("asking the table for rows of this source"):
+        with translating_spark_errors("querying the table for rows of this source"):
             if not self._has_source_column():
                 return False
             found = not self._rows().isEmpty()
@@ -46,7 +46,7 @@ class SourceRows:
 
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
         """Path to highest `_source.row`, of the files of commits after `after_sequence` (exclusive)."""
-        with translating_spark_errors("asking the table for the files of its newest commits"):
+        with translating_spark_errors("querying the table for the files of its newest commits"):
             if not self._has_source_column():
                 return {}
             newer = self._rows().where(F.col("_source.sequence") > after_sequence)
@@ -54,11 +54,11 @@ class SourceRows:
             return {row["file"]: row["row"] for row in found.collect()}
 
     def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Path to the etags of its rows, by one query for all suspects. Files without rows are left out."""
+        """Path to the etags of its rows, with one query for all suspects. Files without rows are left out."""
         wanted = sorted(set(paths))
         if not wanted:
             return {}
-        with translating_spark_errors("asking the table about suspects"):
+        with translating_spark_errors("querying the table for suspects"):
             if not self._has_source_column():
                 return {}
             query = self._rows().where(self._is_one_of(wanted)).select("_source.file", "_source.etag").distinct()

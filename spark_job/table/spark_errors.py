@@ -22,19 +22,19 @@ def translating_spark_errors(doing: str) -> Iterator[None]:
         yield
     except AnalysisException as error:
         raise PermanentError(
-            f"{doing}: Spark refused it: {error_text(error)}\nMake the configuration fit the table, or the table the "
-            "configuration, and start again."
+            f"{doing}: Spark refused it: {error_text(error)}\nMake the configuration fit the table, or the table fit "
+            "the configuration, and start again."
         ) from error
     except SPARK_ERRORS as error:
         raise RetryableError(
-            f"{doing}: Spark failed, nothing was committed: {error_text(error)}\nIt may be tried again. If the same "
-            "error comes each time, see the executors' logs, and move a file that is named here out of the source."
+            f"{doing}: Spark failed, nothing was committed: {error_text(error)}\nIt can be retried. If the same "
+            "error comes back each time, see the executors' logs, and move a file that is named here out of the source."
         ) from error
 
 
 def error_text(error: Exception) -> str:
-    """The part of a Spark error that explains it, in about MAX_TEXT_CHARS: of a failed Python worker the end of its
-    traceback, where the error is; of other errors all lines but the Java frames, with the middle cut out."""
+    """The part of a Spark error that explains it, in about MAX_TEXT_CHARS. For a failed Python worker: the end of its
+    traceback, which has the error. For other errors: all lines except Java frames, with the middle cut out."""
     text = str(error)
     if _PYTHON_TRACEBACK in text:
         traceback = text.rpartition(_PYTHON_TRACEBACK)[2]

@@ -1,5 +1,5 @@
-"""Staged data files: Spark reads them to write their rows into the table, or to parse deferred lines. They lie below
-the table's `_blizzard/` until the commit."""
+"""Staged data files: Spark reads them to write their rows into the table, or to parse deferred lines. They are in the
+table's `_blizzard/` folder until the commit."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -61,12 +61,13 @@ class Staging:
             return pa.concat_tables(pq.read_table(pa.BufferReader(body)) for body in bodies)
 
     def remove(self, files: Sequence[DataFile]) -> None:
-        """Best effort: a file that stays costs only space, until `remove_leftovers` finds it."""
+        """Best effort: a file that stays costs only space, and `remove_leftovers` removes it later."""
         with suppress(BlizzardError):
             self._delete([file.path for file in files if file.path.startswith(self._prefix)])
 
     def remove_leftovers(self) -> None:
-        """Remove files older than LEFTOVER_SECS, of attempts that ended without a commit. Looks once in that time."""
+        """Remove files older than LEFTOVER_SECS, of attempts that ended without a commit. Lists at most once in that
+        time."""
         now_ts = self._clock()
         if now_ts - self._last_clean_up_ts < LEFTOVER_SECS:
             return

@@ -19,10 +19,10 @@ _DELTA_PACKAGE = "org.apache.spark.sql.delta."
 _WRITE_OPERATION_FIELDS = 4
 """Of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all Options."""
 _UNESCAPED_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
-"""Characters, beside letters and digits, that Hadoop does not escape in the path of a URI."""
+"""Characters, besides letters and digits, that Hadoop does not escape in the path of a URI."""
 _INDEPENDENT_LOG = "fs.blizzard.apart"
-"""An option without a meaning. Delta caches one DeltaLog for each table and set of `fs.` options, so this gives another
-one."""
+"""An option without effect. Delta caches one DeltaLog for each table and set of `fs.` options, so it
+yields a separate one."""
 MISSING_API_ERRORS = (Py4JError, TypeError, AttributeError, IndexError)
 """Errors of the gateway when a class, constructor or method does not exist."""
 
@@ -61,7 +61,7 @@ class DeltaTransactions:
         return self._updated(self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options))
 
     def start(self, *, newest: bool = True) -> "Transaction":
-        """On the newest version of the table, or else on the one that this process has seen last."""
+        """`newest`: on the newest version of the table; otherwise on the one that this process has seen last."""
         log = self._delta_log()
         version = self._none if newest else self._some(log.unsafeVolatileSnapshot())
         return Transaction(self._spark, log.startTransaction(self._none, version))
@@ -109,7 +109,7 @@ class Transaction:
         return self.snapshot.txn_version(app_id)
 
     def create_table(self, schema: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
-        """Let the commit create the table, too. If two do so, the second one gets ProtocolChangedException."""
+        """Let the commit also create the table. If two commits do so, the second one gets ProtocolChangedException."""
         metadata = {
             "id": str(uuid4()),
             "format": {"provider": "parquet", "options": {}},
@@ -125,7 +125,8 @@ class Transaction:
         return int(self._java.commit(*self._commit_arguments(files, app_id, sequence, user_metadata)))
 
     def dry_run(self) -> str | None:
-        """Build everything that a commit needs, without committing it; what differs from the expected, or None."""
+        """Build everything that a commit needs, without committing it. Returns what differs from the expected, or
+        None."""
         self._java.readTxn().isEmpty()
         self.snapshot.stats_columns()
         if self.snapshot.version < 0:
@@ -199,7 +200,7 @@ class Transaction:
         self._java.registerSQLMetrics(self._spark._jsparkSession, scala_map)
 
     def _load_class(self, name: str) -> Any:
-        """By the class loader that has loaded Delta, which may differ from the gateway's."""
+        """With the class loader that has loaded Delta, which may differ from the gateway's."""
         return self._java.getClass().getClassLoader().loadClass(_DELTA_PACKAGE + name)
 
     def _scala_seq(self, java_list: Any) -> Any:
@@ -211,8 +212,8 @@ def _one_line(error: Exception) -> str:
 
 
 def url_path(path: str) -> str:
-    """A path as it is in Delta's log: escaped as Hadoop escapes the path of a URI. `urllib.parse.quote` escapes other
-    characters: all of non-ASCII, which Hadoop keeps but for spaces and control characters."""
+    """A path as in Delta's log: escaped as Hadoop escapes the path of a URI. `urllib.parse.quote` escapes other
+    characters: all non-ASCII ones, of which Hadoop escapes only spaces and control characters."""
     return "".join(map(_url_char, path))
 
 

@@ -6,7 +6,7 @@ _DICTIONARY_STRING = pa.dictionary(pa.int32(), pa.string())
 
 
 def file_schema(wanted: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """`wanted`, for those columns that are in `found`. A string that is dictionary-encoded in `found` stays so; the
+    """`wanted`, reduced to the columns of `found`. A string that is dictionary-encoded in `found` stays encoded; the
     Parquet type is the same."""
     return pa.schema(
         [wanted.field(field.name).with_type(_file_type(wanted.field(field.name).type, field)) for field in found]

@@ -1,4 +1,4 @@
-"""Tasks write rows into Parquet files of the table here, before a commit adds them."""
+"""Writes rows into Parquet files of the table, in tasks; a commit adds the files later."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -25,8 +25,8 @@ _PARALLEL_COMMITS = 8
 """Files that are completed in parallel: on S3 completing a small file is one request of many milliseconds, and there
 may be a thousand files."""
 _LARGE_FILE_BYTES = PART_BYTES // 2
-"""A file of at least this size may hold a whole part in memory until it is complete. Before it is completed, and
-another file opens in its place, the other completions have to be over; for such a file that costs little time."""
+"""A file of at least this size may hold a whole part in memory until it is complete. So it is completed only after the
+other completions have ended, before another file opens in its place. For a file of this size that costs little time."""
 _MIN_ROWS_TO_CHOOSE_ENCODING = 2 * SAMPLE_ROWS
 """Choosing the encoding takes as long as writing these."""
 _SHORT_TABLE_ROWS = 4096
@@ -51,7 +51,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """How the table wants its files: decided on the driver, used by the writers in tasks."""
+    """How files for the table are written: decided on the driver, used by the writers in tasks."""
 
     folder: str
     """Prefix of new files below the table's root: "", or a path that ends in `/`."""
@@ -63,14 +63,14 @@ class TableLayout:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """From the result of `asdict`, also after it was JSON."""
+        """From the result of `asdict`, also after a round trip through JSON."""
         tuples = {name: tuple(document[name]) for name in ("partition_by", "stats_columns")}
         return cls(**{**document, **tuples})
 
 
 class RowBuffer:
     """Memory for buffered rows, shared equally by the active writers of one task. When a writer becomes active, the
-    others flush at once what exceeds their smaller share. Not thread-safe."""
+    others immediately flush what exceeds their smaller share. Not thread-safe."""
 
     def __init__(self, total_bytes: int) -> None:
         self._total_bytes = total_bytes
@@ -130,7 +130,7 @@ class DataFileWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Of the rows that no file has yet."""
+        """Of the rows that are not in a file yet."""
         return sum(rows.bytes for rows in self._buffered.values())
 
     @property
@@ -143,7 +143,7 @@ class DataFileWriter:
 
     def write(self, table: pa.Table) -> None:
         """`table` has the columns of the schema. A string column, also one in a struct, may be dictionary-encoded; if
-        it is so in the first table, it is written without decoding."""
+        the first table has it encoded, it is written without decoding."""
         self._buffer.activate(self)
         self._rows += table.num_rows
         for values, rows in split_by_partition(table.select(self._schema.names), self._layout.partition_by):
@@ -220,7 +220,7 @@ class DataFileWriter:
         return file
 
     def _complete_beyond(self, max_open: int) -> None:
-        """The open files that were written to least recently."""
+        """Completes the open files that were written to least recently."""
         while len(self._open) > max_open:
             self._complete(next(iter(self._open)))
 

@@ -1,4 +1,4 @@
-"""Splits rows by partition, and spells partition values as Delta's log and Hive's folder names do."""
+"""Splits rows by partition, and writes partition values as in Delta's log and in Hive's folder names."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,8 +42,8 @@ def split_by_partition(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[
 
 
 def partition_folders(values: Mapping[str, str | None]) -> str:
-    """`date=2024-01-28/kind=a%2Fb/`, escaped as Spark does. Only people read it: readers use the values in the log. A
-    name that is too long for a file system is cut and gets a hash."""
+    """`date=2024-01-28/kind=a%2Fb/`, escaped as Spark does. It is only for people: readers use the values in the
+    log. A name that is too long for a file system is cut and gets a hash."""
     return "".join(f"{_folder(name, value)}/" for name, value in values.items())
 
 
@@ -105,7 +105,7 @@ def _combined_codes(columns: Sequence[tuple[pa.Array | None, list[str | None]]])
 
 
 def _without_unused_values(rows: pa.Table) -> pa.Table:
-    """Dictionaries reduced to the values that the rows use. Otherwise each file would hold all of them."""
+    """Dictionaries reduced to the values that the rows use. Otherwise each file would contain all values."""
     columns = [
         pa.chunked_array([_reduced_dictionary(chunk) for chunk in column.chunks], column.type)
         for column in rows.columns
@@ -129,7 +129,7 @@ def _reduced_dictionary(array: pa.Array) -> pa.Array:
 
 
 def _text(value: pa.Scalar) -> str | None:
-    """The value as Delta writes it into the log, from where Spark's cast reads it. None for null and for ""."""
+    """The value as Delta writes it into the log; readers convert it with Spark's cast. None for null and for ""."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -156,7 +156,7 @@ def _number_text(value: Any) -> str:
 
 
 def _date_text(days: int) -> str:
-    """For any year, with a sign if it has more than four digits or is negative: Python's dates end in 9999."""
+    """For any year, with a sign if it has more than four digits or is negative. Python's own dates end in 9999."""
     cycles, day = divmod(days, _DAYS_OF_400_YEARS)
     found = date.fromordinal(_EPOCH_DAY + day)
     year = found.year + 400 * cycles

@@ -1,6 +1,6 @@
 """Delta's statistics of a data file, from Parquet's statistics of its row groups.
 
-Queries skip files by them. Bounds that are too narrow would hide rows, so a bound that is not certain is left out.
+Queries use them to skip files. Bounds that are too narrow would hide rows, so an uncertain bound is left out.
 """
 
 import json
@@ -42,7 +42,7 @@ class FileStatistics:
         self._with_nan: set[int] = set()
 
     def observe(self, rows: pa.Table) -> None:
-        """To be called with all rows: Parquet's statistics ignore NaN, which for Spark is the largest number."""
+        """Must get all rows: Parquet's statistics ignore NaN, which for Spark is the largest number."""
         for leaf in self._leaves:
             if pa.types.is_floating(leaf.type) and leaf.index not in self._with_nan:
                 chunks = rows.column(leaf.path[0]).chunks
@@ -106,7 +106,7 @@ def _child(array: pa.Array, path: Path) -> pa.Array:
 
 
 def _nested_json(values: Mapping[Path, str]) -> str:
-    """A JSON object that is nested as the paths are. The values are JSON texts."""
+    """A JSON object that is nested like the paths. The values are JSON texts."""
     by_name: dict[str, dict[Path, str]] = {}
     for path, text in values.items():
         by_name.setdefault(path[0], {})[path[1:]] = text
@@ -124,7 +124,7 @@ def _raw_value(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _bound_formats(kind: pa.DataType, string_prefix_chars: int) -> tuple[ToJson, ToJson] | None:
-    """For lower and upper bounds; None for types of which Delta keeps no bounds."""
+    """For lower and upper bounds; None for types for which Delta keeps no bounds."""
     if pa.types.is_signed_integer(kind):
         return str, str
     if pa.types.is_floating(kind):
@@ -162,8 +162,8 @@ def _date_json(days: int) -> str | None:
 
 
 def _time_json(millis: int, zone: str) -> str | None:
-    """Callers round an upper bound up to whole milliseconds. The protocol has readers allow for truncation, but not all
-    of them do."""
+    """Callers round an upper bound up to whole milliseconds. The protocol requires readers to allow for truncation, but
+    not all do."""
     try:
         return f'"{(_EPOCH + timedelta(milliseconds=millis)).isoformat(timespec="milliseconds")}{zone}"'
     except OverflowError:

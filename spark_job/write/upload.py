@@ -12,7 +12,7 @@ _OPTIONS: dict[str, Any] = {
     # Every reader of Delta tables supports these. Times are microseconds, as in Delta.
     "version": "2.6",
     "data_page_version": "1.0",
-    # As Spark writes decimals of up to 18 digits.
+    # Spark writes decimals of up to 18 digits like this.
     "store_decimal_as_integer": True,
     # Arrow's own schema would say `dictionary` where the table says `string`.
     "store_schema": False,
@@ -20,7 +20,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class _Abandoned(Exception):
-    """Thrown into the store's writer, so that it gives the upload up."""
+    """Thrown into the store's writer, so that it aborts the upload."""
 
 
 class ParquetUpload:
@@ -66,7 +66,7 @@ class _Sink:
         self.written_bytes = 0
         self.closed = False
         self.abandoned = False
-        """Then writes are dropped: Arrow writes a footer even after an error, at the latest in garbage collection."""
+        """If set, writes are dropped: Arrow writes a footer even after an error, at the latest when collected."""
 
     def write(self, data: Any) -> int:
         if self.abandoned:

@@ -1,5 +1,5 @@
-"""Errors of the table's storage while tasks write data files: an exception in the task, a value in its report, and on
-the driver one of Blizzard's errors again."""
+"""Errors of the table's storage while tasks write data files. They are an exception in the task, a value in the task's
+report, and one of Blizzard's errors on the driver."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -59,12 +59,13 @@ class RefusedWrite:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self | None:
-        """From the result of `asdict`, also after it was JSON."""
+        """From the result of `asdict`, also after a round trip through JSON."""
         return None if document is None else cls(document["kind"], document["text"])
 
     def error(self) -> BlizzardError:
         return _BY_NAME[self.kind](
-            f"the table's storage took no rows: {self.text} Nothing was committed; no file of the source is at fault."
+            f"the table's storage refused the rows: {self.text} Nothing was committed; no file of the source is at "
+            "fault."
         )
 
 

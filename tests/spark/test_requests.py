@@ -19,7 +19,7 @@ from benchmarks.s3_stand_in.objects import Bucket
 from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.errors import LostRace
 from blizzard.storage.s3 import S3Settings, S3Store
-from spark_job.session import unset_missing_classes
+from spark_job.table.checksum_files import unset_missing_classes
 from spark_job.table.delta_table import DeltaSourceTable
 
 pytestmark = pytest.mark.spark

@@ -21,7 +21,7 @@ def test_every_call_reports_a_log_that_delta_cannot_read(world: World) -> None:
     calls: dict[str, Callable[[DeltaSourceTable], object]] = {
         "txn_version": lambda table: table.txn_version(APP_ID),
         "txns": lambda table: table.txns(),
-        "loose_files": lambda table: table.loose_files(),
+        "orphan_files": lambda table: table.orphan_files(),
         "holds_rows": lambda table: table.holds_rows(),
         "files_after": lambda table: table.files_after(-1),
         "etags": lambda table: table.etags(["f1"]),

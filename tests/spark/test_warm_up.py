@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_job.session import start_jvm_thread
 from spark_job.table import snapshot
 from spark_job.table.transaction import DeltaTransactions
-from spark_job.table.warm_up import in_a_thread
 from tests.spark.lake import Lake, event_of, ids, jobs_so_far, run, until
 
 pytestmark = pytest.mark.spark
@@ -78,7 +78,7 @@ def test_a_warm_up_during_commits_does_no_harm(lake: Lake) -> None:
     for n in range(CHECKPOINT + 2):
         lake.put(f"{n:02}.ndjson.gz", *ids(10 * n, 10 * n + 10))
         run(job)
-        in_a_thread(lambda: ended.append(job.warm_up()))
+        start_jvm_thread(lambda: ended.append(job.warm_up()), name="warm-up")
     until(lambda: len(ended) == CHECKPOINT + 2)
     assert all(ended)
     verdict = lake.verdict()
@@ -91,7 +91,7 @@ def test_a_warm_up_during_commits_does_no_harm(lake: Lake) -> None:
 def test_the_warm_up_has_a_jvm_thread_of_its_own_and_is_a_daemon(spark: Callable[[], SparkSession]) -> None:
     spark()
     seen: list[threading.Thread] = []
-    in_a_thread(lambda: seen.append(threading.current_thread()))
+    start_jvm_thread(lambda: seen.append(threading.current_thread()), name="warm-up")
     until(lambda: bool(seen))
     assert (seen[0] is threading.main_thread(), seen[0].daemon) == (False, True)
 

@@ -59,7 +59,7 @@ def test_a_storage_error_of_the_table_ends_the_run_with_its_reason(
     spark()
     reader = reader_of(tmp_path, spark, line)
     with pytest.raises(
-        StorageError, match=r"^the table's storage took no rows: put file://\S+/table/taken/part-\S+: "
+        StorageError, match=r"^the table's storage refused the rows: put file://\S+/table/taken/part-\S+: "
     ) as raised:
         reader.read(PLANNED, sequence=3)
     assert "no file of the source is at fault" in str(raised.value)

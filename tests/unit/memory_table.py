@@ -38,7 +38,7 @@ class MemoryDelta:
     faults: list[str] = field(default_factory=list)
     ever_committed: list[str | None] = field(default_factory=list)
     before_commit: Callable[[], object] | None = None
-    loose_files: list[str] = field(default_factory=list)
+    orphan_files: list[str] = field(default_factory=list)
 
     def last_txn(self, app_id: str) -> int | None:
         versions = [commit.txns[app_id] for commit in self.commits if app_id in commit.txns]
@@ -125,9 +125,9 @@ class MemoryTable:
         commits = self._delta.commits
         return [Txn(app_id, n, commit.committed_ts) for commit in commits for app_id, n in commit.txns.items()]
 
-    def loose_files(self) -> list[str]:
-        self._calls("loose_files")
-        return [*self._delta.loose_files]
+    def orphan_files(self) -> list[str]:
+        self._calls("orphan_files")
+        return [*self._delta.orphan_files]
 
     def holds_rows(self) -> bool:
         self._calls("holds_rows")

@@ -10,7 +10,7 @@ from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.memory import MemoryStore
 from spark_job.loop.ingest import Ingest, LoopSettings
-from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
+from spark_job.ports.source import BatchCounts, InputDiscovery, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
 from tests.unit.fakes import REFUSED, Calls, Clock, MemoryDelta, MemoryRows, MemoryTable, Row, WatchedStore
 
@@ -139,6 +139,26 @@ class OffsetLogSource:
         self, checkpoint: Offsets, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs
     ) -> None:
         self._world.note("batch_committed", sequence=checkpoint.sequence, rows=counts.rows)
+
+
+class NothingToDiscover:
+    """Every plan sees all records of the log (`InputDiscovery`)."""
+
+    def discover_due(self, now_ts: float) -> None: ...
+
+    def discover_all(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class LogJob:
+    """The log as draining and continuous runs use it."""
+
+    ingest: Ingest
+    discovery: InputDiscovery = field(default_factory=NothingToDiscover)
+    source_id: str = "events:topic"
+    pipeline: str = "events"
+    linger_secs: float = 0.0
+    failed_pause_secs: float = 60.0
 
 
 def _decode(text: str) -> Offsets:

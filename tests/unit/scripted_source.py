@@ -50,7 +50,11 @@ class Source:
     sweeps: int = 0
     sweep_error: BlizzardError | None = None
 
-    def sweep_all(self) -> None:
+    @property
+    def discovery(self) -> "Source":
+        return self
+
+    def discover_all(self) -> None:
         self.sweeps += 1
         if self.sweep_error:
             raise self.sweep_error

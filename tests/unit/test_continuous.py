@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.config.model import Source as SourceConfig
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.sweep.sweeper import SweepKind
 from spark_job import main as job
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import POLL_SECS
+from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Step, Totals
 from tests.unit.fakes import Clock
 
@@ -53,25 +55,28 @@ class Source:
     ingest: ScriptedIngest
     source_id: str
     sweep_errors: list[BlizzardError] = field(default_factory=list)
+    late_errors: list[BlizzardError] = field(default_factory=list)
     sweeps: list[tuple[float, str]] = field(default_factory=list)
-    source: SourceConfig = field(
-        default_factory=lambda: SourceConfig.model_validate(
-            {
-                "uri": "/landing",
-                "schema": "id STRING",
-                "sweep": {"interval_secs": SWEEP_SECS, "late_interval_secs": LATE_SECS},
-            }
+    late_swept_ts: float | None = None
+    failed_pause_secs: float = SWEEP_SECS
+
+    def __post_init__(self) -> None:
+        self.discovery = Sweeps(
+            self,  # type: ignore[arg-type]
+            interval_secs=SWEEP_SECS,
+            late_interval_secs=LATE_SECS,
+            clock=self.ingest.clock,
         )
-    )
 
-    def late_sweep_is_due(self) -> bool:
-        return True
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(pipeline="p", source="a", late_swept_ts=self.late_swept_ts)
 
-    def sweep(self, *, late: bool, record_if_empty: bool) -> None:
+    def sweep(self, kind: SweepKind, *, record_if_empty: bool) -> None:
         assert record_if_empty
-        self.sweeps.append((self.ingest.clock.now_ts, "late" if late else "watermark"))
-        if self.sweep_errors:
-            raise self.sweep_errors.pop(0)
+        self.sweeps.append((self.ingest.clock.now_ts, kind.value))
+        errors = self.late_errors if kind is SweepKind.LATE else self.sweep_errors
+        if errors:
+            raise errors.pop(0)
 
     def times_of(self, kind: Step | type[BlizzardError]) -> list[float]:
         """When it took steps of this kind."""
@@ -102,7 +107,7 @@ class Run:
     def go(self, *sources: Source, secs: float = 30.0, sweep: bool = False) -> bool:
         return run_continuously(
             sources,
-            sweep=sweep,
+            discover=sweep,
             log=self.note,
             stopping=lambda: self.clock.now_ts >= self.began + secs,
             clock=self.clock,
@@ -174,6 +179,20 @@ def test_sweeps_run_when_they_are_due(began: float) -> None:
     run.go(source, secs=LATE_SECS + 1, sweep=True)
     swept = {kind: [at - began for at, found in source.sweeps if found == kind] for kind in ("watermark", "late")}
     assert swept == {"watermark": [n * SWEEP_SECS for n in range(11)], "late": [0.0, LATE_SECS]}
+
+
+def test_a_late_sweep_that_another_process_has_made_is_not_repeated(run: Run) -> None:
+    source = run.source()
+    source.late_swept_ts = SWEEP_SECS - LATE_SECS + 1.0
+    run.go(source, secs=2 * SWEEP_SECS + 1, sweep=True)
+    assert source.sweeps == [(0.0, "watermark"), (60.0, "watermark"), (120.0, "watermark"), (120.0, "late")]
+
+
+def test_a_late_sweep_that_fails_is_repeated_with_the_next_sweep(run: Run) -> None:
+    source = run.source()
+    source.late_errors = [SLOW]
+    run.go(source, secs=SWEEP_SECS + 1, sweep=True)
+    assert source.sweeps == [(0.0, "watermark"), (0.0, "late"), (60.0, "watermark"), (60.0, "late")]
 
 
 def test_nothing_is_swept_without_the_option(run: Run) -> None:

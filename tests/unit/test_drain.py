@@ -9,6 +9,7 @@ import pytest
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError, StorageUnavailable
 from spark_job.loop.drain import POLL_SECS, drain_all
+from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Step, Totals
 from tests.unit.fakes import Clock, World
 from tests.unit.scripted_source import ScriptedIngest, Source
@@ -43,7 +44,7 @@ class Run:
     def drain(self, *sources: Source, sweep: bool = False, max_secs: float = math.inf) -> tuple[bool, bool]:
         return drain_all(
             sources,
-            sweep=sweep,
+            discover=sweep,
             log=self.note,
             stopping=lambda: self.clock.now_ts - 100_000.0 >= self.stop_at,
             clock=self.clock,
@@ -251,12 +252,14 @@ class RealSource:
 
     def __post_init__(self) -> None:
         self.ingest = self.world.job()
+        self.discovery = Sweeps(
+            self.world.source_sweep(), interval_secs=60.0, late_interval_secs=600.0, clock=self.world.clock
+        )
 
-    def sweep_all(self) -> None:
-        self.world.sweep()
 
-
-def drain_world(world: World, linger_secs: float, at: dict[int, Callable[[], object]]) -> None:
+def drain_world(
+    world: World, linger_secs: float, at: dict[int, Callable[[], object]], *, discover: bool = False
+) -> None:
     """`at`: what happens in the n-th second of waiting."""
     seconds = 0
 
@@ -269,7 +272,7 @@ def drain_world(world: World, linger_secs: float, at: dict[int, Callable[[], obj
     source = RealSource(world, linger_secs)
     failed, _ = drain_all(
         [source],
-        sweep=False,
+        discover=discover,
         log=lambda *_, **__: None,
         stopping=lambda: False,
         clock=world.clock,
@@ -284,6 +287,21 @@ def test_files_that_arrive_during_the_linger_are_in_the_table_when_the_run_ends(
     drain_world(world, 10.0, {3: lambda: world.arrive("b.txt"), 9: lambda: world.arrive("c.txt")})
     assert list(world.files()) == ["a.txt", "b.txt", "c.txt"]
     assert world.doubled() == []
+
+
+def test_a_run_that_sweeps_finds_what_no_event_announced_and_records_an_empty_late_sweep_only_if_it_is_due() -> None:
+    world = World()
+    late_swept: list[float | None] = []
+    for secs in (0.0, 60.0, 600.0):
+        world.clock.advance(secs)
+        world.put(f"{secs:03.0f}.txt", "a")
+        drain_world(world, 0.0, {}, discover=True)
+        late_swept.append(world.source_sweep().checkpoint().late_swept_ts)
+    assert list(world.files()) == ["000.txt", "060.txt", "600.txt"]
+    assert late_swept[0] is not None
+    assert late_swept[1] == late_swept[0]
+    assert late_swept[2] is not None
+    assert late_swept[2] - late_swept[0] >= 600.0
 
 
 def test_an_idle_second_costs_one_listing_and_no_read() -> None:

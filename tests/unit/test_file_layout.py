@@ -180,7 +180,7 @@ def test_not_null_elements_and_values_need_sparks_writer() -> None:
 
 def test_a_column_name_in_another_case_needs_sparks_writer() -> None:
     found = table(StructField("ID", StringType()), N, SOURCE_COLUMN)
-    assert why_spark_must_write(found, WANTED) == "column ID, which the source spells otherwise"
+    assert why_spark_must_write(found, WANTED) == "column ID, which the source spells differently"
 
 
 @pytest.mark.parametrize(

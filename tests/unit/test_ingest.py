@@ -246,7 +246,7 @@ def test_a_denied_file_alone_in_its_batch_stops_the_run() -> None:
     world = World()
     world.arrive("a.txt")
     world.reader.denied = {"a.txt"}
-    with pytest.raises(PermanentError, match=r"1 of 1 files .*\(a.txt\) with: 403 forbidden.*mend the permissions"):
+    with pytest.raises(PermanentError, match=r"1 of 1 files .*\(a.txt\) with: 403 forbidden.*Correct the permissions"):
         world.drain()
 
 
@@ -297,6 +297,6 @@ def test_a_reader_that_omits_a_file_or_makes_no_progress_stops_the_run(reader: t
     world = World()
     world.arrive("a.txt")
     world.reader = reader(world.source, world.dead_letters, world.identity.source_id, world.clock, world.calls)
-    with pytest.raises(PermanentError, match=r"the reader says of a\.txt .*Nothing was committed"):
+    with pytest.raises(PermanentError, match=r"the reader reported for a\.txt: .*Nothing was committed"):
         world.drain()
     assert world.files() == {}

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import StorageUnavailable
+from spark_job.loop.continuous import ContinuousSource, run_continuously
+from spark_job.loop.drain import DrainedSource, drain_all
 from spark_job.loop.ingest import Step
 from spark_job.ports.source import SourceKind
 from tests.unit.fakes import Crash, crash
-from tests.unit.offset_log import CONTROL, LogWorld, OffsetLogSource, Offsets, RangeBatch, RangePlan
+from tests.unit.offset_log import CONTROL, LogJob, LogWorld, OffsetLogSource, Offsets, RangeBatch, RangePlan
 
 
 def two_partitions() -> LogWorld:
@@ -101,6 +103,43 @@ def test_a_transient_failure_is_retried_and_rows_are_always_released() -> None:
 
 def fail() -> None:
     raise StorageUnavailable("503")
+
+
+def test_a_draining_run_needs_no_sweeps() -> None:
+    world = two_partitions()
+    world.calls.before_named("append", fail)
+    job: DrainedSource = LogJob(world.job(), linger_secs=10.0)
+    arrivals = iter(["late"])
+    ended = drain_all(
+        [job],
+        discover=True,
+        log=world.note,
+        stopping=lambda: False,
+        clock=world.clock,
+        wait=lambda secs: (world.clock.advance(secs), [world.produce(2, record) for record in arrivals]),
+    )
+    assert ended == (False, False)
+    assert world.rows() == world.good_records()
+    assert [event for event, _ in world.log][-1] == "drained"
+
+
+def test_a_continuous_run_needs_no_sweeps() -> None:
+    world = two_partitions()
+    world.calls.before_named("append", fail)
+    job: ContinuousSource = LogJob(world.job())
+    ends_ts = world.clock.now_ts + 200.0
+    arrivals = iter(["later"])
+    failed = run_continuously(
+        [job],
+        discover=True,
+        log=world.note,
+        stopping=lambda: world.clock.now_ts >= ends_ts,
+        clock=world.clock,
+        wait=lambda secs: (world.clock.advance(secs), [world.produce(2, record) for record in arrivals]),
+    )
+    assert failed is False
+    assert world.rows() == world.good_records()
+    assert [event for event, _ in world.log][-1] == "stopped"
 
 
 RECORDS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["good", "!bad", CONTROL])), max_size=12)

@@ -76,7 +76,7 @@ def test_an_analysis_error_says_what_to_do() -> None:
         (AnalysisException("no column n", messageParameters={}), PermanentError, "refused the commit: .*: no column n"),
         (Py4JError(f"gone\n{JAVA_FRAMES}\nCaused by: SlowDown"), CommitOutcomeUnknown, "gone\nCaused by: SlowDown"),
         (type("ConcurrentTransactionException", (Exception,), {})("v 7"), LostRace, "v 7"),
-        (type("ConcurrentAppendException", (Exception,), {})("v 7"), RetryableError, "got in the way: .*v 7"),
+        (type("ConcurrentAppendException", (Exception,), {})("v 7"), RetryableError, "interfered: .*v 7"),
     ],
 )
 def test_each_error_of_a_commit_gets_its_kind_and_keeps_its_reason(

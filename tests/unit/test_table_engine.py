@@ -71,7 +71,7 @@ def without_transactions(table: DeltaSourceTable) -> DeltaSourceTable:
 CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
     "txn_version": lambda table: table.txn_version("blizzard:p:a"),
     "txns": lambda table: table.txns(),
-    "loose_files": lambda table: table.loose_files(),
+    "orphan_files": lambda table: table.orphan_files(),
     "holds_rows": lambda table: table.holds_rows(),
     "files_after": lambda table: table.files_after(3),
     "etags": lambda table: table.etags(["a", "b"]),

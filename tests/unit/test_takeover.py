@@ -156,7 +156,7 @@ def test_a_legacy_file_without_a_legacy_txn_is_refused() -> None:
 def test_a_takeover_before_penguin_has_committed_everything_is_refused() -> None:
     world = World()
     world.delta.commits = [Commit(0, {PENGUINS: 1}, None, 2.0)]
-    world.delta.loose_files = [f"p/{FIRST_PARQUET}", FIRST_PARQUET, "p/part-01926abd.snappy.parquet"]
+    world.delta.orphan_files = [f"p/{FIRST_PARQUET}", FIRST_PARQUET, "p/part-01926abd.snappy.parquet"]
     put_file(world, **MARKS)
     with pytest.raises(RecoveryError, match=r"^2 Parquet files .* are in no commit, the first is 'p/01926abd-"):
         recovered(world)

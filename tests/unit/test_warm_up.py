@@ -7,7 +7,7 @@ import pytest
 
 from blizzard.errors import PermanentError
 from spark_job.loop.ingest import Totals
-from spark_job.table.warm_up import WarmUp
+from spark_job.loop.warm_up import WarmUp
 from tests.unit.fakes import Clock
 
 SECS = 7.0
@@ -44,6 +44,7 @@ class Run:
     started: list[Callable[[], None]] = field(default_factory=list)
     stopping: bool = False
     no_thread: Exception | None = None
+    error_text: Callable[[Exception], str] = str
 
     def __post_init__(self) -> None:
         self.sources = [Source("p:a", self.clock), Source("p:b", self.clock)]
@@ -54,6 +55,7 @@ class Run:
             stopping=lambda: self.stopping,
             start=self.start,
             clock=self.clock,
+            error_text=self.error_text,
         )
 
     def note(self, event: str, /, **fields: object) -> None:
@@ -135,6 +137,16 @@ def test_an_error_of_a_warm_up_is_only_logged(run: Run, error: Exception) -> Non
     run.wait(1.0)
     assert run.log == [("not_warmed_up", {"source": "p:a", "error": f"{type(error).__name__}: no such thing"})]
     assert (len(run.started), run.waits) == (1, [1.0] * 3)
+
+
+def test_the_text_of_an_error_is_shortened_for_the_log() -> None:
+    run = Run(error_text=lambda error: str(error).partition("\n")[0])
+    run.sources[0].outcome = OSError("no such thing\n\tat Frame.java")
+    run.commits(0)
+    run.wait(1.0)
+    run.started[0]()
+    run.wait(1.0)
+    assert run.log == [("not_warmed_up", {"source": "p:a", "error": "OSError: no such thing"})]
 
 
 def test_the_run_continues_if_no_thread_can_be_started(run: Run) -> None:

@@ -110,7 +110,7 @@ def test_the_driver_raises_the_storage_error_of_the_spark_fallback(
     refusing_disk(monkeypatch, errno.ENOSPC)
     report = report_of_the_spark_fallback(tmp_path)
     assert report["data_files"] == []
-    with pytest.raises(StorageFull, match=r"took no rows: put .*: No space left on device"):
+    with pytest.raises(StorageFull, match=r"refused the rows: put .*: No space left on device"):
         raise_refused([RefusedWrite.from_document(report["refused_write"])])
 
 

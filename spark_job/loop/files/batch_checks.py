@@ -1,4 +1,4 @@
-"""What the outcomes of reading say about the batch as a whole: is it complete, is a failure systemic, what was read."""
+"""Checks of a batch as a whole, from the outcomes of reading: is it complete, is a failure systemic, what was read."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from spark_job.ports.reader import FailureKind, Outcome
 
 def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], rows_held: int) -> None:
     """A file without an outcome would count as ingested, and a slice without progress would be read forever. The rows
-    in the outcomes, which the receipt repeats, must be the `rows_held` rows that wait for the commit.
+    of the outcomes, which the receipt repeats, must add up to the `rows_held` rows that wait for the commit.
 
     Raises PermanentError.
     """
@@ -19,33 +19,34 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
         outcome = by_path.get(file.path)
         if outcome is None or not (outcome.finished or outcome.error or outcome.records_read > file.skip_records):
             raise PermanentError(
-                f"the reader says of {file.path} {outcome or 'nothing'}; expected an outcome that goes beyond record "
-                f"{file.skip_records}. Nothing was committed; this is a fault of the reader, please report it."
+                f"the reader reported for {file.path}: {outcome or 'nothing'}; expected an outcome beyond record "
+                f"{file.skip_records}. Nothing was committed; this is a bug in the reader, please report it."
             )
     expected = sum(outcome.rows for outcome in outcomes if outcome.error is None)
     if len(by_path) != len(outcomes) or expected != rows_held:
         raise PermanentError(
-            f"the reader says of {len(by_path)} files, in {len(outcomes)} outcomes, that they have {expected} rows, "
-            f"and holds {rows_held}. Nothing was committed; this is a fault of the reader, please report it."
+            f"the reader reported {len(outcomes)} outcomes for {len(by_path)} files, with {expected} rows, and holds "
+            f"{rows_held} rows. Expected one outcome for each file, and equal numbers of rows. Nothing was committed; "
+            "this is a bug in the reader, please report it."
         )
 
 
-def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, systemic_from: int) -> None:
-    """Stop, and dead-letter nothing, when storage fails or denies most of a batch: no file is at fault.
+def refuse_if_systemic(outcomes: Sequence[Outcome], source_id: str, *, min_denied_files: int) -> None:
+    """Stop, and dead-letter nothing, when storage fails or denies most of a batch: the cause is not in the files.
 
-    `systemic_from`: this many files must be denied before that can be systemic. Raises StorageUnavailable after a
-    transient failure, PermanentError after a systemic one.
+    `min_denied_files`: fewer denied files are not a systemic failure. Raises StorageUnavailable after a transient
+    failure, PermanentError after a systemic one.
     """
     for outcome in outcomes:
         if outcome.failure_kind is FailureKind.TRANSIENT:
             raise StorageUnavailable(f"{outcome.path} could not be read: {outcome.error}. Nothing was committed.")
     denied = [outcome for outcome in outcomes if outcome.failure_kind in (FailureKind.DENIED, FailureKind.SYSTEMIC)]
     certain = any(outcome.failure_kind is FailureKind.SYSTEMIC for outcome in denied)
-    if certain or (2 * len(denied) > len(outcomes) and len(denied) >= systemic_from):
+    if certain or (2 * len(denied) > len(outcomes) and len(denied) >= min_denied_files):
         raise PermanentError(
             f"{len(denied)} of {len(outcomes)} files of {source_id} were refused, the first "
-            f"({denied[0].path}) with: {denied[0].error}. Nothing was dead-lettered or committed; mend the "
-            "permissions, keys or disk that this names and start the job again."
+            f"({denied[0].path}) with: {denied[0].error}. Nothing was dead-lettered or committed. Correct the "
+            "permissions, keys or disk that this error names, and start the job again."
         )
 
 

@@ -1,4 +1,4 @@
-"""The sizes of many files of a source, by as few requests as possible."""
+"""The sizes of many files of a source, with as few requests as possible."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
@@ -12,12 +12,12 @@ _OBJECTS_PER_FILE = 30
 """Objects that may be listed for each wanted file of a folder: a page of 1,000 takes as long as one HEAD, and HEADs run
 in parallel."""
 _FEW_FILES = 10
-"""Of one folder: each gets a HEAD, whatever else the folder holds."""
+"""Up to this many files of a folder get a HEAD each, instead of a listing."""
 
 
 class FileSizes:
-    """Sizes in bytes of a source's files; files that are gone are left out. A folder is listed as far as that is less
-    work than one HEAD for each file."""
+    """Sizes in bytes of a source's files; files that are gone are left out. A folder is listed as long as that is
+    faster than one HEAD for each file."""
 
     def __init__(self, files: ObjectStore) -> None:
         self._files = files

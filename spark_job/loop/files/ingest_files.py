@@ -1,6 +1,7 @@
 """The ingest loop of a source of files, put together."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
@@ -8,17 +9,19 @@ from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.source import FileSource
 from spark_job.loop.ingest import Ingest
-from spark_job.ports.reader import Reader
+from spark_job.ports.reader import FileRows, Reader
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import FileTable
+
+R = TypeVar("R", bound=FileRows)
 
 
 def ingest_files(
     identity: SourceIdentity,
     settings: FileSettings,
     *,
-    table: FileTable,
-    reader: Reader,
+    table: FileTable[R],
+    reader: Reader[R],
     state: ObjectStore,
     files: ObjectStore,
     clock: Callable[[], float],
@@ -27,7 +30,7 @@ def ingest_files(
     sleep: Callable[[float], None],
     log: Log,
 ) -> Ingest:
-    """`files` holds the source's files, `state` its manifest and all else beside the table. `clock` gives Unix seconds,
+    """`files` holds the source's files, `state` its manifest and other state. `clock` gives Unix seconds,
     `new_id` a short unique text; `sleep` waits for seconds. `watch` times the turns; the table may share it."""
     source = FileSource(
         identity,

@@ -1,8 +1,9 @@
-"""Recovery: from what the table holds to the checkpoint of its newest commit of this source."""
+"""Recovery: finds the checkpoint of the newest commit of a source in the table."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from blizzard.errors import LostRace, RecoveryError, UnreadableState
 from blizzard.log import Log
@@ -23,7 +24,7 @@ Sizes = Callable[[Collection[str]], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Scanned:
-    """What the newest commits say: the Txn version, and every readable checkpoint, newest first."""
+    """What the newest commits contain: the Txn version, and every readable checkpoint, newest first."""
 
     txn_version: int | None
     states: tuple[Checkpoint, ...]
@@ -34,7 +35,7 @@ class _Scanned:
 
 
 def recover(
-    table: FileTable,
+    table: FileTable[Any],
     store: ObjectStore,
     identity: SourceIdentity,
     *,
@@ -54,7 +55,7 @@ def recover(
     copy = read_copy(store, identity)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
-        # Only now: a run that is refused deletes nothing, and the copy helps to set a lost Txn again.
+        # Only now, since a run that is refused must delete nothing: the copy helps to restore a lost Txn.
         if copy is not None and copy.sequence >= 0:
             _discard_newer_copy(table, store, identity, copy, None, log)
         return Recovered(fresh)
@@ -96,14 +97,14 @@ def _states_of(commit: Commit, sequence: int, identity: SourceIdentity) -> list[
 
 
 def _fresh(
-    table: FileTable,
+    table: FileTable[Any],
     identity: SourceIdentity,
     scanned: _Scanned,
     copy: Checkpoint | None,
     late_overlap_secs: float,
     log: Log,
 ) -> Checkpoint:
-    """The state to start with where the table has no Txn of this source: the first Blizzard's, or an empty one."""
+    """The state to start with if the table has no Txn of this source: the first Blizzard's, or an empty one."""
     legacy, other_sources = scanned.legacy, scanned.other_sources
     if legacy is None:
         txns = table.txns()
@@ -116,32 +117,33 @@ def _fresh(
         return taken_over
     if table.holds_rows():
         if table.txn_version(identity.app_id) is not None:
-            raise LostRace(f"the first commit of source {identity.source_id} came from another job just now")
+            raise LostRace(f"another job has just made the first commit of source {identity.source_id}")
         raise RecoveryError(
             f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both or "
-            "neither. The likely cause is a table that was copied or rebuilt without its log, or that let Delta forget "
-            "Txns for a time, or a foreign writer that used this source's name. Restore the table with its log, or set "
-            "the Txn again as docs/runbook.md says, or give the source another name and remove its rows from the table "
-            "first."
+            "neither. The likely cause is a table that was copied or rebuilt without its log, or whose properties let "
+            "Delta expire Txns for a time, or another writer that used this source's name. Restore the table with its "
+            "log, or set the Txn again as docs/runbook.md says, or give the source another name and remove its rows "
+            "from the table first."
         )
     return Checkpoint(pipeline=identity.pipeline, source=identity.source)
 
 
 def _discard_newer_copy(
-    table: FileTable, store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
+    table: FileTable[Any], store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
 ) -> None:
-    """The copy names commits that the table does not have: the table was restored from a backup, or made again. Sweeps
-    that started from that copy are in the manifest, and prove nothing about this table. Delete both, so that the next
-    sweep lists everything again. The copy goes last: after a crash in between, the next run repeats this."""
+    """The copy names commits that the table does not have: the table was restored from a backup, or recreated. The
+    manifest has records of sweeps that started from that copy and are not valid for this table. Delete both, so that
+    the next sweep lists everything again. The copy is deleted last: after a crash in between, the next run repeats
+    this."""
     if table.txn_version(identity.app_id) != version:
-        raise LostRace(f"another job of source {identity.source_id} committed just now")
+        raise LostRace(f"another job of source {identity.source_id} has just committed")
     log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy.sequence)
     store.delete([info.key for info in store.list(f"{identity.state_prefix}/pending/")])
     store.delete([identity.copy_key])
 
 
 def _repair(
-    table: FileTable,
+    table: FileTable[Any],
     identity: SourceIdentity,
     older: Checkpoint | None,
     version: int,
@@ -173,7 +175,7 @@ def _repair(
 
 
 def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:
-    """No commit says how much of a file it took. A file that is larger than a batch may have been taken in part."""
+    """Rows do not tell whether a file was read to its end. A file larger than a batch may have been read in part."""
     in_progress = base.in_progress
     large = {path for path, size in sizes(committed.keys() - in_progress).items() if size > slice_threshold_bytes}
     files = dict(base.files)

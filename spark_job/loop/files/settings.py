@@ -9,14 +9,13 @@ from spark_job.loop.ingest import LoopSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings(LoopSettings):
-    """The settings of the loop, and what is special to files."""
+    """The settings of the loop, and those specific to files."""
 
     rules: BatchRules
     sweep_rules: SweepRules
     max_tracked_files: int = 1000
-    """Files that the checkpoint may name one by one before the job lists their partitions to settle them."""
-    systemic_from: int = 1
-    """Files that must be denied before that can be a systemic failure. 2 where a single file may well have an owner of
-    its own, as on a local disk."""
+    """Files that the checkpoint may name one by one. Beyond that, the job lists their partitions to settle them."""
+    min_denied_files: int = 1
+    """Fewer denied files are not a systemic failure. 2 on a local disk, where one file may belong to another user."""
     segments_ahead: int = 0
-    """Segments of the manifest that are fetched ahead when a batch takes many."""
+    """Segments of the manifest that are prefetched when a batch takes many."""

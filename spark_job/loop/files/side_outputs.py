@@ -45,13 +45,13 @@ class SideOutputs:
         self._trimmed_to: int | None = None
 
     def forget(self) -> None:
-        """Trim the manifest at the next opportunity, wherever the position is."""
+        """Trim the manifest at the next `publish`, whatever the position."""
         self._trimmed_to = None
 
     # -- before the commit
 
     def write_dead_letters(self, rows: FileRows | None, outcomes: Sequence[Outcome]) -> None:
-        """Those of the files that are not ingested and, unless `rows` is None, those of the refused records."""
+        """Dead letters of files that are not ingested and, unless `rows` is None, of refused records."""
         with self._watch.part("letters"):
             self._write_file_letters(outcomes)
             if rows is not None and any(outcome.dead_records for outcome in outcomes):
@@ -94,8 +94,8 @@ class SideOutputs:
     # -- after the commit
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
-        """Write the copy, then trim the manifest, unless no further segment was consumed to its end. Neither is needed
-        to continue: if storage refuses them, the log says so, and the next run does it."""
+        """Write the copy of the checkpoint, then trim the manifest if another segment was fully consumed. Neither is
+        needed to continue: if storage refuses them, the log says so, and a later commit or run repeats them."""
         try:
             if copy:
                 with self._watch.part("copy"):

@@ -1,7 +1,8 @@
-"""Files as a source: the pending manifest says which may be new, the checkpoint which are settled."""
+"""Files as a source: the pending manifest lists files that may be new, the checkpoint covers those that are settled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.log import Log
@@ -39,8 +40,8 @@ from spark_job.ports.table import FileTable
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """`files` are read: those of the batch, or, if there are any, those that were `overwritten`. Their new rows replace
-    the old ones by a commit of its own, which consumes nothing of the manifest."""
+    """`files` are read: those of the batch or, if there are any, those that were `overwritten`. Their new rows replace
+    the old ones in a separate commit, which consumes nothing of the manifest."""
 
     batch: BatchPlan
     files: Sequence[PlannedFile]
@@ -102,15 +103,15 @@ class FileBatch:
 
 class FileSource:
     """One source of files, as the loop drives it (`SourceKind`). `clock` gives Unix seconds, `new_id` a short unique
-    text; `files` holds the source's files, `state` the manifest and all else beside the table."""
+    text; `files` holds the source's files, `state` its manifest and other state."""
 
     def __init__(
         self,
         identity: SourceIdentity,
         settings: FileSettings,
         *,
-        table: FileTable,
-        reader: Reader,
+        table: FileTable[Any],
+        reader: Reader[FileRows],
         state: ObjectStore,
         files: ObjectStore,
         clock: Callable[[], float],
@@ -189,8 +190,8 @@ class FileSource:
         return _as_plan(batch)
 
     def _plan_listed(self, checkpoint: Checkpoint) -> BatchPlan:
-        """Too many files are tracked, so settle before more is taken: list, and ingest the files that are missing. Then
-        the watermarks can move."""
+        """For a checkpoint that tracks too many files: list their partitions, and ingest the files that are missing.
+        Then the watermarks can move, and the manifest is read again."""
         rules, sweep_rules = self._settings.rules, self._settings.sweep_rules
         progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
         closing = cold_closing(progress, sweep_rules, self._clock())
@@ -209,7 +210,8 @@ class FileSource:
         return plan_listed_files(checkpoint, listed, progress, rules)
 
     def resolve(self, plan: FilePlan) -> Resolved[FilePlan]:
-        """Let the table decide which suspects are new. Overwritten files that are to be replaced go first, alone."""
+        """Query the table for the suspects. Overwritten files whose rows are replaced come first, in a plan without
+        other files."""
         with self._watch.part("suspects"):
             found = self._suspects.resolve(plan.batch.suspects)
         self._log(
@@ -233,7 +235,7 @@ class FileSource:
     # -- reading
 
     def start(self, plan: FilePlan) -> FilePlan:
-        """With the etags that files in progress have to have."""
+        """Adds the etags that files in progress must have."""
         if plan.overwritten:
             return plan
         with self._watch.part("suspects"):
@@ -256,8 +258,8 @@ class FileSource:
         batch = None
         try:
             check_complete(plan.files, rows.outcomes, rows.held)
-            systemic_from = self._settings.systemic_from
-            refuse_if_systemic(rows.outcomes, self._identity.source_id, systemic_from=systemic_from)
+            min_denied_files = self._settings.min_denied_files
+            refuse_if_systemic(rows.outcomes, self._identity.source_id, min_denied_files=min_denied_files)
             batch = self._replacing(plan, rows) if replacing else FileBatch(rows)
         finally:
             if batch is None:
@@ -265,7 +267,7 @@ class FileSource:
         return batch
 
     def _replacing(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
-        """A file that cannot be read keeps its old rows and is dead-lettered; None if that is true of all of them."""
+        """A file that cannot be read keeps its old rows and is dead-lettered. None if no file can be read."""
         readable = [outcome.path for outcome in rows.outcomes if outcome.error is None]
         self._suspects.refuse([entry for entry in plan.overwritten if entry.path not in readable])
         if readable:
@@ -279,7 +281,7 @@ class FileSource:
         return next_checkpoint(plan.batch, {})
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
-        """If more files than the limit would be tracked, settle by a listing, so that the checkpoint stays small."""
+        """If the checkpoint would track more files than the limit, settle by a listing, so that it stays small."""
         outcomes = batch.outcomes if batch else ()
         progress, limit = plan.batch.progress, self._settings.max_tracked_files
         if len(progress.files) + len(outcomes) > limit:

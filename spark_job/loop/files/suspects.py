@@ -1,8 +1,9 @@
-"""What only the table knows of a file: whether it was ingested, and with which content. Needed for suspects and for
+"""Queries of the table for files: whether one was ingested, and with which content. Needed for suspects and for
 files in progress."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.manifest.segments import Entry
@@ -15,8 +16,8 @@ from spark_job.ports.table import FileTable
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`late`: to be ingested; `overwritten`: since they were ingested, one entry for each file; `known`: number of
-    entries that the table has as they are."""
+    """`late`: not ingested yet; `overwritten`: changed since they were ingested, one entry for each file; `known`:
+    number of entries whose content is in the table."""
 
     late: Sequence[Entry]
     overwritten: Sequence[Entry]
@@ -29,7 +30,7 @@ class Suspects:
     def __init__(
         self,
         *,
-        table: FileTable,
+        table: FileTable[Any],
         files: ObjectStore,
         receipts: Receipts,
         dead_letters: DeadLetters,
@@ -50,24 +51,24 @@ class Suspects:
         return Resolution(verdict.late, list(overwritten.values()), verdict.known)
 
     def _has_new_content(self, entry: Entry, etags: Mapping[str, frozenset[str]]) -> bool:
-        """Whether the object has content now that the table lacks: an old event announces content that is gone."""
+        """Whether the object has content that the table lacks. An old event may announce content that is gone."""
         if (entry.path, entry.etag) in self._refused:
             return False
         info = self._files.head(entry.path)
         return info is not None and info.etag not in etags[entry.path]
 
     def write_dead_letters(self, overwritten: Sequence[Entry]) -> None:
-        """For overwritten files that keep their first rows."""
+        """For overwritten files, whose first rows stay in the table."""
         for entry in overwritten:
             error = "the file was overwritten after it was ingested; its first rows stay (on_overwrite: dead_letter)"
             self._dead_letters.write_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
 
     def refuse(self, entries: Sequence[Entry]) -> None:
-        """They could not be read. This process does not try this content again."""
+        """Do not try this content of these files again in this process: it could not be read."""
         self._refused.update((entry.path, entry.etag) for entry in entries)
 
     def with_expected_etags(self, plan: BatchPlan) -> Sequence[PlannedFile]:
-        """The files of the plan. One in progress must still have the content whose first records are committed."""
+        """The files of the plan. A file in progress must still have the etag of its first, committed records."""
         in_progress = [file.path for file in plan.files if file.skip_records]
         if not in_progress:
             return plan.files
@@ -75,7 +76,7 @@ class Suspects:
         return [replace(f, expected_etag=next(iter(etags.get(f.path, ())), None)) for f in plan.files]
 
     def _receipt_etags(self, receipt: str | None, paths: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """For a file without a good record so far: the table has no row of it."""
+        """For files that have no row in the table, since every record so far was refused."""
         try:
             lines = self._receipts.get(receipt).lines if receipt else ()
         except (NotFound, UnreadableState):

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from blizzard.errors import RecoveryError
 from blizzard.log import Log
@@ -37,9 +38,9 @@ class Legacy:
 def newest_legacy(txns: Iterable[Txn], identity: SourceIdentity) -> Legacy | None:
     """The newest state of the first Blizzard or of Penguin. Raises UnreadableState.
 
-    Each state has an app id of its own. It names the version of the table before its commit, and that version gives the
-    order: times come from clocks, two commits may have the same one, and the Txn's version started over where the first
-    Blizzard lost its state. Penguin's app ids as documented name no version, so for those only times are left.
+    Each state has its own app id. It names the version of the table before its commit, and that version gives the
+    order. Times come from clocks, and two commits may have the same one; the Txn's version started over if the first
+    Blizzard lost its state. Penguin's app ids as documented name no version, so only times order those.
     """
     found = [legacy for txn in txns if (legacy := _legacy(txn, identity)) is not None]
     ordered = max(
@@ -54,7 +55,7 @@ def newest_legacy(txns: Iterable[Txn], identity: SourceIdentity) -> Legacy | Non
     )
     if ordered is None or timed is None:
         return ordered or timed
-    # In doubt, the one that knows no files: with it, the file beside the table has to name them.
+    # If the order is unknown, the one without files: take_over() then requires a state file that names them.
     return ordered if (ordered.committed_ts or 0.0) > timed.latest_ts else timed
 
 
@@ -70,7 +71,7 @@ def is_of_other_source(app_id: str, identity: SourceIdentity) -> bool:
 
 
 def take_over(
-    table: FileTable,
+    table: FileTable[Any],
     legacy: Legacy | None,
     copy: Checkpoint | None,
     identity: SourceIdentity,
@@ -82,13 +83,13 @@ def take_over(
     """The state to continue from; None when the table has nothing of this source. `other_sources`: whether others have
     committed. Raises RecoveryError when nothing says which files are in the table.
 
-    The state is that of the log if it knows files, else the one in the file that the first Blizzard kept beside the
-    table. The old rows do not name their files, so the table cannot be asked about files below the watermarks: what is
-    not newer than the state counts as ingested.
+    The state is that of the log if it names files, else the one in the file that the first Blizzard kept next to the
+    table. The old rows do not name their files, so no query can tell which files below the watermarks are ingested:
+    every file that is not newer than the state counts as ingested.
     """
     own_file = copy if copy is not None and copy.sequence < 0 else None
     if legacy is not None and legacy.state.has_files:
-        # It had one source. If another source of ours has taken that over, this one is new.
+        # The first Blizzard had one source. If another source of this table has taken it over, this one is new.
         return None if other_sources else _dated(legacy.state, legacy.committed_ts, identity, late_overlap_secs, log)
     if own_file is not None and own_file.watermark is None and not own_file.has_files:
         return None
@@ -98,10 +99,10 @@ def take_over(
         return None
     if own_file is None or not own_file.has_files:
         raise _unknown(own_file, identity)
-    loose = [name for name in table.loose_files() if _LEGACY_PARQUET.search(name)]
-    if loose:
+    orphans = [name for name in table.orphan_files() if _LEGACY_PARQUET.search(name)]
+    if orphans:
         raise RecoveryError(
-            f"{len(loose)} Parquet files in the table's folder are in no commit, the first is {loose[0]!r:.300}. "
+            f"{len(orphans)} Parquet files in the table's folder are in no commit, the first is {orphans[0]!r:.300}. "
             "Expected none: the first Blizzard wrote them and counts what is in them as ingested. Let Penguin commit "
             "them; or move them out of the folder if their rows are not needed."
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from spark_job.loop.ingest import Step
-from spark_job.table.file_layout import DELTAS_CHECKPOINT_INTERVAL
+from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL
 from spark_job.table.safety_checks import RETENTION_PROPERTY
 from tests.proof.log_life.table import Life
 
@@ -25,7 +25,7 @@ def _names(life: Life, pattern: str) -> Sequence[str]:
 def _somebody_commits(life: Life) -> None:
     """A version of which Delta makes no checkpoint by itself, of the form that it likes."""
     life.insert_foreign_row()
-    if life.versions()[-1] % DELTAS_CHECKPOINT_INTERVAL == 0:
+    if life.versions()[-1] % DEFAULT_CHECKPOINT_INTERVAL == 0:
         life.insert_foreign_row()
 
 

@@ -12,9 +12,9 @@ import spark_job.main
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.sweep.sweeper import SweepRules
+from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.table.transaction import Transaction
-from spark_job.wiring import SourceJob
 from spark_job.write.parquet_files import DataFile
 from tests.proof.kill.job import attached
 
@@ -100,7 +100,7 @@ def _leave_segments() -> None:
 
 
 def _never_sweep() -> None:
-    SourceJob.sweep = lambda self, **given: None  # type: ignore[method-assign, assignment]
+    Sweeps.sweep = lambda self, **given: None  # type: ignore[method-assign, assignment]
 
 
 def _never_close() -> None:

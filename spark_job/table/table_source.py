@@ -1,4 +1,4 @@
-"""What the table's modules need to know of the source that they work for."""
+"""Which source writes to which table: what the modules of `table` need to know of both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """One source, and the table that it feeds."""
+    """One source, and the table that it writes to."""
 
     table_uri: str
     source_id: str
     """`pipeline:source`, as in `_source.source`."""
     app_id: str
-    """Of its Txns."""
+    """Of the source's Txns."""
     schema: str
     """DDL of the records' columns."""
     partition_columns: Mapping[str, str]

@@ -1,15 +1,11 @@
-"""Runs the first part of Delta's checkpoint in the background while a job waits for files. Otherwise the first
+"""Runs the first part of Delta's checkpoint in the background while a job waits for input. Otherwise the first
 checkpoint in a process would delay a commit by seconds, since the JVM has never run its queries."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from threading import Thread
 from typing import Protocol
 
-from pyspark import InheritableThread
-
 from blizzard.log import Log
-from spark_job.table.spark_errors import error_text
 
 
 class CommitCount(Protocol):
@@ -33,14 +29,8 @@ class WarmedSource(Protocol):
     def ingest(self) -> WarmedIngest: ...
 
     def warm_up(self) -> bool:
-        """Whether it did; it skips a table for which it would take long. On any thread; may raise any error."""
+        """False if it skipped a table for which it would take long. Called on another thread; may raise any error."""
         ...
-
-
-def in_a_thread(work: Callable[[], None]) -> None:
-    """Start `work` in a daemon thread, which does not delay the end of the run, with a JVM thread of its own."""
-    thread: Thread = InheritableThread(target=work, name="warm-up", daemon=True)
-    thread.start()
 
 
 class WarmUp:
@@ -48,7 +38,7 @@ class WarmUp:
     background. If that warm-up fails or skips the table, the next source with a commit gets one.
 
     `start` runs a function in the background and returns at once; `clock` is monotonic, in seconds. A warm-up is best
-    effort: its error is only logged, by the waiting thread.
+    effort: its error is only logged, by the waiting thread, with the text that `error_text` gives it.
     """
 
     def __init__(
@@ -60,6 +50,7 @@ class WarmUp:
         stopping: Callable[[], bool],
         start: Callable[[Callable[[], None]], None],
         clock: Callable[[], float],
+        error_text: Callable[[Exception], str],
     ) -> None:
         self._wait = wait
         self._untried = list(jobs)
@@ -67,6 +58,7 @@ class WarmUp:
         self._stopping = stopping
         self._start = start
         self._clock = clock
+        self._error_text = error_text
         self._running: tuple[str, Future[float | None]] | None = None
         """The source id, and the seconds that the warm-up took; None if it skipped the table."""
         self._done = False
@@ -100,7 +92,7 @@ class WarmUp:
     def _log_outcome(self, source_id: str, took: "Future[float | None]") -> None:
         self._running = None
         if isinstance(failure := took.exception(), Exception):
-            self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {error_text(failure)}")
+            self._log("not_warmed_up", source=source_id, error=f"{type(failure).__name__}: {self._error_text(failure)}")
         elif (secs := took.result()) is not None:
             self._done = True
             self._log("warmed_up", source=source_id, secs=round(secs, 2))
