@@ -154,7 +154,9 @@ def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
         uri=source.uri,
         s3=parts.s3,
         table_uri=parts.pipeline.table_uri,
-        settings=ReadSettings(source.format, source.compression, limits, source.limits.task_memory_bytes),
+        settings=ReadSettings(
+            source.format, source.compression, limits, source.limits.task_memory_bytes, source.format_options
+        ),
         schema=source.row_ddl,
         partition_columns=source.partition_columns,
         source_id=identity.source_id,

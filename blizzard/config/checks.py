@@ -10,6 +10,7 @@ from blizzard.config import ddl
 from blizzard.config.formats import FILE_FORMATS
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
+from blizzard.config.schema_limits import FormatLimits, name_problems, storage_problems
 
 PROVENANCE = "_source"
 RESERVED = "_blizzard"
@@ -19,6 +20,7 @@ def check(config: Config, problems: Problems) -> None:
     _check_not_empty(config, problems)
     columns: dict[str, Columns] = {}
     for _, source in config.sources():
+        _check_format_options(source, problems)
         source_columns = _columns(source, problems)
         if source_columns is not None:
             columns[source.id] = source_columns
@@ -45,6 +47,17 @@ def _check_not_empty(config: Config, problems: Problems) -> None:
     for pipeline in config.pipelines.values():
         if not pipeline.sources and not problems.has(path := _path(pipeline.name, "sources")):
             problems.add(path, "there is no source; add one, or remove the pipeline")
+
+
+def _check_format_options(source: Source, problems: Problems) -> None:
+    """An option of another format would have no effect."""
+    if problems.has(_source_path(source, "format")):
+        return
+    of_any = {name for file_format in FILE_FORMATS.values() for name in file_format.options}
+    for name in sorted(of_any & source.model_fields_set - {*FILE_FORMATS[source.format].options}):
+        having = " or ".join(other for other, file_format in FILE_FORMATS.items() if name in file_format.options)
+        text = f"has no effect with `format: {source.format}`, only with {having}; remove it"
+        problems.add(_source_path(source, name), text)
 
 
 # --- Columns ---
@@ -74,16 +87,16 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
     if source.schema_ddl is None and file_format.requires_schema:
         problems.add(path, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
         return None
-    return _parse_schema(source.row_ddl, path, problems)
+    return _parse_schema(source.row_ddl, file_format.limits, path, problems)
 
 
-def _parse_schema(text: str, path: Path, problems: Problems) -> Columns | None:
+def _parse_schema(text: str, limits: FormatLimits, path: Path, problems: Problems) -> Columns | None:
     try:
-        struct = ddl.parse(text)
+        struct = ddl.parse(text, limits.types)
     except ddl.DdlError as error:
         problems.add(path, f"Spark cannot use this schema: {error}")
         return None
-    found = ddl.storage_problems(struct)
+    found = storage_problems(struct, limits)
     found += [reason for column in struct.columns if (reason := _reserved_name(column.name))]
     for problem in found:
         problems.add(path, problem)
@@ -110,7 +123,7 @@ def _check_partition_columns(source: Source, schema: Columns, problems: Problems
 
 
 def _partition_column_problems(column: str, in_schema: set[str], seen: set[str]) -> Iterator[str]:
-    yield from ddl.name_problems(column, column)
+    yield from name_problems(column, column)
     if column.startswith("_"):
         yield "begins with `_`; VACUUM treats such folders as hidden; choose another name"
     if column.lower() in in_schema:

@@ -1,11 +1,11 @@
 """Spark's DDL for schemas, parsed without Spark: `id STRING NOT NULL, tags ARRAY<STRING> COMMENT 'from the app'`.
 
-Accepts what pyspark's `StructType.fromDDL` accepts as a struct, with the same meaning, except types that JSON or Delta
-cannot hold. It follows Spark's grammar, since a general SQL parser accepts and refuses other texts than Spark does.
+Accepts what pyspark's `StructType.fromDDL` accepts as a struct, with the same meaning, except types that cannot be
+used. It follows Spark's grammar, since a general SQL parser accepts and refuses other texts than Spark does.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -71,14 +71,10 @@ class Struct:
 Type = Atomic | Decimal | Array | Map | Struct
 
 
-def parse(ddl: str) -> Struct:
-    """Raises DdlError at the first error that Spark would report, or type that cannot be used."""
-    return _Parser(ddl).schema()
-
-
-def storage_problems(schema: Struct) -> list[str]:
-    """What Spark parses but cannot read from JSON, or Delta cannot store; each with the column's path."""
-    return [*_struct_problems(schema, "")]
+def parse(ddl: str, refused: Mapping[str, str] | None = None) -> Struct:
+    """Raises DdlError at the first error that Spark would report, or type that cannot be used. `refused`: error texts
+    of further types that cannot be used, by their keyword in upper case."""
+    return _Parser(ddl, {**_UNSUPPORTED, **(refused or {})}).schema()
 
 
 _ATOMIC = {
@@ -104,13 +100,13 @@ _ATOMIC = {
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
 _UNSUPPORTED = {
-    "CHAR": "Spark cannot read CHAR from JSON; use STRING",
-    "CHARACTER": "Spark cannot read CHAR from JSON; use STRING",
-    "VARCHAR": "Spark cannot read VARCHAR from JSON; use STRING",
+    "CHAR": "CHAR is not supported; use STRING",
+    "CHARACTER": "CHAR is not supported; use STRING",
+    "VARCHAR": "VARCHAR is not supported; use STRING",
     "INTERVAL": "Delta stores no intervals; use BIGINT or STRING",
     "TIME": "Delta stores no time of day; use STRING",
     "VOID": "Delta stores no column without a type; remove the column",
-    "VARIANT": "VARIANT is not supported; use STRING, which keeps a JSON value as its text",
+    "VARIANT": "VARIANT is not supported; use STRING",
     "GEOGRAPHY": "Delta stores no geography; use STRING or BINARY",
     "GEOMETRY": "Delta stores no geometry; use STRING or BINARY",
 }
@@ -207,7 +203,8 @@ def _literal(token: _Token) -> str:
 
 
 class _Parser:
-    def __init__(self, ddl: str) -> None:
+    def __init__(self, ddl: str, refused: Mapping[str, str]) -> None:
+        self._refused = refused
         self._tokens = list(_tokens(ddl))
         self._position = 0
         self._depth = 0
@@ -278,8 +275,8 @@ class _Parser:
 
     def _type(self, expected: str) -> Type:
         keyword = self._next.keyword
-        if keyword in _UNSUPPORTED:
-            raise DdlError(f"found {self._next.text} at character {self._next.start + 1}: {_UNSUPPORTED[keyword]}")
+        if keyword in self._refused:
+            raise DdlError(f"found {self._next.text} at character {self._next.start + 1}: {self._refused[keyword]}")
         if keyword in _NESTED:
             return self._nested(keyword)
         if keyword in _DECIMALS:
@@ -347,44 +344,3 @@ class _Parser:
         columns = () if self._next.keyword == ">" else self._columns()
         self._expect(">", "or a comma after the struct's last column")
         return Struct(columns)
-
-
-# --- Limits of JSON and Delta ---
-
-
-def _struct_problems(struct: Struct, path: str) -> Iterator[str]:
-    seen: dict[str, str] = {}
-    for column in struct.columns:
-        shown = column.name if column.name.isprintable() else ascii(column.name)
-        place = f"{path}.{shown}" if path else shown
-        yield from name_problems(column.name, place)
-        twin = seen.get(column.name.lower())
-        if twin is not None:
-            both = f"{twin!r} and {column.name!r}; names are not case-sensitive"
-            yield f"column `{place}` occurs twice ({both}); rename one"
-        seen[column.name.lower()] = column.name
-        yield from _type_problems(column.type, place)
-    if not struct.columns:
-        yield f"column `{path}` is a struct without columns, which Delta cannot store; add one, or remove the struct"
-
-
-def name_problems(name: str, place: str) -> Iterator[str]:
-    if not name:
-        yield f"column `{place}` has no name; add one"
-    odd = sorted(set(name) & set(" ,;{}()\n\t="))
-    if odd:
-        yield f"column `{place}` has {' '.join(map(repr, odd))} in its name, which Delta cannot store; rename it"
-
-
-def _type_problems(kind: Type, place: str) -> Iterator[str]:
-    match kind:
-        case Struct():
-            yield from _struct_problems(kind, place)
-        case Array(element):
-            yield from _type_problems(element, f"{place}.element")
-        case Map(key, value):
-            if key != Atomic("string"):
-                yield f"column `{place}` is a map with keys of type {key}; keys in JSON are text: use STRING"
-            yield from _type_problems(value, f"{place}.value")
-        case Decimal(0, _):
-            yield f"column `{place}` is a decimal of 0 digits; give it 1 to 38"

@@ -234,6 +234,11 @@ class Source(Section):
         fixed = FILE_FORMATS[self.format].fixed_schema
         return (self.schema_ddl or "") if fixed is None else fixed
 
+    @property
+    def format_options(self) -> dict[str, Any]:
+        """The fields that `FILE_FORMATS` lists as options of the format, as JSON values; no format has any today."""
+        return self.model_dump(mode="json", include={*FILE_FORMATS[self.format].options})
+
 
 class Pipeline(Section):
     """One Delta table and the sources that feed it."""

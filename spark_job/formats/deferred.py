@@ -1,4 +1,4 @@
-"""Records that a format did not turn into rows, as they travel to the driver."""
+"""The records of a batch that a format did not turn into rows, as a DataFrame on the driver."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,8 +14,8 @@ from pyspark.sql.types import (
 
 
 def deferred_records_type(partition_columns: int) -> StructType:
-    """Columns of the deferred records. `fault`: why one is refused; null: Spark decides. `undecodable` has the bytes of
-    a record that is not UTF-8, instead of `line`."""
+    """Columns of the deferred records. `line` is the text of a record, of whatever format; of one that is not UTF-8,
+    `undecodable` has the bytes instead. `fault`: why the record is refused; null: Spark decides."""
     types: dict[str, DataType] = {"row": LongType(), "modified": TimestampType(), "undecodable": BinaryType()}
     fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable")
     names = [*fixed, *(f"partition_{index}" for index in range(partition_columns))]
@@ -23,6 +23,6 @@ def deferred_records_type(partition_columns: int) -> StructType:
 
 
 def all_refused(deferred: DataFrame, schema: StructType) -> DataFrame:
-    """`Format.decide` of a format whose `parse` gives a reason for each record that it refuses."""
+    """The deferred records as `Format.decide` returns them, each of them refused."""
     no_reason: Column = F.lit("the record does not fit the schema")
     return deferred.withColumn("record", F.lit(None).cast(schema)).withColumn("fault", F.coalesce("fault", no_reason))

@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, Readable
@@ -21,8 +21,6 @@ class LineBlock:
     data: bytes
     count: int
     first_record: int = 0
-    braced: bool = False
-    """Each line is known to begin with { and end with } (`are_braced`)."""
 
     @property
     def size_bytes(self) -> int:
@@ -31,9 +29,9 @@ class LineBlock:
     def lines(self) -> list[bytes]:
         return self.data.split(b"\n") if self.count else []
 
-    def without_first(self, count: int) -> "LineBlock":
+    def without_first(self, count: int) -> Self:
         kept = b"\n".join(self.lines()[count:])
-        return LineBlock(kept, self.count - count, self.first_record + count, self.braced)
+        return replace(self, data=kept, count=self.count - count, first_record=self.first_record + count)
 
 
 class LineFormat(ABC):
@@ -78,8 +76,7 @@ def complete_lines(stream: Readable, limits: Limits, chunk_bytes: int) -> Iterat
     tail, total, first = b"", 0, True
     while chunk := stream.read(chunk_bytes):
         total += len(chunk)
-        if total > limits.max_file_bytes:
-            raise file_too_large(limits)
+        limits.check_file_bytes(total)
         end = chunk.rfind(b"\n")
         if end >= 0:
             # Joined in one step: each copy is of some MiB.
@@ -91,23 +88,6 @@ def complete_lines(stream: Readable, limits: Limits, chunk_bytes: int) -> Iterat
         _check_length(len(tail), limits)
     if tail:
         yield _normalized(tail, limits, first=first)
-
-
-def file_too_large(limits: Limits) -> FileFault:
-    return FileFault(
-        Stage.DECOMPRESS, f"limit max_file_bytes: it holds more than {limits.max_file_bytes} bytes when decompressed"
-    )
-
-
-def are_braced(data: bytes, count: int) -> bool:
-    """Whether each of these lines begins with { and ends with }.
-
-    If a JSON reader then takes the data as a stream of exactly `count` values, each line is exactly one object. No line
-    can end between } and { within a value: inside a string a line feed is a control character, which JSON forbids, and
-    outside of strings a comma would have to stand between them. So every value begins and ends with a line, every line
-    holds at least one, and there are as many values as lines.
-    """
-    return data.startswith(b"{") and data.endswith(b"}") and data.count(b"}\n{") == count - 1
 
 
 def check_utf8(block: LineBlock) -> None:

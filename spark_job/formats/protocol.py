@@ -32,6 +32,12 @@ class Limits:
     max_file_bytes: int = 64 << 30
     """Decompressed."""
 
+    def check_file_bytes(self, total: int) -> None:
+        """Raises FileFault if `total`, the decompressed bytes of one file so far, is above the limit."""
+        if total > self.max_file_bytes:
+            reason = f"limit max_file_bytes: it holds more than {self.max_file_bytes} bytes when decompressed"
+            raise FileFault(Stage.DECOMPRESS, reason)
+
 
 class Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
@@ -56,7 +62,13 @@ class Content(Protocol):
 
     def random_access(self) -> BinaryIO:
         """The decompressed bytes, seekable: in memory if the object is small, else in a temporary file. Raises
-        FileFault for what does not decompress or is larger than the limit, and what storage raises."""
+        FileFault for what does not decompress or is larger than the limit, and what storage raises.
+
+        Each call copies the whole object, even when the batch takes only a slice of it, because `ObjectReader` in
+        `blizzard/storage/base.py` reads forward only. The size of a slice is then measured in decompressed bytes that
+        the format reads from the copy; with `stream` it is measured in stored bytes. Range reads would be made behind
+        this method, without a change to the formats: see docs/decisions.md.
+        """
         ...
 
 
@@ -87,8 +99,8 @@ class Parsed:
     refused: Sequence[tuple[int, str | None]]
     """The numbers of the other records, each with the reason of its dead letter. None: the format leaves the decision
     to Spark, see `Format.decide`."""
-    refused_texts: Sequence[bytes] = ()
-    """The refused records themselves, as dead letters show them, in the order of `refused`."""
+    refused_texts: Sequence[bytes]
+    """The refused records themselves, as dead letters show them: one for each of `refused`, in the same order."""
 
 
 B = TypeVar("B", bound=Block)
@@ -98,10 +110,13 @@ class Format(Protocol[B]):
     """Reads one kind of file, with one schema and within `Limits`. Threads share it."""
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[B]:
-        """The file's records from number `first_record` on, in order, in blocks of some MiB at most.
+        """The file's records from number `first_record` on, in order, in blocks of some MiB at most, however large the
+        file and its parts are.
 
         A record that cannot be read goes into a block all the same, so that later records keep their numbers; `parse`
-        refuses it. Raises FileFault when the rest of the file cannot be read, and what storage raises.
+        refuses it. Raises FileFault when the rest of the file cannot be read, at whatever point of the file that turns
+        out, and what storage raises. Every error that a library of the format raises because of the file's content has
+        to become a FileFault. Any other exception fails the task, and with it the whole batch.
         """
         ...
 
@@ -111,9 +126,11 @@ class Format(Protocol[B]):
         ...
 
     def decide(self, deferred: "DataFrame") -> "DataFrame":
-        """On the driver: decides the records that `parse` refused without a reason.
+        """On the driver: decides the records that `parse` refused without a reason. Not called for a batch in which
+        every refused record has one.
 
-        `deferred` has the columns of `deferred_records_type`. The result has one more, `record`, a struct of the
-        schema's columns, and its `fault` is completed where Spark refuses a record.
+        `deferred` has the columns of `deferred_records_type`. It may also hold records that have a reason; they keep
+        it. The result has one more column, `record`, a struct of the schema's columns, which is null for a refused
+        record. Its `fault` also has a reason where Spark refuses a record.
         """
         ...

@@ -7,25 +7,28 @@ from pyspark.sql.types import StructType
 
 from spark_job.formats.protocol import Format, Limits
 
-MakeFormat = Callable[[StructType, Limits], Format[Any]]
+Options = Mapping[str, Any]
+"""What a source sets for its format alone: `Source.format_options` of the configuration, as JSON values."""
+
+MakeFormat = Callable[[StructType, Limits, Options], Format[Any]]
 
 
-def _ndjson(schema: StructType, limits: Limits) -> Format[Any]:
+def _ndjson(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     from spark_job.formats.ndjson.format import NdjsonFormat
 
     return NdjsonFormat(schema, limits)
 
 
-def _text(schema: StructType, limits: Limits) -> Format[Any]:
+def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     from spark_job.formats.text.format import TextFormat
 
     return TextFormat(schema, limits)
 
 
-# Each imports its room only when it is asked for: what one format needs, no other has to load.
+# Each imports its folder only when it is called, so that a job loads the packages of the formats that it reads.
 FORMATS: Mapping[str, MakeFormat] = {"ndjson": _ndjson, "text": _text}
 
 
-def open_format(name: str, schema: StructType, limits: Limits) -> Format[Any]:
-    """`schema`: the columns of a record, without those that folders spell and without `_source`."""
-    return FORMATS[name](schema, limits)
+def open_format(name: str, schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    """`schema`: the columns of a record, without the partition columns from its path and without `_source`."""
+    return FORMATS[name](schema, limits, options)

@@ -67,11 +67,12 @@ class ReadTasks:
 
     def __call__(self, files: str) -> str:
         task = Task.from_json(self.task)
-        buffer_bytes, new_name = task.settings.buffer_bytes, lambda: uuid.uuid4().hex
+        settings = task.settings
+        buffer_bytes, new_name = settings.buffer_bytes, lambda: uuid.uuid4().hex
         reader = TaskReader(
             open_store(task.uri, task.s3),
-            task.settings,
-            open_format(task.settings.format, task.destination.record_type(), task.settings.limits),
+            settings,
+            open_format(settings.format, task.destination.record_type(), settings.limits, settings.options),
             task.destination.provenance,
             task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
             task.destination.deferred(task.s3, buffer_bytes // DEFERRED_SHARE, new_name, time.time),

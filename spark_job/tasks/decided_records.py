@@ -37,22 +37,23 @@ class DecidedRecords(Protocol):
 
 
 class RefusedByTasks:
-    """Records that a task refused while it read them; `lines` have the columns of `deferred_records_type`."""
+    """Records that a task refused while it read them; `records` has the columns of `deferred_records_type`."""
 
-    def __init__(self, lines: pa.Table) -> None:
-        self._lines = lines.sort_by([("file", "ascending"), ("row", "ascending")])
-        self.refused = Counter({count["values"]: count["counts"] for count in lines["file"].value_counts().to_pylist()})
+    def __init__(self, records: pa.Table) -> None:
+        self._records = records.sort_by([("file", "ascending"), ("row", "ascending")])
+        counts = records["file"].value_counts().to_pylist()
+        self.refused = Counter({count["values"]: count["counts"] for count in counts})
         self.data_files: Sequence[DataFile] = ()
 
     def letters(self) -> Iterator[DeadLetter]:
-        return (_letter(row) for batch in self._lines.to_batches(max_chunksize=1000) for row in batch.to_pylist())
+        return (_letter(row) for batch in self._records.to_batches(max_chunksize=1000) for row in batch.to_pylist())
 
     def release(self) -> None:
         """Nothing to free but memory."""
 
 
 class DecidedBySpark:
-    """Records that Spark decided; `letters` have the columns of `LETTERS`."""
+    """Records that a Spark query decided; `letters` has the columns of `LETTERS`."""
 
     def __init__(self, letters: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
         self._letters = letters
@@ -89,10 +90,10 @@ def dead_letters_of(parts: Iterable[DecidedRecords]) -> Iterator[DeadLetter]:
     return merge(*(part.letters() for part in parts), key=lambda letter: (letter.path, letter.row or 0))
 
 
-def refused_already(lines: pa.Table, failed: Iterable[str]) -> pa.Table:
-    """The lines that a task refused, without those of the `failed` files, which have a dead letter of their own."""
-    of_failed = pc.is_in(lines["file"], pa.array([*failed], pa.string()))
-    return lines.filter(pc.and_(pc.is_valid(lines["fault"]), pc.invert(of_failed)))
+def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
+    """The records that a task refused, without those of the `failed` files, which have a dead letter of their own."""
+    of_failed = pc.is_in(deferred["file"], pa.array([*failed], pa.string()))
+    return deferred.filter(pc.and_(pc.is_valid(deferred["fault"]), pc.invert(of_failed)))
 
 
 def _letter(row: Any) -> DeadLetter:

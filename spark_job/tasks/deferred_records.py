@@ -42,18 +42,18 @@ class DeferredRecords:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._writer is not None:
-            with suppress(BlizzardError):  # a file that stays is removed with the leftovers
+            with suppress(BlizzardError):  # a file that cannot be removed now is removed with the leftovers
                 self._writer.discard()
 
-    def add(self, source: RecordRange, row: int, line: bytes, fault: str | None) -> None:
+    def add(self, source: RecordRange, row: int, record: bytes, fault: str | None) -> None:
         """`row`: its number in the file. `fault`: why it is refused; None if Spark decides. Raises CannotWriteError."""
         try:
-            text, undecodable = line.decode(), None
+            text, undecodable = record.decode(), None
         except UnicodeDecodeError:
-            text, undecodable = None, line
+            text, undecodable = None, record
         modified = datetime.fromtimestamp(source.modified_ts, UTC)
         self._rows.append((source.path, row, source.etag, modified, text, fault, undecodable, *source.partitions))
-        size = len(line) + len(source.path) + _ROW_BYTES
+        size = len(record) + len(source.path) + _ROW_BYTES
         self._bytes += size
         self.total_bytes += size
         self.undecided += fault is None
@@ -73,7 +73,9 @@ class DeferredRecords:
 
     def _write(self) -> None:
         rows, self._rows, self._bytes = self._rows, [], 0
-        with noting_files("keeping lines of", lambda: (str(row[0]) for row in rows), foreseen=(CannotWriteError,)):
+        with noting_files(
+            "staging deferred records of", lambda: (str(row[0]) for row in rows), foreseen=(CannotWriteError,)
+        ):
             columns = zip(*rows, strict=True)
             arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
             with writing():

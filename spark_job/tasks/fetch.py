@@ -17,7 +17,7 @@ MOST_FILES_AHEAD = 256
 WHOLE_BYTES = 16 << 20
 """Objects up to this size are fetched whole; larger ones are streamed when their turn comes."""
 PIECE_BYTES = 1 << 20
-"""Of a streamed object. A piece arrives in less time than its lines take to parse."""
+"""Of a streamed object. A piece arrives in less time than its records take to parse."""
 
 
 @dataclass(frozen=True, slots=True)

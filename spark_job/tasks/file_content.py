@@ -9,7 +9,6 @@ from typing import BinaryIO, cast
 from blizzard.errors import StorageBroken
 from blizzard.storage.base import ObjectReader
 from spark_job.formats.decompress import compression_of, decompressed
-from spark_job.formats.lines import file_too_large
 from spark_job.formats.protocol import Limits, Readable
 
 CHUNK_BYTES = 4 << 20
@@ -44,20 +43,20 @@ class FileContent:
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes the format has read so far: stored ones of a stream, decompressed ones by random access."""
+        """How many bytes the format has read so far: stored bytes of a stream, but decompressed bytes of a file for
+        random access, which is a decompressed copy."""
         return self._stored.bytes_read
 
     def stream(self) -> Readable:
         return decompressed(self._stored, self._compression, size=self._size)
 
     def random_access(self) -> BinaryIO:
-        """Raises StorageBroken when the temporary file cannot be written, beside what `Content` says."""
+        """Also raises StorageBroken if the temporary file cannot be written."""
         spooled = self._stack.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES))  # noqa: SIM115
         stream, total = self.stream(), 0
         while chunk := stream.read(CHUNK_BYTES):
             total += len(chunk)
-            if total > self._limits.max_file_bytes:
-                raise file_too_large(self._limits)
+            self._limits.check_file_bytes(total)
             try:
                 spooled.write(chunk)
             except OSError as error:

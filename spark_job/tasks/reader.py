@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +14,8 @@ from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.deferred import deferred_records_type
+from spark_job.formats.deferred import all_refused, deferred_records_type
+from spark_job.formats.protocol import Format
 from spark_job.formats.registry import open_format
 from spark_job.ports.reader import Outcome
 from spark_job.table.columns import columns_of
@@ -75,7 +77,7 @@ class SparkReader:
         self._source_id = source_id
         self._layout = layout
         self._layout_reason = layout_reason
-        self._reasons_told: set[str] = set()
+        self._logged_reasons: set[str] = set()
         self._log = log
         self._staging = staging
         self._in_memory_bytes = in_memory_bytes
@@ -88,7 +90,7 @@ class SparkReader:
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "SparkRows":
         layout = self._layout(staged=replacing)
-        self._tell_reason()
+        self._log_layout_reason()
         with translating_spark_errors("reading the source's schema"):
             schema = columns_of(self._ddl)
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns))
@@ -103,17 +105,17 @@ class SparkReader:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
-        remove_left = partial(self._staging.remove, deferred)
+        remove_deferred = partial(self._staging.remove, deferred)
         write_share = _write_share(reports)
         return SparkRows(
-            outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_left, write_share
+            outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_deferred, write_share
         )
 
-    def _tell_reason(self) -> None:
+    def _log_layout_reason(self) -> None:
         """Logs once per reason that the rows have to be written twice."""
         reason = self._layout_reason()
-        if reason is not None and reason not in self._reasons_told:
-            self._reasons_told.add(reason)
+        if reason is not None and reason not in self._logged_reasons:
+            self._logged_reasons.add(reason)
             self._log("rows_written_twice", source=self._source_id, reason=reason)
 
     def _decided(
@@ -122,23 +124,36 @@ class SparkReader:
         """Decides the deferred records, except those of files that failed as a whole."""
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
         if sum(report.deferred_bytes for report in reports) > self._in_memory_bytes:
-            return [self._decided_by_spark(task, schema, self._lines(deferred, failed))]
+            return [self._decided_by_spark(task, schema, reports, self._deferred_records(deferred, failed))]
         refused = RefusedByTasks(refused_already(self._staging.table(deferred), failed))
         if not any(report.undecided for report in reports):
             return [refused]
-        undecided = self._lines(deferred, failed).where("fault IS NULL")
-        return [refused, self._decided_by_spark(task, schema, undecided)]
+        undecided = self._deferred_records(deferred, failed).where("fault IS NULL")
+        return [refused, self._decided_by_spark(task, schema, reports, undecided)]
 
-    def _lines(self, deferred: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
-        lines = self._staging.frame(
+    def _deferred_records(self, deferred: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
+        records = self._staging.frame(
             self._spark, self._table_uri, deferred, deferred_records_type(len(self._partition_columns))
         )
-        return lines.where(~F.col("file").isin(list(failed))) if failed else lines
+        return records.where(~F.col("file").isin(list(failed))) if failed else records
 
-    def _decided_by_spark(self, task: Task, schema: StructType, lines: DataFrame) -> DecidedRecords:
-        file_format = open_format(self._settings.format, schema, self._settings.limits)
-        stage = SparkFallback(task.destination, task.s3, task.settings.buffer_bytes)
-        return DecidedBySpark.of(map_in_arrow(file_format.decide(lines), stage, LETTERS))
+    def _decided_by_spark(
+        self, task: Task, schema: StructType, reports: Sequence[Report], records: DataFrame
+    ) -> DecidedRecords:
+        settings = task.settings
+        file_format = open_format(settings.format, schema, settings.limits, settings.options)
+        decided = decision_of(file_format, schema, reports)(records)
+        stage = SparkFallback(task.destination, task.s3, settings.buffer_bytes)
+        return DecidedBySpark.of(map_in_arrow(decided, stage, LETTERS))
+
+
+def decision_of(
+    file_format: Format[Any], schema: StructType, reports: Sequence[Report]
+) -> Callable[[DataFrame], DataFrame]:
+    """How the deferred records of these tasks are decided."""
+    if any(report.undecided for report in reports):
+        return file_format.decide
+    return lambda deferred: all_refused(deferred, schema)
 
 
 def _write_share(reports: Sequence[Report]) -> float:
@@ -161,7 +176,7 @@ class SparkRows:
         decided: Sequence[DecidedRecords],
         dead_letters: DeadLetters,
         clock: Callable[[], float],
-        remove_left: Callable[[], None],
+        remove_deferred: Callable[[], None],
         write_share: float,
     ) -> None:
         self.outcomes = [
@@ -174,7 +189,7 @@ class SparkRows:
         self._decided = decided
         self._dead_letters = dead_letters
         self._clock = clock
-        self._remove_left = remove_left
+        self._remove_deferred = remove_deferred
 
     def write_dead_records(self) -> None:
         """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
@@ -185,14 +200,14 @@ class SparkRows:
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(
-                f"expected {expected} refused records, found {written}: the same lines gave another outcome when they "
-                "were parsed again; the batch is thrown away and planned anew"
+                f"expected {expected} refused records, found {written}: the same records had another outcome when they "
+                "were parsed again; the batch is discarded and planned again"
             )
 
     def release(self) -> None:
         try:
-            with translating_spark_errors("letting go of the refused records"):
+            with translating_spark_errors("releasing the refused records"):
                 for part in self._decided:
                     part.release()
         finally:
-            self._remove_left()
+            self._remove_deferred()

@@ -105,15 +105,15 @@ class RecordPipeline:
             self._write(self._parsing.popleft().result())
 
     def _parsed(self, ranges: Sequence[RecordRange], blocks: Sequence[Block]) -> _Batch:
-        with noting_files("parsing lines of", lambda: (source.path for source in ranges)):
+        with noting_files("parsing records of", lambda: (source.path for source in ranges)):
             parsed = self._format.parse(blocks)
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
             return _Batch(pa.Table.from_arrays(columns, names=names), ranges, _refused(ranges, parsed))
 
     def _write(self, batch: _Batch) -> None:
-        for source, row, line, fault in batch.refused:
-            self._deferred.add(source, row, line, fault)
+        for source, row, text, fault in batch.refused:
+            self._deferred.add(source, row, text, fault)
         if not batch.table.num_rows:
             return
         with (

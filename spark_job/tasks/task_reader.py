@@ -1,7 +1,7 @@
 """What one Spark task does: it reads its files one by one and writes their records to data files of the table."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -38,12 +38,14 @@ MOST_PARSERS = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How a source's files are read. `memory_bytes`: about how much memory one task may use."""
+    """How a source's files are read. `memory_bytes`: about how much memory one task may use. `options`: those of the
+    format, as JSON values."""
 
-    format: str = "ndjson"
+    format: str
     compression: str = "auto"
     limits: Limits = field(default_factory=Limits)
     memory_bytes: int = 256 << 20
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ahead_bytes(self) -> int:
@@ -227,7 +229,7 @@ class FileProgress:
                 Stage.DOWNLOAD,
                 f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "
                 f"committed and it has etag {info.etag} now; the rest was not ingested, and the new content is "
-                "a change or a late file for whatever tells of it, an event or the late sweep",
+                "handled as a change or a late file when an event or the late sweep reports it",
             )
         self.info = info
         if wanted.refusal is not None:

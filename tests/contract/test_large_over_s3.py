@@ -34,8 +34,8 @@ ORIGIN = Provenance("events:landing", 7, {})
 TABLE = pa.schema([*to_arrow_type(SCHEMA), *ORIGIN.fields])
 LEFT = pa.schema(to_arrow_type(deferred_records_type(0)))
 TASKS = {
-    "held until it is seen whole": ReadSettings(),
-    "in a lane of its own": ReadSettings(memory_bytes=64 * MIB),
+    "held until it is seen whole": ReadSettings("ndjson"),
+    "in a lane of its own": ReadSettings("ndjson", memory_bytes=64 * MIB),
 }
 tasks = pytest.mark.parametrize("settings", TASKS.values(), ids=list(TASKS))
 

@@ -54,7 +54,7 @@ def read(
         uri=str(folder / "landing"),
         table_uri=str(folder / "table"),
         s3=S3Settings(),
-        settings=ReadSettings(),
+        settings=ReadSettings("ndjson"),
         schema="n BIGINT, t STRING",
         partition_columns={},
         source_id="p:s",

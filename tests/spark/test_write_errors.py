@@ -35,7 +35,7 @@ def reader_of(folder: Path, spark: Callable[[], SparkSession], line: bytes, **se
         uri=str(folder / "landing"),
         table_uri=str(folder / "table"),
         s3=S3Settings(),
-        settings=ReadSettings(**settings),
+        settings=ReadSettings("ndjson", **settings),
         schema="n BIGINT, t STRING",
         partition_columns={},
         source_id="p:s",

@@ -3,9 +3,12 @@
 Tests register them: they show what the Protocol admits, with no code of the job changed.
 """
 
+import codecs
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -17,8 +20,13 @@ from pyspark.sql.types import StructType
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed
+from spark_job.formats.registry import Options
 
 VALUES_A_BLOCK = 3
+BLANKS = re.compile(r"\s*")
+BATCH_ROWS = 100
+BUFFER_BYTES = 64 << 10
+"""Without it, or with `pre_buffer`, pyarrow reads a column of a whole row group at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +46,15 @@ class ValueBlock:
 
 
 class ValueStream:
-    """JSON values divided by blanks, such as `{"id": "a"} {"id": "b"}`; a value may hold line feeds."""
+    """JSON values divided by blanks, such as `{"row": {"id": "a"}} {"row": {"id": "b"}}`; a value may hold line feeds.
 
-    def __init__(self, schema: StructType, limits: Limits) -> None:
+    The option `member` names the member of each value that is the record.
+    """
+
+    def __init__(self, schema: StructType, limits: Limits, options: Options) -> None:
         self._schema: pa.Schema = to_arrow_schema(schema)
         self._limits = limits
+        self._member = options["member"]
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[ValueBlock]:
         waiting: list[bytes] = []
@@ -59,24 +71,31 @@ class ValueStream:
 
     def _values(self, content: Content) -> Iterator[bytes]:
         stream, text, decoder = content.stream(), "", json.JSONDecoder()
+        utf8 = codecs.getincrementaldecoder("utf-8")()
         while True:
             chunk = stream.read(content.chunk_bytes)
-            text = (text + chunk.decode()).lstrip()
-            while text:
+            text = (text + _decoded(utf8, chunk)).lstrip()
+            start = 0
+            while start < len(text):
                 try:
-                    _, end = decoder.raw_decode(text)
+                    _, end = decoder.raw_decode(text, start)
                 except json.JSONDecodeError:
-                    if not chunk:
-                        raise FileFault(Stage.PARSE, "the last value is incomplete") from None
                     break
-                yield text[:end].encode()
-                text = text[end:].lstrip()
+                if chunk and end == len(text) and text[start] not in '{["':  # the next chunk may go on with a number
+                    break
+                yield text[start:end].encode()
+                start = BLANKS.match(text, end).end()  # type: ignore[union-attr]
+            text = text[start:]
+            if len(text) > self._limits.max_record_bytes:
+                raise FileFault(Stage.PARSE, f"limit max_record_bytes: no value ends within {len(text)} characters")
             if not chunk:
-                return
+                break
+        if text:
+            raise FileFault(Stage.PARSE, "a value is not JSON, or incomplete")
 
     def parse(self, blocks: Sequence[ValueBlock]) -> Parsed:
         values = [value for block in blocks for value in block.values]
-        found = [json.loads(value) for value in values]
+        found = [_member(json.loads(value), self._member) for value in values]
         good = [n for n, record in enumerate(found) if isinstance(record, dict)]
         refused = [(n, "expected an object") for n, record in enumerate(found) if not isinstance(record, dict)]
         records = pa.Table.from_pylist([found[n] for n in good], schema=self._schema)
@@ -84,6 +103,17 @@ class ValueStream:
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         raise AssertionError("every refused record has a reason")
+
+
+def _decoded(utf8: codecs.IncrementalDecoder, chunk: bytes) -> str:
+    try:
+        return utf8.decode(chunk, final=not chunk)
+    except UnicodeDecodeError as error:
+        raise FileFault(Stage.PARSE, f"not UTF-8: {error.reason}") from error
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +133,19 @@ class BatchBlock:
 
 
 class Columns:
-    """Parquet: row groups before the first wanted record are not read."""
+    """Parquet: row groups before the first wanted record are not read, and a row group is read in several batches."""
 
-    def __init__(self, schema: StructType, limits: Limits) -> None:
+    def __init__(self, schema: StructType, limits: Limits, options: Options) -> None:
         self._schema = schema
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
-        try:
-            file = pq.ParquetFile(content.random_access())
-        except pa.ArrowInvalid as error:
-            raise FileFault(Stage.PARSE, f"not Parquet: {error}") from error
+        stored = content.random_access()
+        file = _by_library(lambda: pq.ParquetFile(stored, buffer_size=BUFFER_BYTES, pre_buffer=False))
         number = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if number + rows > first_record:
-                (batch,) = file.read_row_group(group).combine_chunks().to_batches()
-                done = max(0, first_record - number)
-                yield BatchBlock(batch.slice(done), number + done)
+                yield from _of_group(file, group, number, first_record)
             number += rows
 
     def parse(self, blocks: Sequence[BatchBlock]) -> Parsed:
@@ -134,3 +160,28 @@ class Columns:
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
+
+
+def _of_group(file: pq.ParquetFile, group: int, number: int, first_record: int) -> Iterator[BatchBlock]:
+    """`number`: of the row group's first record."""
+    batches = _by_library(lambda: file.iter_batches(BATCH_ROWS, row_groups=[group]))
+    while (batch := _by_library(lambda: next(batches, None))) is not None:
+        done = max(0, first_record - number)
+        if done < batch.num_rows:
+            yield BatchBlock(batch.slice(done), number + done)
+        number += batch.num_rows
+
+
+T = TypeVar("T")
+
+
+def _by_library(call: Callable[[], T]) -> T:
+    """pyarrow raises an OSError of its own for bytes that it cannot read."""
+    try:
+        return call()
+    except pa.ArrowException as error:
+        raise FileFault(Stage.PARSE, f"not Parquet: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise FileFault(Stage.PARSE, f"not Parquet, or damaged: {error}") from error

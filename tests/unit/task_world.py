@@ -86,7 +86,7 @@ class Task:
         return Provenance("events:landing", 7, {f"partition_{n}": "string" for n in range(self.partition_columns)})
 
     def report(self, files: Sequence[TaskFile]) -> Report:
-        settings = ReadSettings(**self.settings)
+        settings = ReadSettings(**{"format": "ndjson", **self.settings})
         names = map(str, itertools.count())
         schema = pa.schema([("value", pa.string()), *self.origin.fields])
         deferred_schema = pa.schema(to_arrow_type(deferred_records_type(self.partition_columns)))

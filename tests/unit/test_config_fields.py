@@ -5,6 +5,8 @@ import pytest
 from blizzard.config.formats import FILE_FORMATS
 from tests.unit.config_files import config, problems, source, source_lines
 
+FORMATS = " or ".join(", ".join(map(repr, FILE_FORMATS)).rsplit(", ", 1))
+
 
 @pytest.mark.parametrize(
     ("line", "what"),
@@ -14,7 +16,7 @@ from tests.unit.config_files import config, problems, source, source_lines
         ("checkpoint: {interval_fils: 5}", "s.checkpoint.interval_fils: unknown key; did you mean `interval_files`?"),
         ("name: x", "s.name: unknown key"),
         ("schema_ddl: x", "s.schema_ddl: unknown key"),
-        ("format: json", "s.format: found 'json', expected one of 'ndjson' or 'text'; change it"),
+        ("format: json", f"s.format: found 'json', expected one of {FORMATS}; change it"),
         ("compression: brotli", "s.compression: found 'brotli', expected one of 'auto', 'gzip', 'zstd' or 'none'"),
         ("on_overwrite: 5", "s.on_overwrite: found 5, expected one of 'ignore'"),
         ("pattern: 5", "s.pattern: found 5, expected text (put it in quotes); change it"),

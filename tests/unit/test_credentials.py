@@ -148,7 +148,7 @@ def test_what_travels_to_spark_and_to_its_tasks_holds_no_credentials(credentials
     destination = Destination(
         "s3://lake/events", TableLayout("", (), (), 32, 1), "left/", "{}", Provenance("a:b", 0, {})
     )
-    task = Task("s3://landing/raw/", S3Settings(endpoint), ReadSettings(limits=Limits()), destination)
+    task = Task("s3://landing/raw/", S3Settings(endpoint), ReadSettings("ndjson", limits=Limits()), destination)
     assert repeated(json.dumps(conf) + task.to_json()) == []
     assert not any(re.search(r"(access|secret)[.-]?key|session[.-]?token|password", name, re.I) for name in conf)
 

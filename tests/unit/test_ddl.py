@@ -6,6 +6,10 @@ from hypothesis import strategies as st
 
 from blizzard.config import ddl
 from blizzard.config.ddl import Array, Atomic, Column, Decimal, Map, Struct
+from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.schema_limits import NO_LIMITS, storage_problems
+
+NDJSON = FILE_FORMATS["ndjson"].limits
 
 
 def test_a_schema_is_read_into_columns() -> None:
@@ -63,7 +67,7 @@ def test_a_type_is_printed_as_spark_prints_it() -> None:
 )
 def test_an_error_in_a_schema_is_reported_with_its_position(text: str, what: str) -> None:
     with pytest.raises(ddl.DdlError) as error:
-        ddl.parse(text)
+        ddl.parse(text, NDJSON.types)
     assert what in str(error.value)
 
 
@@ -86,17 +90,45 @@ def test_an_error_in_a_schema_is_reported_with_its_position(text: str, what: str
     ],
 )
 def test_a_column_that_delta_or_json_cannot_hold_is_reported(text: str, what: str) -> None:
-    (problem,) = ddl.storage_problems(ddl.parse(text))
+    (problem,) = storage_problems(ddl.parse(text), NDJSON)
     assert what in problem
 
 
 def test_all_problems_of_a_schema_are_reported_at_once() -> None:
-    assert len(ddl.storage_problems(ddl.parse("a INT, A STRUCT<>, `b c` MAP<INT, DECIMAL(0)>"))) == 5
+    assert len(storage_problems(ddl.parse("a INT, A STRUCT<>, `b c` MAP<INT, DECIMAL(0)>"), NDJSON)) == 5
+
+
+@pytest.mark.parametrize("name", ["CHAR(5)", "CHARACTER(5)", "VARCHAR(5)", "VARIANT"])
+def test_a_format_without_limits_of_its_own_refuses_a_type_in_general_terms(name: str) -> None:
+    with pytest.raises(ddl.DdlError, match=r"is not supported; use STRING\Z"):
+        ddl.parse(f"a {name}")
+
+
+def test_the_keys_of_a_map_are_limited_by_the_format_alone() -> None:
+    schema = ddl.parse("a MAP<INT, INT>, b ARRAY<STRUCT<c: MAP<STRUCT<d: INT>, MAP<DATE, INT>>>>")
+    assert storage_problems(schema, NO_LIMITS) == []
+    assert [problem.split("`")[1] for problem in storage_problems(schema, NDJSON)] == [
+        "a",
+        "b.element.c",
+        "b.element.c.value",
+    ]
+
+
+def test_what_delta_cannot_store_is_reported_for_every_format() -> None:
+    schema = ddl.parse("a MAP<STRUCT<>, DECIMAL(0)>, `b c` INT, B INT, b INT")
+    for file_format in FILE_FORMATS.values():
+        assert len(storage_problems(schema, file_format.limits)) >= 3
+    assert [problem.split("`")[1] for problem in storage_problems(schema, NO_LIMITS)] == [
+        "a.key",
+        "a.value",
+        "b c",
+        "b",
+    ]
 
 
 def test_a_valid_schema_has_no_problems() -> None:
     assert (
-        ddl.storage_problems(ddl.parse("a INT, b STRUCT<a: INT, b: MAP<STRING, ARRAY<DATE>>>, `c.d` INT, `é` INT"))
+        storage_problems(ddl.parse("a INT, b STRUCT<a: INT, b: MAP<STRING, ARRAY<DATE>>>, `c.d` INT, `é` INT"), NDJSON)
         == []
     )
 

@@ -3,10 +3,12 @@
 import gzip
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from blizzard.config.formats import FILE_FORMATS
 from blizzard.config.load import read_config
 from blizzard.config.model import Config
 from infra.local.stack.example_file import example_file, key_for
@@ -44,6 +46,13 @@ def test_the_key_matches_the_sources_folder_and_pattern(source: str, key: str) -
 def test_without_a_usable_pattern_the_user_chooses_the_file(pattern: str) -> None:
     example = example_file(next(config(f"format: text, pattern: '{pattern}'").sources())[1], NOON_TS)
     assert (example.name, example.command) == ("FILE", f"FILE: a file that matches {pattern}")
+
+
+def test_the_user_makes_a_file_that_is_not_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = replace(FILE_FORMATS["text"], example=None)
+    monkeypatch.setattr("infra.local.stack.example_file.FILE_FORMATS", {**FILE_FORMATS, "text": binary})
+    example = example_file(next(config("format: text, pattern: '*.txt'").sources())[1], NOON_TS)
+    assert (example.name, example.command) == ("FILE", "FILE: a file that matches *.txt")
 
 
 def test_the_command_makes_a_file_with_every_required_column(tmp_path: Path) -> None:

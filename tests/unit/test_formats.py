@@ -1,12 +1,16 @@
 """Every file format behind one Protocol: what each must do, and that a new one needs only the registry."""
 
+import ast
 import io
 import itertools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from random import Random
+from typing import Any, BinaryIO, cast, get_args
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -16,12 +20,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from blizzard.config.model import Source
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.protocol import FileFault, Format, Limits
-from spark_job.formats.registry import FORMATS, open_format
+from spark_job.formats.protocol import Block, FileFault, Format, Limits, Parsed
+from spark_job.formats.registry import FORMATS, MakeFormat, Options, open_format
 from spark_job.ports.reader import Outcome
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.reader import decision_of
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
@@ -31,44 +36,116 @@ from tests.unit.other_formats import Columns, ValueStream
 ROOT = Path(__file__).parents[2]
 SCHEMA = StructType([StructField("id", StringType(), nullable=False)])
 TEXT = StructType([StructField("value", StringType())])
+PAGE = ROOT / "docs" / "formats.md"
 ROWS_A_GROUP = 4
-
-
-def parquet(records: list[str | None]) -> bytes:
-    file = io.BytesIO()
-    pq.write_table(pa.table({"id": pa.array(records, pa.string())}), file, row_group_size=ROWS_A_GROUP)
-    return file.getvalue()
+LIMITS = Limits(max_record_bytes=4_096)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A format, and how to write files for it. `bad`: a file whose record number 1 is refused, of three."""
+    """A format, and how to write files for it."""
 
-    make: Callable[[StructType, Limits], Format[Any]]
+    make: MakeFormat
     schema: StructType
     write: Callable[[list[str]], bytes]
     bad: bytes
+    """A file of three records. Number 1 is refused."""
     broken: bytes | None
     """A file that is refused as a whole; None where any bytes are good."""
+    damage: Callable[[bytes], bytes]
+    """Makes a file refused as a whole by what is at its end. The file has two blocks at least."""
+    options: Options = field(default_factory=dict)
+    write_as_one: Callable[[list[str]], bytes] | None = None
+    """Writes a file as one part, if files of the format have parts."""
+
+    def open(self) -> Format[Any]:
+        return self.make(self.schema, LIMITS, self.options)
+
+
+def parquet(records: Sequence[str | None], rows_a_group: int = ROWS_A_GROUP) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array(records, pa.string())}), file, row_group_size=rows_a_group)
+    return file.getvalue()
+
+
+def without_last_row_group(stored: bytes) -> bytes:
+    """With other bytes in its place."""
+    metadata = pq.ParquetFile(io.BytesIO(stored)).metadata
+    column = metadata.row_group(metadata.num_row_groups - 1).column(0)
+    start, size = column.dictionary_page_offset, column.total_compressed_size
+    return stored[:start] + b"\xff" * size + stored[start + size :]
 
 
 def ndjson(records: list[str]) -> bytes:
     return "\n".join(json.dumps({"id": record}) for record in records).encode()
 
 
+def documented_format() -> MakeFormat:
+    """The format that docs/formats.md shows."""
+    code = re.search(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert code
+    names: dict[str, Any] = {}
+    exec(compile(code[1], PAGE, "exec"), names)
+    return cast("MakeFormat", names["DelimitedFormat"])
+
+
 KINDS = {
-    "ndjson": Kind(FORMATS["ndjson"], SCHEMA, ndjson, b'{"id": "a"}\n{"id": \n{"id": "c"}', b'{"id": "\xff"}'),
-    "text": Kind(FORMATS["text"], TEXT, lambda records: "\n".join(records).encode(), b"a\n\xff\nc", None),
+    "ndjson": Kind(
+        FORMATS["ndjson"],
+        SCHEMA,
+        ndjson,
+        bad=b'{"id": "a"}\n{"id": \n{"id": "c"}',
+        broken=b'{"id": "\xff"}',
+        damage=lambda stored: stored + b'\n{"id": "\xff"}',
+    ),
+    "text": Kind(
+        FORMATS["text"],
+        TEXT,
+        lambda records: "\n".join(records).encode(),
+        bad=b"a\n\xff\nc",
+        broken=None,
+        damage=lambda stored: stored + b"\n" + b"x" * 5_000,
+    ),
     "values": Kind(
         ValueStream,
         SCHEMA,
-        lambda records: " \n".join(json.dumps({"id": record}, indent=1) for record in records).encode(),
-        b'{"id": "a"} 17 {"id": "c"}',
-        b'{"id": "a"} {"id',
+        lambda records: " \n".join(json.dumps({"row": {"id": record}}, indent=1) for record in records).encode(),
+        bad=b'{"row": {"id": "a"}} 17 {"row": {"id": "c"}}',
+        broken=b'{"row": {"id": "a"}} {"row": {"id',
+        damage=lambda stored: stored + b' {"row": {"id": "\xff"}}',
+        options={"member": "row"},
     ),
-    "columns": Kind(Columns, SCHEMA, parquet, parquet(["a", None, "c"]), b"PAR1 but no Parquet"),
+    "columns": Kind(
+        Columns,
+        SCHEMA,
+        parquet,
+        bad=parquet(["a", None, "c"]),
+        broken=b"PAR1 but no Parquet",
+        damage=without_last_row_group,
+        write_as_one=lambda records: parquet(records, len(records)),
+    ),
+    "documented": Kind(
+        documented_format(),
+        SCHEMA,
+        lambda records: "\n".join(records).encode(),
+        bad=b"a\nb|b\nc",
+        broken=b"\xff",
+        damage=lambda stored: stored + b"\n\xff",
+        options={"delimiter": "|"},
+    ),
 }
 RECORDS = [f"r{number:02}" for number in range(10)]
+
+
+class CopiedContent(StoredContent):
+    """The copy for random access is there already, so that it does not count as the format's memory."""
+
+    def __init__(self, stored: io.BytesIO, *, chunk_bytes: int) -> None:
+        super().__init__(stored, chunk_bytes=chunk_bytes)
+        self._copy = io.BytesIO(stored.getvalue())
+
+    def random_access(self) -> BinaryIO:
+        return self._copy
 
 
 @pytest.fixture(params=KINDS)
@@ -78,7 +155,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 def read(kind: Kind, stored: bytes, first_record: int = 0, chunk_bytes: int = CHUNK_BYTES) -> list[tuple[int, str]]:
     """Number and value of each good record, from blocks that are parsed one by one."""
-    file_format = kind.make(kind.schema, Limits())
+    file_format = kind.open()
     found = []
     for block in file_format.blocks(
         StoredContent(io.BytesIO(stored), chunk_bytes=chunk_bytes), first_record=first_record
@@ -93,7 +170,7 @@ def read(kind: Kind, stored: bytes, first_record: int = 0, chunk_bytes: int = CH
 def test_every_registered_format_is_held_to_this_contract_and_documented() -> None:
     assert set(FORMATS) <= set(KINDS)
     assert set(get_args(Source.model_fields["format"].annotation)) == set(FORMATS)
-    page = (ROOT / "docs" / "formats.md").read_text()
+    page = PAGE.read_text()
     assert [name for name in FORMATS if f"`{name}`" not in page] == []
 
 
@@ -113,13 +190,18 @@ def test_an_empty_file_has_no_records(kind: Kind) -> None:
 
 
 def test_a_bad_record_is_refused_and_the_others_keep_their_numbers(kind: Kind) -> None:
-    file_format = kind.make(kind.schema, Limits())
+    file_format = kind.open()
     blocks = [*file_format.blocks(StoredContent(io.BytesIO(kind.bad)), first_record=0)]
     parsed = file_format.parse(blocks)
     assert (parsed.records.column(0).to_pylist(), list(parsed.positions or ())) == (["a", "c"], [0, 2])
     assert [number for number, _ in parsed.refused] == [1]
     assert len(parsed.refused_texts) == 1
     assert read(kind, kind.bad) == [(0, "a"), (2, "c")]
+
+
+def test_what_is_parsed_always_has_the_texts_of_the_refused_records() -> None:
+    with pytest.raises(TypeError, match="refused_texts"):
+        Parsed(pa.table({"id": ["a"]}), (0,), [(1, "no good")])  # type: ignore[call-arg]
 
 
 def test_a_broken_file_is_a_fault_of_the_file(kind: Kind) -> None:
@@ -129,8 +211,38 @@ def test_a_broken_file_is_a_fault_of_the_file(kind: Kind) -> None:
         read(kind, kind.broken)
 
 
+def test_damage_after_the_first_block_is_a_fault_of_the_file(kind: Kind) -> None:
+    """Whatever error the format's own library has for it."""
+    file_format = kind.open()
+    content = StoredContent(io.BytesIO(kind.damage(kind.write(RECORDS))), chunk_bytes=64)
+    blocks = file_format.blocks(content, first_record=0)
+    assert file_format.parse([next(blocks)]).records.num_rows > 0
+    with pytest.raises(FileFault):
+        [file_format.parse([block]) for block in blocks]
+
+
+def test_memory_stays_bounded_however_large_a_file_and_its_parts_are(kind: Kind) -> None:
+    stored = (kind.write_as_one or kind.write)([Random(number).randbytes(1_000).hex() for number in range(5_000)])
+    assert len(stored) > 10_000_000
+    content = CopiedContent(io.BytesIO(stored), chunk_bytes=1 << 18)
+    arrow_before, of_arrow, sizes = pa.total_allocated_bytes(), list[int](), list[int]()
+    tracemalloc.start()
+    try:
+        block: Block
+        for block in kind.open().blocks(content, first_record=0):
+            sizes.append(block.size_bytes)
+            of_arrow.append(pa.total_allocated_bytes() - arrow_before)
+        of_python = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) >= 10_000_000
+    assert max(sizes) < 600_000
+    assert max(of_arrow) < 6_000_000
+    assert of_python < 6_000_000
+
+
 def test_blocks_of_several_files_are_parsed_together_as_they_are_apart(kind: Kind) -> None:
-    file_format = kind.make(kind.schema, Limits())
+    file_format = kind.open()
     files = [kind.write(RECORDS[:3]), kind.bad, kind.write(RECORDS[3:])]
     blocks = [b for stored in files for b in file_format.blocks(StoredContent(io.BytesIO(stored)), first_record=0)]
     apart = [value for stored in files for _, value in read(kind, stored)]
@@ -156,7 +268,8 @@ class Lake:
         provenance = Provenance("events:landing", 7, {})
         destination = Destination(str(self.folder / "table"), layout, "deferred/", schema.json(), provenance)
         (self.folder / "table").mkdir(exist_ok=True)
-        task = Task(str(self.folder / "landing"), S3Settings(), ReadSettings(self.kind), destination)
+        settings = ReadSettings(self.kind, limits=LIMITS, options=KINDS[self.kind].options)
+        task = Task(str(self.folder / "landing"), S3Settings(), settings, destination)
         return Report.from_json(ReadTasks(task.to_json())(json.dumps(files)))
 
     def rows(self, report: Report) -> list[tuple[str, int, str]]:
@@ -170,6 +283,12 @@ def lake(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
     made = {name: kind.make for name, kind in KINDS.items()}
     monkeypatch.setattr("spark_job.formats.registry.FORMATS", made)
     return Lake(tmp_path, request.param)
+
+
+@pytest.fixture
+def lake_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setattr("spark_job.formats.registry.FORMATS", {"values": ValueStream})
+    return Lake(tmp_path, "values")
 
 
 every_kind = pytest.mark.parametrize("lake", KINDS, indirect=True)
@@ -191,6 +310,17 @@ def test_a_task_reads_files_of_any_format_and_refuses_record_and_file(lake: Lake
 
 
 @every_kind
+def test_a_file_that_is_damaged_after_its_first_block_has_no_rows(lake: Lake) -> None:
+    kind, records = KINDS[lake.kind], [f"{number:06}" + "x" * 2_000 for number in range(2_500)]
+    bodies = {"a": kind.damage(kind.write(records)), "b": kind.write(RECORDS)}
+    sizes = {path: lake.land(path, stored) for path, stored in bodies.items()}
+    assert sizes["a"] > CHUNK_BYTES or lake.kind == "columns"
+    report = lake.read(*((path, size, 0, None, None, (), None) for path, size in sizes.items()))
+    assert lake.rows(report) == [("b", n, record) for n, record in enumerate(RECORDS)]
+    assert [(outcome.path, outcome.error is None) for outcome in report.outcomes] == [("a", False), ("b", True)]
+
+
+@every_kind
 def test_a_file_that_is_read_in_slices_gives_each_record_once(lake: Lake) -> None:
     kind, records = KINDS[lake.kind], [f"{number:06}" + "x" * 2_000 for number in range(2_500)]
     size = lake.land("large", kind.write(records))
@@ -208,4 +338,61 @@ def test_a_file_that_is_read_in_slices_gives_each_record_once(lake: Lake) -> Non
 
 
 def test_a_format_is_opened_by_its_name_alone() -> None:
-    assert type(open_format("text", TEXT, Limits())).__name__ == "TextFormat"
+    assert type(open_format("text", TEXT, Limits(), {})).__name__ == "TextFormat"
+
+
+def test_a_format_is_asked_to_decide_only_when_a_record_is_undecided() -> None:
+    """`parse` of most formats has a reason for each record that it refuses."""
+    file_format = KINDS["values"].open()
+    assert decision_of(file_format, SCHEMA, [Report(undecided=0), Report(undecided=1)]) == file_format.decide
+    assert decision_of(file_format, SCHEMA, [Report(undecided=0), Report(undecided=0)]) != file_format.decide
+
+
+# --- What a format may not know ---
+
+OF_SESSIONS = {
+    "SparkSession",
+    "SparkContext",
+    "sparkSession",
+    "sparkContext",
+    "getActiveSession",
+    "_jvm",
+    "_jdf",
+    "_sc",
+}
+
+
+def names_in(file: Path) -> set[str]:
+    """Every name, attribute and import of a module."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                found.add(name)
+            case ast.alias(name=name):
+                found.update(name.split("."))
+    return found
+
+
+def test_no_format_reaches_a_spark_session() -> None:
+    """A DataFrame has its session, which no contract of imports can forbid."""
+    files = sorted((ROOT / "spark_job" / "formats").rglob("*.py"))
+    assert len(files) > 20
+    assert [(file.name, name) for file in files for name in sorted(names_in(file) & OF_SESSIONS)] == []
+
+
+def test_no_format_knows_another() -> None:
+    """Also one that the contract in pyproject.toml does not list."""
+    folders = {init.parent for init in (ROOT / "spark_job" / "formats").glob("*/__init__.py")}
+    assert len(folders) >= 2
+    for folder in folders:
+        others = "|".join(other.name for other in folders - {folder})
+        imports = re.compile(rf"^\s*(from|import) spark_job\.formats\.({others})\b", re.MULTILINE)
+        assert [file.name for file in folder.glob("*.py") if imports.search(file.read_text())] == []
+
+
+def test_a_task_gives_a_format_the_options_of_its_source(lake_of_values: Lake) -> None:
+    """Without `member` the format could not tell the record from the rest of a value."""
+    size = lake_of_values.land("a", b'{"row": {"id": "a"}, "id": "b"}')
+    report = lake_of_values.read(("a", size, 0, None, None, (), None))
+    assert lake_of_values.rows(report) == [("a", 0, "a")]

@@ -25,7 +25,7 @@ def worker_failed(text: str = "the reason") -> str:
     """The text of a Py4JJavaError when a task failed: the worker's traceback, twice, between Java frames."""
     with (
         pytest.raises(ValueError, match=text) as raised,
-        noting_files("parsing lines of", lambda: ("day=1/poison.ndjson",)),
+        noting_files("parsing records of", lambda: ("day=1/poison.ndjson",)),
     ):
         fail(text)
     told = "".join(traceback.format_exception(raised.value))
@@ -41,7 +41,7 @@ def test_the_error_of_a_failed_python_worker_keeps_the_end_of_its_traceback() ->
         raise Py4JError(worker_failed())
     text = str(raised.value)
     assert text.startswith("reading a batch of 2 files: Spark failed, nothing was committed: ")
-    assert "ValueError: the reason\nwhile parsing lines of day=1/poison.ndjson\n" in text
+    assert "ValueError: the reason\nwhile parsing records of day=1/poison.ndjson\n" in text
     assert "first cause" not in text
     assert "\tat " not in text
     assert "see the executors' logs" in text
@@ -49,7 +49,7 @@ def test_the_error_of_a_failed_python_worker_keeps_the_end_of_its_traceback() ->
 
 def test_a_long_traceback_is_cut_at_its_start() -> None:
     text = error_text(Py4JError(worker_failed("x" * 2 * MAX_TEXT_CHARS + " the very end")))
-    assert text.endswith("xx the very end\nwhile parsing lines of day=1/poison.ndjson")
+    assert text.endswith("xx the very end\nwhile parsing records of day=1/poison.ndjson")
     assert len(text) <= MAX_TEXT_CHARS + 2
 
 

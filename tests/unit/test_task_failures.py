@@ -143,7 +143,7 @@ def test_an_unexpected_parser_error_names_the_files_of_the_batch(files: str, nam
     task = Task(a_store(**dict.fromkeys(files, b"poison\nmore")), file_format=PoisonedFormat())
     with pytest.raises(UnexpectedError) as raised:
         task.report(files_of(task.store))
-    assert raised.value.__notes__ == [f"while parsing lines of {named}"]
+    assert raised.value.__notes__ == [f"while parsing records of {named}"]
 
 
 def test_an_unexpected_parser_error_in_another_thread_names_the_large_file_only() -> None:
@@ -151,7 +151,7 @@ def test_an_unexpected_parser_error_in_another_thread_names_the_large_file_only(
     task = Task(a_store(a=b"good", b=large + b"poison", c=b"poison"), settings=LARGE, file_format=PoisonedFormat())
     with pytest.raises(UnexpectedError) as raised:
         task.report(files_of(task.store))
-    assert raised.value.__notes__ == ["while parsing lines of b"]
+    assert raised.value.__notes__ == ["while parsing records of b"]
 
 
 def test_an_unexpected_writer_error_names_the_files_written_so_far() -> None:

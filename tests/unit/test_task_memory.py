@@ -42,7 +42,7 @@ class AlternatingLines(PlainLines):
     def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
         values = pa.array(joined(blocks).decode().split("\n"), pa.string())
         places = pa.array([n % self._places for n in range(len(values))], pa.int32())
-        return Parsed(pa.RecordBatch.from_arrays([values, places], names=["value", "place"]), None, ())
+        return Parsed(pa.RecordBatch.from_arrays([values, places], names=["value", "place"]), None, (), ())
 
 
 class Repeated:
@@ -152,4 +152,4 @@ def test_a_large_file_stays_within_the_memory_of_a_task(places: int) -> None:
     most, report = report_of(files, places)
     assert sum(outcome.rows for outcome in report.outcomes) == sum(files.values()) * MIB // LINE_BYTES
     assert sum(file.rows for file in report.data_files) == sum(files.values()) * MIB // LINE_BYTES
-    assert 128 * MIB < most < ReadSettings().memory_bytes
+    assert 128 * MIB < most < ReadSettings("text").memory_bytes

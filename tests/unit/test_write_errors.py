@@ -43,7 +43,7 @@ def report_of_a_task(folder: Path) -> Report:
     """Of a task that reads a file of three lines, after it was JSON."""
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "landing/a").write_bytes(b'{"n":1}\n{"n":2}\n{"n":{}}\n')
-    task = Task(str(folder / "landing"), S3Settings(), ReadSettings(), a_destination(folder))
+    task = Task(str(folder / "landing"), S3Settings(), ReadSettings("ndjson"), a_destination(folder))
     return Report.from_json(ReadTasks(task.to_json())(json.dumps([["a", 24, 0, None, None, [], None]])))
 
 

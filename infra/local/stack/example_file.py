@@ -1,12 +1,12 @@
 """An example file for a source of a running stack: its name, its key, and the command that makes it."""
 
-import json
 import re
 import shlex
 import time
 from dataclasses import dataclass
 
 from blizzard.config.ddl import Atomic, Column, parse
+from blizzard.config.formats import FILE_FORMATS
 from blizzard.config.model import Config, Source
 from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
@@ -30,14 +30,15 @@ class ExampleFile:
 def example_file(source: Source, now_ts: float) -> ExampleFile:
     """Of a source whose uri is on S3."""
     folder = _prefix(source) + _folder(source, now_ts)
-    suffix = _suffix(source)
-    if suffix is None or not Pattern(source.pattern).matches(f"{_folder(source, now_ts)}first{suffix}"):
+    suffix, line = _suffix(source), _line(source)
+    matches = suffix is not None and Pattern(source.pattern).matches(f"{_folder(source, now_ts)}first{suffix}")
+    if not matches or line is None:
         return ExampleFile(f"{folder}FILE", "FILE", f"FILE: a file that matches {source.pattern}")
     name = f"first{suffix}"
     compress = next(
         (command for end, command in _COMPRESS_COMMANDS.items() if _compression_suffix(source, name).endswith(end)), ""
     )
-    return ExampleFile(folder + name, name, f"echo {shlex.quote(_line(source))}{compress} > {name}")
+    return ExampleFile(folder + name, name, f"echo {shlex.quote(line)}{compress} > {name}")
 
 
 def key_for(config: Config, name: str, now_ts: float) -> str | None:
@@ -68,21 +69,21 @@ def _folder(source: Source, now_ts: float) -> str:
 
 def _suffix(source: Source) -> str | None:
     if source.pattern == "**":
-        return ".txt" if source.format == "text" else ".ndjson"
+        return FILE_FORMATS[source.format].extension
     match = _SUFFIX.fullmatch(source.pattern)
-    return None if match is None else match[1] or (".txt" if source.format == "text" else ".ndjson")
+    return None if match is None else match[1] or FILE_FORMATS[source.format].extension
 
 
 def _compression_suffix(source: Source, name: str) -> str:
     return {"auto": name, "gzip": ".gz", "zstd": ".zst", "none": ""}[source.compression]
 
 
-def _line(source: Source) -> str:
-    if source.schema_ddl is None:
-        return "the first line"
-    columns = parse(source.schema_ddl).columns
+def _line(source: Source) -> str | None:
+    """None: no line of text is a file of this format."""
+    columns = parse(source.row_ddl).columns
     needed = [column for column in columns if not column.nullable] or list(columns[:1])
-    return json.dumps({column.name: _value(column) for column in needed})
+    example = FILE_FORMATS[source.format].example
+    return None if example is None else example({column.name: _value(column) for column in needed})
 
 
 def _value(column: Column) -> object:

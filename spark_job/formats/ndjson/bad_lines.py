@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from spark_job.formats.ndjson.arrow_reader import ReadFailed
-from spark_job.formats.ndjson.line_objects import TypeMisfit, arrow_fits, parse_unique_keys
+from spark_job.formats.ndjson.line_objects import TypeMismatch, arrow_accepts, parse_unique_keys
 from spark_job.formats.ndjson.parser_limits import ParserLimits
 from spark_job.formats.ndjson.refusal import refusal
 from spark_job.formats.ndjson.value_kinds import TWO_OBJECTS, other_type_pattern
@@ -36,7 +36,7 @@ class Refused(NamedTuple):
 
     text: bytes
     why: str | None
-    """Why it is certain to be a dead letter; None for one JSON object."""
+    """Why it is certain to be a dead letter; None if it is a JSON object, which Spark decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,15 @@ class BadLineSearch:
     """The search for the bad lines of one block. `read` raises ReadFailed; `empty` is its result for no lines."""
 
     def __init__(
-        self, schema: StructType, styles: Mapping[str, str], bounds: ParserLimits, read: Read, empty: pa.Table
+        self, schema: StructType, styles: Mapping[str, str], limits: ParserLimits, read: Read, empty: pa.Table
     ) -> None:
-        self._limits = bounds
+        self._limits = limits
         self._schema = schema
         self._styles = styles
         self._read = read
         self._empty = empty
         self._refused: dict[int, Refused] = {}
-        self._fits: Callable[[Any], bool] | None = None
+        self._accepts: Callable[[Any], bool] | None = None
         self._lines: pa.Array = pa.array([], pa.large_binary())
         """Those that look like objects. Their index here is their place; `_numbers` has their line numbers by place."""
         self._numbers: Sequence[int] = ()
@@ -158,7 +158,7 @@ class BadLineSearch:
             more, rest = self._line_by_line(self._remaining(rest))
             good += more
         if rest:
-            self._refuse(self._type_misfits(rest))
+            self._refuse(self._type_mismatches(rest))
             more, rest = self._line_by_line(self._remaining(rest))
             good += more + self._chunk_by_chunk(rest)
         return good
@@ -191,7 +191,9 @@ class BadLineSearch:
     def _failed_line(self, places: Sequence[int], first: int, stop: int) -> int:
         """The line at which the reader failed. If something follows the object of a line, the reader counts it as the
         next row."""
-        follows = stop > first and not self._type_misfits([places[stop]]) and self._type_misfits([places[stop - 1]])
+        follows = (
+            stop > first and not self._type_mismatches([places[stop]]) and self._type_mismatches([places[stop - 1]])
+        )
         return stop - 1 if follows else stop
 
     def _chunk_by_chunk(self, places: list[int], size: int = _CHUNK_LINES) -> list[tuple[pa.Table, list[int]]]:
@@ -215,21 +217,20 @@ class BadLineSearch:
         suspects = [places[at] for at in pc.indices_nonzero(found).to_pylist()]
         if len(suspects) > _FEW * len(places):
             sample = suspects[:: max(1, len(suspects) // _SAMPLE)]
-            if len(self._type_misfits(sample)) < (1 - _FEW) * len(sample):
-                self._refuse(self._type_misfits(suspects))
+            if len(self._type_mismatches(sample)) < (1 - _FEW) * len(sample):
+                self._refuse(self._type_mismatches(suspects))
                 return
         self._refuse({at: refusal_reason(self._line(at)) for at in suspects})
 
-    def _type_misfits(self, places: Sequence[int]) -> dict[int, str | None]:
-        """Those of these lines that do not fit, as far as types tell, with the reason if they are certain dead
-        letters."""
-        self._fits = self._fits or arrow_fits(self._schema, self._styles)
+    def _type_mismatches(self, places: Sequence[int]) -> dict[int, str | None]:
+        """The lines that Arrow would refuse because of a type, with the reason if they are certain dead letters."""
+        self._accepts = self._accepts or arrow_accepts(self._schema, self._styles)
         found: dict[int, str | None] = {}
         for at in places:
             try:
-                if not self._fits(parse_unique_keys(self._line(at))):
+                if not self._accepts(parse_unique_keys(self._line(at))):
                     found[at] = None
-            except (TypeMisfit, orjson.JSONDecodeError):
+            except (TypeMismatch, orjson.JSONDecodeError):
                 found[at] = refusal_reason(self._line(at))
         return found
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_job.formats.lines import LineBlock, LineFormat, are_braced, check_utf8, count_lines, joined
+from spark_job.formats.lines import LineBlock, LineFormat, check_utf8, count_lines, joined
+from spark_job.formats.ndjson.braced_lines import BracedLines, are_braced
 from spark_job.formats.ndjson.parser import NdjsonParser
 from spark_job.formats.ndjson.parser_limits import matches
 from spark_job.formats.ndjson.spark_parser import decided_by_spark
@@ -23,7 +24,7 @@ class NdjsonFormat(LineFormat):
     def block_of(self, data: bytes, first_record: int) -> LineBlock:
         count = count_lines(data)
         if are_braced(data, count):
-            return LineBlock(data, count, first_record, braced=True)
+            return BracedLines(data, count, first_record)
         if not _may_hold_blank_line(data):
             return LineBlock(data, count, first_record)
         found = [line for line in data.split(b"\n") if line and not line.isspace()]
@@ -33,8 +34,8 @@ class NdjsonFormat(LineFormat):
         check_utf8(block)
 
     def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
-        braced = sum(block.count for block in blocks) if all(block.braced for block in blocks) else None
-        return self._parser.parse(joined(blocks), braced=braced)
+        are_all_braced = all(isinstance(block, BracedLines) for block in blocks)
+        return self._parser.parse(joined(blocks), braced=sum(b.count for b in blocks) if are_all_braced else None)
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return decided_by_spark(deferred, self._schema)

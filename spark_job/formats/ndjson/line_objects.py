@@ -25,7 +25,7 @@ _FIRST_LONG, _LAST_LONG = -(1 << 63), (1 << 63) - 1
 _SMALLEST_FLOAT = 2.0**-126
 
 
-class TypeMisfit(Exception):
+class TypeMismatch(Exception):
     """A value that Arrow's reader would refuse, or that Spark reads by special rules."""
 
 
@@ -66,21 +66,22 @@ def style_paths(data_type: DataType, path: str) -> Iterator[str]:
 
 
 def parse_unique_keys(line: bytes) -> Any:
-    """A line as Python objects. Raises TypeMisfit if an object may have a duplicate key, and JSONDecodeError."""
+    """A line as Python objects. Raises TypeMismatch if an object may have a duplicate key, and JSONDecodeError."""
     value = orjson.loads(line)
     try:
         again = orjson.dumps(value)
     except orjson.JSONEncodeError as error:  # more levels than orjson writes
-        raise TypeMisfit from error
+        raise TypeMismatch from error
     # Each key has one colon, and only one of two equal keys is written again. A colon inside a string stays as it is,
     # unless the line escapes it.
     if line.count(b":") != again.count(b":") or b"\\u003" in line:
-        raise TypeMisfit
+        raise TypeMismatch
     return value
 
 
 def value_reader(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], Any]:
-    """Turns a value into what pyarrow accepts for the `reading_type`; maps become lists of pairs. Raises TypeMisfit."""
+    """A function that turns a value into what pyarrow accepts for the `reading_type`; maps become lists of pairs. It
+    raises TypeMismatch."""
     if isinstance(data_type, StructType):
         fields = [(f.name, value_reader(f.dataType, styles, f"{path}.{f.name}")) for f in data_type]
         return _of(dict, lambda value: {name: read(value.get(name)) for name, read in fields})
@@ -96,7 +97,7 @@ def value_reader(data_type: DataType, styles: Mapping[str, str], path: str) -> C
     if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
         return _of(int, _long)
     if isinstance(data_type, FloatType):
-        return _number(lambda number: number if _rounds_to_one_float(number) else _misfit())
+        return _number(lambda number: number if _rounds_to_one_float(number) else _mismatch())
     if isinstance(data_type, DoubleType) or (isinstance(data_type, DecimalType) and style != TEXT):
         return _number(lambda number: number)
     return _of(str, lambda value: value)
@@ -106,7 +107,7 @@ def _of(kind: type, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def read_value(value: Any) -> Any:
         if type(value) is kind:
             return read(value)
-        return None if value is None else _misfit()
+        return None if value is None else _mismatch()
 
     return read_value
 
@@ -115,35 +116,35 @@ def _number(read: Callable[[float], float]) -> Callable[[Any], Any]:
     def read_value(value: Any) -> Any:
         if type(value) is float or type(value) is int:
             return read(float(value))
-        return None if value is None else _misfit()
+        return None if value is None else _mismatch()
 
     return read_value
 
 
 def _long(value: int) -> int:
-    return value if _FIRST_LONG <= value <= _LAST_LONG else _misfit()
+    return value if _FIRST_LONG <= value <= _LAST_LONG else _mismatch()
 
 
-def _misfit() -> NoReturn:
-    raise TypeMisfit
+def _mismatch() -> NoReturn:
+    raise TypeMismatch
 
 
-def arrow_fits(schema: StructType, styles: Mapping[str, str]) -> Callable[[Any], bool]:
-    """Whether Arrow's reader would accept a record, judged by types alone. What is not an object does not fit."""
-    fits = _arrow_fits(schema, styles, "")
-    return lambda record: isinstance(record, dict) and fits(record)
+def arrow_accepts(schema: StructType, styles: Mapping[str, str]) -> Callable[[Any], bool]:
+    """A function that tells whether the types of a value are those that Arrow's reader accepts for a record."""
+    accepts = _type_check(schema, styles, "")
+    return lambda record: isinstance(record, dict) and accepts(record)
 
 
-def _arrow_fits(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], bool]:
+def _type_check(data_type: DataType, styles: Mapping[str, str], path: str) -> Callable[[Any], bool]:
     if isinstance(data_type, StructType):
         dotted = f"{path}." if path else ""
-        fields = [(f.name, _arrow_fits(f.dataType, styles, f"{dotted}{f.name}")) for f in data_type]
+        fields = [(f.name, _type_check(f.dataType, styles, f"{dotted}{f.name}")) for f in data_type]
         return lambda value: (
-            value is None or (type(value) is dict and all(fits(value.get(name)) for name, fits in fields))
+            value is None or (type(value) is dict and all(accepts(value.get(name)) for name, accepts in fields))
         )
     if isinstance(data_type, ArrayType):
-        fits = _arrow_fits(data_type.elementType, styles, f"{path}[]")
-        return lambda value: value is None or (type(value) is list and all(map(fits, value)))
+        accepts = _type_check(data_type.elementType, styles, f"{path}[]")
+        return lambda value: value is None or (type(value) is list and all(map(accepts, value)))
     if isinstance(data_type, BooleanType):
         return lambda value: value is None or type(value) is bool
     style = styles.get(path)

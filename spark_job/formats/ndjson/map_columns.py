@@ -11,7 +11,7 @@ from pyspark.sql.types import MapType, StructField, StructType
 
 from spark_job.formats.ndjson.convert import convert, reading_type
 from spark_job.formats.ndjson.converted_column import ConvertedColumn
-from spark_job.formats.ndjson.line_objects import TypeMisfit, parse_unique_keys, value_reader
+from spark_job.formats.ndjson.line_objects import TypeMismatch, parse_unique_keys, value_reader
 
 _PLAIN_NAME = re.compile(r"[ !#-.0-\[\]-~]+")
 """Names that JSON can write in one way only, apart from \\u escapes. A `/` may also be `\\/`."""
@@ -27,13 +27,13 @@ class MapColumns:
         self._in_place = [_in_place(f) for f in fields]
 
     def read(
-        self, lines: Sequence[bytes], there: Mapping[str, pa.Array], styles: Mapping[str, str]
+        self, lines: Sequence[bytes], placeholders: Mapping[str, pa.Array], styles: Mapping[str, str]
     ) -> dict[str, ConvertedColumn]:
-        """By name. `there`: for columns that are maps, whether Arrow found an object (a struct) or null in each line. A
-        value that Arrow would refuse, or that Spark reads by special rules, is doubtful."""
+        """By name. `placeholders`: what Arrow read for each `placeholder_column`, a struct where the line has an object
+        and null elsewhere. A value that Arrow would refuse, or that Spark reads by special rules, is doubtful."""
         in_place = not pc.any(pc.match_substring_regex(pa.array(lines, pa.binary()), _ESCAPED_ASCII)).as_py()
         return {
-            field.name: self._column(field, lines, there.get(field.name), styles, find if in_place else None)
+            field.name: self._column(field, lines, placeholders.get(field.name), styles, find if in_place else None)
             for field, find in zip(self._fields, self._in_place, strict=True)
         }
 
@@ -41,20 +41,22 @@ class MapColumns:
         self,
         field: StructField,
         lines: Sequence[bytes],
-        there: pa.Array | None,
+        placeholder: pa.Array | None,
         styles: Mapping[str, str],
         find: "Callable[[bytes], Any] | None",
     ) -> ConvertedColumn:
         values: list[Any] = [None] * len(lines)
         doubtful = set[int]()
         read = value_reader(field.dataType, styles, field.name)
-        for number in range(len(lines)) if there is None else pc.indices_nonzero(there.is_valid()).to_pylist():
+        for number in (
+            range(len(lines)) if placeholder is None else pc.indices_nonzero(placeholder.is_valid()).to_pylist()
+        ):
             try:
                 found = find(lines[number]) if find is not None else None
                 if found is None:
                     found = parse_unique_keys(lines[number]).get(field.name)
                 values[number] = read(found)
-            except (TypeMisfit, orjson.JSONDecodeError):
+            except (TypeMismatch, orjson.JSONDecodeError):
                 doubtful.add(number)
         column = pa.array(values, reading_type(field.dataType, styles, field.name))
         converted = convert(column, field.dataType)
@@ -62,15 +64,16 @@ class MapColumns:
 
 
 def placeholder_column(field: StructField) -> StructField | None:
-    """What Arrow's reader gets in place of a column that contains maps; None if it shall ignore the column."""
+    """What Arrow's reader reads in place of a column that contains maps: a struct without columns, which tells objects
+    from null. None: Arrow ignores the column."""
     return StructField(field.name, StructType([])) if isinstance(field.dataType, MapType) else None
 
 
 def _in_place(field: StructField) -> "Callable[[bytes], Any] | None":
     """A function that finds a column's value without parsing the whole line; None for a column that needs all of it.
 
-    It is for lines that are valid, in which the column is known to be an object. If such a line has no escaped ASCII
-    and the quoted key occurs once, that key belongs to the record itself and not to an object inside it.
+    It is for lines that are valid, and in which Arrow found an object in the column. If such a line has no escaped
+    ASCII and the quoted key occurs once, that key belongs to the record itself and not to an object inside it.
     """
     if not isinstance(field.dataType, MapType) or not _PLAIN_NAME.fullmatch(field.name):
         return None

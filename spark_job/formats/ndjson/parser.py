@@ -1,6 +1,6 @@
 """The fast parser: blocks of JSON lines to Arrow, with exactly the values of Spark's `from_json`.
 
-A record for which that is not certain is left undecided, and Spark decides it.
+Spark decides the records for which that is not certain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from spark_job.formats.lines import are_braced
 from spark_job.formats.ndjson.arrow_reader import ArrowJsonReader, ReadFailed
 from spark_job.formats.ndjson.bad_lines import BadLineSearch, GoodLines, Refused, refusal_reason
+from spark_job.formats.ndjson.braced_lines import are_braced
 from spark_job.formats.ndjson.convert import DIGITS, arrow_type, convert, missing_values, read_by_digits
 from spark_job.formats.ndjson.converted_column import ConvertedColumn
 from spark_job.formats.ndjson.huge_exponents import contains_decimal, huge_exponent
@@ -26,7 +26,7 @@ from spark_job.formats.ndjson.type_mismatch import type_mismatch
 from spark_job.formats.protocol import Parsed
 
 # Enough to see the style of timestamps and decimals although some lines have null.
-_LOOK_AT_LINES = 20
+_STYLE_LINES = 20
 
 # In a decimal that a double reads as 0: Spark refuses some of these exponents.
 _LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
@@ -74,18 +74,18 @@ class NdjsonParser:
         return replace(parsed, refused=[(number, why or self._sure_refusal(text)) for (number, why), text in refused])
 
     def _sure_refusal(self, line: bytes) -> str | None:
-        """Why a JSON object is refused without Spark; None if Spark decides."""
+        """Why Spark would certainly refuse a JSON object, or must not get it; None if Spark decides."""
         why = huge_exponent(line, self._columns) if self._has_decimal else None
         why = why or (odd_timestamp(line, self._columns) if self._has_timestamp else None)
         return why or type_mismatch(line, self._columns)
 
     def _parse_block(self, block: bytes, braced: int | None) -> Parsed:
         if not block:
-            return Parsed(self.schema.empty_table(), None, ())
+            return Parsed(self.schema.empty_table(), None, (), ())
         if not self._types_known:
             lines = block.split(b"\n")
-            left = [(number, refusal_reason(line)) for number, line in enumerate(lines)]
-            return Parsed(self.schema.empty_table(), (), left, lines)
+            refused = [(number, refusal_reason(line)) for number, line in enumerate(lines)]
+            return Parsed(self.schema.empty_table(), (), refused, lines)
         styles = self._current_styles(block)
         count = braced or block.count(b"\n") + 1
         if not ((braced or are_braced(block, count)) and self._limits.allow(block)):
@@ -100,7 +100,7 @@ class NdjsonParser:
     def _current_styles(self, block: bytes) -> Mapping[str, str]:
         """The styles of a block's first lines; where these have null, those of the last block."""
         seen: dict[str, str] = {}
-        lines = block.split(b"\n", _LOOK_AT_LINES)[:_LOOK_AT_LINES] if self._style_paths else []
+        lines = block.split(b"\n", _STYLE_LINES)[:_STYLE_LINES] if self._style_paths else []
         for line in lines:
             seen = self._styles_of_line(line) | seen
             if len(seen) == len(self._style_paths):
@@ -146,7 +146,7 @@ class NdjsonParser:
         )
 
     def _to_parsed(self, read: GoodLines, styles: Mapping[str, str]) -> Parsed:
-        columns = self._converted(read, styles)
+        columns = self._convert_columns(read, styles)
         doubtful, underflowed = set[int](), set[int]()
         for field in self._columns:
             column = columns[field.name]
@@ -160,12 +160,12 @@ class NdjsonParser:
         if not doubtful:
             return _parsed_of(records, read.numbers if read.refused else None, read.refused)
         lines = read.lines()
-        left = {read.numbers[row]: Refused(lines[row], None) for row in doubtful}
+        undecided = {read.numbers[row]: Refused(lines[row], None) for row in doubtful}
         good = [row for row in range(records.num_rows) if row not in doubtful]
         numbers = [read.numbers[row] for row in good]
-        return _parsed_of(records.take(pa.array(good, pa.int64())), numbers, {**read.refused, **left})
+        return _parsed_of(records.take(pa.array(good, pa.int64())), numbers, {**read.refused, **undecided})
 
-    def _converted(self, read: GoodLines, styles: Mapping[str, str]) -> dict[str, ConvertedColumn]:
+    def _convert_columns(self, read: GoodLines, styles: Mapping[str, str]) -> dict[str, ConvertedColumn]:
         def column(name: str) -> pa.Array:
             values = read.table.column(name)
             return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
@@ -173,14 +173,14 @@ class NdjsonParser:
         columns = {f.name: convert(column(f.name), f.dataType) for f in self._plain}
         if len(columns) == len(self._columns):
             return columns
-        there = {f.name: column(f.name) for f in self._placeholders}
-        return columns | self._maps.read(read.lines(), there, styles)
+        placeholders = {f.name: column(f.name) for f in self._placeholders}
+        return columns | self._maps.read(read.lines(), placeholders, styles)
 
 
-def _parsed_of(records: pa.Table, lines: Sequence[int] | None, refused: Mapping[int, Refused]) -> Parsed:
+def _parsed_of(records: pa.Table, numbers: Sequence[int] | None, refused: Mapping[int, Refused]) -> Parsed:
     ordered = sorted(refused.items())
-    whys = [(number, line.why) for number, line in ordered]
-    return Parsed(records, lines, whys, [line.text for _, line in ordered])
+    reasons = [(number, line.why) for number, line in ordered]
+    return Parsed(records, numbers, reasons, [line.text for _, line in ordered])
 
 
 def _with_large_exponent(lines: Sequence[bytes], rows: set[int]) -> set[int]:

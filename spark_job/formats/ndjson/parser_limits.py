@@ -34,7 +34,7 @@ class ParserLimits:
 
     def allow(self, block: bytes) -> bool:
         """Whether each line of a block is within the limits; False if the lines have to be checked one by one."""
-        if 0 in block or _strange_number(block):
+        if 0 in block or _has_inf_or_nan(block):
             return False
         if self._by_digits and matches(_WILD_DECIMAL, block):
             return False
@@ -50,7 +50,7 @@ class ParserLimits:
         accepts."""
         if 0 in line or (self._by_digits and matches(_WILD_DECIMAL, line)):
             return False
-        if _strange_number(line) and not _is_json(line):
+        if _has_inf_or_nan(line) and not _is_json(line):
             return False
         if len(line) < _LONG_LINE:
             return True
@@ -64,8 +64,8 @@ def matches(pattern: str, text: bytes) -> bool:
     return bool(pc.match_substring_regex(pa.array([text], pa.large_binary()), pattern)[0].as_py())
 
 
-def _strange_number(text: bytes) -> bool:
-    """Whether there may be an Inf or -NaN. RapidJSON accepts them as numbers, also for keys that are not columns."""
+def _has_inf_or_nan(text: bytes) -> bool:
+    """Whether there may be an Inf or -NaN, which only RapidJSON accepts as numbers, also for keys without a column."""
     if (b"I" in text and b"Inf" in text) or (b"N" in text and b"-NaN" in text):
         return matches(_NO_NUMBER, text)
     return False
@@ -111,15 +111,15 @@ def _opening_brackets(text: bytes, start: int, end: int) -> int:
 
 def _has_short_names(line: bytes) -> bool:
     try:
-        left = [orjson.loads(line)]
+        pending = [orjson.loads(line)]
     except orjson.JSONDecodeError:
         return False
-    while left:
-        value = left.pop()
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
             if max(map(len, value), default=0) > _NAME_CHARS:
                 return False
-            left += value.values()
+            pending += value.values()
         elif isinstance(value, list):
-            left += value
+            pending += value
     return True

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from spark_job.formats.ndjson.convert import INTEGERS
-from spark_job.formats.ndjson.line_objects import TypeMisfit, parse_unique_keys
+from spark_job.formats.ndjson.line_objects import TypeMismatch, parse_unique_keys
 from spark_job.formats.ndjson.schema_fit import does_not_fit
 
 _SAFE_FLOAT = 1e38
@@ -27,20 +27,20 @@ def type_mismatch(line: bytes, schema: StructType) -> str | None:
     accept it, or if it is not certain that the columns before that one fit."""
     try:
         record = parse_unique_keys(line)
-    except (TypeMisfit, orjson.JSONDecodeError):
+    except (TypeMismatch, orjson.JSONDecodeError):
         return None
     for field in schema:
         value = record.get(field.name)
-        fits = value is None or _fits(value, field.dataType)
-        if fits is None:
+        matches = value is None or _matches(value, field.dataType)
+        if matches is None:
             return None
-        if not fits:
+        if not matches:
             return does_not_fit(field.name, field.dataType)
     return None
 
 
-def _fits(value: Any, data_type: DataType) -> bool | None:
-    """None if only Spark can tell."""
+def _matches(value: Any, data_type: DataType) -> bool | None:
+    """Whether Spark accepts the value for the type; None if only Spark can tell."""
     decide = _SURE.get(type(data_type))
     if decide is not None:
         return decide(value)
@@ -60,8 +60,8 @@ def _is_within(value: int, bits: int) -> bool:
 
 def _is_tiny(value: Any) -> bool | None:
     """Spark reads it as a SMALLINT; its range is checked once all other columns fit."""
-    fits = _is_whole(value, 16)
-    return fits if not fits or _is_within(value, 8) else None
+    is_small = _is_whole(value, 16)
+    return is_small if not is_small or _is_within(value, 8) else None
 
 
 def _is_boolean(value: Any) -> bool | None:

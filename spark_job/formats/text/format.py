@@ -21,7 +21,7 @@ class TextFormat(LineFormat):
     def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
         data = joined(blocks)
         try:
-            return Parsed(_values(data.decode().split("\n")), None, ())
+            return Parsed(_values(data.decode().split("\n")), None, (), ())
         except UnicodeDecodeError:
             return _line_by_line(data.split(b"\n"))
 
