@@ -113,7 +113,7 @@ def values_of(
     [(SCHEMA, OF_COLUMN, 150, EVERYWHERE), (MAPS, OF_MAP, 100, ())],
     ids=["all", "maps"],
 )
-def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
+def test_accepted_lines_have_sparks_values_and_refused_lines_are_dead_lettered(
     spark: Callable[[], SparkSession],
     ddl: str,
     columns: dict[str, st.SearchStrategy[str]],
@@ -147,7 +147,7 @@ def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
     assert taken > len(good) / 3
 
 
-def test_a_reason_that_is_given_without_spark_is_the_one_that_spark_gives(spark: Callable[[], SparkSession]) -> None:
+def test_a_refusal_decided_without_spark_has_sparks_reason(spark: Callable[[], SparkSession]) -> None:
     spark()
     schema = StructType.fromDDL(
         "id STRING NOT NULL, i8 TINYINT, i16 SMALLINT, a BIGINT, f DOUBLE, b BOOLEAN, d DATE, t STRING"
@@ -195,7 +195,7 @@ def well_formed(draw: random.Random, count: int) -> Iterator[str]:
         yield json.dumps({name: value for name, value in record.items() if name != left_out}, ensure_ascii=n % 3 == 0)
 
 
-def test_well_formed_records_take_the_fast_way_and_have_sparks_values(spark: Callable[[], SparkSession]) -> None:
+def test_well_formed_records_are_parsed_by_arrow_with_sparks_values(spark: Callable[[], SparkSession]) -> None:
     spark()
     schema = StructType.fromDDL(
         SCHEMA.replace("id STRING", "id STRING NOT NULL").replace("exact DECIMAL(38,18), ", "")

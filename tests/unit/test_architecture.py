@@ -95,7 +95,7 @@ def test_every_path_on_the_page_exists() -> None:
     assert not gone, "\n".join(gone)
 
 
-def test_every_name_is_defined_in_the_file_beside_it() -> None:
+def test_every_name_is_defined_in_the_file_next_to_it() -> None:
     assert len(named_definitions()) > 40
     gone = [
         f"architecture.md:{line}: {file} defines no {name}"
@@ -105,7 +105,7 @@ def test_every_name_is_defined_in_the_file_beside_it() -> None:
     assert not gone, "\n".join(gone)
 
 
-def test_each_step_of_the_picture_names_a_file_and_a_function() -> None:
+def test_each_step_of_the_diagram_names_a_file_and_a_function() -> None:
     wrong = [
         f"architecture.md:{number}: no file and name in {line!r}"
         for number, line in picture()
@@ -114,7 +114,7 @@ def test_each_step_of_the_picture_names_a_file_and_a_function() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_room_is_on_the_page_and_every_room_on_the_page_exists() -> None:
+def test_every_folder_is_on_the_page_and_every_folder_on_the_page_exists() -> None:
     missing = [f"architecture.md: no row for {room}" for room in sorted(rooms() - listed_rooms())]
     gone = [
         f"architecture.md lists {room}, which is gone" for room in sorted(listed_rooms()) if not (ROOT / room).is_dir()
@@ -123,6 +123,6 @@ def test_every_room_is_on_the_page_and_every_room_on_the_page_exists() -> None:
 
 
 @pytest.mark.parametrize("question", sorted(QUESTIONS))
-def test_what_a_newcomer_looks_for_has_a_row_with_a_file(question: str) -> None:
+def test_each_common_question_has_a_row_with_a_file(question: str) -> None:
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {question} |")]
     assert PATH.search(row)
