@@ -34,8 +34,11 @@ from tests.spark.json_lines import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 
-STRANGE_TIMES = ("a time without its day does not fit timestamp", "beyond the years 1 to 9999 does not fit timestamp")
-"""Spark takes some of these and makes others of them."""
+STRICTER_THAN_SPARK = (
+    "a time without its day does not fit timestamp",
+    "beyond the years 1 to 9999 does not fit timestamp",
+)
+"""Reasons of values that Spark accepts in part, with another value."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Dead:
 
 
 def spark_fallback(spark: SparkSession, schema: StructType, lines: Sequence[str]) -> list[Any]:
-    """What becomes of each line without the fast parser: the record, or why it is dead."""
+    """The result of each line without the fast parser: the record, or why it is refused."""
     frame = spark.createDataFrame(
         [(n, line, refusal(line)) for n, line in enumerate(lines)], "n INT, line STRING, fault STRING"
     )
@@ -66,7 +69,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list[str]:
-    """Between what the fast parser made of these lines, with some or all of the columns, and the slow path."""
+    """Differences between the result of the fast parser, for some or all columns, and that of Spark."""
     numbers = list(range(len(lines))) if fast.positions is None else list(fast.positions)
     found = []
     for number, record in zip(numbers, fast.records.to_pylist(), strict=True):
@@ -74,10 +77,10 @@ def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list
         if isinstance(expected, Dead) or not same(record, {name: expected[name] for name in record}):
             found.append(f"{lines[number]!r}: fast {record}, slow {expected}")
     for number, why in fast.refused:
-        is_endless = why is not None and why.endswith("in bounded time")
-        if is_endless and re.search(r"[eE][-+]?[0-9]{5}", lines[number]):
+        too_costly = why is not None and why.endswith("in bounded time")
+        if too_costly and re.search(r"[eE][-+]?[0-9]{5}", lines[number]):
             continue
-        if why is not None and why.endswith(STRANGE_TIMES):
+        if why is not None and why.endswith(STRICTER_THAN_SPARK):
             continue
         expected = refusal(lines[number]) or (slow[number].fault if isinstance(slow[number], Dead) else None)
         if why != expected and (why is not None or refusal(lines[number]) is not None):

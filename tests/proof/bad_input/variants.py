@@ -104,22 +104,22 @@ def _raw_log(stream: io.StringIO) -> Callable[..., None]:
     return log
 
 
-def _trusting_message(body: str) -> list[events.Event]:
-    """Takes what looks like an event for one."""
+def _unchecked_message(body: str) -> list[events.Event]:
+    """Accepts anything with `Records` as an event, without a check."""
     with suppress(ValueError, RecursionError):
         document = json.loads(body)
         if isinstance(document, dict) and "Records" in document:
-            return [_trusted(record) for record in document["Records"]]
+            return [_unchecked_event(record) for record in document["Records"]]
     return events.parse_message(body)
 
 
-def _trusted(record: Any) -> events.Event:
+def _unchecked_event(record: Any) -> events.Event:
     stored = record["s3"]["object"]
     return events.FileArrived(record["s3"]["bucket"]["name"], stored["key"], stored["size"], stored["eTag"], 0.0)
 
 
 def _any_segment(data: bytes, source_id: str, ref: SegmentRef) -> Segment:
-    """Whosever it is."""
+    """Accepts a segment of any source."""
     with suppress(ValueError, TypeError, RecursionError):
         document = json.loads(data)
         data = json.dumps({**document, "source": source_id, "segment": ref.number}).encode()
@@ -224,7 +224,7 @@ VARIANTS: Mapping[str, Broken] = {
             r"^a message: crashed with|^an arrival that no object can be|^a message \(.*\) gave",
         ),
         DOCUMENTS,
-        Surroundings(decoders=replace(_DECODERS, message=_trusting_message)),
+        Surroundings(decoders=replace(_DECODERS, message=_unchecked_message)),
     ),
     "a segment of another source is believed": Broken(
         Fault(
