@@ -1,4 +1,4 @@
-"""Nothing is lost or doubled over bad storage, errors say what happened, and what is broken on purpose is found."""
+"""Nothing is lost or doubled over bad storage, errors say what happened, and deliberate faults are found."""
 
 import random
 import time
@@ -40,11 +40,12 @@ WORST = {
     "runs of the dispatcher": 2,
     **dict.fromkeys((f"{who} ended well" for who in ("collector", "sweeper", "job", "dispatcher", "status")), 1),
 }
-"""What has to have come, and how often, for a run to have shown something."""
+"""The minimum of each count, without which a run has shown nothing."""
 MOST_SEEDS = 10
-"""Threads decide how many requests there are, and so which fail: other seeds follow until the worst has come."""
+"""Threads decide the number of requests, and so which of them fail: further seeds are tried until the worst faults
+occurred."""
 MOST_ROUNDS, FEWEST_FAULTS = 8, 1
-"""Of the real job, until it has met more faults than that, beside the commits whose answers were lost."""
+"""Further runs of the real job until it has met more faults than this, apart from commits with lost responses."""
 
 
 def short(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
@@ -56,7 +57,7 @@ Rounds = Callable[[Run], SparkBadStorage]
 
 @pytest.fixture(scope="module")
 def over_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BadStorage, Rounds]]:
-    """The real job, in one process for all tests: rounds with it over a proxy."""
+    """Rounds with the real job over a proxy, in one process for all tests."""
     folder = tmp_path_factory.mktemp("bad-storage")
     with ExitStack() as stack:
         stack.enter_context(temporary_variables(CREDENTIALS))
