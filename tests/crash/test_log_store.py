@@ -1,4 +1,4 @@
-"""One winner for each version of a Delta log, whoever else writes it, and whatever becomes of the answers."""
+"""One winner for each version of a Delta log, also with other writers and lost responses."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ WITHOUT_HARD_LINKS = "LogStoreDriver$WithoutHardLinks"
 
 
 class TwoWinners(AssertionError):
-    """Both writers were told that a version is theirs, and one of the two commits is gone."""
+    """Both writers got a success for one version, and one of the two commits is lost."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def server(driver: Driver) -> Iterator[Server]:
 
 
 def hadoop_settings(endpoint: str | None = None) -> list[str]:
-    """Just what a session gets, without the prefix that takes a setting from Spark to Hadoop."""
+    """The settings of a session, without the prefix `spark.hadoop.`."""
     prefix = "spark.hadoop."
     given = settings(jars_dir=str(ROOT / "jars"), s3_endpoint=endpoint)
     return [f"{key.removeprefix(prefix)}={value}" for key, value in given.items() if key.startswith(prefix)]
@@ -50,7 +50,7 @@ def content(writer: str, version: int) -> str:
 
 
 class S3Log:
-    """A log that is all there is in its bucket."""
+    """A log that is alone in its bucket."""
 
     def __init__(self, aws: LocalAws, bucket: str) -> None:
         self.uri = f"s3a://{bucket}/_delta_log"
@@ -122,7 +122,7 @@ def proxy(aws: LocalAws) -> Iterator[FaultyS3]:
 
 
 class Writer:
-    """Commits version 7 through a proxy that misbehaves."""
+    """Commits version 7 through a proxy that injects faults."""
 
     def __init__(self, server: Server, proxy: FaultyS3, log: S3Log) -> None:
         self._server, self._proxy, self._log = server, proxy, log
@@ -137,12 +137,12 @@ class Writer:
 
     @property
     def committed(self) -> str:
-        """Whose commit the log holds."""
+        """The writer of the commit in the log."""
         return next(who for who in ("me", "somebody") if self._log.read(7) == content(who, 7))
 
     @property
     def statuses(self) -> list[int | None]:
-        """What S3 answered to each conditional PUT, lost answers included."""
+        """The status of S3's response to each conditional PUT, lost responses included."""
         return [e.status for e in self._proxy.exchanges if e.headers.get("if-none-match") == "*"]
 
 

@@ -1,4 +1,4 @@
-"""What bad input gets: each file by itself, with its reason; all others of the batch are in."""
+"""Bad input is dead-lettered file by file with its reason, and all other files of the batch are ingested."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ SETTINGS = {"partition_columns": {"date": "date"}, "limits": {"max_file_bytes": 
 
 @pytest.fixture(scope="module")
 def lake_with_bad_files(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
-    """Every kind of file at once, ingested by one batch."""
+    """One batch with a file of every kind."""
     lake = Lake(tmp_path_factory.mktemp("files"), spark, SETTINGS, {"partition_by": ["date"]})
     whole = gzip.compress("".join(json.dumps(record) + "\n" for record in ids(0, 300)).encode())
     lake.put(f"{DAY}/good.ndjson", *ids(0, 3))

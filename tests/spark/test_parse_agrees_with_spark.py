@@ -1,4 +1,5 @@
-"""The fast parser against Spark's own `from_json`: what it takes has Spark's value, and what it calls dead is dead."""
+"""The fast parser against Spark's own `from_json`: accepted lines have Spark's value, refused lines are refused by
+Spark."""
 
 import base64
 import json

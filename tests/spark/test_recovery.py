@@ -1,4 +1,4 @@
-"""Recovery from whatever is left: files in the table are not ingested again, and no others are forgotten."""
+"""Recovery from every kind of damage: files in the table are not ingested again, and no others are forgotten."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def past(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSess
 
 @pytest.fixture
 def lake(past: Lake, tmp_path: Path, spark: Callable[[], SparkSession]) -> Lake:
-    """A copy of that past, with the same files (hard links) in `landing`."""
+    """A copy of that lake, with the same files (hard links) in `landing`."""
     shutil.copytree(past.table, tmp_path / "table")
     shutil.copytree(past.landing(), tmp_path / "landing", copy_function=os.link)
     return Lake(tmp_path, spark, past.settings)

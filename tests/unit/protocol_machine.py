@@ -1,4 +1,4 @@
-"""A state machine of the whole protocol, with random arrivals, stale sweeps, crashes, races and harm."""
+"""A state machine of the whole protocol, with random arrivals, stale sweeps, crashes, races and damage."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""No credentials in what is said, sent on or kept, though AWS repeats them in each of its refusals."""
+"""No credentials in errors, logs, Spark's settings or storage, though AWS repeats them in each refusal."""
 
 import io
 import json

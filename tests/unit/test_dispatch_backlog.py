@@ -1,4 +1,4 @@
-"""What the dispatcher takes for a backlog, and `blizzard status` shows, is what the job's own planning would take."""
+"""The backlog of the dispatcher and of `blizzard status` is what the job's own planning would take."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Never two active runs and never none for a backlog: dispatchers that die at any call, and two at the same moment."""
+"""Never two active runs, and never none for a backlog: dispatchers killed at any call, and two at the same moment."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -110,7 +110,7 @@ def check_one_run(world: World, runs_before: int) -> None:
 
 
 def check_that_it_goes_on(world: World) -> None:
-    """The run ends, its successor starts, and nothing that happened before stands in the way."""
+    """The run ends, its successor starts, and no earlier event blocks it."""
     world.finish()
     world.land()
     world.dispatch()
@@ -206,7 +206,7 @@ def test_a_slow_dispatcher_uses_its_token_after_the_start_failed_for_another(
             world.service.start_error = trouble  # type: ignore[assignment]
             world.dispatch()
             world.service.start_error = None
-            world.clock.advance(200)  # within a Lambda's life
+            world.clock.advance(200)  # within the timeout of a Lambda function
             world.dispatch()
 
         steps = Steps()

@@ -1,4 +1,4 @@
-"""A few calls at the same time: never more than asked for, none forgotten, no error lost."""
+"""A few concurrent calls: the limit holds, none is forgotten, no error is lost."""
 
 import threading
 from functools import partial
