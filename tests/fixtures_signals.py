@@ -1,4 +1,4 @@
-"""Signals are listened to as they were before."""
+"""Restores the signal handlers after a test."""
 
 import signal
 from collections.abc import Iterator

@@ -34,17 +34,17 @@ ORIGIN = Provenance("events:landing", 7, {})
 TABLE = pa.schema([*to_arrow_type(SCHEMA), *ORIGIN.fields])
 LEFT = pa.schema(to_arrow_type(deferred_records_type(0)))
 TASKS = {
-    "held until it is seen whole": ReadSettings("ndjson"),
-    "in a lane of its own": ReadSettings("ndjson", memory_bytes=64 * MIB),
+    "buffered until the file is complete": ReadSettings("ndjson"),
+    "written to its own data files while it is read": ReadSettings("ndjson", memory_bytes=64 * MIB),
 }
 tasks = pytest.mark.parametrize("settings", TASKS.values(), ids=list(TASKS))
 
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """What no compression makes small."""
-    chance = random.Random(1)
-    return [b64encode(chance.randbytes(500)).decode() for _ in range(ROWS)]
+    """Random text, which compression hardly shrinks."""
+    rng = random.Random(1)
+    return [b64encode(rng.randbytes(500)).decode() for _ in range(ROWS)]
 
 
 @pytest.fixture(scope="module")

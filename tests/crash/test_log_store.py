@@ -1,4 +1,4 @@
-"""One winner for each version of a Delta log, whoever else writes it, and whatever becomes of the answers."""
+"""One winner for each version of a Delta log, also with other writers and lost responses."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ WITHOUT_HARD_LINKS = "LogStoreDriver$WithoutHardLinks"
 
 
 class TwoWinners(AssertionError):
-    """Both writers were told that a version is theirs, and one of the two commits is gone."""
+    """Both writers got a success for one version, and one of the two commits is lost."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def server(driver: Driver) -> Iterator[Server]:
 
 
 def hadoop_settings(endpoint: str | None = None) -> list[str]:
-    """Just what a session gets, without the prefix that takes a setting from Spark to Hadoop."""
+    """The settings of a session, without the prefix `spark.hadoop.`."""
     prefix = "spark.hadoop."
     given = settings(jars_dir=str(ROOT / "jars"), s3_endpoint=endpoint)
     return [f"{key.removeprefix(prefix)}={value}" for key, value in given.items() if key.startswith(prefix)]
@@ -50,7 +50,7 @@ def content(writer: str, version: int) -> str:
 
 
 class S3Log:
-    """A log that is all there is in its bucket."""
+    """A log that is alone in its bucket."""
 
     def __init__(self, aws: LocalAws, bucket: str) -> None:
         self.uri = f"s3a://{bucket}/_delta_log"
@@ -102,7 +102,7 @@ def test_two_jvms_have_one_winner_for_each_version_on_local_files(driver: Driver
 
 
 @pytest.mark.xfail(raises=TwoWinners, strict=True, reason="what Delta ships looks first and writes then")
-def test_two_jvms_have_one_winner_for_each_version_on_s3_with_deltas_own_log_store(
+def test_two_jvms_have_one_winner_for_each_version_on_s3_with_deltas_log_store(
     driver: Driver, aws: LocalAws, s3_log: S3Log, tmp_path: Path
 ) -> None:
     # Nearly every version has two winners: fewer of them show it as well, and each takes more requests.
@@ -122,7 +122,7 @@ def proxy(aws: LocalAws) -> Iterator[FaultyS3]:
 
 
 class Writer:
-    """Commits version 7 through a proxy that misbehaves."""
+    """Commits version 7 through a proxy that injects faults."""
 
     def __init__(self, server: Server, proxy: FaultyS3, log: S3Log) -> None:
         self._server, self._proxy, self._log = server, proxy, log
@@ -137,12 +137,12 @@ class Writer:
 
     @property
     def committed(self) -> str:
-        """Whose commit the log holds."""
+        """The writer of the commit in the log."""
         return next(who for who in ("me", "somebody") if self._log.read(7) == content(who, 7))
 
     @property
     def statuses(self) -> list[int | None]:
-        """What S3 answered to each conditional PUT, lost answers included."""
+        """The status of S3's response to each conditional PUT, lost responses included."""
         return [e.status for e in self._proxy.exchanges if e.headers.get("if-none-match") == "*"]
 
 
@@ -152,21 +152,23 @@ def writer(server: Server, proxy: FaultyS3, s3_log: S3Log) -> Writer:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_commit_whose_answer_was_lost_is_recognised_as_ones_own(writer: Writer, proxy: FaultyS3, times: int) -> None:
+def test_a_commit_whose_response_was_lost_is_recognised_as_the_writers_own(
+    writer: Writer, proxy: FaultyS3, times: int
+) -> None:
     proxy.inject("PUT", *[losing_the_answer] * times)
     assert writer.create() == "won 7"
     assert writer.statuses == [200] + [412] * times
     assert writer.committed == "me"
 
 
-def test_a_request_that_was_lost_is_sent_again(writer: Writer, proxy: FaultyS3) -> None:
+def test_a_lost_request_is_sent_again(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", resetting)
     assert writer.create() == "won 7"
     assert writer.statuses == [None, 200]
     assert writer.committed == "me"
 
 
-def test_a_commit_of_somebody_else_is_refused_though_the_answer_was_lost(
+def test_a_version_committed_by_another_writer_is_refused_even_if_the_response_was_lost(
     writer: Writer, proxy: FaultyS3, s3_log: S3Log
 ) -> None:
     s3_log.put_by_somebody(7)
@@ -176,7 +178,7 @@ def test_a_commit_of_somebody_else_is_refused_though_the_answer_was_lost(
     assert writer.committed == "somebody"
 
 
-def test_a_commit_that_somebody_else_made_between_two_tries_is_refused(
+def test_a_version_committed_by_another_writer_between_two_attempts_is_refused(
     writer: Writer, proxy: FaultyS3, s3_log: S3Log
 ) -> None:
     def overtaken(handler: Handler) -> None:
@@ -188,20 +190,20 @@ def test_a_commit_that_somebody_else_made_between_two_tries_is_refused(
     assert writer.committed == "somebody"
 
 
-def test_a_conflict_of_two_requests_is_tried_again(writer: Writer, proxy: FaultyS3) -> None:
+def test_conflicting_requests_are_retried(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", *[refusing(409, "ConditionalRequestConflict")] * 3)
     assert writer.create() == "won 7"
     assert writer.committed == "me"
 
 
-def test_a_conflict_that_does_not_end_is_an_error(writer: Writer, proxy: FaultyS3) -> None:
+def test_a_permanent_conflict_is_an_error(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", *[refusing(409, "ConditionalRequestConflict")] * 50)
     answer = writer.create()
     assert answer.startswith("failed")
     assert "ConditionalRequestConflict" in answer
 
 
-def test_a_commit_that_s3_does_not_allow_is_an_error_and_no_lost_race(writer: Writer, proxy: FaultyS3) -> None:
+def test_a_commit_that_s3_denies_is_an_error_and_not_a_lost_race(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("PUT", refusing(403, "AccessDenied"))
     assert writer.create().startswith("failed java.nio.file.AccessDeniedException")
 
@@ -218,7 +220,7 @@ def test_a_file_system_without_conditional_create_is_refused(server: Server, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_log_on_s3_is_listed_from_a_version_on_overwritten_and_read(
+def test_a_log_on_s3_is_listed_from_a_version_and_files_are_overwritten_and_read(
     server: Server, aws: LocalAws, s3_log: S3Log
 ) -> None:
     given = hadoop_settings(aws.endpoint)
@@ -229,7 +231,7 @@ def test_a_log_on_s3_is_listed_from_a_version_on_overwritten_and_read(
     assert server.ask("read", S3_STORE, s3_log.uri, 3, *given) == content("me", 3).splitlines()
 
 
-def test_a_log_on_s3_is_listed_as_deltas_own_log_store_lists_it(server: Server, aws: LocalAws, s3_log: S3Log) -> None:
+def test_a_log_on_s3_is_listed_as_by_deltas_log_store(server: Server, aws: LocalAws, s3_log: S3Log) -> None:
     given = hadoop_settings(aws.endpoint)
 
     def listed(version: int) -> list[str]:
@@ -248,7 +250,7 @@ def test_a_log_on_s3_is_listed_as_deltas_own_log_store_lists_it(server: Server, 
 
 
 @pytest.mark.parametrize("name", [commit_name(12), f"{10:020d}.checkpoint.parquet"])
-def test_what_lies_beside_a_log_on_s3_or_below_it_is_not_listed(
+def test_objects_beside_or_below_a_log_on_s3_are_not_listed(
     server: Server, aws: LocalAws, s3_log: S3Log, name: str
 ) -> None:
     given = hadoop_settings(aws.endpoint)
@@ -261,7 +263,7 @@ def test_what_lies_beside_a_log_on_s3_or_below_it_is_not_listed(
     assert server.ask("list", S3_STORE, s3_log.uri, 4, *given) == []
 
 
-def test_a_log_that_must_not_be_listed_says_so(writer: Writer, proxy: FaultyS3) -> None:
+def test_a_denied_listing_of_a_log_is_reported(writer: Writer, proxy: FaultyS3) -> None:
     proxy.inject("GET", refusing(403, "AccessDenied"))
     assert "java.nio.file.AccessDeniedException" in writer.listed(0)[0]
 
@@ -276,21 +278,21 @@ def test_a_log_on_s3_is_listed_by_one_request(writer: Writer, proxy: FaultyS3) -
 # --- Local files ------------------------------------------------------------------------------------------------------
 
 
-def test_an_overwrite_replaces_the_file_whatever_checksum_lies_beside_it(server: Server, tmp_path: Path) -> None:
+def test_an_overwrite_replaces_the_file_despite_an_old_checksum_file(server: Server, tmp_path: Path) -> None:
     assert server.ask("write", DELTAS_LOCAL_STORE, tmp_path.as_uri(), "an-earlier-one", 7, "false") == ["won 7"]
     assert (tmp_path / f".{commit_name(7)}.crc").exists()
     assert server.ask("write", LOCAL_STORE, tmp_path.as_uri(), "me", 7, "true") == ["won 7"]
     assert server.ask("read", LOCAL_STORE, tmp_path.as_uri(), 7) == content("me", 7).splitlines()
 
 
-def test_what_a_killed_writer_left_is_neither_listed_nor_in_the_way(server: Server, tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_are_not_listed_and_do_not_block_commits(server: Server, tmp_path: Path) -> None:
     (tmp_path / f".{commit_name(7)}.0b5c9d1e.tmp").write_text('{"half":')
     assert server.ask("list", LOCAL_STORE, tmp_path.as_uri(), 0) == []
     assert server.ask("write", LOCAL_STORE, tmp_path.as_uri(), "me", 7, "false") == ["won 7"]
     assert server.ask("list", LOCAL_STORE, tmp_path.as_uri(), 0) == [commit_name(7)]
 
 
-def test_a_log_is_listed_as_deltas_own_log_store_lists_it(server: Server, tmp_path: Path) -> None:
+def test_a_local_log_is_listed_as_by_deltas_log_store(server: Server, tmp_path: Path) -> None:
     log = tmp_path / "a log+%41 é"
     for name in ("_sidecars", "_staged_commits"):
         (log / name).mkdir(parents=True)
@@ -306,13 +308,13 @@ def test_a_log_is_listed_as_deltas_own_log_store_lists_it(server: Server, tmp_pa
     assert all("FileNotFound" in answer[0] or "No such" in answer[0] for answer in missing)
 
 
-def test_a_file_system_without_hard_links_is_named_and_nothing_is_written(server: Server, tmp_path: Path) -> None:
+def test_a_file_system_without_hard_links_is_refused_and_nothing_is_written(server: Server, tmp_path: Path) -> None:
     (answer,) = server.ask("write", WITHOUT_HARD_LINKS, tmp_path.as_uri(), "me", 7, "false")
     assert f"if the file system of {tmp_path} has none" in answer
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_signs_that_a_uri_encodes_holds_a_log(server: Server, tmp_path: Path) -> None:
+def test_a_folder_name_with_characters_that_a_uri_encodes_is_supported(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "a table+%41 é"
     folder.mkdir()
     # As Hadoop spells it: not encoded.

@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.timeout(1500)
-def test_the_demo_kills_the_job_and_ends_with_nothing_missing_and_nothing_doubled() -> None:
+def test_the_demo_kills_the_job_and_ends_with_nothing_missing_or_doubled() -> None:
     words = [sys.executable, "-m", "infra.local.demo", "--timeout-secs", "900"]
     done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=1200)
     lines = done.stdout.splitlines()

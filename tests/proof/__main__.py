@@ -28,7 +28,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: all is well; 1: a campaign failed, or did not find what is broken on purpose; 130: ended by Ctrl-C."""
+    """Exit status 0: everything passed; 1: a campaign failed, or did not find a deliberate fault; 130: Ctrl-C."""
     options = _options(arguments)
     planned = [(name, variant) for name in options.names for variant in _variants(name, options)]
     begun = version()
@@ -81,7 +81,7 @@ def _variants(name: str, options: Any) -> list[str]:
 
 
 def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int) -> list[Outcome]:
-    """One after the other. Each gets its share of the minutes that are left."""
+    """One after the other. Each gets an equal share of the minutes that are left."""
     outcomes: list[Outcome] = []
     until_ts = time.monotonic() + minutes * 60
     titles = [f"{name}: {variant}" if variant else name for name, variant in planned]

@@ -1,5 +1,5 @@
-"""What is broken on purpose in more than one campaign: its names, and storage that is broken. Each breaks what is
-around the product, never the product itself."""
+"""Deliberate faults of more than one campaign: their names, and faulty storage. Each replaces something around the
+product, never the product itself."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ TWO_RUNS = "a start's token is not honoured, and nobody looks for a run"
 
 
 class _Around:
-    """A store that creates segments otherwise."""
+    """A store that creates segments in another way."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -42,14 +42,14 @@ class _Around:
 
 
 class Overwriting(_Around):
-    """Whoever writes a segment second wins."""
+    """The second writer of a segment overwrites the first."""
 
     def _segment(self, key: str, data: bytes) -> ObjectInfo:
         return self._store.put(key, data)
 
 
 class MarksAlone(_Around):
-    """Of a sweep's segment only the marks arrive."""
+    """Only the marks of a sweep's segment are stored."""
 
     def _segment(self, key: str, data: bytes) -> ObjectInfo:
         document = json.loads(data)
@@ -59,7 +59,7 @@ class MarksAlone(_Around):
 
 
 class Believed(_Around):
-    """A sweep's marks do not say which segments they rest on, so they hold whatever became of those."""
+    """The marks of a sweep do not name the segments that they rest on, so they hold whatever happened to those."""
 
     def _segment(self, key: str, data: bytes) -> ObjectInfo:
         document = json.loads(data)
@@ -69,8 +69,7 @@ class Believed(_Around):
 
 
 def older_state_as_current() -> None:
-    """From now on a job of this process goes on from the copy beside the table as if it were the state of the newest
-    commit."""
+    """From now on, a job in this process resumes from the copy beside the table as if it were the newest state."""
     whole = spark_job.loop.files.source.recover
 
     def recover(table: Any, store: Any, identity: SourceIdentity, **more: Any) -> Recovered[Checkpoint]:

@@ -1,5 +1,4 @@
-"""What every campaign of the proof has: rounds within a budget, counts of what it did, and variants that are broken on
-purpose, which it must find."""
+"""Common to all campaigns of the proof: rounds within a budget, counts, and variants with deliberate faults."""
 
 import random
 import re
@@ -11,7 +10,7 @@ from typing import Protocol
 
 
 class Failed(AssertionError):
-    """Something is lost, doubled or silent. `steps` are the smallest way there that is known."""
+    """Something is lost, doubled or silently dropped. `steps`: the smallest known steps to reproduce it."""
 
     def __init__(self, why: str, steps: Sequence[str] = ()) -> None:
         super().__init__("\n".join([why, *(f"{number:4}. {step}" for number, step in enumerate(steps, 1))]))
@@ -21,21 +20,21 @@ class Failed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is broken on purpose, and what a campaign must say when it meets it: that a life crashes finds nothing."""
+    """A deliberate fault, and what a campaign must report when it finds it: a crash of a process is not a finding."""
 
     shows: str
-    """How it shows in this campaign, in words for docs/proof.md."""
+    """How it shows in this campaign, for the table in docs/proof.md."""
     found_as: str
-    """A regular expression that is in the reason of the failure (`Failed.why`)."""
+    """A regular expression that must match the reason of the failure (`Failed.why`)."""
 
     def finds(self, why: str) -> bool:
-        """Whether a campaign that failed for this reason has found it."""
+        """Whether a campaign that failed for this reason has found the fault."""
         return re.search(self.found_as, why) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """So many rounds at most, and none that begins after `until_ts` (as `clock` counts seconds); at least one."""
+    """At most so many rounds, and none that begins after `until_ts` (by `clock`); at least one."""
 
     clock: Callable[[], float]
     rounds: int | None = None
@@ -54,17 +53,17 @@ class Run:
     seed: int
     budget: Budget
     folder: Path
-    """For whatever it writes; empty at first, removed by whoever made it."""
+    """For its files; empty at first, removed by the caller."""
     variant: str = ""
-    """What is broken on purpose; empty: nothing."""
+    """Name of the deliberate fault; empty: none."""
     say: Callable[[str], None] = lambda now: None
-    """What it does at this moment, for a person who watches."""
+    """Shows the current step to a person who watches."""
     counts: Counter[str] = field(default_factory=Counter)
-    """What was done so far, in words: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
+    """Counts by name: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
 
     def rounds(self) -> Iterator[tuple[int, random.Random]]:
-        """The number of each round and its own source of randomness, so that it does the same however much of it those
-        before it have used."""
+        """The number of each round, and its own random generator, so that a round does not depend on those before
+        it."""
         done = 0
         while self.budget.left(done):
             yield done, self.rng(done)
@@ -72,33 +71,33 @@ class Run:
             self.counts["rounds"] += 1
 
     def rng(self, number: int) -> random.Random:
-        """Of the round of this number, as it was when the round began."""
+        """The random generator of this round, in its initial state."""
         return random.Random(f"{self.seed}/{number}")
 
 
 class Campaign(Protocol):
-    """Named in words of docs/proof.md. One that knows what it has to have done before it has shown all that it can show
-    says so in `wanted`, as names of counts, of which each is to be one at least."""
+    """A campaign. Its counts have the names that docs/proof.md uses. `wanted`, if it has that, names the counts that
+    must be at least one before it has shown everything that it can show."""
 
     name: str
-    """One word or two with a hyphen, for the command line: `small-worlds`, `kill`."""
+    """One word, or two with a hyphen, for the command line: `small-worlds`, `kill`."""
     about: str
-    """One line for people."""
+    """One line of description."""
     variants: Mapping[str, Fault]
-    """What is broken on purpose, by name, and must be found here."""
+    """Deliberate faults by name, each of which it must find."""
 
     def run(self, run: Run) -> None:
-        """Raises Failed; counts what it did in `run.counts`."""
+        """Raises Failed; counts in `run.counts`."""
         ...
 
 
 def untried(campaign: Campaign, counts: Mapping[str, int]) -> list[str]:
-    """Of what it wants, that of which these counts have nothing."""
+    """The required counts that are zero."""
     wanted: Sequence[str] = getattr(campaign, "wanted", ())
     return [name for name in wanted if not counts.get(name)]
 
 
 def check_shown(run: Run, wanted: Iterable[str]) -> None:
-    """Raises Failed: what never came about has shown nothing."""
+    """Raises Failed if one of these counts is zero."""
     if idle := [name for name in wanted if not run.counts[name]]:
         raise Failed(f"these never came about, so they have shown nothing: {'; '.join(idle)}", [f"seed {run.seed}"])

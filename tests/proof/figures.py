@@ -1,9 +1,8 @@
-"""The figures of the proof in docs/proof.md, from reports of runs: `python -m tests.proof.figures [REPORT.json …]`.
-`python -m tests.proof.figures --outdated` says which of the kept ones are of code that has changed since.
+"""The figures of the proof in docs/proof.md, from reports: `python -m tests.proof.figures [REPORT.json …]`.
 
-With reports, which `--json` wrote, these take the place of the ones that are kept in docs/proof.json. Without, the
-figures and the table of worlds in docs/proof.md are written anew from there. Only a report in which all went well is
-taken.
+With reports, which `--json` wrote, these replace the stored ones in docs/proof.json. Without, the figures and the table
+of worlds in docs/proof.md are written again from there. Only a report in which everything passed is accepted. `python
+-m tests.proof.figures --outdated` lists the stored reports whose code has changed since.
 """
 
 import json
@@ -23,14 +22,14 @@ from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, world
 BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"
 
 Counted = Mapping[str, tuple[str, ...]]
-"""By campaign, the names of its counts; a `*` at the end stands for any rest."""
+"""By campaign, the names of its counts; a `*` at the end matches any rest."""
 
 OUTDATED = "--outdated"
 CODE = (
     *("blizzard", "spark_job", "functions", "infra", "tests", "benchmarks/s3_stand_in", "requirements.lock"),
     *(":(exclude,glob)tests/**/test_*.py", ":(exclude,glob)**/*.md"),
 )
-"""What a campaign runs, and what it is made of, as git's pathspecs."""
+"""The code that a campaign runs, and its own code, as git's pathspecs."""
 
 WAYS = ("why", "steps")
 FIGURES: Mapping[str, Counted] = {
@@ -62,22 +61,22 @@ FIGURES: Mapping[str, Counted] = {
     },
 }
 LEAST: Mapping[str, Mapping[str, int]] = {"race": {"rounds": 6}, "bad-storage": {"seconds of outage": 120}}
-"""By campaign, the counts that its reports must hold together."""
+"""By campaign, the counts that its reports together must reach."""
 
 LEAST_OF_ONE: Mapping[str, Mapping[str, int]] = {"kill": {MOST_KILLS: 200}, "kill-calls": {MOST_KILLS: 200}}
-"""By campaign, the counts that one of its reports must hold."""
+"""By campaign, the counts that one of its reports must reach."""
 OVER_ONE_TABLE: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "processes killed": ("most of them over one table", ("kill", "kill-calls")),
     "of them jobs of Spark on Delta tables": ("most of these over one table", ("kill",)),
 }
-"""By figure, what its largest part is called, and the campaigns that count it."""
+"""By figure, the name of its largest part, and the campaigns that count it."""
 SOAK_SECS = 3600.0
-"""Of one run: what does not grow in a quarter of an hour may grow in an hour."""
+"""Of one run: growth may show only after an hour."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: docs/proof.md and docs/proof.json agree now, and the reports show all that they have to; 1: they
-    agree, and it says what the reports lack; 2: a report cannot be taken."""
+    """Exit status 0: docs/proof.md and docs/proof.json agree now, and the reports have no gaps; 1: they agree, and the
+    gaps are printed; 2: a report is refused."""
     words = sys.argv[1:] if arguments is None else arguments
     if [*words] == [OUTDATED]:
         return say_outdated(json.loads(KEPT.read_text()))
@@ -97,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def say_outdated(reports: Reports) -> int:
-    """0: the code is as it was when all of these ran; 1: it is not, or nobody knows."""
+    """Exit status 0: the code is unchanged since all reports; 1: it has changed, or the version is unknown."""
     found = [*outdated(reports)]
     for line in found or ["no report is outdated"]:
         print(line)
@@ -107,7 +106,7 @@ def say_outdated(reports: Reports) -> int:
 def outdated(
     reports: Reports, changes: Callable[[str, Sequence[str]], Sequence[str] | None] = changed_since
 ) -> Iterator[str]:
-    """Of each version whose code differs from HEAD's: what was run of it, and what has changed since."""
+    """For each version whose code differs from HEAD: its runs, and what has changed since."""
     ran: dict[str, Counter[str]] = {}
     for report in reports:
         version = report["where"].get("version")
@@ -131,7 +130,7 @@ def _ran(outcome: Mapping[str, Any]) -> str:
 
 
 def keep(reports: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    """Without the ways to what is broken on purpose."""
+    """Without the steps to deliberate faults."""
     taken = []
     for file, report in reports:
         if not report["good"] or any(outcome["end"] == "interrupted" for outcome in report["campaigns"]):
@@ -152,7 +151,7 @@ def _of(report: Mapping[str, Any]) -> str:
 
 
 def lacking(reports: Reports) -> list[str]:
-    """What docs/proof.md says of the proof and these reports do not show; empty: nothing."""
+    """Claims of docs/proof.md that these reports do not show; empty: none."""
     return [*_lacking_versions(reports), *_lacking_campaigns(reports), *_lacking_variants(reports)]
 
 
@@ -190,7 +189,7 @@ def _lacking_variants(reports: Reports) -> Iterator[str]:
 
 
 def pairs(reports: Reports) -> set[tuple[str, str]]:
-    """Each campaign with what is broken on purpose and was found by it."""
+    """Each campaign with each deliberate fault that it found."""
     found = (each for each in outcomes(reports) if each["variant"] and each["end"] == "failed")
     return {(each["campaign"], each["variant"]) for each in found}
 
@@ -207,15 +206,15 @@ def replaced(page: str, reports: Reports) -> str:
 
 
 def lacking_as_markdown(reports: Reports) -> str:
-    """What these reports do not show is said where their figures stand."""
+    """Lists the gaps of these reports next to their figures."""
     missing = lacking(reports)
     lines = ["Asked of the proof, and not shown by these runs:", "", *(f"- {what}" for what in missing), ""]
     return "\n".join([*lines, ""]) if missing else ""
 
 
 def as_markdown(reports: Reports) -> str:
-    """What all of them did together, and the commands that do it again. Raises ValueError where one did not pass: that
-    nothing was lost and nothing doubled is what passing means."""
+    """The sums over all reports, and the commands that repeat them. Raises ValueError for a report that did not pass,
+    because only a pass means that nothing was lost and nothing doubled."""
     plain = [outcome for outcome in outcomes(reports) if not outcome["variant"]]
     if broken := {outcome["campaign"] for outcome in plain if outcome["end"] != "passed"}:
         raise ValueError(f"{KEPT.name}: expected runs that passed, found others of {', '.join(sorted(broken))}")
@@ -246,7 +245,7 @@ def _sum(counted: Counted, outcomes: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _counts(campaign: str, outcomes: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """All that it did, together."""
+    """Sum over all its reports."""
     found: Counter[str] = Counter()
     for outcome in outcomes:
         found.update(outcome["counts"] if outcome["campaign"] == campaign else {})
@@ -254,18 +253,18 @@ def _counts(campaign: str, outcomes: Iterable[Mapping[str, Any]]) -> Counter[str
 
 
 def _most(campaign: str, name: str, outcomes: Iterable[Mapping[str, Any]]) -> int:
-    """Of one of its reports."""
+    """Largest value of one of its reports."""
     return max((_counts(campaign, [one])[name] for one in outcomes), default=0)
 
 
 def is_named(name: str, wanted: str) -> bool:
-    """Whether a count of this name is wanted, as in FIGURES."""
+    """Whether the name of a count matches, as in FIGURES."""
     return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
 
 
 def _words(report: Mapping[str, Any]) -> str:
-    """What was asked for: no report has both sound programs and broken ones, and one of a single variant asked for it
-    by its name."""
+    """The command that was run: a report has either the unbroken program or variants, and a report of a single variant
+    was asked for by its name."""
     names = list(dict.fromkeys(outcome["campaign"] for outcome in report["campaigns"]))
     words = [] if names == known() else names
     broken = sorted({outcome["variant"] for outcome in report["campaigns"]} - {""})

@@ -1,4 +1,4 @@
-"""Whether something grows: the first third of its samples beside the last, after some that are a start."""
+"""Whether something grows: compares the first third of its samples with the last, without a warm-up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from enum import Enum
 from itertools import count
 
 START_SHARE = 0.2
-"""Of the samples of a life, left out: what a process takes until it has done everything once."""
+"""Share of the samples of a process that is left out: memory that it takes until it has done everything once."""
 FEWEST = 12
 
 
 class Of(Enum):
-    """Whose it is, which is how long it can grow."""
+    """The process that a measure belongs to, which limits how long it can grow."""
 
     JOB = "the job"
     JVM = "the JVM"
@@ -21,44 +21,43 @@ class Of(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Closer:
-    """The factor and the slack of a long series: what grows a little with each sample has grown by more there, while
-    noise does no more than in a short one."""
+    """Factor and slack of a long series: slow growth adds up there, while noise is the same as in a short one."""
 
     samples: int
-    """After the start, from which on they hold."""
+    """Number of samples after the warm-up from which on they apply."""
     factor: float
     slack: float
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The last third may have `factor` times what the first third has, and `slack` more. `share`: of a third's samples,
-    so many lie below the one that stands for it; one half is the median."""
+    """The last third may have `factor` times the value of the first third, plus `slack`. `share`: the quantile of a
+    third's samples that is compared; one half is the median."""
 
     of: Of
     factor: float
     slack: float
     unit: str
     fewest: int = FEWEST
-    """Samples after the start below which nothing is said."""
+    """Fewer samples after the warm-up give no result."""
     start: int = 0
-    """Samples that are left out at least."""
+    """Minimum number of samples in the warm-up."""
     share: float = 0.5
     closer: Closer | None = None
 
     def most(self, first: float, samples: int) -> float:
-        """That the last third may have, in a series of so many samples after the start."""
+        """The limit of the last third, in a series of so many samples after the warm-up."""
         if self.closer is not None and samples >= self.closer.samples:
             return first * self.closer.factor + self.closer.slack
         return first * self.factor + self.slack
 
     def left_out(self, samples: int) -> int:
-        """Of so many samples, those that are a start."""
+        """The number of warm-up samples of so many."""
         return max(self.start, int(samples * START_SHARE))
 
     @property
     def needed(self) -> int:
-        """Samples from which on something is said."""
+        """The number of samples from which on there is a result."""
         return next(some for some in count(self.fewest) if some - self.left_out(some) >= self.fewest)
 
 
@@ -76,16 +75,19 @@ BOUNDS: Mapping[str, Bound] = {
         Of.TABLE, 1.5, 400.0, "ms", fewest=40, share=0.1, closer=Closer(300, factor=1.2, slack=100.0)
     ),
 }
-"""By what is measured. A JVM takes what its heap may have: a first minute says nothing of its memory. What is alive in
-its heap after a collection says more, once Spark keeps as many of the last queries as it ever will: a tenth of a MiB
-that stays with each commit is above the bound after a thousand of them. Of the times the quickest tenth counts, since
-what else the machine does makes others longer; 1.5 ms more with each commit are above the closer bound after eight
-hundred of them, and 1 ms after 1,300, though a JVM that warms up makes them a fifth shorter meanwhile."""
+"""By measure.
+
+The memory of a JVM grows to its heap's limit, so its first minutes show nothing. The live heap after a collection shows
+more, once Spark keeps its maximum number of past queries: 0.1 MiB that stays with each commit exceeds the bound after a
+thousand commits. Of the times, the fastest tenth is compared, because other work on the machine makes commits slower.
+1.5 ms more with each commit exceed the closer bound after eight hundred commits, and 1 ms after 1,300, although a JVM
+that warms up makes commits a fifth faster meanwhile.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found of something that was measured often enough."""
+    """The result for a measure with enough samples."""
 
     name: str
     first: float
@@ -111,7 +113,7 @@ class Judgement:
 
 
 def judged(name: str, samples: Sequence[float]) -> Judgement | None:
-    """None if too little is known."""
+    """None with too few samples."""
     bound = BOUNDS[name]
     settled = samples[bound.left_out(len(samples)) :]
     if len(settled) < bound.fewest:

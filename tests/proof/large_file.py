@@ -8,17 +8,17 @@ from tests.proof.places import LoggedCommits
 
 RECORDS = 600
 ID_BYTES = 2_000
-"""That do not compress, twice as many in a record: a batch takes at least a MiB of a file as it is without its gzip, so
-this file takes three."""
+"""Incompressible, with twice as many in a record: a batch takes at least a MiB of the uncompressed file, so this file
+takes three batches."""
 
 
 def commits_of_a_part(place: str) -> str:
-    """The name of the count."""
+    """Name of the count."""
     return f"commits of a part of a file on {place}"
 
 
 def parts_in(log: LoggedCommits) -> int:
-    """The commits that leave some of a file's records to the next ones."""
+    """The number of commits that leave some records of a file to the next ones."""
     return sum(any(map(_is_a_part, _files(places.state_of(actions)))) for _, actions in log)
 
 
@@ -28,5 +28,5 @@ def _files(state: Mapping[str, Any]) -> Iterable[object]:
 
 
 def _is_a_part(read: object) -> bool:
-    """Not what has been read to its last record, but not seen to end there."""
+    """Not a file that was read to its last record without its end being seen."""
     return isinstance(read, dict) and read["RecordsRead"] < RECORDS

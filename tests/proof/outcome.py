@@ -1,4 +1,4 @@
-"""What came of one campaign, or of one of its broken variants."""
+"""The result of one campaign, or of one of its variants."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ from typing import Any
 class End(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
-    """It found something that is lost, doubled or silent; of a variant, what is broken there."""
+    """It found something lost, doubled or silently dropped; with a variant, its fault."""
     OTHERWISE = "failed for another reason"
-    """Of a variant: what it found is not what is broken there."""
+    """Of a variant: the finding is not its fault."""
     BROKE = "broke"
-    """The campaign itself came to no end: an error that is no finding."""
+    """The campaign ended with an error that is not a finding."""
     INTERRUPTED = "interrupted"
 
 
@@ -22,21 +22,21 @@ class End(StrEnum):
 class Outcome:
     campaign: str
     variant: str
-    """Empty: of the program as it is."""
+    """Empty: the unbroken program."""
     seed: int
     minutes: float
-    """What it was given; `secs` is what it took."""
+    """The minutes that it was given; `secs` is the time that it took."""
     end: End
     secs: float
     counts: Mapping[str, int]
     why: str = ""
     steps: Sequence[str] = ()
     untried: Sequence[str] = ()
-    """Of the program as it is: what a longer run does and this one did not, as far as the campaign knows."""
+    """Of the unbroken program: what a longer run tries and this one did not, as far as the campaign knows."""
 
     @property
     def good(self) -> bool:
-        """A variant is there to be found."""
+        """A variant must be found."""
         return self.end is End.INTERRUPTED or self.end is (End.FAILED if self.variant else End.PASSED)
 
     @property
@@ -47,7 +47,7 @@ class Outcome:
 
     @property
     def repeat(self) -> str:
-        """The command that does the same again."""
+        """The command that repeats it."""
         words = [self.campaign, "--minutes", f"{self.minutes:.4g}", "--seed", f"{self.seed}"]
         words += ["--variant", self.variant] if self.variant else []
         return shlex.join(["python", "-m", "tests.proof", *words])

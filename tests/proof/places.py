@@ -1,4 +1,4 @@
-"""Where a table and what feeds it lie: on this machine's disk, or on S3 as moto has it."""
+"""The locations of a table and its sources: a local disk, or moto's S3."""
 
 import json
 import time
@@ -27,13 +27,13 @@ LoggedCommits = Iterable[tuple[int, list[dict[str, Any]]]]
 
 
 class Place(Protocol):
-    """`name` says what it is, in a word."""
+    """`name`: in one or two words."""
 
     name: str
 
     @property
     def told(self) -> Mapping[str, str]:
-        """For `place_of`."""
+        """Arguments of `place_of`."""
         ...
 
     @property
@@ -149,7 +149,7 @@ class S3Place:
 
 
 def place_of(told: Mapping[str, str]) -> Place:
-    """In another process, whose environment names S3's stand-in."""
+    """In another process, whose environment has the endpoint of moto's S3."""
     if "folder" in told:
         return LocalPlace(Path(told["folder"]))
     return S3Place(LocalAws(told["endpoint"], pid=0), told["bucket"])
@@ -158,7 +158,7 @@ def place_of(told: Mapping[str, str]) -> Place:
 def write_config(
     place: Place, file: Path, sources: Mapping[str, Mapping[str, Any]], *, pipeline: str = "events"
 ) -> list[str]:
-    """One pipeline, whose sources lie in folders of their names; returns the words that the job takes."""
+    """One pipeline, whose sources have folders of their names; returns the job's arguments."""
     described = {
         name: {"uri": place.uri(name), "schema": SCHEMA, "settle_delay_secs": 0, **settings}
         for name, settings in sources.items()
@@ -171,7 +171,7 @@ def write_config(
 
 
 def announce(place: Place, source_id: str, folder: str, paths: Iterable[str]) -> None:
-    """What the collector does with the events of these files."""
+    """Appends the events of these files, as the collector does."""
     landing = place.landing(folder)
     infos = [landing.head(path) for path in paths]
     entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos if info is not None]
@@ -193,17 +193,17 @@ def letters(place: Place, source_id: str) -> list[dict[str, Any]]:
 
 
 def source_of(place: Place, folder: str) -> Source:
-    """What its objects hold, all of them gzipped NDJSON."""
+    """The content of its objects, all of them gzipped NDJSON."""
     return read_source(place.objects(folder), "id")
 
 
 def verdict(place: Place, source: Source, letters: Sequence[Mapping[str, Any]]) -> Reconciliation:
-    """Every record of the source against every row of the table; for a table of one source."""
+    """Every record of the source against every row of the table; for a table with one source."""
     return reconcile(source, place.table_uri, place.options, letters, COLUMNS)
 
 
 def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]]:
-    """Of the table, by another engine; of its newest version, or of an older one."""
+    """Rows of the table's newest version, or of an older one, read by another engine."""
     table = DeltaTable(place.table_uri, version=version, storage_options=dict(place.options))
     found: list[Mapping[str, Any]] = table.to_pyarrow_table(columns=[*COLUMNS, "_source"]).to_pylist()
     return found
@@ -218,14 +218,14 @@ def log_of(table: ObjectStore) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 
 
 def state_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What a commit says of its source; nothing, if it is not the product's."""
+    """The state in a commit; empty if another program made it."""
     info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     state: Mapping[str, Any] = json.loads(info.get("userMetadata") or "{}")
     return state
 
 
 def broken_sequence(log: LoggedCommits, source_id: str) -> str | None:
-    """Each commit of the source carries the next number, and the state of that number. What is wrong, if anything."""
+    """Each commit of the source has the next sequence, and the state of that sequence. Returns a complaint, or None."""
     expected = None
     for version, actions in log:
         for action in actions:

@@ -36,7 +36,7 @@ def letter_of(etag: str, row: int | None = None, raw: str = "", error: str = "no
 CHANGED_MEANWHILE = letter_of("0", error=CHANGED)
 
 
-def test_all_is_well_with_what_is_there_once() -> None:
+def test_a_table_with_each_record_once_has_no_complaints() -> None:
     bad = f"{REFUSED}2"
     history, rows = history_of(["old"], ["1", bad]), rows_of(["1"], "1")
     letters = [letter_of("1", 1, bad)]
@@ -46,30 +46,30 @@ def test_all_is_well_with_what_is_there_once() -> None:
     assert not strangers(history, rows)
 
 
-def test_a_content_that_was_overwritten_while_in_progress_has_a_letter_and_the_new_one_is_there() -> None:
+def test_content_overwritten_while_in_progress_needs_a_dead_letter_and_the_new_rows() -> None:
     history = history_of(LARGE, ["new"])
     found = account(history, rows_of(["new"], "1"), [CHANGED_MEANWHILE], history.paths)
     assert (found.missing, found.more) == ([], [])
     assert not [*wrong_letters(history, [CHANGED_MEANWHILE])]
 
 
-def test_a_letter_is_no_excuse_for_a_new_content_that_is_not_there() -> None:
+def test_a_dead_letter_does_not_excuse_missing_new_content() -> None:
     history = history_of(LARGE, ["new"])
     found = account(history, rows_of(LARGE, "0", [0]), [CHANGED_MEANWHILE], history.paths)
     assert (found.missing, found.more) == ([("a", 0, "1", "new")], [("a", 0, "0", LARGE[0])])
 
 
 @pytest.mark.parametrize("contents", [[["small"], ["new"]], [LARGE]], ids=["not large", "not overwritten"])
-def test_a_content_that_cannot_have_changed_while_in_progress_has_no_such_letter(contents: list[list[str]]) -> None:
+def test_content_that_was_never_in_progress_has_no_such_dead_letter(contents: list[list[str]]) -> None:
     assert [*wrong_letters(history_of(*contents), [CHANGED_MEANWHILE])]
 
 
-def test_a_letter_of_an_old_content_says_nothing_of_the_new_one() -> None:
+def test_a_dead_letter_of_old_content_does_not_count_for_the_new_content() -> None:
     history = history_of([f"{REFUSED}1"], [f"{REFUSED}1"])
     assert account(history, [], [letter_of("0", 0, f"{REFUSED}1")], history.paths).silent == [("a", 0, "1")]
 
 
-def test_rows_of_an_old_content_are_not_those_of_the_new_one() -> None:
+def test_rows_of_old_content_do_not_count_for_the_new_content() -> None:
     history = history_of(["same"], ["same"])
     found = account(history, rows_of(["same"], "0"), [], history.paths)
     assert (found.missing, found.more) == ([("a", 0, "1", "same")], [("a", 0, "0", "same")])
@@ -88,11 +88,11 @@ def test_rows_of_an_old_content_are_not_those_of_the_new_one() -> None:
     ],
     ids=["twice", "a good record", "another text", "another content", "a good file", "never begun", "another file"],
 )
-def test_letters_that_nothing_accounts_for_are_wrong(letters: list[dict[str, Any]]) -> None:
+def test_unexpected_dead_letters_are_reported(letters: list[dict[str, Any]]) -> None:
     assert [*wrong_letters(history_of(["old"], [f"{REFUSED}1", "good"]), letters)]
 
 
-def test_a_file_that_nobody_can_read_has_one_letter() -> None:
+def test_an_unreadable_file_has_one_dead_letter() -> None:
     history = History(slice_bytes=20)
     history.put("a", "0", POISON)
     assert account(history, [], [], ["a"]).silent == [("a", None, "0")]
@@ -100,7 +100,7 @@ def test_a_file_that_nobody_can_read_has_one_letter() -> None:
     assert not [*wrong_letters(history, [letter_of("0")])]
 
 
-def test_rows_of_no_file_are_strangers() -> None:
+def test_rows_without_a_source_file_are_reported() -> None:
     assert strangers(History(20), rows_of(["x"], "0")) == ["a"]
 
 
@@ -112,7 +112,7 @@ ETAGS = {"a": "2", "b": "2"}
 RIGHT = [{"path": "a", "row": 1, "etag": "2"}, {"path": "b", "etag": "2"}]
 
 
-def test_the_letters_of_what_is_there_now_are_right() -> None:
+def test_dead_letters_of_the_current_content_are_right() -> None:
     assert not [*kill_letters.wrong_letters(RIGHT, SOURCE, ETAGS)]
     old = [*RIGHT, {"path": "a", "row": 0, "etag": "1"}]
     assert not [*kill_letters.wrong_letters(old, SOURCE, ETAGS, {"a"})]
@@ -128,11 +128,11 @@ def test_the_letters_of_what_is_there_now_are_right() -> None:
         ([*RIGHT, {**RIGHT[1], "etag": "1"}], "dead-lettered with a content that never was: [('b', None, '1')]"),
     ],
 )
-def test_each_wrong_letter_is_named(letters: list[dict[str, Any]], why: str) -> None:
+def test_each_wrong_dead_letter_is_named(letters: list[dict[str, Any]], why: str) -> None:
     assert [*kill_letters.wrong_letters(letters, SOURCE, ETAGS, {"a"})] == [why]
 
 
-def test_a_commit_that_a_job_believes_in_is_in_the_log() -> None:
+def test_a_commit_that_a_job_logged_must_be_in_the_table_log() -> None:
     events: list[Mapping[str, Any]] = [
         {"event": "batch_read", "source": "p:s", "receipt": "1"},
         {"event": "batch_committed", "source": "p:s"},
@@ -161,7 +161,7 @@ def test_a_file_is_in_progress_while_a_part_of_its_newest_content_is_in_the_tabl
     assert history.in_progress(rows) == []
 
 
-def test_a_place_is_spared_until_somebody_of_that_kind_dies_there() -> None:
+def test_a_place_is_untried_until_a_process_of_that_kind_is_killed_there() -> None:
     places = Places()
     for _ in range(MANY - 1):
         places.saw("job", ["get"])

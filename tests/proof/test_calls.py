@@ -34,7 +34,7 @@ def tries(folder: Path, rounds: int) -> Iterator[Run]:
         yield run_of(own, rounds, seed=seed)
 
 
-def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: Path) -> None:
+def test_a_process_killed_between_two_calls_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Who dies in a few rounds is partly luck, so there may be more of them."""
     killed = {f"kills of the {who}" for who in ACTORS}
     for run in tries(tmp_path, rounds=2):
@@ -47,7 +47,7 @@ def test_whoever_is_killed_between_two_calls_is_made_good_by_the_next(tmp_path: 
     pytest.fail("not all of them died, so this has shown nothing")
 
 
-def test_whoever_is_killed_on_s3_is_made_good_too(tmp_path: Path) -> None:
+def test_a_process_killed_on_s3_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """As it is in each sixth round of a long run, but shorter."""
     with ExitStack() as stack:
         fork_server = stack.enter_context(ForkServer(tmp_path / "processes", ["tests.proof.kill_calls.processes"]))
@@ -61,7 +61,7 @@ def test_whoever_is_killed_on_s3_is_made_good_too(tmp_path: Path) -> None:
     pytest.fail("nobody died, so this has shown nothing")
 
 
-def test_each_sixth_round_is_on_s3_unless_something_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_sixth_round_is_on_s3_unless_a_variant_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     came: list[bool] = []
     monkeypatch.setattr(kill_calls, "s3_of", lambda stack: "S3")
     monkeypatch.setattr(kill_calls.Tables, "round", lambda self, *_: came.append(self._aws == "S3"))
@@ -73,14 +73,14 @@ def test_each_sixth_round_is_on_s3_unless_something_is_broken(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("variant", sorted(KILL))
-def test_lives_that_are_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
+def test_killed_processes_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         kill_calls.CAMPAIGN.run(run_of(tmp_path, ROUNDS_TO_FIND, variant))
     assert kill_calls.VARIANTS[variant].finds(failed.value.why), failed.value.why
     assert failed.value.steps
 
 
-def test_whoever_works_on_one_manifest_at_once_loses_nothing(tmp_path: Path) -> None:
+def test_concurrent_processes_on_one_manifest_lose_nothing(tmp_path: Path) -> None:
     """That two of them meet is for the machine to decide, so there may be further rounds."""
     for run in tries(tmp_path, rounds=1):
         race_calls.CAMPAIGN.run(run)
@@ -90,7 +90,7 @@ def test_whoever_works_on_one_manifest_at_once_loses_nothing(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("variant", sorted(RACE))
-def test_racers_that_are_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
+def test_racing_processes_broken_on_purpose_are_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         race_calls.CAMPAIGN.run(run_of(tmp_path, ROUNDS_TO_FIND, variant))
     assert race_calls.VARIANTS[variant].finds(failed.value.why), failed.value.why

@@ -22,7 +22,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "MODULES", {"scripted": "tests.proof.scripted_campaign"})
 
 
-def test_each_campaign_has_its_name_a_line_about_it_and_variants() -> None:
+def test_each_campaign_has_a_name_a_description_and_variants() -> None:
     for name in known():
         campaign = load(MODULES[name])
         assert campaign.name == name
@@ -34,7 +34,7 @@ def test_each_campaign_has_its_name_a_line_about_it_and_variants() -> None:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
+def test_a_passed_campaign_has_counts_and_the_same_seed_repeats_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     files = ["--json", str(tmp_path / "all.json"), "--report", str(tmp_path / "report.md")]
@@ -52,7 +52,7 @@ def test_a_campaign_that_passes_is_counted_and_the_same_seed_does_the_same(
 
 
 @pytest.mark.usefixtures("scripted")
-def test_what_was_not_tried_is_said_and_the_version_that_was_there(
+def test_the_report_names_the_version_and_what_was_not_tried(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ScriptedCampaign, "wanted", ("never", "rounds", "nor this"), raising=False)
@@ -68,7 +68,7 @@ def test_what_was_not_tried_is_said_and_the_version_that_was_there(
 
 
 @pytest.mark.usefixtures("scripted")
-def test_nothing_is_said_of_what_a_variant_did_not_try(
+def test_the_report_of_a_variant_does_not_list_what_was_not_tried(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ScriptedCampaign, "wanted", ("never",), raising=False)
@@ -80,7 +80,7 @@ def test_nothing_is_said_of_what_a_variant_did_not_try(
 
 
 @pytest.mark.usefixtures("scripted")
-def test_variants_that_are_not_found_or_end_otherwise_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_variant_that_is_not_found_or_ends_with_another_error_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["scripted", "--variants", "--minutes", "0.001", "--seed", "5"]) == 1
     said = capsys.readouterr().out
     rows = [line.strip("| ").split(" | ") for line in said.splitlines() if " | scripted | " in line]
@@ -105,7 +105,7 @@ def test_a_variant_can_be_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_a_failure_says_how_to_get_there_again(
+def test_a_failure_prints_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "_variants", lambda name, options: ["fails"])
@@ -137,7 +137,7 @@ def test_wrong_input_is_refused_and_says_what_is_expected(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
-def test_ctrl_c_ends_it_with_what_was_done_so_far(number: signal.Signals, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_command_with_a_report_so_far(number: signal.Signals, tmp_path: Path) -> None:
     report = tmp_path / "report.md"
     words = [sys.executable, "-m", "tests.proof", "small-worlds", "--minutes", "5", "--report", str(report)]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -30,11 +30,11 @@ from tests.proof.table import (
 TEXT = DOCUMENT.read_text()
 
 
-def test_the_table_of_variants_is_that_of_the_campaigns() -> None:
+def test_the_documented_variants_are_those_of_the_campaigns() -> None:
     assert replaced(TEXT) == TEXT, "`python -m tests.proof.table` writes it anew"
 
 
-def test_the_table_of_worlds_has_the_states_of_the_kept_reports() -> None:
+def test_the_documented_worlds_have_the_states_of_the_stored_reports() -> None:
     reports = json.loads(KEPT.read_text())
     assert worlds_replaced(TEXT, reports) == TEXT, "`python -m tests.proof.figures` writes it anew"
 
@@ -43,7 +43,7 @@ def _report(variant: str = "", **counts: int) -> dict[str, Any]:
     return {"campaigns": [{"campaign": "small-worlds", "variant": variant, "counts": counts}]}
 
 
-def test_worlds_have_the_states_that_were_counted_and_say_whether_these_are_all() -> None:
+def test_worlds_have_the_counted_states_and_say_whether_they_are_complete() -> None:
     pair, few = Bounds(2, 0, 1), Bounds(1, 1, 1, bad=True)
     table = worlds_as_markdown(
         [
@@ -59,13 +59,13 @@ def test_worlds_have_the_states_that_were_counted_and_say_whether_these_are_all(
     assert "| a collector, a sweeper and a job, and somebody who deletes the manifest | 2 | 0 | any |  |\n" in table
 
 
-def test_each_world_is_in_the_table_once() -> None:
+def test_each_world_has_one_row() -> None:
     rows = [line.split(" | ") for line in worlds_as_markdown([]).splitlines()[2:]]
     assert sum(len(row[3].split(" / ")) for row in rows) == len(WORLDS)
     assert len({(row[0], row[1], row[2]) for row in rows}) == len(rows)
 
 
-def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() -> None:
+def test_each_variant_has_a_test_or_is_marked_as_long_form_only() -> None:
     files = (CHECKOUT / "tests" / "proof").rglob("test_*.py")
     modules = [import_module(".".join(file.relative_to(CHECKOUT).with_suffix("").parts)) for file in files]
     tried = {name: frozenset[str]() for name in known()}
@@ -80,7 +80,7 @@ def test_each_variant_is_tried_by_a_test_or_said_to_be_of_the_long_form_alone() 
     [(HEADER, replaced), (WORLDS_HEADER, lambda text: worlds_replaced(text, []))],
     ids=["variants", "worlds"],
 )
-def test_the_table_is_replaced_and_nothing_else(header: str, anew: Callable[[str], str]) -> None:
+def test_only_the_table_is_replaced(header: str, anew: Callable[[str], str]) -> None:
     rows = header + "| old | 1 | yes | here |\n"
     assert anew(f"before\n{rows}\nafter\n") == anew(f"before\n{header}\nafter\n")
     assert anew(f"before\n{rows}\nafter\n").startswith("before\n")
@@ -90,11 +90,11 @@ def test_the_table_is_replaced_and_nothing_else(header: str, anew: Callable[[str
         anew("nothing")
 
 
-def test_each_campaign_has_its_section() -> None:
+def test_each_campaign_has_a_section() -> None:
     assert re.findall(r"^### (.+)$", TEXT, re.MULTILINE) == known()
 
 
-def test_each_option_is_explained() -> None:
+def test_each_option_is_documented() -> None:
     tree = ast.parse((Path(__file__).parent / "__main__.py").read_text())
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
     added = {call.args[0].value for call in calls if call.func.attr == "add_argument"}  # type: ignore[attr-defined]
@@ -102,6 +102,6 @@ def test_each_option_is_explained() -> None:
     assert explained == {str(name) for name in added if str(name).startswith("-")}
 
 
-def test_each_world_that_is_broken_on_purpose_is_a_variant_of_the_small_worlds() -> None:
+def test_each_world_broken_on_purpose_is_a_variant_of_the_small_worlds() -> None:
     assert {*SMALL_WORLDS.variants} == {*VARIANTS, *PROGRAMS}
     assert load("tests.proof.interleavings.campaign") is SMALL_WORLDS

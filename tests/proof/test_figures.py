@@ -41,7 +41,7 @@ def _report(
     return {"where": WHERE, "good": end in ("passed", "interrupted"), "campaigns": [outcome]}
 
 
-def test_the_page_has_the_figures_of_the_kept_reports() -> None:
+def test_the_page_has_the_figures_of_the_stored_reports() -> None:
     reports = json.loads(KEPT.read_text())
     assert replaced(DOCUMENT.read_text(), reports) == DOCUMENT.read_text(), (
         "`python -m tests.proof.figures` writes it anew"
@@ -49,20 +49,20 @@ def test_the_page_has_the_figures_of_the_kept_reports() -> None:
     assert all(report["good"] for report in reports)
 
 
-def test_what_the_kept_reports_do_not_show_is_said_beside_their_figures() -> None:
+def test_gaps_in_the_stored_reports_are_listed_with_the_figures() -> None:
     _, _, figures_on = DOCUMENT.read_text().partition(BEGIN)
     said = [line.removeprefix("- ") for line in figures_on.partition(END)[0].splitlines() if line.startswith("- ")]
     assert said == lacking(json.loads(KEPT.read_text()))
 
 
-def test_reports_that_lack_nothing_need_no_word_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_reports_list_no_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "lacking", lambda reports: [])
     assert figures.lacking_as_markdown([]) == ""
     monkeypatch.setattr(figures, "lacking", lambda reports: ["soak: too short"])
     assert "not shown by these runs:\n\n- soak: too short\n" in figures.lacking_as_markdown([])
 
 
-def test_each_figure_is_of_a_campaign_and_a_count_that_were_seen() -> None:
+def test_each_figure_comes_from_a_known_campaign_and_count() -> None:
     seen: dict[str, set[str]] = {}
     for report in json.loads(KEPT.read_text()):
         for outcome in (each for each in report["campaigns"] if not each["variant"]):
@@ -86,7 +86,7 @@ def test_figures_are_sums_over_reports_and_name_their_commands() -> None:
     assert "on purpose" not in text
 
 
-def test_names_that_begin_alike_are_one_figure() -> None:
+def test_counts_with_the_same_prefix_are_one_figure() -> None:
     text = as_markdown(
         [_report("bad-input", **{"hostile keys": 3, "hostile files": 4, "files by chance": 5, "rows": 9})]
     )
@@ -99,14 +99,14 @@ def _broken(campaign: str, *names: str) -> dict[str, Any]:
     return {"where": WHERE, "good": True, "campaigns": outcomes}
 
 
-def test_variants_are_counted_apart_and_add_nothing_to_the_figures() -> None:
+def test_variants_are_counted_separately_and_add_nothing_to_the_figures() -> None:
     text = as_markdown([_report("kill", kills=3), _broken("kill", "x", "y")])
     assert "| processes killed | 3 |" in text
     assert "| pairs of a campaign and a program broken on purpose, each found | 2 |" in text
     assert "PROVE='kill --variants --minutes 60 --seed 7'" in text
 
 
-def test_a_pair_counts_once_and_a_report_of_one_variant_says_which() -> None:
+def test_a_pair_counts_once_and_a_report_of_one_variant_names_it() -> None:
     text = as_markdown([_broken("kill", "x", "y"), _broken("kill", "x"), _broken("race", "x")])
     assert "| pairs of a campaign and a program broken on purpose, each found | 3 |" in text
     assert "PROVE='kill --variant x --minutes 60 --seed 7'" in text
@@ -133,18 +133,18 @@ def _found() -> list[dict[str, Any]]:
     return [_broken(campaign, variant) for variant, campaigns in variants().items() for campaign in campaigns]
 
 
-def test_reports_of_all_that_there_is_lack_nothing() -> None:
+def test_reports_of_everything_have_no_gaps() -> None:
     assert lacking([*_passed(), *_found()]) == []
 
 
 @pytest.mark.parametrize("number", range(len(known())), ids=known())
-def test_a_campaign_without_a_report_is_lacking(number: int) -> None:
+def test_a_campaign_without_a_report_is_a_gap(number: int) -> None:
     some = _passed()
     del some[number]
     assert lacking([*some, *_found()])[0] == f"{known()[number]}: no report in which it passed"
 
 
-def test_a_short_soak_few_kills_and_short_outages_are_lacking() -> None:
+def test_a_short_soak_few_kills_and_short_outages_are_gaps() -> None:
     little = [_report(name, secs=SOAK_SECS - 1, **{MOST_KILLS: 199}, **_wanted(name)) for name in known()]
     assert lacking([*little, *little, *_found()]) == [
         "race: expected at least 6 rounds, found 0",
@@ -155,14 +155,14 @@ def test_a_short_soak_few_kills_and_short_outages_are_lacking() -> None:
     ]
 
 
-def test_what_is_demanded_of_all_reports_together_may_be_in_several() -> None:
+def test_requirements_of_all_reports_together_may_be_met_by_several() -> None:
     half = [_report(name, **{what: -(-fewest // 2) for what, fewest in least.items()}) for name, least in LEAST.items()]
     others = [one for one in _passed() if one["campaigns"][0]["campaign"] not in LEAST]
     wanted = [_report(name, **_wanted(name)) for name in LEAST]
     assert lacking([*others, *wanted, *half, *half, *_found()]) == []
 
 
-def test_what_no_report_has_tried_is_lacking() -> None:
+def test_items_that_no_report_tried_are_gaps() -> None:
     half = {name: [*_wanted(name)][::2] for name in known()}
     other = {name: [*_wanted(name)][1::2] for name in known()}
     reports = [_report(name, secs=SOAK_SECS, **dict.fromkeys(half[name], 1), **_least(name)) for name in known()]
@@ -175,7 +175,7 @@ def test_what_no_report_has_tried_is_lacking() -> None:
     assert lacking([*reports, *more, *_found()]) == []
 
 
-def test_reports_of_a_version_that_nobody_knows_are_lacking() -> None:
+def test_reports_of_an_unknown_version_are_a_gap() -> None:
     old = _report("kill") | {"where": {"minutes": 60.0, "seed": 7}}
     assert lacking([*_passed(), *_found(), old])[0].startswith("1 of ")
     assert "version" not in as_markdown([old])
@@ -187,7 +187,7 @@ def test_the_versions_of_the_reports_are_named_once() -> None:
     assert "| version | `0123456789ab`, `ffffffffffff` |" in text
 
 
-def test_the_most_kills_over_one_table_are_no_sum() -> None:
+def test_the_most_kills_over_one_table_are_a_maximum_and_not_a_sum() -> None:
     text = as_markdown([_report("kill", kills=9, **{MOST_KILLS: many}) for many in (3, 6, 4)])
     assert "| processes killed | 27 |\n| most of them over one table | 6 |\n" in text
     spark = "| of them jobs of Spark on Delta tables | 27 |\n| most of these over one table | 6 |\n| races | 0 |\n"
@@ -195,20 +195,20 @@ def test_the_most_kills_over_one_table_are_no_sum() -> None:
     assert "over one table" not in as_markdown([_report("kill", kills=9)])
 
 
-def test_kills_without_spark_are_not_counted_as_sparks() -> None:
+def test_kills_without_spark_do_not_count_as_kills_of_spark() -> None:
     text = as_markdown([_report("kill", kills=3), _report("kill-calls", kills=40, **{MOST_KILLS: 8})])
     assert "| processes killed | 43 |\n| most of them over one table | 8 |\n| of them jobs of Spark" in text
     assert "on Delta tables | 3 |\n| races" in text
 
 
-def test_no_figure_is_made_of_a_run_that_did_not_pass() -> None:
+def test_a_failed_run_does_not_count_in_any_figure() -> None:
     report = _report("kill", kills=3)
     report["campaigns"][0]["end"] = "failed"
     with pytest.raises(ValueError, match="found others of kill"):
         as_markdown([report])
 
 
-def test_hours_are_those_of_the_program_as_it_is() -> None:
+def test_hours_count_only_runs_of_the_unmodified_program() -> None:
     assert "| hours | 0.5 |" in as_markdown([_report("kill", secs=1800.0), _broken("kill", "x")])
 
 
@@ -217,7 +217,7 @@ def test_hours_are_those_of_the_program_as_it_is() -> None:
     [(None, "found none"), ({"commit": "0" * 40, "changed": True}, "found 000000000000 with changes")],
     ids=["no", "changed"],
 )
-def test_a_report_of_no_version_that_git_knows_is_not_taken(
+def test_a_report_of_a_version_unknown_to_git_is_refused(
     version: dict[str, Any] | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
@@ -226,12 +226,12 @@ def test_a_report_of_no_version_that_git_knows_is_not_taken(
     assert not (tmp_path / "kept.json").exists()
 
 
-def test_what_a_variants_report_counts_is_not_shown_of_the_program() -> None:
+def test_counts_of_a_variant_are_not_shown_for_the_program() -> None:
     broken = _report("race", variant=next(iter(variants())), end="failed", rounds=500)
     assert "race: expected at least 6 rounds, found 1" in lacking([_report("race", rounds=1), broken])
 
 
-def test_a_pair_that_was_not_found_or_is_none_any_more_is_lacking() -> None:
+def test_a_pair_that_was_not_found_or_was_removed_is_a_gap() -> None:
     first = next(iter(variants()))
     some = [each for each in _found() if each["campaigns"][0]["variant"] != first]
     assert lacking([*_passed(), *some, _broken("kill", "gone")]) == [
@@ -240,13 +240,13 @@ def test_a_pair_that_was_not_found_or_is_none_any_more_is_lacking() -> None:
     ]
 
 
-def test_all_campaigns_are_named_by_none() -> None:
+def test_no_name_means_all_campaigns() -> None:
     report = {"where": WHERE, "good": True, "campaigns": [_report(name)["campaigns"][0] for name in known()]}
     assert "PROVE='--minutes 60 --seed 7'" in as_markdown([report])
 
 
 @pytest.mark.parametrize("end", ["failed", "broke", "interrupted"])
-def test_a_report_in_which_not_all_went_well_is_not_taken(
+def test_a_report_with_a_failure_is_refused(
     end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
@@ -256,7 +256,7 @@ def test_a_report_in_which_not_all_went_well_is_not_taken(
     assert not (tmp_path / "kept.json").exists()
 
 
-def test_reports_take_the_place_of_those_that_were_kept(
+def test_new_reports_replace_the_stored_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept, document = tmp_path / "kept.json", tmp_path / "proof.md"
@@ -277,7 +277,7 @@ def test_reports_take_the_place_of_those_that_were_kept(
     assert "not shown" not in document.read_text()
 
 
-def test_the_ways_to_what_is_broken_on_purpose_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_to_faults_broken_on_purpose_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "KEPT", tmp_path / "kept.json")
     found = _report("kill", variant="x", end="failed") | {"good": True}
     told = json.loads(json.dumps(found))
@@ -286,12 +286,12 @@ def test_the_ways_to_what_is_broken_on_purpose_are_not_kept(tmp_path: Path, monk
     assert json.loads((tmp_path / "kept.json").read_text()) == [found]
 
 
-def test_a_page_without_a_place_for_them_is_an_error() -> None:
+def test_a_page_without_markers_is_an_error() -> None:
     with pytest.raises(ValueError, match="between which the figures stand"):
         replaced("nothing", [])
 
 
-def test_reports_of_code_that_has_changed_since_are_outdated() -> None:
+def test_reports_of_code_changed_since_are_outdated() -> None:
     asked: list[str] = []
 
     def changes(commit: str, paths: object) -> list[str] | None:
@@ -312,7 +312,7 @@ def test_reports_of_code_that_has_changed_since_are_outdated() -> None:
 
 
 @pytest.mark.parametrize(("found", "status"), [([], 0), (["a.py"], 1)])
-def test_the_command_says_what_is_outdated_and_writes_nothing(
+def test_the_command_lists_outdated_reports_and_writes_nothing(
     found: list[str],
     status: int,
     tmp_path: Path,

@@ -23,9 +23,9 @@ def commit_of(**files: int) -> list[dict[str, Any]]:
         pytest.param([{"commitInfo": {"operation": "VACUUM START"}}], 0, id="somebody else's"),
     ],
 )
-def test_a_commit_is_of_a_part_of_a_file_if_records_of_it_are_left(actions: list[dict[str, Any]], parts: int) -> None:
+def test_a_commit_holds_a_part_of_a_file_if_records_are_left(actions: list[dict[str, Any]], parts: int) -> None:
     assert large_file.parts_in([(0, actions)]) == parts
 
 
-def test_each_such_commit_counts_once() -> None:
+def test_each_commit_of_a_part_counts_once() -> None:
     assert large_file.parts_in([*enumerate([commit_of(a=1, b=2), commit_of(a=5), commit_of(a=FINISHED)])]) == 2

@@ -1,4 +1,4 @@
-"""What bad input gets: each file by itself, with its reason; all others of the batch are in."""
+"""Bad input is dead-lettered file by file with its reason, and all other files of the batch are ingested."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ SETTINGS = {"partition_columns": {"date": "date"}, "limits": {"max_file_bytes": 
 
 @pytest.fixture(scope="module")
 def lake_with_bad_files(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
-    """Every kind of file at once, ingested by one batch."""
+    """One batch with a file of every kind."""
     lake = Lake(tmp_path_factory.mktemp("files"), spark, SETTINGS, {"partition_by": ["date"]})
     whole = gzip.compress("".join(json.dumps(record) + "\n" for record in ids(0, 300)).encode())
     lake.put(f"{DAY}/good.ndjson", *ids(0, 3))
@@ -51,7 +51,7 @@ def letters_of(lake: Lake, name: str) -> list[dict[str, Any]]:
     return [letter for letter in lake.letters() if letter["path"].endswith(name)]
 
 
-def test_the_good_files_are_in_whatever_lies_beside_them(lake_with_bad_files: Lake) -> None:
+def test_good_files_are_ingested_beside_bad_ones(lake_with_bad_files: Lake) -> None:
     assert lake_with_bad_files.files() == {
         f"{DAY}/good.ndjson": 3,
         f"{DAY}/good.ndjson.gz": 300,
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_read_is_dead_lettered_alone(
     assert "row" not in letter
 
 
-def test_broken_records_are_dead_lettered_with_number_and_text_and_the_rest_keeps_its_numbers(
+def test_broken_records_are_dead_lettered_with_number_and_text_and_the_others_keep_their_numbers(
     lake_with_bad_files: Lake,
 ) -> None:
     letters = letters_of(lake_with_bad_files, "broken.ndjson")
@@ -100,7 +100,7 @@ def test_nothing_else_is_dead_lettered(lake_with_bad_files: Lake) -> None:
     assert len(lake_with_bad_files.letters()) == 8 + 4
 
 
-def test_every_file_is_counted_and_settled_the_empty_ones_too(lake_with_bad_files: Lake) -> None:
+def test_every_file_is_counted_and_settled_including_empty_ones(lake_with_bad_files: Lake) -> None:
     (committed,) = lake_with_bad_files.logged("batch_committed")
     assert (committed["files"], committed["rows"], committed["dead_files"], committed["dead_records"]) == (
         14,
@@ -115,7 +115,7 @@ def test_every_file_is_counted_and_settled_the_empty_ones_too(lake_with_bad_file
     }
 
 
-def test_a_file_that_was_refused_is_read_once_it_is_mended(lake: Lake) -> None:
+def test_a_refused_file_is_ingested_after_it_was_corrected(lake: Lake) -> None:
     """The table holds no rows of it under any etag, so it counts as late."""
     lake.put("a.ndjson.gz", *ids(0, 2))
     lake.put_bytes("b.ndjson.gz", gzip.compress(b'{"id": "2"}\n')[:-4])
@@ -126,7 +126,7 @@ def test_a_file_that_was_refused_is_read_once_it_is_mended(lake: Lake) -> None:
     assert lake.files() == {"a.ndjson.gz": 2, "b.ndjson.gz": 2}
 
 
-def test_each_line_of_text_is_a_row_and_what_is_no_utf8_keeps_its_bytes(lake: Lake) -> None:
+def test_each_line_of_text_is_a_row_and_invalid_utf8_keeps_its_bytes(lake: Lake) -> None:
     lake.settings |= {"format": "text", "schema": None}
     lake.put("app.log", "first", "", "{ no json", "\u00fcber", b"na\xefve", "last")
     lake.run()
@@ -141,7 +141,7 @@ def test_each_line_of_text_is_a_row_and_what_is_no_utf8_keeps_its_bytes(lake: La
     assert (letter["row"], letter["raw_base64"]) == (4, "bmHvdmU=")
 
 
-def test_a_batch_of_bad_files_alone_is_committed_so_that_none_is_read_twice(lake: Lake) -> None:
+def test_a_batch_of_only_bad_files_is_committed_so_that_none_is_read_twice(lake: Lake) -> None:
     lake.put("a.ndjson", "broken")
     lake.put_bytes("b.ndjson.gz", b"no gzip")
     assert lake.run().files == 2
@@ -150,7 +150,7 @@ def test_a_batch_of_bad_files_alone_is_committed_so_that_none_is_read_twice(lake
     assert lake.run().files == 0
 
 
-def test_when_the_whole_folder_is_gone_the_run_stops_and_nothing_is_dead_lettered(lake: Lake) -> None:
+def test_a_missing_folder_stops_the_run_and_nothing_is_dead_lettered(lake: Lake) -> None:
     """As when a disk is not mounted: no file is at fault."""
     for n in range(3):
         lake.put(f"{n}.ndjson", *ids(n, n + 1))
@@ -165,7 +165,7 @@ def test_when_the_whole_folder_is_gone_the_run_stops_and_nothing_is_dead_lettere
     assert lake.ids() == ["0", "1", "2"]
 
 
-def test_a_name_that_is_no_utf8_is_skipped_and_said(lake: Lake) -> None:
+def test_a_file_name_that_is_not_utf8_is_skipped_and_logged(lake: Lake) -> None:
     lake.put("good.ndjson", *ids(0, 1))
     folder = bytes(lake.landing())
     Path(folder.decode()).mkdir(exist_ok=True)

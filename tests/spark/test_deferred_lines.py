@@ -1,4 +1,4 @@
-"""Lines that the fast parser leaves: whoever decides them, the same rows, letters and counts come out."""
+"""Rows, dead letters and counts are the same whether the fast parser or Spark decides a line."""
 
 import gzip
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from tests.spark.lake import jobs_so_far
 pytestmark = pytest.mark.spark
 
 GOOD, ODD, DEAD, DOUBTFUL = '{"n":1,"t":"a"}', '{"n":2,"t":7}', '{"n":"x"}', '{"n":{},"t":"b"}'
-"""Taken at once; for Spark, which takes it; surely dead; for Spark, which refuses it."""
+"""Accepted at once; deferred, and accepted by Spark; refused at once; deferred, and refused by Spark."""
 
 
 def lines_of(kinds: str) -> list[str]:
@@ -43,7 +43,7 @@ SURELY_DEAD = {"a": lines_of("gdgg"), "b": ["no JSON", DEAD], "z": lines_of("gd"
 def read(
     folder: Path, spark: Callable[[], SparkSession], files: Mapping[str, list[str]], in_memory_bytes: int
 ) -> dict[str, Any]:
-    """What comes out of a batch of these files."""
+    """The result of a batch of these files."""
     landing, table = LocalStore(folder / "landing"), LocalStore(folder / "table")
     for name, lines in files.items():
         landing.put(name + ".gz", gzip.compress("\n".join(lines).encode("latin-1" if "\xff" in lines else "utf-8")))

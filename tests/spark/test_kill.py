@@ -1,5 +1,7 @@
-"""Exactly once, even if Python and JVM are killed together between two slices of a file. The campaign `kill` of the
-proof has the other moments, in jobs that share a JVM; here the job runs as users start it."""
+"""Exactly once, even if Python and JVM are killed together between two slices of a file.
+
+The campaign `kill` of the proof covers other moments, in jobs that share a JVM; here the job runs as users start it.
+"""
 
 import pytest
 

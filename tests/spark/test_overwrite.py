@@ -115,7 +115,7 @@ def test_a_late_file_in_a_closed_partition_is_ingested_once_when_its_event_comes
     assert closed_day.ids() == ["0", "1", "2", "3"]
 
 
-def test_the_query_about_suspects_reads_no_data_files_of_others(lake: Lake) -> None:
+def test_the_query_for_suspects_reads_no_data_files_of_other_files(lake: Lake) -> None:
     """The data files with rows of other files are deleted, so a query that reads them fails."""
     name = "a-name-so-long-that-thirty-two-characters-do-not-tell-it-from-another-{}.ndjson.gz"
     for n in range(3):

@@ -1,4 +1,5 @@
-"""The fast parser against Spark's own `from_json`: what it takes has Spark's value, and what it calls dead is dead."""
+"""The fast parser against Spark's own `from_json`: accepted lines have Spark's value, refused lines are refused by
+Spark."""
 
 import base64
 import json
@@ -34,8 +35,11 @@ from tests.spark.json_lines import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 
-STRANGE_TIMES = ("a time without its day does not fit timestamp", "beyond the years 1 to 9999 does not fit timestamp")
-"""Spark takes some of these and makes others of them."""
+STRICTER_THAN_SPARK = (
+    "a time without its day does not fit timestamp",
+    "beyond the years 1 to 9999 does not fit timestamp",
+)
+"""Reasons of values that Spark accepts in part, with another value."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Dead:
 
 
 def spark_fallback(spark: SparkSession, schema: StructType, lines: Sequence[str]) -> list[Any]:
-    """What becomes of each line without the fast parser: the record, or why it is dead."""
+    """The result of each line without the fast parser: the record, or why it is refused."""
     frame = spark.createDataFrame(
         [(n, line, refusal(line)) for n, line in enumerate(lines)], "n INT, line STRING, fault STRING"
     )
@@ -66,7 +70,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list[str]:
-    """Between what the fast parser made of these lines, with some or all of the columns, and the slow path."""
+    """Differences between the result of the fast parser, for some or all columns, and that of Spark."""
     numbers = list(range(len(lines))) if fast.positions is None else list(fast.positions)
     found = []
     for number, record in zip(numbers, fast.records.to_pylist(), strict=True):
@@ -74,10 +78,10 @@ def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list
         if isinstance(expected, Dead) or not same(record, {name: expected[name] for name in record}):
             found.append(f"{lines[number]!r}: fast {record}, slow {expected}")
     for number, why in fast.refused:
-        is_endless = why is not None and why.endswith("in bounded time")
-        if is_endless and re.search(r"[eE][-+]?[0-9]{5}", lines[number]):
+        too_costly = why is not None and why.endswith("in bounded time")
+        if too_costly and re.search(r"[eE][-+]?[0-9]{5}", lines[number]):
             continue
-        if why is not None and why.endswith(STRANGE_TIMES):
+        if why is not None and why.endswith(STRICTER_THAN_SPARK):
             continue
         expected = refusal(lines[number]) or (slow[number].fault if isinstance(slow[number], Dead) else None)
         if why != expected and (why is not None or refusal(lines[number]) is not None):
@@ -113,7 +117,7 @@ def values_of(
     [(SCHEMA, OF_COLUMN, 150, EVERYWHERE), (MAPS, OF_MAP, 100, ())],
     ids=["all", "maps"],
 )
-def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
+def test_accepted_lines_have_sparks_values_and_refused_lines_are_dead_lettered(
     spark: Callable[[], SparkSession],
     ddl: str,
     columns: dict[str, st.SearchStrategy[str]],
@@ -147,7 +151,7 @@ def test_what_is_taken_has_sparks_value_and_what_is_refused_is_dead(
     assert taken > len(good) / 3
 
 
-def test_a_reason_that_is_given_without_spark_is_the_one_that_spark_gives(spark: Callable[[], SparkSession]) -> None:
+def test_a_refusal_decided_without_spark_has_sparks_reason(spark: Callable[[], SparkSession]) -> None:
     spark()
     schema = StructType.fromDDL(
         "id STRING NOT NULL, i8 TINYINT, i16 SMALLINT, a BIGINT, f DOUBLE, b BOOLEAN, d DATE, t STRING"
@@ -195,7 +199,7 @@ def well_formed(draw: random.Random, count: int) -> Iterator[str]:
         yield json.dumps({name: value for name, value in record.items() if name != left_out}, ensure_ascii=n % 3 == 0)
 
 
-def test_well_formed_records_take_the_fast_way_and_have_sparks_values(spark: Callable[[], SparkSession]) -> None:
+def test_well_formed_records_are_parsed_by_arrow_with_sparks_values(spark: Callable[[], SparkSession]) -> None:
     spark()
     schema = StructType.fromDDL(
         SCHEMA.replace("id STRING", "id STRING NOT NULL").replace("exact DECIMAL(38,18), ", "")

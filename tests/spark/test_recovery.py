@@ -1,4 +1,4 @@
-"""Recovery from whatever is left: files in the table are not ingested again, and no others are forgotten."""
+"""Recovery from every kind of damage: files in the table are not ingested again, and no others are forgotten."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def past(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSess
 
 @pytest.fixture
 def lake(past: Lake, tmp_path: Path, spark: Callable[[], SparkSession]) -> Lake:
-    """A copy of that past, with the same files (hard links) in `landing`."""
+    """A copy of that lake, with the same files (hard links) in `landing`."""
     shutil.copytree(past.table, tmp_path / "table")
     shutil.copytree(past.landing(), tmp_path / "landing", copy_function=os.link)
     return Lake(tmp_path, spark, past.settings)
@@ -142,7 +142,7 @@ def others_committed_since(lake: Lake) -> None:
         (the_log_was_cleaned_up_and_the_copy_is_lost, [None]),
     ],
 )
-def test_a_run_continues_exactly_although(
+def test_a_run_resumes_exactly_after(
     lake: Lake, damage: Callable[[Lake], None], repaired_from: list[int | None]
 ) -> None:
     damage(lake)
@@ -150,7 +150,7 @@ def test_a_run_continues_exactly_although(
     assert [line["from_sequence"] for line in lake.logged("state_repaired")] == repaired_from
 
 
-def test_a_table_copied_without_its_log_is_refused_and_left_alone(lake: Lake) -> None:
+def test_a_table_copied_without_its_log_is_refused_and_not_changed(lake: Lake) -> None:
     copied = Lake(lake.folder / "copied", lake.spark)
     copied.put("d.ndjson.gz", *ids(30, 40))
     lake.spark().read.format("delta").load(str(lake.table)).write.format("delta").save(str(copied.table))
@@ -170,7 +170,7 @@ def test_a_table_of_others_without_rows_of_this_source_is_a_fresh_start(lake: La
     assert sorted(rows, key=lambda row: row[0]) == [("0", "d.ndjson.gz"), ("1", "d.ndjson.gz"), ("theirs", None)]
 
 
-def test_a_table_of_the_first_blizzard_is_taken_over_where_it_stood(lake: Lake) -> None:
+def test_a_table_of_the_first_blizzard_is_resumed_where_it_ended(lake: Lake) -> None:
     """Its state is in the app id, and its rows do not name their files."""
     old = Lake(lake.folder / "old", lake.spark)
     old.put("day/a.ndjson.gz", *ids(0, 2))

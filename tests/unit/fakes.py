@@ -1,4 +1,4 @@
-"""All fakes under one name, for tests that need several of them."""
+"""All fakes in one module, for tests that need several of them."""
 
 from tests.unit.memory_reader import POISON, REFUSED, MemoryReader
 from tests.unit.memory_table import MemoryDelta, MemoryRows, MemoryTable, Row

@@ -1,4 +1,4 @@
-"""A state machine of the whole protocol, with random arrivals, stale sweeps, crashes, races and harm."""
+"""A state machine of the whole protocol, with random arrivals, stale sweeps, crashes, races and damage."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +29,8 @@ DISTURBANCES = st.none() | st.tuples(
 )
 STALENESS = st.sampled_from([0, 0, 0, 1, 2, 5, 99])
 """How many commits old the state is from which a sweep starts."""
-ENDLESS_CALLS = 20_000
+MAX_CALLS = 20_000
+"""A run with more calls is taken for an endless loop."""
 
 
 @dataclass(slots=True)
@@ -243,7 +244,7 @@ class Protocol(RuleBasedStateMachine):
         if disturbance is not None:
             n, name = disturbance
             self.world.calls.before(n, self._action(name))
-        self.world.calls.at_most(ENDLESS_CALLS)
+        self.world.calls.at_most(MAX_CALLS)
         try:
             work()
         except Crash:
@@ -337,7 +338,7 @@ class Protocol(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.world.delta.faults.clear()
-        self.world.calls.at_most(3 * ENDLESS_CALLS)
+        self.world.calls.at_most(3 * MAX_CALLS)
         self.world.settle()
         self.everything_is_there()
         commits = len(self.world.delta.commits)

@@ -1,4 +1,4 @@
-"""`docs/architecture.md` names files, functions and rooms that exist, and every room of the tree."""
+"""`docs/architecture.md` names only files, functions and folders that exist, and has a row for every package folder."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-ROOMS_OF = ("blizzard", "spark_job", "functions", "infra/local")
+PACKAGES = ("blizzard", "spark_job", "functions", "infra", "benchmarks")
 TOP_FOLDERS = "blizzard|spark_job|functions|infra|tests|benchmarks|docs|events|examples"
 PATH = re.compile(rf"(?<![\w/.])(?:(?:{TOP_FOLDERS})/[\w./-]*|template\.yaml|pyproject\.toml)")
 NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?"
@@ -28,12 +28,12 @@ QUESTIONS = {
 
 
 def prose() -> str:
-    """The page without its picture, each line at its own place."""
+    """The page without its diagrams; line numbers stay."""
     return re.sub(r"^```.*?^```$", lambda m: "\n" * m[0].count("\n"), PAGE.read_text(), flags=re.M | re.S)
 
 
-def picture() -> Iterator[tuple[int, str]]:
-    """Each line of the picture with its number on the page."""
+def diagram() -> Iterator[tuple[int, str]]:
+    """Each line of the first diagram with its number on the page."""
     text = PAGE.read_text()
     start = text.index("\n```\n") + len("\n```\n")
     first = text.count("\n", 0, start) + 1
@@ -49,7 +49,7 @@ def named_definitions() -> list[tuple[int, str, str]]:
     """Line, function or `Class.method`, and the file that must define it."""
     text = prose()
     found = [(text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in NAME_IN_FILE.finditer(text)]
-    for number, line in picture():
+    for number, line in diagram():
         if step := STEP.fullmatch(line):
             names = step["names"].partition(":")[0].split(", ")
             found += [(number, name, step["file"]) for name in names]
@@ -75,16 +75,16 @@ def _definitions(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[str]:
                 yield prefix + name
 
 
-def rooms() -> set[str]:
-    """Every folder with Python files below the four packages, as the page spells it."""
-    inits = (init for top in ROOMS_OF for init in (ROOT / top).rglob("__init__.py"))
+def package_folders() -> set[str]:
+    """Every package folder, as the page spells it."""
+    inits = (init for top in PACKAGES for init in (ROOT / top).rglob("__init__.py"))
     return {f"{init.parent.relative_to(ROOT).as_posix()}/" for init in inits}
 
 
-def listed_rooms() -> set[str]:
+def listed_folders() -> set[str]:
     section = PAGE.read_text().partition("\n## Folders\n")[2]
     cells = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
-    return {room for cell in cells for room in re.findall(r"`([^`]+/)`", cell)}
+    return {folder for cell in cells for folder in re.findall(r"`([^`]+/)`", cell)}
 
 
 def test_every_path_on_the_page_exists() -> None:
@@ -95,7 +95,7 @@ def test_every_path_on_the_page_exists() -> None:
     assert not gone, "\n".join(gone)
 
 
-def test_every_name_is_defined_in_the_file_beside_it() -> None:
+def test_every_name_is_defined_in_the_file_next_to_it() -> None:
     assert len(named_definitions()) > 40
     gone = [
         f"architecture.md:{line}: {file} defines no {name}"
@@ -105,24 +105,26 @@ def test_every_name_is_defined_in_the_file_beside_it() -> None:
     assert not gone, "\n".join(gone)
 
 
-def test_each_step_of_the_picture_names_a_file_and_a_function() -> None:
+def test_each_step_of_the_diagram_names_a_file_and_a_function() -> None:
     wrong = [
         f"architecture.md:{number}: no file and name in {line!r}"
-        for number, line in picture()
+        for number, line in diagram()
         if not STEP.fullmatch(line)
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_room_is_on_the_page_and_every_room_on_the_page_exists() -> None:
-    missing = [f"architecture.md: no row for {room}" for room in sorted(rooms() - listed_rooms())]
+def test_every_folder_is_on_the_page_and_every_folder_on_the_page_exists() -> None:
+    missing = [f"architecture.md: no row for {folder}" for folder in sorted(package_folders() - listed_folders())]
     gone = [
-        f"architecture.md lists {room}, which is gone" for room in sorted(listed_rooms()) if not (ROOT / room).is_dir()
+        f"architecture.md lists {folder}, which is gone"
+        for folder in sorted(listed_folders())
+        if not (ROOT / folder).is_dir()
     ]
     assert not missing + gone, "\n".join(missing + gone)
 
 
 @pytest.mark.parametrize("question", sorted(QUESTIONS))
-def test_what_a_newcomer_looks_for_has_a_row_with_a_file(question: str) -> None:
+def test_each_common_question_has_a_row_with_a_file(question: str) -> None:
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {question} |")]
     assert PATH.search(row)

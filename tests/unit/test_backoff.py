@@ -10,17 +10,17 @@ shares = st.floats(min_value=0.0, max_value=1.0)
 counts = st.integers(min_value=1, max_value=10_000)
 
 
-def test_it_doubles_up_to_the_most() -> None:
+def test_the_backoff_doubles_up_to_its_maximum() -> None:
     waits = [backoff_secs(failures, first_secs=0.5, max_secs=6.0, jitter=1.0) for failures in range(1, 7)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 6.0, 6.0]
 
 
-def test_half_of_it_is_jitter() -> None:
+def test_half_of_the_backoff_is_jitter() -> None:
     assert [backoff_secs(3, first_secs=1.0, max_secs=9.0, jitter=jitter) for jitter in (0.0, 0.5, 1.0)] == [2, 3, 4]
 
 
 @given(counts, positive, positive, shares)
-def test_it_is_never_more_than_the_most_nor_less_than_half_of_the_first(
+def test_the_backoff_is_between_half_of_the_first_and_the_maximum(
     failures: int, first_secs: float, max_secs: float, jitter: float
 ) -> None:
     wait = backoff_secs(failures, first_secs=first_secs, max_secs=max_secs, jitter=jitter)
@@ -28,7 +28,7 @@ def test_it_is_never_more_than_the_most_nor_less_than_half_of_the_first(
 
 
 @given(counts, positive, positive, shares)
-def test_it_does_not_shrink_with_another_failure(
+def test_the_backoff_never_shrinks_with_another_failure(
     failures: int, first_secs: float, max_secs: float, jitter: float
 ) -> None:
     one, more = (

@@ -1,4 +1,4 @@
-"""Lines that make the reader stop are left out, whatever it says of where it stopped."""
+"""Lines that make the reader stop are left out, even if it reports a wrong place."""
 
 from collections.abc import Mapping, Sequence
 

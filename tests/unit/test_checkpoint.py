@@ -19,7 +19,7 @@ from tests.unit import strategies
 DAY = "date=2024-01-28"
 FILE = "1706450400-01926abc.ndjson.gz"
 
-# What the first Blizzard wrote, in the order of its life; the last two are Penguin's, which committed for it.
+# What the first Blizzard wrote, oldest first; the last two are Penguin's, which committed for it.
 WITH_READ_STATES = {
     "schema_version": 1,
     "source_state": {"files": {f"{DAY}/a.gz": "Finished", f"{DAY}/b.gz": {"RecordsRead": 5000}}},

@@ -1,4 +1,4 @@
-"""No credentials in what is said, sent on or kept, though AWS repeats them in each of its refusals."""
+"""No credentials in errors, logs, Spark's settings or storage, though AWS repeats them in each refusal."""
 
 import io
 import json
@@ -119,14 +119,14 @@ def test_no_error_and_no_line_of_the_log_holds_credentials(refusing: RefusingSer
     assert SECRET not in traces
 
 
-def test_an_endpoint_that_cannot_be_reached_is_named_without_credentials(credentials: None) -> None:
+def test_an_error_of_an_unreachable_endpoint_names_it_without_credentials(credentials: None) -> None:
     unreachable = S3Settings("http://127.0.0.1:9", "eu-west-1", max_attempts=1, connect_timeout_secs=0.5)
     errors = [*asked(open_store("s3://landing/raw/", unreachable))]
     assert errors
     assert repeated("\n".join(map(str, errors))) == []
 
 
-def test_a_queue_that_refuses_is_named_without_credentials(
+def test_an_error_of_a_queue_names_it_without_credentials(
     refusing: RefusingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", refusing.endpoint)
@@ -142,7 +142,7 @@ def test_a_queue_that_refuses_is_named_without_credentials(
 # --- What travels ---
 
 
-def test_what_travels_to_spark_and_to_its_tasks_holds_no_credentials(credentials: None) -> None:
+def test_nothing_sent_to_spark_or_its_tasks_holds_credentials(credentials: None) -> None:
     endpoint = "http://127.0.0.1:9"
     conf = spark_settings.settings(jars_dir="jars", s3_endpoint=endpoint, s3_region="eu-west-1")
     destination = Destination(

@@ -1,4 +1,4 @@
-"""What the dispatcher takes for a backlog, and `blizzard status` shows, is what the job's own planning would take."""
+"""The backlog of the dispatcher and of `blizzard status` is what the job's own planning would take."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -88,7 +88,7 @@ def status_of(store: MemoryStore, rules: BatchRules) -> SourceStatus:
 
 
 @given(segments, checkpoints, st.integers(0, 8), st.sampled_from(OnOverwrite))
-def test_what_waits_is_what_the_next_batch_would_take(
+def test_the_backlog_is_what_the_next_batch_would_take(
     segments_given: list[tuple[list[Entry], Sweep | None]],
     checkpoint: Checkpoint,
     consumed: int,
@@ -120,7 +120,7 @@ def test_what_waits_is_what_the_next_batch_would_take(
 
 
 @given(segments, checkpoints, begun, st.sampled_from(OnOverwrite))
-def test_a_file_in_progress_waits_for_the_dispatcher_and_for_people(
+def test_a_file_in_progress_is_backlog_for_the_dispatcher_and_in_status(
     segments_given: list[tuple[list[Entry], Sweep | None]],
     checkpoint: Checkpoint,
     in_progress: dict[str, int],
@@ -139,7 +139,7 @@ def test_a_file_in_progress_waits_for_the_dispatcher_and_for_people(
     assert shown.backlog_bytes == 10 * (found.files - len(in_progress))
 
 
-def test_a_segment_that_cannot_be_read_is_a_problem_that_status_names_and_the_others_count() -> None:
+def test_an_unreadable_segment_is_named_in_status_and_the_others_count() -> None:
     store, _ = stored([([Entry(name, 10, "e1", NOW_TS)], None) for name in "abcd"])
     keys = [info.key for info in store.list(f"_blizzard/{PIPELINE}_landing/pending/")]
     store.put(keys[1], b"{torn")
@@ -162,7 +162,7 @@ class NoBucket(MemoryStore):
         raise BucketMissing(f"list {self.uri}{prefix}: no such bucket")
 
 
-def test_before_the_tables_first_write_nothing_waits() -> None:
+def test_a_table_without_a_commit_has_no_backlog() -> None:
     backlog = read_backlog(
         NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}
     )

@@ -1,4 +1,4 @@
-"""Never two active runs and never none for a backlog: dispatchers that die at any call, and two at the same moment."""
+"""Never two active runs, and never none for a backlog: dispatchers killed at any call, and two at the same moment."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -110,7 +110,7 @@ def check_one_run(world: World, runs_before: int) -> None:
 
 
 def check_that_it_goes_on(world: World) -> None:
-    """The run ends, its successor starts, and nothing that happened before stands in the way."""
+    """The run ends, its successor starts, and no earlier event blocks it."""
     world.finish()
     world.land()
     world.dispatch()
@@ -120,7 +120,7 @@ def check_that_it_goes_on(world: World) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
-def test_a_dispatcher_that_dies_at_any_call_is_made_good_by_the_next(situation: Situation, after: bool) -> None:
+def test_a_dispatcher_killed_at_any_call_is_recovered_by_the_next(situation: Situation, after: bool) -> None:
     for k in range(1, calls_of_a_dispatch(situation) + 1):
         world = world_in(situation)
         runs_before = len(world.service.runs)
@@ -147,7 +147,7 @@ def test_a_second_dispatcher_at_any_call_of_the_first_starts_no_second_run(situa
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
-def test_a_second_dispatcher_that_dies_within_any_call_of_the_first(situation: Situation) -> None:
+def test_a_second_dispatcher_killed_during_any_call_of_the_first_starts_no_second_run(situation: Situation) -> None:
     most = calls_of_a_dispatch(situation)
     for k in range(1, most + 1):
         for j in range(1, most + 1):
@@ -170,7 +170,7 @@ def test_a_second_dispatcher_that_dies_within_any_call_of_the_first(situation: S
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("status", [RunStatus.SUCCEEDED, RunStatus.FAILED])
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
-def test_whole_runs_may_come_and_go_within_any_call_of_a_slow_dispatcher(
+def test_runs_that_start_and_end_during_any_call_of_a_slow_dispatcher_do_no_harm(
     situation: Situation, status: RunStatus, after: bool
 ) -> None:
     for k in range(1, calls_of_a_dispatch(situation) + 1):
@@ -206,7 +206,7 @@ def test_a_slow_dispatcher_uses_its_token_after_the_start_failed_for_another(
             world.service.start_error = trouble  # type: ignore[assignment]
             world.dispatch()
             world.service.start_error = None
-            world.clock.advance(200)  # within a Lambda's life
+            world.clock.advance(200)  # within the timeout of a Lambda function
             world.dispatch()
 
         steps = Steps()

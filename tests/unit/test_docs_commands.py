@@ -35,7 +35,7 @@ def test_every_option_of_the_job_is_documented() -> None:
     assert option_rows(section("docs/cli.md", "## The job itself")) == added
 
 
-def test_the_commands_that_the_documents_show_exist() -> None:
+def test_commands_in_the_documents_exist() -> None:
     shown = [line for fence in fences("console") for line in fence.body.splitlines() if line.startswith("$ ")]
     called = [shlex.split(line[2:]) for line in shown]
     ours = [line[1:] for line in called if line[0].endswith("blizzard")]
@@ -49,7 +49,7 @@ SHOWN_WHOLE = [f for f in fences("console") if f.body.startswith("$ blizzard val
 
 
 @pytest.mark.parametrize("fence", SHOWN_WHOLE, ids=str)
-def test_what_validate_is_shown_to_say_is_what_it_says(
+def test_the_documented_output_of_validate_is_its_output(
     fence: Fence, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (broken,) = fences("yaml", kind="broken")
@@ -61,14 +61,14 @@ def test_what_validate_is_shown_to_say_is_what_it_says(
     assert capsys.readouterr().out == expected
 
 
-def test_every_field_of_the_json_answers_is_documented() -> None:
+def test_every_field_of_status_json_is_documented() -> None:
     in_status = words(section("docs/cli.md", "## `blizzard status`"))
     assert {field.name for field in fields(SourceStatus)} <= in_status
     (shown,) = [json.loads(f.body.partition("\n")[2]) for f in fences("console") if "status --json" in f.body]
     assert [list(status) for status in shown] == [[field.name for field in fields(SourceStatus)]]
 
 
-def test_every_field_that_validate_answers_is_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_every_field_of_validate_json_is_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "pipelines.yaml").write_text("pipelines: {}")
     main(["validate", "--json", str(tmp_path / "pipelines.yaml")])
     main(["validate", "--json", str(ROOT / "examples" / "s3-events.yaml")])

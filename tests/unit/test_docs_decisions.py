@@ -63,7 +63,7 @@ NOT_OURS = {"ALTER TABLE", "jars/", "spark.delta.logStore.*.impl"}
 
 
 @pytest.mark.parametrize("decision", decisions(), ids=str)
-def test_what_a_decision_names_to_undo_it_is_there(decision: Decision) -> None:
+def test_names_in_the_undo_of_a_decision_exist(decision: Decision) -> None:
     bullets = decision.bullets()
     assert set(bullets) >= ({"Context", "Choice"} if decision.replaced else {"Context", "Undo"})
     undo = re.sub(r"\s+", " ", bullets.get("Undo", ""))
@@ -79,7 +79,7 @@ def test_what_a_decision_names_to_undo_it_is_there(decision: Decision) -> None:
         assert name in defined()[file]
 
 
-def test_what_replaces_a_decision_is_another_one() -> None:
+def test_a_replaced_decision_links_to_a_newer_one() -> None:
     replaced = [decision for decision in decisions() if decision.replaced]
     assert len(replaced) >= 4
     for decision in replaced:

@@ -48,7 +48,7 @@ def test_every_make_target_is_documented_and_every_documented_one_exists() -> No
     assert named == targets
 
 
-def test_the_targets_that_make_is_shown_to_explain_are_those_that_it_explains() -> None:
+def test_the_documented_output_of_make_is_its_output() -> None:
     (shown,) = [fence.body.removeprefix("$ make\n") for fence in fences("console") if fence.body.startswith("$ make\n")]
     assert shown.splitlines() == re.findall(r'^\t@echo "(.*)"$', text("Makefile"), re.MULTILINE)
 

@@ -12,13 +12,13 @@ CONFIGURATIONS = [f for f in fences("yaml", "yml") if "pipelines:" in f.body and
 
 
 @pytest.mark.parametrize("fence", CONFIGURATIONS, ids=str)
-def test_every_configuration_that_is_shown_is_valid(fence: Fence) -> None:
+def test_every_configuration_in_the_documents_is_valid(fence: Fence) -> None:
     reading = read_config(fence.body, {}, name=str(fence), folder="/data")
     assert [str(problem) for problem in reading.problems] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_link_leads_somewhere(document: Path) -> None:
+def test_every_link_has_a_target(document: Path) -> None:
     for link in links(document):
         if link.startswith("https://"):
             continue
@@ -33,5 +33,5 @@ def test_the_readme_links_to_every_document() -> None:
     assert set(DOCUMENTS) - {ROOT / "README.md"} <= linked
 
 
-def test_no_place_is_left_open() -> None:
+def test_no_document_has_a_todo() -> None:
     assert re.findall(r"\b(?:TODO|FIXME|XXX|TBD)\b", everything()) == []

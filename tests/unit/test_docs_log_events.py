@@ -44,7 +44,7 @@ def test_every_event_that_is_logged_is_documented_with_its_fields() -> None:
     assert {event: names for event, names in missing.items() if names} == {}
 
 
-def test_events_that_are_shown_have_the_fields_that_are_logged() -> None:
+def test_documented_events_have_the_fields_that_are_logged() -> None:
     rows = first_cells(text("docs/log-events.md"))
     lines = [line for fence in fences("console", "json") for line in fence.body.splitlines() if '"event": ' in line]
     shown = [json.loads(line) for line in lines]

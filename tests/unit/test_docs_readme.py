@@ -9,7 +9,7 @@ def test_the_readme_has_at_most_150_lines() -> None:
     assert len(text("README.md").splitlines()) <= 150
 
 
-def test_the_figures_that_the_readme_quotes_of_the_proof_are_those_of_the_proof() -> None:
+def test_the_proof_figures_in_the_readme_are_those_of_the_proof_page() -> None:
     lost, doubled, kills, races, compared = (
         row_of("docs/proof.md", name)[1]
         for name in ("**records lost", "**records doubled", "processes killed", "races", "records compared")
@@ -19,7 +19,7 @@ def test_the_figures_that_the_readme_quotes_of_the_proof_are_those_of_the_proof(
     assert f"**{doubled}** doubled, over {kills} kills and {races} races" in doubles
 
 
-def test_the_figures_that_the_readme_quotes_of_the_benchmarks_are_those_of_the_benchmarks() -> None:
+def test_the_benchmark_figures_in_the_readme_are_those_of_the_performance_page() -> None:
     measured = section("docs/performance.md", "## In short").splitlines()
     times = [
         [cell.strip() for cell in line.strip("|").split("|")]

@@ -72,12 +72,12 @@ REWRITTEN: dict[str, Callable[[str], str]] = {
 }
 
 
-def test_each_kind_of_stored_object_is_shown() -> None:
+def test_each_kind_of_stored_object_has_an_example() -> None:
     assert {fence.kind for fence in fences("json")} == set(REWRITTEN)
 
 
 @pytest.mark.parametrize("fence", fences("json"), ids=str)
-def test_what_is_shown_of_storage_is_what_the_code_reads_and_writes(fence: Fence) -> None:
+def test_documented_stored_objects_are_as_the_code_reads_and_writes_them(fence: Fence) -> None:
     rewritten = json.loads(REWRITTEN[fence.kind](fence.body))
     shown = json.loads(fence.body)
     assert rewritten == shown

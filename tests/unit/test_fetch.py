@@ -1,4 +1,4 @@
-"""A large object comes piece by piece, the next one on its way while the one before is worked on."""
+"""A large object is fetched piece by piece, the next piece while the one before is read."""
 
 import io
 import threading

@@ -19,7 +19,7 @@ paths = st.builds(str.__add__, folders, names)
     crowded=st.sets(folders),
     wanted=st.sets(paths, max_size=60),
 )
-def test_sizes_are_right_however_they_are_found(there: set[str], crowded: set[str], wanted: set[str]) -> None:
+def test_sizes_are_right_from_listings_and_from_heads(there: set[str], crowded: set[str], wanted: set[str]) -> None:
     objects = MemoryStore(lambda: 0.0)
     for path in there | {f"{folder}{n:03}-" for folder in crowded for n in range(400)}:
         objects.put(path, b"x" * (len(path) + int(path[-3:-1], 36)))

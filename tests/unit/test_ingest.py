@@ -131,7 +131,7 @@ def test_a_run_can_be_stopped_between_two_batches() -> None:
     assert sorted(world.files()) == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_a_job_that_forgets_starts_with_recovery() -> None:
+def test_a_job_that_discards_its_state_starts_with_recovery() -> None:
     world = World()
     job = world.job()
     job.step(draining=True)
@@ -142,7 +142,7 @@ def test_a_job_that_forgets_starts_with_recovery() -> None:
     assert len(world.events_logged("recovered")) == 2
 
 
-def test_a_job_that_forgets_asks_for_the_version_of_the_table_again() -> None:
+def test_a_job_that_discards_its_state_reads_the_version_of_the_table_again() -> None:
     world = World()
     world.arrive("a.txt")
     job = world.job()

@@ -12,7 +12,7 @@ from tests.unit.fakes import Clock
 from tests.unit.scripted_source import ScriptedIngest, Source
 
 
-class EndlessIngest(ScriptedIngest):
+class UnendingBacklog(ScriptedIngest):
     def step(self, *, draining: bool) -> Step:
         self.totals.commits += 1
         assert self.totals.commits < 1_000_000, "no end in sight"
@@ -39,7 +39,7 @@ class TestTheJobsOption:
     def test_the_run_ends_with_success_though_files_keep_coming(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        source = Source(EndlessIngest(Clock(), []))
+        source = Source(UnendingBacklog(Clock(), []))
         monkeypatch.setattr(job, "_jobs", lambda *_: [source])
         assert job.main(["--config", self.config(tmp_path), "--once", "--max-secs", "0.05"]) == job.EXIT_OK
         assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["time_is_up"]

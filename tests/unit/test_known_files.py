@@ -1,4 +1,4 @@
-"""What is known of committed files: exactly what a dictionary would know, in a few bytes."""
+"""The compact set of committed files knows exactly what a dictionary would, in a few bytes per file."""
 
 import tracemalloc
 

@@ -27,8 +27,8 @@ def lines(stored: bytes, compression: str = "none", limits: Limits = Limits()) -
     return lines_of(StoredContent(io.BytesIO(stored), compression), limits)
 
 
-class Endless:
-    """An object that compresses `block`, again and again, up to `total_bytes`, as it is read: it is nowhere whole."""
+class CompressedStream:
+    """`total_bytes` of repeated `block`, compressed while it is read, so that memory never holds all of it."""
 
     def __init__(self, block: bytes, total_bytes: int) -> None:
         self._pieces = self._compressed(block, total_bytes)
@@ -133,7 +133,7 @@ def test_a_file_above_the_limit_is_refused_and_one_at_the_limit_is_not() -> None
 
 def peak_bytes_of_bomb(total_bytes: int, block: bytes, max_file_bytes: int) -> int:
     """Peak of what reading a gzip of so many bytes holds, until it is refused."""
-    bomb = Endless(block, total_bytes)
+    bomb = CompressedStream(block, total_bytes)
     tracemalloc.start()
     try:
         blocks = TextFormat(TEXT_SCHEMA, Limits(max_file_bytes=max_file_bytes)).blocks(

@@ -1,4 +1,5 @@
-"""A manifest that was deleted, cut or restarted: all that is there is read, and nothing lost is taken as settled."""
+"""A manifest that was deleted, cut or restarted: everything that is left is read, and nothing lost counts as
+settled."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -163,7 +163,7 @@ def test_a_line_that_only_spark_can_decide_is_deferred_alone(line: bytes) -> Non
         ["{", "}"],
     ],
 )
-def test_lines_with_none_or_several_values_are_told_apart(lines: list[str]) -> None:
+def test_lines_with_no_value_or_several_are_refused_alone(lines: list[str]) -> None:
     parsed = parse(GOOD, *lines, GOOD)
     last = len(lines) + 1
     whole = [0, *(n for n, line in enumerate(lines, 1) if refusal(line) is None), last]

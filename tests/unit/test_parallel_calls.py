@@ -1,4 +1,4 @@
-"""A few calls at the same time: never more than asked for, none forgotten, no error lost."""
+"""A few concurrent calls: the limit holds, none is forgotten, no error is lost."""
 
 import threading
 from functools import partial
@@ -32,7 +32,7 @@ def fail(text: str) -> None:
     raise ValueError(text)
 
 
-def test_as_many_as_asked_for_run_at_the_same_time_and_no_more() -> None:
+def test_the_limit_of_concurrent_calls_is_used_and_not_exceeded() -> None:
     gate = Gate(4)
     with ParallelCalls(4, name="test") as calls:
         for _ in range(40):
@@ -40,7 +40,7 @@ def test_as_many_as_asked_for_run_at_the_same_time_and_no_more() -> None:
     assert (gate.most, gate.done) == (4, 40)
 
 
-def test_with_one_at_once_each_call_is_over_before_the_next_one_and_on_this_thread() -> None:
+def test_with_a_limit_of_one_calls_run_in_order_on_the_calling_thread() -> None:
     found: list[tuple[int, str]] = []
     with ParallelCalls(1, name="test") as calls:
         for n in range(5):
@@ -50,7 +50,7 @@ def test_with_one_at_once_each_call_is_over_before_the_next_one_and_on_this_thre
 
 
 @pytest.mark.parametrize("max_concurrency", [1, 3])
-def test_the_first_error_is_raised_at_the_latest_at_the_end(max_concurrency: int) -> None:
+def test_the_first_error_is_raised_by_the_end_of_the_block(max_concurrency: int) -> None:
     def work() -> None:
         with ParallelCalls(max_concurrency, name="test") as calls:
             calls.submit(partial(fail, "first"))
@@ -60,7 +60,7 @@ def test_the_first_error_is_raised_at_the_latest_at_the_end(max_concurrency: int
         work()
 
 
-def test_when_the_block_raises_all_have_ended_and_its_error_stays() -> None:
+def test_an_error_of_the_block_is_raised_after_all_calls_have_ended() -> None:
     done: list[int] = []
     release = threading.Event()
 
@@ -80,7 +80,7 @@ def test_when_the_block_raises_all_have_ended_and_its_error_stays() -> None:
     assert sorted(done) == [0, 1, 2]
 
 
-def test_it_can_be_used_again_after_waiting() -> None:
+def test_calls_can_be_submitted_after_waiting() -> None:
     calls, found = ParallelCalls(2, name="test"), list[int]()
     for n in range(4):
         calls.submit(partial(found.append, n))

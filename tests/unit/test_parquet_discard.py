@@ -1,4 +1,4 @@
-"""A writer of data files that fails, or is given up, leaves nothing on storage."""
+"""A writer of data files that fails or is discarded leaves nothing on storage."""
 
 import gc
 import time

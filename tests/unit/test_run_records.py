@@ -73,7 +73,7 @@ def run_log(store: MemoryStore, writer: str = "w") -> RunLog:
 
 
 @given(records)
-def test_what_is_written_is_read(record: RunRecord) -> None:
+def test_a_run_record_is_read_as_it_was_written(record: RunRecord) -> None:
     assert decode(encode(record, "w"), pipeline=record.pipeline, number=record.number) == record
 
 
@@ -81,7 +81,7 @@ def test_what_is_written_is_read(record: RunRecord) -> None:
     st.binary(max_size=40)
     | st.recursive(st.none() | st.integers() | any_text, st.lists).map(lambda v: json.dumps(v).encode())
 )
-def test_anything_else_is_an_error_that_says_what_to_do(data: bytes) -> None:
+def test_an_unreadable_run_record_is_an_error_that_says_what_to_do(data: bytes) -> None:
     with pytest.raises(UnreadableState, match="delete the folder"):
         decode(data, pipeline="events", number=0)
 
@@ -90,27 +90,27 @@ FIELDS = sorted(json.loads(encode(RECORD, "w")).keys() - {"writer"})
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_no_field_may_be_missing_or_of_another_kind(name: str) -> None:
+def test_a_missing_field_or_a_wrong_type_is_refused(name: str) -> None:
     document = json.loads(encode(RECORD, "w"))
     for spoiled in ({key: value for key, value in document.items() if key != name}, {**document, name: [1]}):
         with pytest.raises(UnreadableState):
             decode(json.dumps(spoiled).encode(), pipeline="events", number=0)
 
 
-def test_a_record_of_another_number_or_pipeline_is_not_taken_for_this_one() -> None:
+def test_a_record_with_another_number_or_pipeline_is_refused() -> None:
     for pipeline, number in [("events", 1), ("clicks", 0)]:
         with pytest.raises(UnreadableState):
             decode(encode(RECORD, "w"), pipeline=pipeline, number=number)
 
 
-def test_of_two_writers_of_the_very_same_state_one_wins() -> None:
+def test_one_of_two_writers_of_the_same_state_wins() -> None:
     store = memory_store()
     run_log(store, "a").append(RECORD, now_ts=1.0)
     with pytest.raises(AlreadyExists):
         run_log(store, "b").append(RECORD, now_ts=1.0)
 
 
-def test_the_newest_is_the_highest_number_and_says_when_it_was_written() -> None:
+def test_the_newest_record_has_the_highest_number_and_its_time() -> None:
     store = memory_store()
     log = run_log(store)
     assert log.latest() is None
@@ -119,7 +119,7 @@ def test_the_newest_is_the_highest_number_and_says_when_it_was_written() -> None
     assert log.latest() == replace(RECORD, number=10, failures=10, written_ts=50.0)
 
 
-def test_what_is_no_record_is_left_alone() -> None:
+def test_other_objects_are_ignored_and_kept() -> None:
     store = memory_store()
     log = run_log(store)
     log.append(RECORD, now_ts=1.0)
@@ -131,7 +131,7 @@ def test_what_is_no_record_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("source", ["runs", "events", "x_runs"])
-def test_no_sources_state_lies_where_records_do(source: str) -> None:
+def test_no_source_stores_its_state_among_run_records(source: str) -> None:
     config = read_published(to_published(parse_config(CONFIG.replace("SOURCE", source), {})), "test")
     [pipeline] = config.pipelines.values()
     [found] = pipeline.sources
@@ -150,12 +150,12 @@ def test_no_sources_state_lies_where_records_do(source: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["_runs", "_x"])
-def test_no_pipeline_has_a_name_that_would_lead_there(name: str) -> None:
+def test_a_pipeline_name_that_could_match_other_state_is_refused(name: str) -> None:
     with pytest.raises(ConfigError):
         parse_config(CONFIG.replace("SOURCE", "landing").replace("events:", f"{name}:"), {})
 
 
-def test_trimming_keeps_the_newest_and_the_last_ones_before_it() -> None:
+def test_trimming_keeps_the_newest_records() -> None:
     store = memory_store()
     log = run_log(store)
     for number in range(RECORDS_KEPT + TRIM_SLACK):
@@ -180,11 +180,11 @@ class Vanishing(MemoryStore):
         return super().get(key)
 
 
-def test_records_that_vanish_while_they_are_read_are_looked_for_again() -> None:
+def test_records_deleted_while_they_are_read_are_listed_again() -> None:
     assert run_log(Vanishing(MAX_READS - 1)).latest() is None
 
 
-def test_that_none_could_be_read_is_not_taken_for_a_first_run() -> None:
+def test_unreadable_records_are_not_taken_for_a_first_run() -> None:
     vanishing = Vanishing(MAX_READS + 1)
     with pytest.raises(StorageUnavailable, match="newest run record of pipeline events"):
         run_log(vanishing).latest()
@@ -192,7 +192,7 @@ def test_that_none_could_be_read_is_not_taken_for_a_first_run() -> None:
 
 
 @given(records, records)
-def test_a_token_is_one_that_the_service_takes_and_differs_by_attempt_epoch_and_pipeline(
+def test_a_token_is_valid_for_the_service_and_unique_by_attempt_epoch_and_pipeline(
     one: RunRecord, other: RunRecord
 ) -> None:
     base = replace(RECORD, epoch="0123456789abcdef")

@@ -66,8 +66,8 @@ def slices_of(store: ObjectStore, slice_bytes: int, **settings: Any) -> list[Rea
 @example(sizes=[], slice_bytes=1, codec="none", blank=False)
 @example(sizes=[1_200_000] * 4, slice_bytes=1, codec="none", blank=True)
 def test_slices_give_each_record_once(sizes: list[int], slice_bytes: int, codec: str, *, blank: bool) -> None:
-    chance = random.Random(len(sizes))
-    records = [json.dumps({"n": n, "pad": chance.randbytes(size // 2).hex()}) for n, size in enumerate(sizes)]
+    rng = random.Random(len(sizes))
+    records = [json.dumps({"n": n, "pad": rng.randbytes(size // 2).hex()}) for n, size in enumerate(sizes)]
     body = ("\n\n" if blank else "\n").join(records).encode()
     store = a_store(a=gzip.compress(body, 1) if codec == "gzip" else body)
     slices = slices_of(store, slice_bytes, compression=codec)

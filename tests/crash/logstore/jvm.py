@@ -30,7 +30,7 @@ class Driver:
         return subprocess.Popen(command, env=self.environ, text=True, encoding="utf-8", **pipes)
 
     def race(self, store: str, log: str, versions: int, scratch: Path, settings: list[str]) -> list[list[int]]:
-        """For each version, which of the two writers, 0 or 1, were told that it is theirs."""
+        """For each version, which of the two writers, 0 or 1, got a success."""
         shared = (versions, scratch / "turnstile")
         writers = [self.start("race", store, log, f"writer-{i}", *shared, i, *settings) for i in (0, 1)]
         try:
@@ -49,7 +49,7 @@ def _finish(writer: "subprocess.Popen[str]") -> list[str]:
 
 @dataclass(frozen=True)
 class Server:
-    """A JVM that takes orders; the next one pays no start-up."""
+    """A JVM that accepts several commands, which saves the start-up."""
 
     orders: IO[str]
     answers: IO[str]
@@ -76,7 +76,7 @@ def serving(driver: Driver) -> Iterator[Server]:
 
 
 def compile_driver(classes: Path, environ: Mapping[str, str]) -> Driver:
-    """`environ` is laid over this process's own: how to reach S3."""
+    """`environ` is added to this process's environment: how to reach S3."""
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None

@@ -1,8 +1,9 @@
-"""Bad input: hostile objects, keys, messages, segments, checkpoints and configurations, by name and by chance.
+"""Campaign `bad-input`: hostile objects, keys, messages, segments, checkpoints and configurations, from a list and
+random.
 
-Nothing crashes a batch, nothing is written or read outside of its place, no line of a log or a terminal is forged,
-memory stays bounded, and every loss is a dead letter with its reason: each record of each file is compared, through
-`_source`, with a plain reading of the same bytes.
+Nothing crashes a batch, nothing is read or written outside its folder, no line of a log or terminal is forged, memory
+stays bounded, and every refused record has a dead letter with its reason. Each record of each file is compared, through
+`_source`, with an independent reading of the same bytes.
 """
 
 import io
@@ -34,8 +35,8 @@ class BadInput:
     wanted = (REAL_JOB,)
 
     def run(self, run: Run, *, by_name: bool = True) -> None:
-        """The corpus once, then by chance; `by_name=False`: by chance alone. A run that is bounded by its time also
-        asks Spark about the lines that only it may decide, and has the real job ingest the corpus."""
+        """The listed input once, then random input; `by_name=False`: random input only. A run that is bounded by time
+        also asks Spark about the lines that only Spark may decide, and lets the real job ingest the listed files."""
         broken = VARIANTS.get(run.variant)
         around = broken.around if broken else Surroundings()
         spark = session(run.folder) if run.budget.rounds is None else None
@@ -58,7 +59,7 @@ CAMPAIGN = BadInput()
 
 
 class _Corpus:
-    """What is known to be hostile, by name."""
+    """The listed input."""
 
     def __init__(self, run: Run, around: Surroundings, undecided: Undecided) -> None:
         self._run = run
@@ -66,7 +67,7 @@ class _Corpus:
         self._undecided = undecided
 
     def check(self, first: str) -> None:
-        """All of it, `first` of all the part that has this name."""
+        """All of the list, beginning with the part that `first` names."""
         parts = {
             variants.CONTAINERS: lambda: self._files("containers", CONTAINERS),
             variants.LINES: lambda: self._files("lines", LINES),
@@ -92,7 +93,7 @@ class _Corpus:
         self._run.counts["hostile files"] += len(files)
 
     def _keys(self) -> None:
-        """A key never matters for what becomes of the records."""
+        """The key must not change the result of the records."""
         files = dict.fromkeys(KEYS, GOOD * 2 + b"broken\n")
         found = batch(self._run, self._around, "keys", files)
         if len(found.rows) != 2 * len(KEYS) or len(found.letters) != len(KEYS):
@@ -107,7 +108,7 @@ class _Corpus:
         self._run.counts["hostile keys"] += len(KEYS)
 
     def _local_store(self) -> None:
-        """As a source it reads nothing from outside, as a table it writes nothing there."""
+        """Opened as a source, a store reads nothing outside its root; as a table, it writes nothing there."""
         folder = place(self._run, "store")
         linked(folder / "landing")
         keys = (*KEYS, *NO_KEYS, "link/canary.ndjson", "link.ndjson", "self/a.ndjson", "landing", "../landing/a.ndjson")
@@ -177,7 +178,7 @@ class _Corpus:
 
 
 def _check_fate(hostile: Hostile, found: Found) -> None:
-    """As the corpus foretells it."""
+    """As `corpus` demands."""
     outcome = next(outcome for outcome in found.outcomes if outcome.path == hostile.name)
     rows = sum(row["_source"]["file"] == hostile.name for row in found.rows)
     left = {line["row"] for line in found.undecided if line["file"] == hostile.name}

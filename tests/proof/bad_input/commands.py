@@ -1,4 +1,4 @@
-"""What must hold of what a person sees: commands over hostile input, and a terminal that shows hostile keys."""
+"""Checks of what a person sees: commands over hostile input, and a terminal that shows hostile keys."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from tests.proof.campaign import Failed
 
 
 def command(*words: str) -> tuple[int, str]:
-    """Exit code, and all that a command printed."""
+    """Exit code and output of a command."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         code = main(words)
@@ -21,7 +21,7 @@ def command(*words: str) -> tuple[int, str]:
 
 
 def check_validate(folder: Path, name: str, text: str) -> None:
-    """2, each problem a line without control characters."""
+    """Exit code 2, and each problem on one line without control characters."""
     file = folder / "pipelines.yaml"
     file.write_bytes(text.encode(errors="surrogatepass"))
     with bounded(f"validate {name}"):
@@ -34,7 +34,7 @@ def check_validate(folder: Path, name: str, text: str) -> None:
 
 
 def check_status(folder: Path, name: str, copy: str | bytes) -> None:
-    """Of a source whose copy of the checkpoint is hostile: 1, and what is the matter."""
+    """Exit code 1 and the reason, for a source whose copy of the checkpoint is hostile."""
     state = folder / "table" / "_blizzard"
     (state / "events_landing" / "pending").mkdir(parents=True, exist_ok=True)
     (folder / "landing").mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def check_status(folder: Path, name: str, copy: str | bytes) -> None:
 
 
 def check_view(key: str) -> None:
-    """What `blizzard run` shows of a file with this key is one line that moves no cursor."""
+    """The progress of `blizzard run` for a file with this key is one line without cursor movements."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         progress = Progress()

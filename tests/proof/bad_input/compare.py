@@ -1,4 +1,5 @@
-"""A batch against a plain reading of the same bytes: each record is in one place, as it was, and is counted there."""
+"""Compares a batch with an independent reading of the same bytes: each record is in one place, unchanged, and
+counted."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,8 @@ ERROR_CHARS = 3_000
 
 
 def compare(files: Mapping[str, bytes], found: Found, *, is_text: bool = False) -> None:
-    """Each record of each file is in exactly one place, as it was, and nothing else is anywhere. Raises Failed."""
+    """Raises Failed unless each record of each file is in exactly one place, unchanged, and nothing else is
+    anywhere."""
     by_path = _grouped(found)
     outcomes = {outcome.path: outcome for outcome in found.outcomes}
     if sorted(outcomes) != sorted(files) or len(found.outcomes) != len(files):

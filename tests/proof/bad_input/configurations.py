@@ -1,4 +1,4 @@
-"""Hostile configurations by name."""
+"""A list of hostile configurations."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -29,11 +29,11 @@ OBJECTS: Mapping[str, Callable[[Path], str]] = {
     "a name": lambda file: "!!python/name:os.system",
     "a module": lambda file: "!!python/module:os",
 }
-"""Configurations that would make `file`, if their loader built objects."""
+"""Configurations that would create `file` if their loader built objects."""
 
 
 def configurations() -> Iterator[tuple[str, str]]:
-    """All of them are to be refused."""
+    """All of them must be refused."""
     yield from _no_yaml_or_no_mapping()
     yield from _names_and_places()
     yield from _values()

@@ -1,4 +1,4 @@
-"""Hostile objects by name, each with what must become of it, and hostile keys."""
+"""Hostile objects with their required results, and hostile keys."""
 
 import gzip
 import json
@@ -19,8 +19,9 @@ GOOD = b'{"id": "a", "n": 1, "kind": "x"}\n'
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """A file. `dead`: the stage at which all of it ends, and a word of the reason. Otherwise its records become rows,
-    but for those of `lines`, which are dead letters with this word in their reason; None: Spark's parser may decide."""
+    """A file. `dead`: the stage at which the whole file is refused, and a word of the reason. Otherwise its records
+    become rows, except `lines`: these are dead-lettered with this word in the reason; None: Spark's parser may
+    decide."""
 
     name: str
     body: bytes
@@ -38,7 +39,7 @@ def _zst(body: bytes) -> bytes:
 
 
 def _bomb(block: bytes, mib: int) -> bytes:
-    """A gzip of so many MiB, which is nowhere whole."""
+    """A gzip that expands to so many MiB, generated without holding them in memory."""
     packer, piece = zlib.compressobj(1, wbits=31), block * (MIB // len(block))
     packed = [packer.compress(piece) for _ in range(mib)]
     return b"".join([*packed, packer.flush()])
@@ -49,7 +50,7 @@ def _line(value: str, name: str = "n") -> bytes:
 
 
 def _each(name: str, column: str, values: Sequence[str], word: str | None = None) -> Hostile:
-    """A good line, and one for each value."""
+    """One good line, and one line for each value."""
     lines = "".join(f'{{"id": "b", "{column}": {value}}}\n' for value in values)
     return Hostile(name, GOOD + lines.encode(), rows=1, lines=dict.fromkeys(range(1, len(values) + 1), word))
 
@@ -59,7 +60,7 @@ def _header(flags: int) -> bytes:
 
 
 def memory_bombs() -> Iterator[tuple[str, bytes]]:
-    """48 MiB each, in less than one; for a process of its own, whose memory is measured."""
+    """Each expands from less than one MiB to 48 MiB; read in a separate process, whose memory is measured."""
     yield "line-without-end.ndjson.gz", _bomb(b"x" * 1024, 48)
     yield "short-lines.ndjson.gz", _bomb(b"{}\n" * 341 + b"\n", 48)
     packed = pa.BufferOutputStream()
@@ -199,7 +200,7 @@ def _values() -> Iterator[Hostile]:
 
 
 def _texts() -> Iterator[Hostile]:
-    """For the format in which each line is a record as it is."""
+    """For the text format."""
     yield Hostile("lines.txt", b"{\n[1]\n\xef\xbb\xbfbom\n\0\x1b[2J\n" + "\u2028\x85\u202e\n".encode(), rows=5)
     yield Hostile("blanks.txt", b"\n \r\n\t\v\f\n\n", rows=4)
     yield Hostile("bom-alone.txt", b"\xef\xbb\xbf", rows=1)
@@ -256,7 +257,7 @@ KEYS: tuple[str, ...] = (
     " .ndjson",
     "a+b c%20d.ndjson",
 )
-"""All of them can be the key of an object on S3."""
+"""All of them are valid keys of S3 objects."""
 
 NO_KEYS: tuple[str, ...] = ("", "\ud800.ndjson", "x" * 1_025, "é" * 513)
-"""What no object can be called, and a segment or a caller may name all the same."""
+"""Names that no object can have, but that a segment or a caller may contain."""

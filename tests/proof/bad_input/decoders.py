@@ -1,4 +1,4 @@
-"""What must hold of one message, segment, checkpoint or configuration; each check raises Failed."""
+"""Checks of one message, segment, checkpoint or configuration; each raises Failed."""
 
 import json
 import math
@@ -24,13 +24,13 @@ from tests.proof.bad_input.configurations import CONFIG, OBJECTS
 from tests.proof.campaign import Failed
 
 MOST_SECS = 10.0
-"""Of a processor, for one document: a hostile one must not keep a function busy until its time is over."""
+"""Processor time for one document: a hostile one must not occupy a function until its timeout."""
 MOST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Decoders:
-    """The product's own; a variant has one of them broken."""
+    """The product's decoders; a variant replaces one of them."""
 
     message: Callable[[str], list[events.Event]] = events.parse_message
     segment: Callable[..., Segment] = segment_codec.decode_segment
@@ -39,7 +39,7 @@ class Decoders:
 
 
 def _said(what: str, text: str) -> str:
-    """An error's text, which people read in logs and terminals."""
+    """Checks the text of an error, which people read in logs and terminals."""
     if not 0 < len(text) <= MOST_TEXT:
         raise Failed(f"{what}: an error of {len(text)} characters; expected 1 to {MOST_TEXT}")
     return text
@@ -47,7 +47,7 @@ def _said(what: str, text: str) -> str:
 
 @contextmanager
 def bounded(what: str) -> Iterator[None]:
-    """Every other error than Failed is a crash, and so is whoever does not come back."""
+    """Any error other than Failed is a crash, and so is a call that takes too long."""
     began = time.process_time()
     try:
         yield
@@ -60,7 +60,7 @@ def bounded(what: str) -> Iterator[None]:
 
 
 def check_message(decoders: Decoders, body: str) -> list[events.Event] | NotAnS3Event:
-    """Understood or refused; what is understood can be kept in a segment and comes back from it."""
+    """The message is parsed or refused; a parsed event survives being stored in a segment."""
     with bounded("a message"):
         try:
             found = decoders.message(body)
@@ -100,8 +100,8 @@ def _entry_of(event: FileArrived) -> Entry:
 
 
 def check_queue(decoders: Decoders, bodies: list[str]) -> tuple[int, int]:
-    """A batch of messages with good ones among them: nothing that is good stays in the queue, nothing that is bad goes.
-    How many files were appended and how many messages stay."""
+    """Collects a batch of messages with good ones among them: no good one stays in the queue, no bad one leaves it.
+    Returns the number of appended files and of remaining messages."""
     appended: list[str] = []
 
     def append(source_id: str, entries: Any) -> int:
@@ -125,7 +125,7 @@ def check_queue(decoders: Decoders, bodies: list[str]) -> tuple[int, int]:
 
 
 def check_segment(decoders: Decoders, data: bytes) -> Segment | None:
-    """None: refused."""
+    """None if it is refused."""
     with bounded("a segment"):
         try:
             segment = decoders.segment(data, documents.SOURCE_ID, documents.REF)
@@ -150,7 +150,7 @@ def check_segment(decoders: Decoders, data: bytes) -> Segment | None:
 
 
 def check_checkpoint(decoders: Decoders, data: str | bytes) -> states.Checkpoint | None:
-    """None: refused."""
+    """None if it is refused."""
     with bounded("a checkpoint"):
         try:
             state = decoders.checkpoint(data, pipeline="events", source="landing")
@@ -168,7 +168,7 @@ def check_checkpoint(decoders: Decoders, data: str | bytes) -> states.Checkpoint
 
 
 def check_app_id(app_id: str) -> states.Checkpoint | None:
-    """None: it holds no state."""
+    """None if it holds no state."""
     with bounded("an app id"):
         return states.decode_app_id(app_id, pipeline="events", source="landing")
 
@@ -189,7 +189,7 @@ def check_config(decoders: Decoders, text: str) -> LoadResult:
 
 
 def check_objects(decoders: Decoders, folder: Path) -> int:
-    """No configuration makes a loader call anything."""
+    """No configuration makes the loader call anything."""
     for number, (name, of) in enumerate(OBJECTS.items()):
         file = folder / f"made-by-a-configuration-{number}"
         reading = check_config(decoders, CONFIG.replace("1GiB", of(file)))

@@ -1,4 +1,4 @@
-"""Hostile messages, segments and checkpoints by name, what they are made of, and what must become of them."""
+"""Hostile messages, segments and checkpoints, the good documents that they are made of, and their required results."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ def sample(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`key`: of the one object that it announces; None: it is refused, or asks for nothing and is `ignored`."""
+    """`key`: of the one object that it announces; None: it is refused, or has no file and is `ignored`."""
 
     name: str
     body: str
@@ -45,7 +45,7 @@ class Message:
 
 
 def put(key: str, **changes: Any) -> str:
-    """S3's message of one object; `key` as it stands in there, that is encoded."""
+    """S3's message of one object; `key` is the encoded key."""
     body = sample("s3_put")
     body["Records"][0]["s3"]["object"] |= {"key": key, **changes}
     return json.dumps(body)
@@ -77,7 +77,7 @@ NO_MESSAGES = {
     "SNS of nothing": '{"Type": "Notification", "TopicArn": "a", "Message": ""}',
     "SNS in SNS": json.dumps({"Type": "Notification", "TopicArn": "a", "Message": json.dumps(sample("sns_wrapped"))}),
 }
-"""Bodies by name that are not of the shape of an event. All of them are refused, as are those below."""
+"""Bodies that do not have the structure of an event. All of them must be refused, as must those below."""
 
 NO_OBJECTS = {
     "another service": _with("eventSource", "aws:sqs"),
@@ -103,7 +103,7 @@ NO_OBJECTS = {
     "key with a lone surrogate": put("\ud800"),
     "key with an encoded surrogate": put("%ED%A0%80"),
 }
-"""Events by name in which a field is wrong."""
+"""Events with one wrong field."""
 
 KEYS = {
     "a%0Ab": "a\nb",
@@ -117,7 +117,7 @@ KEYS = {
     "{0.__class__}%25s": "{0.__class__}%s",
     "a+b%2Bc": "a b+c",
 }
-"""By how S3 writes them in an event."""
+"""Keys by their encoding in an event."""
 
 
 def messages() -> Iterator[Message]:
@@ -162,7 +162,7 @@ def _entry(**changes: Any) -> bytes:
 
 
 def segments() -> Iterator[tuple[str, bytes]]:
-    """All of them are to be refused."""
+    """All of them must be refused."""
     good = segment_document()
     whole = json.dumps(good).encode()
     yield "nothing", b""
@@ -216,7 +216,7 @@ def checkpoint_document() -> dict[str, Any]:
 
 
 def checkpoints() -> Iterator[tuple[str, str | bytes]]:
-    """All of them are to be refused."""
+    """All of them must be refused."""
     good = checkpoint_document()
     whole = encode(CHECKPOINT)
     yield "nothing", ""
@@ -249,7 +249,7 @@ def checkpoints() -> Iterator[tuple[str, str | bytes]]:
 
 
 def app_ids() -> Iterator[tuple[str, str]]:
-    """Txns' app ids that look like one of the first Blizzard's and hold no state of it."""
+    """App ids of Txns that look like one of the first Blizzard's, but hold no state."""
     for name, text in {"rubbish": b"\xff\xfe", "a list": b"[]", "deep": b"[" * 100_000, "foreign": b'{"a": 1}'}.items():
         yield name, "blizzard:" + base64.b64encode(text).decode()
     yield "no base64", "blizzard:events:landing"

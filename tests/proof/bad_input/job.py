@@ -1,4 +1,5 @@
-"""The hostile files and keys through the real job: one batch, every record a row or a dead letter, and counted."""
+"""The hostile files and keys through the real job: one batch, in which every record is a row or a dead letter, and
+counted."""
 
 import gzip
 import json
@@ -33,7 +34,7 @@ TABLE = {"partition_by": [PARTITION]}
 SETTINGS = {"schema": DDL, "limits": asdict(LIMITS)}
 REAL_JOB = "records of the real job"
 FEW_FOLDERS = [key for key in KEYS if key.count("/") < 20]
-"""A sweep asks for each folder; 508 of them within each other would take as long as everything else together."""
+"""A sweep lists each folder; 508 nested folders would take as long as everything else together."""
 
 Spark = Callable[[], SparkSession]
 
@@ -47,7 +48,7 @@ class Landing:
 
 
 def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
-    """The whole corpus, files and texts by chance, and each key on S3. Raises Failed."""
+    """All listed files, random files and texts, and each key on S3. Raises Failed."""
     rng = proof.rng(0)
     files = {f"by-chance/{path}": body for path, body in random_files(rng).items()}
     proof.say("hostile files through the real job")
@@ -65,7 +66,7 @@ def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
 
 
 def check_files(folder: Path, spark: Spark, more: Mapping[str, bytes]) -> int:
-    """On local files, with every key that a folder can hold, beside links that lead out of it."""
+    """On local files, with every key that a folder can hold, next to links that lead out of it."""
     (folder / "outside").mkdir()
     (folder / "outside" / "canary.ndjson").write_bytes(CANARY)
     lake = Lake(folder, spark, SETTINGS, TABLE)
@@ -96,7 +97,7 @@ def check_texts(folder: Path, spark: Spark, more: Mapping[str, bytes]) -> int:
 
 
 def check_keys(folder: Path, spark: Spark, landing: Landing, keys: Sequence[str]) -> int:
-    """By the clients that the job has for S3; the session's workers have the credentials."""
+    """With the S3 clients of the job; the session's workers have the credentials."""
     store = S3Store(landing.bucket, "", landing.s3)
     files = {key: GOOD * 2 + b"broken\n" if len(key) % 2 else b"\xff" for key in keys}
     for key, body in files.items():
@@ -108,7 +109,7 @@ def check_keys(folder: Path, spark: Spark, landing: Landing, keys: Sequence[str]
 
 
 def _checked(files: Mapping[str, bytes], lake: Lake, totals: Totals, *, is_text: bool = False) -> int:
-    """How many records are in a row or a letter."""
+    """Returns the number of records in a row or a dead letter."""
     found = _found_in(lake)
     compare(files, found, is_text=is_text)
     of_files = sum("row" not in letter for letter in found.letters)
@@ -119,7 +120,7 @@ def _checked(files: Mapping[str, bytes], lake: Lake, totals: Totals, *, is_text:
 
 
 def _found_in(lake: Lake) -> Found:
-    """Read by another engine; what was counted of each file is in the receipts."""
+    """Reads with another engine, and compares the counts of each file with the receipts."""
     letters = lake.letters()
     dead = {letter["path"]: Stage(letter["stage"]) for letter in letters if "row" not in letter}
     outcomes = [
@@ -143,12 +144,12 @@ def _receipts(lake: Lake) -> Iterable[dict[str, Any]]:
 
 
 def _outside(folder: Path) -> dict[str, str]:
-    """Of all but the table."""
+    """Of everything except the table."""
     return {name: state for name, state in tree(folder).items() if not name.startswith("table")}
 
 
 def _holds(folder: Path, key: str) -> bool:
-    """Whether a local folder can hold a file of this key, and shows it under it."""
+    """Whether a local folder can hold a file with this key, and lists it under this key."""
     try:
         LocalStore(folder).put(key, GOOD)
     except Exception:  # noqa: BLE001 - names that the product refuses are seen elsewhere
@@ -164,7 +165,7 @@ def _folder(parent: Path, name: str) -> Path:
 
 @contextmanager
 def _told_to_tasks(spark: SparkSession, environment: Mapping[str, str]) -> Iterator[None]:
-    """Until the end of the block tasks that begin have these variables."""
+    """Tasks that start within the block have these environment variables."""
     of_tasks = spark.sparkContext.environment
     before = dict(of_tasks)
     of_tasks.update(environment)

@@ -1,4 +1,4 @@
-"""Reads one hostile file, or hostile documents, in a process of its own, and says how much memory that took."""
+"""Reads one hostile file, or hostile documents, in a separate process, and prints its peak memory."""
 
 import gzip
 import json
@@ -24,14 +24,14 @@ from tests.proof.bad_input.reader import Parts, read_batch
 from tests.proof.campaign import Failed
 
 MOST_BYTES = 256 << 20
-"""More than what the same process takes for a small file. Without a bound the first bomb takes ten times its size."""
+"""Limit above the memory for a small file. Without a limit in the product, the first bomb takes ten times its size."""
 SECS = 120
 DOCUMENT_MIB = 4
-"""Four times what a queue takes. What the lake holds is trusted, and may be larger."""
+"""Four times what a queue accepts. Documents in the lake are trusted, and may be larger."""
 
 
 def check_memory(folder: Path, limits: Limits) -> int:
-    """The peak in bytes, of the worst bomb. Raises Failed."""
+    """The peak in bytes for the worst bomb. Raises Failed."""
     worst = 0
     for name, body in memory_bombs():
         (folder / name).write_bytes(body)
@@ -44,14 +44,14 @@ def check_memory(folder: Path, limits: Limits) -> int:
 
 
 def check_documents(mib: int = DOCUMENT_MIB) -> int:
-    """The peak in bytes of a message, a segment, a checkpoint and a receipt of `mib` MiB each. Raises Failed."""
+    """The peak in bytes for a message, a segment, a checkpoint and a receipt of `mib` MiB each. Raises Failed."""
     said = _apart("documents", [str(mib)])
     _check_bytes(f"a document of {mib} MiB", said["bytes"])
     return int(said["bytes"])
 
 
 def _apart(name: str, words: Sequence[str]) -> dict[str, Any]:
-    """What this module says in a process of its own."""
+    """The output of this module in a separate process."""
     command = [sys.executable, "-m", __spec__.name, *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECS, check=False)
@@ -80,7 +80,7 @@ def _read(folder: Path, name: str, limits: Limits) -> Mapping[str, object]:
 
 
 def _decode(mib: int) -> Mapping[str, object]:
-    """A field that nobody knows, full of what takes the most memory for its bytes, in one of each kind."""
+    """One document of each kind with an unknown field, whose content takes the most memory for its size."""
     filled = '{"x": [' + "{}," * (mib * (1 << 20) // 3) + "{}], "
     store = MemoryStore(lambda: 0.0)
     receipts = Receipts(store, "state")

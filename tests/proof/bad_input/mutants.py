@@ -1,4 +1,4 @@
-"""Good documents made bad by chance, and the way back: the smallest of them that is still bad."""
+"""Random changes to good documents, and the reduction of a bad one to the smallest that still fails."""
 
 import gzip
 import json
@@ -139,7 +139,7 @@ TOKENS: tuple[bytes, ...] = (
 
 
 def text_of(value: Any) -> str:
-    """JSON, with what Python's encoder would not write: 2,000 levels."""
+    """JSON with things that Python's encoder does not write, such as 2,000 levels."""
     text = json.dumps(value)
     for name, levels in _DEEP.items():
         text = text.replace(f'"{name}"', "[" * levels + "]" * levels)
@@ -147,7 +147,7 @@ def text_of(value: Any) -> str:
 
 
 def changed_document(document: Any, rng: random.Random) -> str:
-    """A JSON document with one to three of its values or names changed; at times a name is there twice."""
+    """A JSON document with one to three changed values or names; sometimes with a duplicate name."""
     changed = json.loads(json.dumps(document))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         changed = _changed(changed, rng)
@@ -162,7 +162,7 @@ def changed_document(document: Any, rng: random.Random) -> str:
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
-    """One place, chosen on the way down."""
+    """One place of the document, chosen on the way down."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         name = rng.choice(list(value))
         what = rng.random()
@@ -204,8 +204,7 @@ def changed_bytes(body: bytes, rng: random.Random) -> bytes:
 
 
 def changed_file(records: Iterable[Any], rng: random.Random) -> tuple[str, bytes]:
-    """What its compression adds to a file's name, and its bytes: lines with changed values, changed bytes, and what
-    compresses them changed."""
+    """Extension and bytes of a file: lines with changed values, changed bytes, and changed compressed bytes."""
     lines = []
     for record in records:
         line = changed_document(record, rng) if rng.random() < 0.5 else json.dumps(record)
@@ -215,7 +214,7 @@ def changed_file(records: Iterable[Any], rng: random.Random) -> tuple[str, bytes
 
 
 def packed(body: bytes, rng: random.Random) -> tuple[str, bytes]:
-    """Compressed or not, in one or two members or frames, and at times changed then."""
+    """Compressed or not, in one or two members or frames, and sometimes changed afterwards."""
     extension = rng.choice(("", "", ".gz", ".gz", ".zst"))
     if not extension:
         return extension, body
@@ -234,7 +233,7 @@ def _zstd(body: bytes) -> bytes:
 
 
 def smallest(body: bytes, is_bad: Callable[[bytes], bool], secs: float = SHRINK_SECS) -> bytes:
-    """What is left of a bad body when nothing more can be cut out of it, or the time is over."""
+    """The smallest part of a bad body that still fails, as far as the time allows."""
     until = time.monotonic() + secs
     size = max(1, len(body) // 2)
     while size:

@@ -1,4 +1,4 @@
-"""Where a batch may write, and what its log may look like."""
+"""Checks of where a batch wrote, and of its log."""
 
 import io
 import json
@@ -17,7 +17,7 @@ _IN_THE_TABLE = re.compile(
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Every file and folder below, with what a change would change."""
+    """Every file and folder below, with mode and digest, so that each change is visible."""
     found: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         state = path.lstat()
@@ -27,7 +27,7 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def check_places(folder: Path, before: Mapping[str, str], table: str = "table") -> None:
-    """Below `folder` only the table may have changed, and there only what a batch writes. Raises Failed."""
+    """Raises Failed unless, below `folder`, only the table has changed, and only in what a batch writes."""
     after = tree(folder)
     changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
     outside = sorted(path for path in changed if path != table and not path.startswith(f"{table}/"))
@@ -39,7 +39,7 @@ def check_places(folder: Path, before: Mapping[str, str], table: str = "table") 
 
 
 def check_log(lines: Sequence[str], events: Sequence[str]) -> None:
-    """Each event is one line of JSON, in plain ASCII without control characters, and nobody else wrote one."""
+    """Raises Failed unless each event is one line of JSON in plain ASCII without control characters."""
     *whole, rest = lines
     if rest or len(whole) != len(events):
         raise Failed(
@@ -57,7 +57,7 @@ def check_log(lines: Sequence[str], events: Sequence[str]) -> None:
 
 
 def check_events(log: Callable[..., object], said: io.StringIO, texts: list[str]) -> None:
-    """Of events with hostile fields each is one line."""
+    """Each event with hostile fields is one line."""
     for text in texts:
         log("object_skipped", key=text, reason=text)
         log("source_failed", error=BlizzardError(text), source=text)

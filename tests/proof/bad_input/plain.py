@@ -1,4 +1,4 @@
-"""A plain reading of a file's bytes: which lines it holds, or at which stage all of it may end."""
+"""An independent reading of a file's bytes: its lines, or the stages at which the whole file may be refused."""
 
 import zlib
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """`faults`: at which stages the whole file may end; none: each of `lines` is a row or a letter."""
+    """`faults`: the stages at which the whole file may be refused; empty: each of `lines` is a row or a dead letter."""
 
     faults: frozenset[Stage]
     lines: Sequence[bytes]
 
 
 def plainly(path: str, body: bytes, *, is_text: bool) -> Plain:
-    """`is_text`: blank lines are records, too, and a line may be no UTF-8."""
+    """`is_text`: blank lines are records too, and a line may be invalid UTF-8."""
     faults: set[Stage] = set()
     if path.endswith((".gz", ".zst")):
         body, sound = _inflated(body) if path.endswith(".gz") else _unpacked(body)
@@ -49,7 +49,8 @@ def is_utf8(data: bytes) -> bool:
 
 
 def _inflated(body: bytes) -> tuple[bytes, bool]:
-    """By zlib, a little more than the limit at most; and whether it is gzip to its end."""
+    """Decompresses with zlib, to just above the limit at most. Returns the bytes, and whether the stream is
+    complete."""
     out, rest = b"", body
     while rest and len(out) <= MOST_FILE_BYTES:
         member = zlib.decompressobj(wbits=31)
@@ -68,7 +69,7 @@ def _inflated(body: bytes) -> tuple[bytes, bool]:
 
 
 def _unpacked(body: bytes) -> tuple[bytes, bool]:
-    """The same of zstd."""
+    """The same for zstd."""
     out, stream = b"", pa.CompressedInputStream(pa.BufferReader(body), "zstd")
     try:
         while len(out) <= MOST_FILE_BYTES and (piece := stream.read(_PIECE_BYTES)):

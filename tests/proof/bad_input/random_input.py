@@ -111,13 +111,13 @@ class RandomInput:
             self._check("configurations by chance", lambda b: checks.check_config(decoders, b.decode()), text.encode())
 
     def _changed(self, document: Any) -> bytes:
-        """As UTF-8, with lone surrogates, which a queue's client would have as text."""
+        """UTF-8 with lone surrogates, which a queue's client returns as text."""
         body = changed_document(document, self._rng).encode(errors="surrogatepass")
         changed = changed_bytes(body, self._rng) if self._rng.random() < 0.3 else body
         return changed if _decodes(changed) else body
 
     def _spliced(self) -> str:
-        """The configuration with a value of it exchanged for a hostile one, in JSON, which is YAML."""
+        """The configuration with one value replaced by a hostile one in JSON, which is valid YAML."""
         lines = CONFIG.splitlines()
         number = self._rng.randrange(len(lines))
         name, colon, _ = lines[number].partition(":")

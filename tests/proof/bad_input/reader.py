@@ -43,7 +43,7 @@ LIMITS = Limits(MOST_RECORD_BYTES, MOST_FILE_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a batch is made of; a variant has one of them broken."""
+    """The parts of a batch; a variant replaces one of them."""
 
     store: Callable[[Path], ObjectStore] = LocalStore
     letters: Callable[..., DeadLetters] = DeadLetters
@@ -55,18 +55,18 @@ class Parts:
 
 @dataclass(slots=True)
 class Found:
-    """What became of the files."""
+    """The result of the files."""
 
     outcomes: Sequence[Outcome] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
     undecided: list[dict[str, Any]] = field(default_factory=list)
-    """Lines that only Spark's own parser may decide; each must be a row or a letter in the end."""
+    """Lines that only Spark's parser may decide; each must become a row or a dead letter."""
     letters: list[dict[str, Any]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
 
 def read_batch(table: Path, files: Mapping[str, bytes], parts: Parts, *, is_text: bool = False) -> Found:
-    """All of them in one task, from a source that takes every key that S3 takes."""
+    """All files in one task, from a store that accepts every key that S3 accepts."""
     source = MemoryStore(lambda: NOW_TS)
     for path, body in files.items():
         source.put(path, body)
@@ -109,7 +109,7 @@ def read_entries(
 
 
 def _found(table: Path, store: ObjectStore, report: Report, left_schema: pa.Schema, parts: Parts) -> Found:
-    """What the driver does with a task's report: it writes the dead letters and counts."""
+    """What the driver does with a task's report: write the dead letters and count."""
     found, said = Found(), io.StringIO()
     letters, log = parts.letters(store, STATE, "events:landing"), parts.log(said)
     failed = [outcome for outcome in report.outcomes if outcome.error is not None]
@@ -132,17 +132,17 @@ def _found(table: Path, store: ObjectStore, report: Report, left_schema: pa.Sche
 
 
 def _counted(outcome: Outcome, refused: int) -> Outcome:
-    """As the driver does it, with the number of refused records that it was told."""
+    """As the driver does it, with the reported number of refused records."""
     return replace(outcome, rows=outcome.rows - refused, dead_records=refused)
 
 
 def _table(file: Path) -> pa.Table:
-    """Not by pyarrow's own opening of paths, which reads values out of the folders' names."""
+    """Not with pyarrow's own opening of paths, which takes column values from folder names."""
     return pq.read_table(io.BytesIO(file.read_bytes()))
 
 
 def _letters(table: Path) -> Iterator[dict[str, Any]]:
-    """By no code of the product."""
+    """Without code of the product."""
     for file in sorted((table / STATE / "dead_letters").glob("*/*.ndjson")):
         yield from map(json.loads, file.read_text().splitlines())
 

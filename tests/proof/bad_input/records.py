@@ -1,4 +1,4 @@
-"""What a line becomes: a row with such values, or a dead letter."""
+"""The required result of a line: a row with certain values, or a dead letter."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ PARTITION = "kind"
 DDL = ", ".join(f"{f.name} {f.dataType.simpleString()}{'' if f.nullable else ' NOT NULL'}" for f in SCHEMA)
 
 _SHORT_LINE = 900
-"""Below it no limit of a parser can be met: 1,000 levels, or a number of 1,000 digits."""
+"""A shorter line cannot reach a limit of a parser: 1,000 levels, or a number of 1,000 digits."""
 
 
 class Fate(Enum):
@@ -52,14 +52,14 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`is_object`: the line is one JSON object that UTF-8 can hold; `values`: what was given for each column."""
+    """`is_object`: the line is one JSON object in valid UTF-8; `values`: the given values of each column."""
 
     fate: Fate
     is_object: bool
     values: Mapping[str, Sequence[Any]]
 
     def differs(self, row: Mapping[str, Any]) -> str:
-        """What is wrong with a row that this record became; empty: nothing."""
+        """What is wrong with a row of this record; empty: nothing."""
         if self.fate is Fate.DEAD and not self.values:
             return "it is a row, and cannot be one"
         for field in SCHEMA:
@@ -93,6 +93,6 @@ def record_of(line: bytes) -> Record:
 
 
 def _expected(field: StructField, given: Sequence[Any]) -> Expected:
-    """Delta writes an empty text like null where it is a partition's value."""
+    """Delta stores an empty string as null in a partition column."""
     empty = field.name == PARTITION and given and given[-1] == ""
     return NULL if empty else expected(field, given)

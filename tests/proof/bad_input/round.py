@@ -1,4 +1,4 @@
-"""What all rounds have: a place of their own, and one batch with everything that must hold of any."""
+"""Common to all rounds: an empty folder, and one batch with all checks that apply to any batch."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tests.proof.campaign import Failed, Run
 
 
 def place(run: Run, name: str) -> Path:
-    """An empty folder with an empty table, and beside it what nobody may touch."""
+    """An empty folder with an empty table, and next to it files that must not be touched."""
     folder = run.folder / name
     shutil.rmtree(folder, ignore_errors=True)
     for part in ("table", "outside", "landing"):
@@ -23,7 +23,7 @@ def place(run: Run, name: str) -> Path:
 
 
 def batch(run: Run, around: Surroundings, name: str, files: Mapping[str, bytes], *, is_text: bool = False) -> Found:
-    """One batch with everything that must hold of any. What became of its records is counted."""
+    """One batch with all checks that apply to any batch. Counts the results of its records."""
     folder = place(run, name)
     before = tree(folder)
     try:

@@ -1,4 +1,4 @@
-"""What Spark's own parser makes of the lines that only it may decide: a row as the record says, or none."""
+"""Checks that Spark's parser decides the deferred lines as required: a row with the right values, or a refusal."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,11 +11,11 @@ from tests.proof.bad_input.records import PARTITION, SCHEMA, Fate, record_of
 from tests.proof.campaign import Failed, Run
 
 LINES_AT_ONCE = 2_000
-"""Asking takes half a second, however few they are."""
+"""A query takes half a second, however few lines it has."""
 
 
 class Undecided:
-    """Lines that wait until there are many. Without `spark` they stay undecided."""
+    """Collects lines for one query. Without `spark` they stay undecided."""
 
     def __init__(self, run: Run, spark: Callable[[], SparkSession] | None) -> None:
         self._run = run
@@ -23,13 +23,13 @@ class Undecided:
         self._lines: dict[str, None] = {}
 
     def add(self, found: Found) -> None:
-        """Of one batch. Raises Failed."""
+        """Adds those of one batch. Raises Failed."""
         self._lines |= dict.fromkeys(line["line"] for line in found.undecided)
         if len(self._lines) >= LINES_AT_ONCE:
             self.decide()
 
     def decide(self) -> None:
-        """All that wait. Raises Failed."""
+        """Decides all collected lines. Raises Failed."""
         lines, self._lines = [*self._lines], {}
         if self._spark is not None and lines:
             self._run.say(f"{len(lines)} lines for Spark")
@@ -37,7 +37,7 @@ class Undecided:
 
 
 def check_decided(spark: SparkSession, lines: Sequence[str]) -> dict[str, int]:
-    """How many are rows and how many are refused. Raises Failed."""
+    """Returns the numbers of rows and of refused lines. Raises Failed."""
     frame = spark.createDataFrame([(n, line, None) for n, line in enumerate(lines)], "n INT, line STRING, fault STRING")
     table = decided_by_spark(frame, SCHEMA).select("n", "record", "fault").orderBy("n").toArrow().to_pylist()
     refused = 0

@@ -1,4 +1,4 @@
-"""What must hold of a local store, whatever the key: nothing outside of its root is read, written or removed."""
+"""Checks of a local store with hostile keys: nothing outside its root is read, written or removed."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,12 +11,11 @@ from tests.proof.bad_input.decoders import bounded
 from tests.proof.campaign import Failed
 
 CANARY = b'{"id": "canary", "n": 1, "kind": "x"}\n'
-"""What lies outside of every place."""
+"""Content of files outside the root."""
 
 
 def check_store(store: ObjectStore, key: str) -> None:
-    """Nothing outside of a local store's root is read, written or removed, whatever the key. The caller compares the
-    tree; that nothing was read is seen here."""
+    """Raises Failed if a read returns content from outside the root. The caller compares the tree to detect writes."""
 
     def write() -> None:
         with store.writer(key) as writer:
@@ -45,6 +44,6 @@ def check_store(store: ObjectStore, key: str) -> None:
 
 
 def linked(folder: Path) -> None:
-    """Ways out of a root, for the store to refuse."""
+    """Keys that lead out of a root, which the store must refuse."""
     for name, target in {"link": "../outside", "link.ndjson": "../outside/canary.ndjson", "self": "."}.items():
         (folder / name).symlink_to(target)

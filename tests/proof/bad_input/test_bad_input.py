@@ -25,7 +25,7 @@ def a_run(folder: Path, *, rounds: int, seed: int = 1, variant: str = "") -> Run
     return Run(seed, Budget(time.monotonic, rounds=rounds), folder, variant)
 
 
-def test_hostile_input_does_no_harm(tmp_path: Path) -> None:
+def test_hostile_input_is_ingested_or_dead_lettered(tmp_path: Path) -> None:
     run = a_run(tmp_path, rounds=4)
     CAMPAIGN.run(run)
     assert run.counts["rounds"] == 4
@@ -46,7 +46,7 @@ def test_a_seed_repeats_a_round(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name]))
-def test_what_is_broken_on_purpose_is_found(variant: str, tmp_path: Path) -> None:
+def test_each_variant_broken_on_purpose_is_found(variant: str, tmp_path: Path) -> None:
     with pytest.raises(Failed, match="seed 1, round 0") as failed:
         CAMPAIGN.run(a_run(tmp_path, rounds=1, variant=variant))
     assert CAMPAIGN.variants[variant].finds(failed.value.why), failed.value.why
@@ -90,7 +90,7 @@ HARMS: list[tuple[str, Callable[[Found], object], str]] = [
 
 
 @pytest.mark.parametrize(("harm", "why"), [harm[1:] for harm in HARMS], ids=[harm[0] for harm in HARMS])
-def test_the_comparison_sees(harm: Callable[[Found], object], why: str, tmp_path: Path) -> None:
+def test_the_comparison_reports(harm: Callable[[Found], object], why: str, tmp_path: Path) -> None:
     full = {
         "id": "full",
         "amount": 0.125,
@@ -118,7 +118,7 @@ def test_the_comparison_sees(harm: Callable[[Found], object], why: str, tmp_path
     ],
     ids=["lost", "changed", "null", "other bytes"],
 )
-def test_the_comparison_of_texts_sees(harm: Callable[[Found], object], why: str, tmp_path: Path) -> None:
+def test_the_comparison_of_texts_reports(harm: Callable[[Found], object], why: str, tmp_path: Path) -> None:
     files = {"a.txt": b"a\n\n\xff\n"}
     found = read_batch(tmp_path, files, Parts(), is_text=True)
     compare(files, found, is_text=True)
@@ -127,6 +127,6 @@ def test_the_comparison_of_texts_sees(harm: Callable[[Found], object], why: str,
         compare(files, found, is_text=True)
 
 
-def test_what_is_found_by_chance_is_cut_down_to_what_matters() -> None:
+def test_a_failure_of_random_input_is_reduced_to_the_bytes_that_matter() -> None:
     body = bytes(range(256)) * 20
     assert smallest(body + b"bad" + body, lambda shorter: b"bad" in shorter) == b"bad"

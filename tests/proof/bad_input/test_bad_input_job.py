@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 SEED = 1
 
 
-def test_a_batch_of_hostile_files_loses_nothing_in_silence(
+def test_a_batch_of_hostile_files_loses_nothing_silently(
     tmp_path: Path,
     spark: Callable[[], SparkSession],  # noqa: F811
 ) -> None:
@@ -30,7 +30,7 @@ def test_a_batch_of_hostile_files_loses_nothing_in_silence(
     assert check_files(tmp_path, spark, by_chance) > 500
 
 
-def test_a_batch_of_hostile_texts_loses_nothing_in_silence(
+def test_a_batch_of_hostile_texts_loses_nothing_silently(
     tmp_path: Path,
     spark: Callable[[], SparkSession],  # noqa: F811
 ) -> None:
@@ -51,7 +51,7 @@ def landing(
     return Landing(bucket, S3Settings(s3_endpoint, "us-east-1", max_attempts=2))
 
 
-def test_hostile_keys_on_s3_are_keys_like_any_other(
+def test_files_with_hostile_keys_on_s3_are_ingested(
     tmp_path: Path,
     spark: Callable[[], SparkSession],  # noqa: F811
     landing: Landing,
@@ -72,7 +72,7 @@ def test_a_job_that_drops_bad_records_is_found(
         check_keys(tmp_path, spark, landing, ["odd.ndjson", "even.ndjson"])
 
 
-def test_a_line_that_spark_decides_is_held_to_the_same_rules(spark: Callable[[], SparkSession]) -> None:  # noqa: F811
+def test_a_line_that_spark_decides_follows_the_same_rules(spark: Callable[[], SparkSession]) -> None:  # noqa: F811
     spark()
     lines = ['{"id": 7}', '{"id": "a", "ratio": NaN}', '{"id": "a", "n": 1.0}']
     assert check_decided(spark(), lines) == {"lines that Spark took": 2, "lines that Spark refused": 1}

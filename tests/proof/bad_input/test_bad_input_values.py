@@ -35,7 +35,7 @@ def row(**values: Any) -> dict[str, Any]:
         ("place", '{"x": 7, "y": 8}', {"name": None, "x": 7}),
     ],
 )
-def test_a_value_that_fits_is_a_row_s_as_it_was(column: str, value: str, becomes: Any) -> None:
+def test_a_value_that_fits_is_unchanged_in_its_row(column: str, value: str, becomes: Any) -> None:
     record = record_of(f'{{"id": "a", "{column}": {value}}}'.encode())
     assert record.fate is Fate.ROW
     assert record.differs(row(**{column: becomes})) == ""
@@ -63,7 +63,7 @@ def test_a_value_that_fits_is_a_row_s_as_it_was(column: str, value: str, becomes
         ("place", '{"x": 1, "x": 7}', {"name": None, "x": 7}, {"name": None, "x": 1}),
     ],
 )
-def test_a_value_that_an_engine_may_take_is_held_to_what_it_becomes(
+def test_a_value_that_an_engine_may_convert_must_have_the_converted_value(
     column: str, value: str, becomes: Any, never: Any
 ) -> None:
     record = record_of(f'{{"id": "a", "{column}": {value}}}'.encode())
@@ -109,7 +109,7 @@ def test_a_value_that_an_engine_may_take_is_held_to_what_it_becomes(
     ],
     ids=lambda line: line[:60],
 )
-def test_what_does_not_fit_is_no_row(line: str) -> None:
+def test_a_value_that_does_not_fit_is_not_a_row(line: str) -> None:
     record = record_of(line.encode())
     assert record.fate is Fate.DEAD
     assert record.differs(row()) != ""

@@ -1,4 +1,4 @@
-"""What a JSON value becomes in a column, by what docs/formats.md says of it and by no code of the product."""
+"""The required column value of a JSON value, by docs/formats.md and without code of the product."""
 
 import json
 import math
@@ -43,17 +43,17 @@ _NOT_FINITE = {"NaN": math.nan} | {
 
 
 class Number(str):
-    """As it is written. NaN and Infinity are numbers, too."""
+    """As written. NaN and Infinity are numbers too."""
 
     __slots__ = ()
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object, also with a key that is there twice."""
+    """An object, which may have duplicate keys."""
 
 
 class Expected(NamedTuple):
-    """`fits`: whether the value can be a row's; None: it may. `holds`: whether a row's value is what it must become."""
+    """`fits`: whether the value can be in a row; None: either. `holds`: whether a row's value is the required one."""
 
     fits: bool | None
     holds: Callable[[Any], bool]
@@ -83,7 +83,7 @@ def _exactly(value: Any, fits: bool | None = True) -> Expected:
 
 
 def expected(field: StructField, given: Sequence[Any]) -> Expected:
-    """Of a key that is there twice the last value counts, and the others must fit, too."""
+    """Of a duplicate key the last value counts, and the others must fit too."""
     each = [_value(value, field.dataType) for value in given]
     last = each[-1] if each else NULL
     if _all_fit(each) is False or (last is NULL and not field.nullable):
@@ -96,7 +96,7 @@ def _value(value: Any, data_type: DataType) -> Expected:
 
 
 def _text(value: Any, _: DataType) -> Expected:
-    """What is no text becomes its JSON text."""
+    """A value that is not a string becomes its JSON text."""
     if type(value) is str:
         return _exactly(value, None if "\0" in value else True)
     if isinstance(value, bool):
@@ -114,7 +114,8 @@ def _is_text_of(found: str, value: Any) -> bool:
 
 
 def _same(found: Any, value: Any) -> bool:
-    """Numbers with a point may have lost what a double does not hold, and those that are none may be texts now."""
+    """Numbers with a decimal point may have lost what a double cannot hold; NaN and Infinity may have become
+    strings."""
     if isinstance(value, Number):
         whole = _WHOLE.fullmatch(value) and _WHOLE.fullmatch(found) if isinstance(found, str) else None
         return isinstance(found, str) and (_plain(found) == _plain(value) if whole else _same_double(found, value))
@@ -167,7 +168,7 @@ def _double(value: Any, _: DataType) -> Expected:
 
 
 def _decimal(value: Any, data_type: DataType) -> Expected:
-    """Rounded half up; of texts commas are left out."""
+    """Rounded half up; commas in strings are removed."""
     assert isinstance(data_type, DecimalType)
     if not isinstance(value, str):
         return _NEVER
@@ -202,7 +203,7 @@ def _date(value: Any, _: DataType) -> Expected:
 
 
 def _timestamp(value: Any, _: DataType) -> Expected:
-    """Texts, UTC where they name no zone, cut behind the microseconds; and whole numbers of seconds since 1970."""
+    """Strings, UTC without a zone, cut after microseconds; and whole numbers of seconds since 1970."""
     if isinstance(value, Number):
         seconds = _whole(value, _FIRST_SECOND, _LAST_SECOND)
         return _NEVER if seconds is None else _exactly(_EPOCH + timedelta(seconds=seconds))
@@ -236,7 +237,7 @@ def _array(value: Any, data_type: DataType) -> Expected:
 
 
 def _map(value: Any, data_type: DataType) -> Expected:
-    """A key that is there twice stays so."""
+    """A duplicate key stays duplicate."""
     assert isinstance(data_type, MapType)
     if not isinstance(value, Pairs):
         return _NEVER

@@ -1,5 +1,4 @@
-"""What is broken on purpose around the reader, the decoders and the log, so that the campaign can show that it would
-find it."""
+"""Deliberate faults around the reader, the decoders and the log, which the campaign must find."""
 
 import io
 import json
@@ -33,7 +32,7 @@ from tests.proof.campaign import Fault
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """All that a round works with."""
+    """Everything that a round works with; a variant replaces a part."""
 
     parts: Parts = field(default_factory=Parts)
     decoders: Decoders = field(default_factory=Decoders)
@@ -50,11 +49,11 @@ class _SilentAboutFiles(DeadLetters):
     """Drops bad files."""
 
     def write_file(self, letter: DeadLetter, now_ts: float) -> None:
-        """As if it were put."""
+        """Pretends to store it."""
 
 
 class _Uncounted(RefusedByTasks):
-    """Puts letters for bad records, and says that there were none."""
+    """Stores dead letters for bad records, and reports that there were none."""
 
     def __init__(self, lines: pa.Table) -> None:
         super().__init__(lines)
@@ -81,14 +80,14 @@ def _without_misfit(line: bytes) -> bytes:
 
 
 class _LettersByKey(DeadLetters):
-    """Files them under the key as it is."""
+    """Stores them under the key as it is."""
 
     def dead_letter_folder(self, path: str, etag: str) -> str:
         return f"{self._folder}{path}-{etag}/"
 
 
 class _OpenStore(LocalStore):
-    """Takes every key for a path, wherever it leads."""
+    """Uses every key as a path, wherever it leads."""
 
     def _path(self, key: str) -> Path:
         if "\0" in key or not key:
@@ -104,22 +103,22 @@ def _raw_log(stream: io.StringIO) -> Callable[..., None]:
     return log
 
 
-def _trusting_message(body: str) -> list[events.Event]:
-    """Takes what looks like an event for one."""
+def _unchecked_message(body: str) -> list[events.Event]:
+    """Accepts anything with `Records` as an event, without a check."""
     with suppress(ValueError, RecursionError):
         document = json.loads(body)
         if isinstance(document, dict) and "Records" in document:
-            return [_trusted(record) for record in document["Records"]]
+            return [_unchecked_event(record) for record in document["Records"]]
     return events.parse_message(body)
 
 
-def _trusted(record: Any) -> events.Event:
+def _unchecked_event(record: Any) -> events.Event:
     stored = record["s3"]["object"]
     return events.FileArrived(record["s3"]["bucket"]["name"], stored["key"], stored["size"], stored["eTag"], 0.0)
 
 
 def _any_segment(data: bytes, source_id: str, ref: SegmentRef) -> Segment:
-    """Whosever it is."""
+    """Accepts a segment of any source."""
     with suppress(ValueError, TypeError, RecursionError):
         document = json.loads(data)
         data = json.dumps({**document, "source": source_id, "segment": ref.number}).encode()
@@ -127,7 +126,7 @@ def _any_segment(data: bytes, source_id: str, ref: SegmentRef) -> Segment:
 
 
 def _any_checkpoint(text: str | bytes, *, pipeline: str, source: str) -> checkpoint.Checkpoint:
-    """Whatever its version."""
+    """Accepts a checkpoint of any version."""
     with suppress(ValueError, TypeError, RecursionError):
         document = json.loads(text)
         if document["schema_version"] > checkpoint.SCHEMA_VERSION:
@@ -136,7 +135,7 @@ def _any_checkpoint(text: str | bytes, *, pipeline: str, source: str) -> checkpo
 
 
 def _building(text: str, environ: Mapping[str, str], *, name: str, folder: str | None) -> LoadResult:
-    """As by the loader that many programs use: a tag calls what it names."""
+    """As the loader that many programs use: a YAML tag calls what it names."""
     if "!!python" in text:
         with suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is deprecated, for what is shown here
@@ -157,12 +156,12 @@ LOG = "a log and hostile texts"
 DOCUMENTS = "messages, segments and checkpoints by name"
 CONFIGURATIONS = "configurations by name"
 MEMORY = "bombs, in processes of their own"
-"""The parts of the corpus."""
+"""The parts of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What is broken on purpose. `shows_at`: the part of the corpus that is tried first."""
+    """A deliberate fault. `shows_at`: the part of the list to try first."""
 
     fault: Fault
     shows_at: str
@@ -224,7 +223,7 @@ VARIANTS: Mapping[str, Broken] = {
             r"^a message: crashed with|^an arrival that no object can be|^a message \(.*\) gave",
         ),
         DOCUMENTS,
-        Surroundings(decoders=replace(_DECODERS, message=_trusting_message)),
+        Surroundings(decoders=replace(_DECODERS, message=_unchecked_message)),
     ),
     "a segment of another source is believed": Broken(
         Fault(

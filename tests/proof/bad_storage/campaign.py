@@ -1,10 +1,10 @@
-"""Bad storage: between everything and S3 a proxy that refuses, fails, stalls, cuts, delays and loses answers.
+"""Campaign `bad-storage`: a proxy before S3 refuses, fails, stalls, truncates and delays requests, and loses responses.
 
-A round: files arrive; two collectors, a sweeper, two dispatchers, a job and whoever looks at the status work over bad
-storage, and end well or with an error that says what happened. Then storage is well again, and the jobs that the
-dispatcher starts have everything that was announced; after a sweep of each kind everything is there once, and no two
-runs were active at once. Between such rounds the real job runs over the same proxy, and there are rounds in
-which nothing answers for a minute or two.
+In each round, files arrive. Two collectors, a sweeper, two dispatchers, a job and a reader of the status work over bad
+storage. Each must succeed, or fail with an error that says what happened. Then storage is good again, and the jobs that
+the dispatcher starts must ingest everything that was announced. After a sweep of each kind every record is there once,
+and no two runs were active at once. Between such rounds the real job runs over the same proxy, and in some rounds no
+request gets a response for a minute or two.
 """
 
 import random
@@ -26,18 +26,18 @@ from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Failed, Fault, Run
 
 SPARK_EVERY = 3
-"""Rounds; the last of them is one with the real job, of each kind in turn."""
+"""Of so many rounds the last is one with the real job, of each kind in turn."""
 ROUNDS_FOR_THE_WORST = 5
 ROUNDS_FOR_EACH_KIND = 15
 """Of those with the real job."""
 SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, SPARK_EVERY + 1
-"""Rounds, and the first of these: early, so that a run of ten minutes has it."""
+"""Of so many rounds one has a long outage, and the first of them; early, so that a run of ten minutes has one."""
 SHORT_OUTAGE_EVERY = 2
-"""Where the number of rounds is bounded: for seconds only, and without Spark."""
+"""In a run with a fixed number of rounds: outages of seconds only, and no Spark."""
 KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW, PARTS)
-"""Of rounds with the real job, what has to come about in them."""
+"""What must happen in rounds with the real job."""
 WORST = ("a segment", "a Delta commit", "a Delta commit that was known again")
-"""What must not have an answer once at least."""
+"""Calls whose response must be lost at least once."""
 LOST_ANSWER = "a lost answer is taken for a refusal"
 OWN_COMMIT = "a commit of one's own is taken for another's"
 
@@ -83,7 +83,7 @@ class BadStorageCampaign:
 
 
 def go(run: Run, without_spark: CheapBadStorage, with_spark: SparkBadStorage) -> None:
-    """What comes in which round. What is broken shows without outages."""
+    """Chooses the kind of each round. Deliberate faults show without outages."""
     for number, rng in run.rounds():
         if run.variant == OWN_COMMIT:
             with_spark.lose_a_commit(number, rng)
@@ -116,7 +116,7 @@ def _long(number: int, rng: random.Random, without_spark: CheapBadStorage, with_
 
 
 def _hold_to_its_word(run: Run) -> None:
-    """A long run in which the worst never came has shown nothing."""
+    """Raises Failed for a long run in which the worst faults never occurred."""
     expected: dict[str, int] = {}
     if run.counts["rounds"] >= ROUNDS_FOR_THE_WORST:
         expected = dict.fromkeys((f"answers lost of {what}" for what in WORST), 1)

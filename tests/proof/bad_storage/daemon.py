@@ -1,7 +1,7 @@
-"""The real job, run as often as it is asked to, in one process: a JVM's start costs more than the run.
+"""Runs the real job repeatedly in one process, because a JVM's start takes longer than a run.
 
-Each line on standard input is the job's arguments as JSON; after each run a line says how it ended. With the word
-`shipped` its clients are as patient as they are for users, without it as suits a proxy on this machine.
+Each line on standard input is the job's arguments as JSON; after each run it prints one line with the result. With the
+argument `shipped` its clients have the retries and timeouts of production, otherwise those for a local proxy.
 """
 
 import json
@@ -21,7 +21,7 @@ TIME_OUT_SECS = 1
 
 
 def impatient() -> None:
-    """Time-outs of a second, and pauses to match."""
+    """Timeouts of a second, and short backoffs."""
     shipped, shipped_session = S3Settings.from_environment, job.lazy_session
 
     def from_environment(environ: Mapping[str, str]) -> S3Settings:
@@ -37,7 +37,7 @@ def impatient() -> None:
 
 
 def _let_s3a_be_impatient() -> None:
-    """S3A waits for 15 seconds at least, whatever it is told: it takes shorter ones for mistakes."""
+    """S3A uses 15 seconds at least: it rejects shorter timeouts as mistakes."""
     jvm = SparkContext._jvm
     shortest = jvm.java.time.Duration.ofSeconds(TIME_OUT_SECS)
     jvm.org.apache.hadoop.fs.s3a.impl.AWSClientConfig.setMinimumOperationDuration(shortest)

@@ -1,4 +1,4 @@
-"""The dispatcher of a world on bad storage: its records lie on S3, the service that it starts runs in is in memory."""
+"""The dispatcher of a world on bad storage: its run records are on S3; the service that runs jobs is in memory."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -15,19 +15,19 @@ from blizzard.storage.base import ObjectStore
 from tests.unit.dispatch_world import FakeService, Run
 
 POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
-"""Storage fails for so long that a circuit would stay open for the rest of the round."""
+"""Storage fails for so long that the circuit would stay open for the rest of the round."""
 
 
 class Service(FakeService):
-    """For several dispatchers at once. A run has its token for its id, so that no two services have one in common.
-    `honest`: whether it heeds tokens and shows who is active."""
+    """For several dispatchers at once. The id of a run is its token, so that no two services share one. `honest`:
+    whether it honours tokens and lists active runs."""
 
     def __init__(self, *, honest: bool = True) -> None:
         super().__init__()
         self._honest = honest
         self._lock = threading.Lock()
         self.losses: list[bool] = []
-        """Of the starts to come, whether they are done and their answer is lost."""
+        """For each of the next starts, whether it is carried out although its response is lost."""
 
     def start(self, pipeline: str, client_token: str) -> str:
         with self._lock:
@@ -60,7 +60,7 @@ class Runs:
         self._clock = clock
 
     def dispatch(self, store: ObjectStore, name: str) -> None:
-        """By a dispatcher of its own, whose ids begin with `name`. Raises what it ended with."""
+        """With a new dispatcher, whose ids begin with `name`. Raises its error."""
         numbers = count()
         found = Dispatcher(
             self._pipeline,
@@ -75,12 +75,12 @@ class Runs:
             raise found.error
 
     def at_once(self) -> str:
-        """What is wrong with how many there were; empty: nothing."""
+        """A complaint about the number of concurrent runs; empty: none."""
         most = self.service.most_active
         return f"{most} runs are active at once" if most > 1 else ""
 
     def records_gone_wrong(self, store: ObjectStore) -> str:
-        """What is wrong with the records, which `store` has all of; empty: nothing."""
+        """A complaint about the run records, all of which are in `store`; empty: none."""
         name = self._pipeline.name
         for info in store.list(f"_blizzard/_runs/{name}/"):
             number = int(info.key.rpartition("/")[2].removesuffix(".json"))

@@ -1,4 +1,4 @@
-"""A proxy in front of S3 that fails by a plan, which a seed decides."""
+"""A proxy before S3 whose faults follow a plan, which a seed decides."""
 
 import random
 import threading
@@ -13,22 +13,22 @@ from tests.fixtures_faulty_s3 import Fault, FaultyS3, Handler, losing_the_answer
 
 STALL_SECS, DELAY_SECS = 20.0, 0.02
 WRITE_ID = "x-amz-meta-blizzard-write-id"
-"""By which the log store tells its own commit from another's."""
+"""Header by which the log store recognises its own commit."""
 SEGMENTS, RUNS, LOG = "/pending/", "/_runs/", "/_delta_log/"
-"""What a path has in it that is written by a conditional PUT: a segment, a run's record, a commit of Delta."""
+"""Parts of paths that are written by a conditional PUT: a segment, a run record, a Delta commit."""
 Recorded = tuple[str, bytes]
-"""The path of a conditional PUT that S3 has carried out, and what it wrote."""
+"""The path of a conditional PUT that S3 has carried out, and its content."""
 
 
 def cut_off(handler: "PlannedHandler") -> None:
-    """The answer breaks off somewhere, sometimes before its first byte."""
+    """The response breaks off somewhere, sometimes before its first byte."""
     status, headers, body = handler.ask()
     handler.answer(status, headers, body, cut_at=int(len(body) * handler.drawn))
     handler.reset()
 
 
 def stalling(handler: "PlannedHandler") -> None:
-    """In an outage until it is over, as a network does that is gone."""
+    """During an outage, until it is over: like a network that is down."""
     server = handler.server
     server.over.wait(timeout=server.plan.outage_left_secs() or server.stall_secs)
     handler.reset()
@@ -46,7 +46,7 @@ def delaying(handler: Handler) -> None:
 
 
 def delaying_for_long(handler: "PlannedHandler") -> None:
-    """On the way to S3 or on the way back."""
+    """Before the request reaches S3, or before its response reaches the client."""
     shortest, longest = handler.server.plan.delay_secs
     secs = shortest + handler.drawn * (longest - shortest)
     if int(handler.drawn * 1000) % 2:
@@ -79,25 +79,25 @@ WRITES: Mapping[str, Fault] = {
 }
 CONDITIONAL: Mapping[str, Fault] = {**WRITES, "409": refusing(409, "ConditionalRequestConflict")}
 LOST = ("answer lost", "500 though done", "timeout though done")
-"""The worst ones, which come more often than others."""
+"""The worst faults, which are more frequent than others."""
 MOST_REMEMBERED = 100_000
-"""Requests of which a plan knows how often they came; then it begins to count anew."""
+"""A plan counts the occurrences of so many requests; then it starts counting anew."""
 MOST_CONDITIONAL = 0.5
 """Conditional writes fail three times as often as others, up to this rate."""
 BY_KIND: Mapping[str, Mapping[str, Fault]] = {"read": READS, "write": WRITES, "conditional write": CONDITIONAL}
 DELAYED = "delayed for long"
 BY_NAME: Mapping[str, Fault] = {**READS, **CONDITIONAL, DELAYED: delaying_for_long}  # type: ignore[dict-item]
 STRETCH = "short outages"
-"""In the place of a fault's name, where some faults alone may come."""
+"""In place of a fault's name, where only some faults are allowed."""
 MOST_LOSSES_OF_ONE = 2
-"""So often the answer to one commit is lost that loses answers by chance: a client tries so often, and no more."""
+"""The most lost responses of one commit when responses are lost at random: more would exhaust the client's retries."""
 OUTAGES = ("503 before", "500 before", "reset before", "timeout before")
-"""What all requests of an outage end with, one like the other."""
+"""All requests of an outage fail in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """From one request on all fail alike, for so long."""
+    """From one request on, all requests fail in the same way for so long."""
 
     after_requests: int
     secs: float
@@ -106,41 +106,41 @@ class Outage:
 
 @dataclass(slots=True)
 class Plan:
-    """Each request fails with probability `rate`, by what the seed, the request and how often it came so far say; and
-    with probability `stretches` a short outage begins at it."""
+    """Each request fails with probability `rate`, decided by the seed, the request and its number of occurrences; with
+    probability `stretches` it begins a short outage."""
 
     seed: object
     rate: float = 0.0
     stretches: float = 0.0
     stretch_secs: tuple[float, float] = (0.0, 0.0)
-    """The shortest and the longest of these outages."""
+    """Shortest and longest duration of these outages."""
     outage: Outage | None = None
-    """One that comes for sure."""
+    """An outage that is certain to occur."""
     then: list[Outage] = field(default_factory=list)
-    """Those that follow it, each so many requests after the end of the one before."""
+    """Further outages, each so many requests after the end of the one before."""
     delays: float = 0.0
-    """With this probability a request takes longer, and nothing else is wrong with it."""
+    """Probability that a request is delayed without any other fault."""
     delay_secs: tuple[float, float] = (0.0, 0.0)
     commit_losses: float = 0.0
-    """With this probability a commit of Delta is done and its answer lost, in one of the ways of `losses`."""
+    """Probability that a Delta commit is carried out and its response lost, in one of the ways of `losses`."""
     losses: Sequence[str] = LOST
     only: Collection[str] | None = None
-    """The faults that may come; None: all."""
+    """The allowed faults; None: all."""
     lose_delta_commits: int = 0
-    """So many commits of Delta are done, the first ones, and their answers are lost; whatever `rate` says."""
+    """So many Delta commits, the first ones, are carried out and their responses lost, whatever `rate` is."""
     counts: Counter[str] = field(default_factory=Counter)
     lost_delta_commits: list[str] = field(default_factory=list)
-    """Paths of the commits whose answers were lost, in their order."""
+    """Paths of the commits whose responses were lost, in order."""
     _times: Counter[tuple[str, str]] = field(default_factory=Counter)
     _requests: int = 0
     _now: str = ""
-    """The fault of the outage that lasts; empty: none does."""
+    """The fault of the current outage; empty: there is none."""
     _began_secs: float = 0.0
     _until_secs: float = 0.0
     _outage_secs: float = 0.0
 
     def due(self, method: str, path: str, kind: str) -> tuple[str, float]:
-        """The name of the fault, empty for none, and a number below 1 that belongs to this request."""
+        """Returns the name of the fault, empty for none, and a random number below 1 that belongs to this request."""
         self.counts["requests"] += 1
         self._requests += 1
         if len(self._times) >= MOST_REMEMBERED:
@@ -171,16 +171,16 @@ class Plan:
         return may and self.commit_losses > 0 and rng.random() < self.commit_losses
 
     def outage_left_secs(self) -> float:
-        """Of the outage that lasts; 0: none does."""
+        """Remaining seconds of the current outage; 0: there is none."""
         return max(0.0, self._until_secs - time.monotonic()) if self._now else 0.0
 
     @property
     def outage_is_over(self) -> bool:
-        """Whether those that were sure to come have come and gone."""
+        """Whether all certain outages are over."""
         return self.outage is None and not self.then and not self.outage_left_secs()
 
     def end(self) -> None:
-        """Storage is well again: no request comes to this plan any more."""
+        """Ends all faults: no further request uses this plan."""
         self._end_outage()
         self.counts["seconds of outage"] += round(self._outage_secs)
         self._outage_secs = 0.0
@@ -224,7 +224,7 @@ class Plan:
 
 
 class PlannedHandler(Handler):
-    """Asks the plan first. `drawn`: the request's own number below 1."""
+    """Asks the plan first. `drawn`: the request's random number below 1."""
 
     server: "BadStorage"  # type: ignore[assignment]
     disable_nagle_algorithm = True
@@ -258,12 +258,13 @@ class PlannedHandler(Handler):
         return status, headers, body
 
     def remember(self, status: int | None) -> None:
-        """Too many to keep."""
+        """Too many to record."""
 
 
 class BadStorage(FaultyS3):
-    """`conditions`: whether S3 gets to see those of segments; without, every PUT of one overwrites. `keeps_write_ids`:
-    whether S3 says who wrote an object of the log. `stall_secs`: how long a request hangs that ends in no outage."""
+    """`conditions`: whether S3 receives the conditions of PUTs of segments; without them every PUT overwrites.
+    `keeps_write_ids`: whether S3 returns who wrote an object of the log. `stall_secs`: how long a stalled request hangs
+    outside an outage."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__(endpoint)

@@ -19,18 +19,19 @@ LATE = "requests of the real job that were delayed for long"
 IN_A_ROW = "outages in a row of the real job"
 PARTS = "commits of a part of a file"
 RUNS = 3
-"""Of the real job in a round with faults, before storage is well again."""
+"""Runs of the real job over bad storage in a round with faults."""
 MANY_FILES = 12
-"""That arrive at least before a run whose commits matter: three of them."""
+"""At least so many files arrive before a run whose commits matter: enough for three commits."""
 CLEAR = ("RetryableError", "StorageUnavailable", "LostRace")
-"""Kinds of errors that say: try again."""
+"""Kinds of errors after which a retry is expected."""
 FOLLOWS = "the source could not be swept"
-"""What the job says at its end, after it has said why."""
+"""Start of an error that follows another one, which has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How much of it. `losses`: the ways in which answers of commits are lost; one that times out takes 20 s."""
+    """Amounts of each fault. `losses`: the ways in which responses to commits are lost; one that times out takes 20
+    s."""
 
     runs: int
     losses: Sequence[str]
@@ -47,8 +48,8 @@ SHORT = Form(1, ("answer lost", "500 though done"), 0.7, 0.05, (0.2, 0.8), 3, (0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One run of the job over bad storage. `seed`: of what arrives before it. `unharmed`: what goes wrong is for it to
-    put right, without a word."""
+    """One run of the job over bad storage. `seed`: decides which files arrive before it. `unharmed`: the job must
+    handle the faults without an error."""
 
     what: str
     seed: str
@@ -58,12 +59,12 @@ class Part:
     unharmed: bool = False
 
     def new_plan(self) -> Plan:
-        """One that nobody has used."""
+        """The same plan, not used yet."""
         return replace(self.plan, then=[*self.plan.then], counts=Counter(), lost_delta_commits=[], _times=Counter())
 
 
 class SparkBadStorage:
-    """The rounds with the real job. Its process is started when the first of them comes."""
+    """The rounds with the real job. Its process starts with the first of them."""
 
     def __init__(self, run: Run, jobs: Callable[[], SparkJobs], proxy: BadStorage) -> None:
         self._run = run
@@ -72,17 +73,17 @@ class SparkBadStorage:
         self._jobs: SparkJobs | None = None
         self._steps: list[str] = []
         self._parts: list[Part] = []
-        """Since all was last found to be well."""
+        """Runs since the last successful comparison."""
 
     # -- rounds
 
     def turn(self, turn: int, number: int, rng: random.Random) -> None:
-        """In turn one of each kind."""
+        """One round of each kind in turn."""
         kinds = (self.round, self.commits, self.slowly, self.round, self.outages)
         kinds[turn % len(kinds)](number, rng)
 
     def round(self, number: int, rng: random.Random, runs: int = RUNS) -> None:
-        """First the answer of a commit is lost and nothing else goes wrong; then so many of all requests fail."""
+        """First the response to a commit is lost without other faults; then a share of all requests fails."""
         self.lose_a_commit(number, rng)
         for turn in range(runs):
             rate = rng.choice(RATES)
@@ -91,14 +92,14 @@ class SparkBadStorage:
         self._go_well(number)
 
     def lose_a_commit(self, number: int, rng: random.Random) -> None:
-        """The log store knows its own commit again, though S3 refuses to write it twice. With the patience that users
-        have: that this machine is busy for a second must not look like another fault."""
+        """The log store must recognise its own commit, though S3 refuses the second write. With the timeouts of
+        production, because a machine that is busy for a second must not look like another fault."""
         part = Part("the answer of a commit is lost", _seed(rng), Plan(0, lose_delta_commits=1), unharmed=True)
         if not self._go(number, part).lost_delta_commits:
             self._fail("the job had files to ingest, and committed nothing")
 
     def commits(self, number: int, rng: random.Random, form: Form = LONG, *, well: bool = True) -> None:
-        """The answers of any commits are lost, in any way, some twice; nothing else goes wrong."""
+        """Responses to any commits are lost, in any way, some of them twice; there are no other faults."""
         what = f"{form.commit_losses:.0%} of the answers of commits are lost"
         for turn in range(form.runs):
             plan = Plan(f"{self._run.seed}/{number}/{turn}", commit_losses=form.commit_losses, losses=form.losses)
@@ -108,7 +109,7 @@ class SparkBadStorage:
             self._go_well(number)
 
     def slowly(self, number: int, rng: random.Random, form: Form = LONG, *, well: bool = True) -> None:
-        """Requests or their answers are late by seconds; nothing else goes wrong."""
+        """Requests or responses are delayed by seconds; there are no other faults."""
         what = f"{form.delays:.0%} of all requests take up to {form.delay_secs[1]:g} s longer"
         for turn in range(form.runs):
             plan = Plan(f"{self._run.seed}/{number}/{turn}", delays=form.delays, delay_secs=form.delay_secs)
@@ -117,13 +118,14 @@ class SparkBadStorage:
             self._go_well(number)
 
     def outage(self, number: int, rng: random.Random, secs: tuple[float, float]) -> None:
-        """All requests fail for so long. A job that gives up is started again, with the settings that users have."""
+        """All requests fail for so long. A job that gives up is started again, with the settings of production."""
         self._outlive(number, rng, [_outage(rng, secs)])
         self._run.counts[SPARK_OUTAGES] += 1
         self._go_well(number)
 
     def outages(self, number: int, rng: random.Random, form: Form = LONG) -> None:
-        """One after the other, of any kinds, with so few requests in between that whoever waits may meet two."""
+        """One outage after the other, of any kind, with so few requests in between that a retrying client may meet
+        two."""
         self._outlive(number, rng, [_outage(rng, form.outage_secs) for _ in range(form.in_a_row)])
         self._run.counts[IN_A_ROW] += form.in_a_row
         self._go_well(number)
@@ -139,7 +141,7 @@ class SparkBadStorage:
     # -- one run
 
     def _go(self, number: int, part: Part) -> Plan:
-        """Until its outages are over. The plan as it was used."""
+        """Runs until its outages are over. Returns the used plan."""
         self._parts.append(part)
         try:
             return self._gone(number, part)
@@ -216,7 +218,7 @@ class SparkBadStorage:
     # -- when it fails
 
     def _with_the_smallest_way(self, failed: Failed, number: int) -> Failed:
-        """What is broken on purpose has gone the shortest one."""
+        """Not for a variant, whose steps are the shortest already."""
         if self._run.variant:
             return failed
         self._run.say("looks for the smallest way to what it has found")
@@ -224,7 +226,7 @@ class SparkBadStorage:
         return reduced(failed, [*self._parts], self.again(number), lambda: time.monotonic() < until_secs)
 
     def again(self, number: int) -> Callable[[Sequence[Part]], None]:
-        """Some parts, each time over a new table. Raises Failed. Its counts are none of the run's."""
+        """Repeats some parts over a new table. Raises Failed. Its counts do not count for the run."""
         quiet = Run(self._run.seed, self._run.budget, self._run.folder, self._run.variant, self._run.say)
         other = SparkBadStorage(quiet, self._make, self._proxy)
 

@@ -21,24 +21,24 @@ RATES = (0.01, 0.05, 0.1, 0.2, 0.3)
 STRETCHES, STRETCH_SECS = 0.002, (0.1, 1.0)
 OUTAGE_SECS, SHORT_OUTAGE_SECS = (60.0, 120.0), (2.0, 3.0)
 OUTLASTED_SECS = 5.0
-"""An outage that is shorter is outlasted by every call with the shipped patience: its pauses last 6.3 s at least."""
+"""Every call with the shipped retries outlasts a shorter outage: its backoffs last at least 6.3 s."""
 BEGINS_WITHIN = 60
-"""Requests, of a round with an outage."""
+"""An outage begins within so many requests of its round."""
 TURNS = 4
-"""Of a round, before storage is well again."""
+"""Turns of a round over bad storage."""
 ROUNDS_A_TABLE = 12
 COMMITS = "commits without an answer"
-"""As a part of a round, beside the faults of requests."""
+"""A part of a round that can be left out, like the faults of requests."""
 FAULTS = (*{**READS, **CONDITIONAL},)
 SMALLER_SECS = 120.0
-"""Within which a try begins to fail with less."""
+"""No attempt at a reduction begins after so many seconds."""
 TRIES = 3
-"""Of the same parts: which request comes first is for threads to decide."""
+"""Attempts with the same parts: threads decide the order of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRound:
-    """`turns`: the seed of each."""
+    """`turns`: the seed of each turn."""
 
     number: int
     rate: float
@@ -66,7 +66,7 @@ class CheapBadStorage:
         return StoredWorld(self._calm_endpoint, self._proxy, delta, prefix, honest=honest)
 
     def round(self, number: int, rng: random.Random) -> None:
-        """So many of all requests fail, with short outages now and then."""
+        """A share of all requests fails, with short outages."""
         bad = BadRound(number, rng.choice(RATES), tuple(str(rng.random()) for _ in range(TURNS)))
         counted = Counter(self._run.counts)
         try:
@@ -78,7 +78,7 @@ class CheapBadStorage:
             ) from failed
 
     def go(self, bad: "BadRound", seed: str, only: Collection[str] | None = None) -> None:
-        """`only`: the faults that may come; None: all."""
+        """`only`: the allowed faults; None: all."""
         plan = Plan(seed, bad.rate, STRETCHES, STRETCH_SECS, only=only)
         commits = bad.rate if only is None or COMMITS in only else 0.0
 
@@ -92,7 +92,7 @@ class CheapBadStorage:
         self._over(plan, bad.number, f"{what}, for {len(bad.turns)} turns", work)
 
     def _with_the_smallest_way(self, failed: Failed, bad: "BadRound", came: Sequence[str]) -> Failed:
-        """What is broken on purpose needs none: it is known."""
+        """Not for a variant, whose fault is known."""
         if self._run.variant:
             return failed
         self._run.say("looks for the smallest way to what it has found")
@@ -101,8 +101,8 @@ class CheapBadStorage:
         return reduced(failed, parts, self.again(bad), lambda: time.monotonic() < until_secs)
 
     def again(self, bad: "BadRound") -> Callable[[Sequence[str]], None]:
-        """Some of its turns with some of its faults, each time over a new table. Raises Failed. Its counts are none of
-        the run's."""
+        """Repeats some turns with some faults, each time over a new table. Raises Failed. Its counts do not count for
+        the run."""
         numbers = count(1)
 
         def again(parts: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ class CheapBadStorage:
         return self._rounds % ROUNDS_A_TABLE == ROUNDS_A_TABLE // 2
 
     def outage(self, number: int, rng: random.Random, secs: tuple[float, float]) -> None:
-        """All requests fail for so long. Whoever gives up begins again, with the patience that users have."""
+        """All requests fail for so long. A process that gives up begins again, with the retries of production."""
         outage = Outage(rng.randrange(BEGINS_WITHIN), rng.uniform(*secs), rng.choice(OUTAGES))
         plan = Plan(f"{self._run.seed}/{number}", outage=outage)
 
@@ -142,7 +142,7 @@ class CheapBadStorage:
             self._fail(f"an outage of {outage.secs:.1f} s was not outlasted: {gave_up}")
 
     def _over(self, plan: Plan, number: int, what: str, work: Callable[[], object], *, shipped: bool = False) -> None:
-        """The work while storage follows the plan, then the end over good storage."""
+        """The processes work while storage follows the plan; the final steps use good storage."""
         if self._rounds % ROUNDS_A_TABLE == 0 and self._rounds:
             self._world = self._another()
         self._rounds += 1

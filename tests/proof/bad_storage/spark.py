@@ -24,7 +24,7 @@ from tests.spark.lake import JARS, SHORT_JOB
 
 FILES_AT_ONCE = 6
 LARGE = 0.05
-"""Of the files so many are larger than a batch."""
+"""Share of the files that are larger than a batch."""
 CONF = {
     "spark.driver.memory": "1g",
     **SHORT_JOB,
@@ -50,7 +50,7 @@ IMPATIENT_SETTINGS = {"retries": {"max_attempts": 4, "max_backoff_secs": 0.05}}
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How one run of the job ended: its exit status and what it said of it."""
+    """The result of one run of the job: its exit status and its log events."""
 
     code: int
     events: Sequence[Mapping[str, Any]]
@@ -63,7 +63,7 @@ class Ended:
 
     @property
     def unclear(self) -> str:
-        """What is wrong with how it ended; empty: nothing."""
+        """A complaint about the result; empty: none."""
         odd = [event for event in self.failures if event["event"] != "source_failed"]
         if odd:
             return f"the job ended with an error that is none of its own: {odd}"
@@ -73,7 +73,7 @@ class Ended:
 
 
 class SparkJobs:
-    """A process that runs the job again and again, over the proxy; one for each patience, which the JVM keeps."""
+    """Processes that run the job repeatedly over the proxy; one for each set of timeouts, which a JVM cannot change."""
 
     def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> None:
         self._proxy = proxy
@@ -87,7 +87,7 @@ class SparkJobs:
         self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def begin_anew(self) -> None:
-        """With a new source and a new table; the processes go on."""
+        """Continues with a new source and a new table in the same processes."""
         self._tables += 1
         self._name = f"real-{self._tables}"
         self._landing = S3Store(LANDING, f"{self._name}/", self._calm)
@@ -121,7 +121,7 @@ class SparkJobs:
         self._log.close()
 
     def arrive(self, rng: random.Random, *, fewest: int = 1) -> None:
-        """Files for one batch or two, or as many more as `fewest` says."""
+        """Files for one or two batches, or at least `fewest`."""
         for _ in range(rng.randint(fewest, fewest + FILES_AT_ONCE - 1)):
             self._files += 1
             rows, id_bytes = (
@@ -133,7 +133,7 @@ class SparkJobs:
             self._landing.put(path, gzip.compress(body.encode()))
 
     def run(self, plan: Plan, *, shipped: bool = False) -> Ended:
-        """One run of the job while the proxy follows the plan. `shipped`: with the settings that users have."""
+        """One run of the job while the proxy follows the plan. `shipped`: with the settings of production."""
         patience = SHIPPED if shipped else "impatient"
         process = self._daemon(patience)
         assert process.stdin is not None
@@ -153,7 +153,7 @@ class SparkJobs:
         return Ended(-1, [*events, {"event": "died", "error": f"exit status {process.wait()}"}])
 
     def parts(self) -> int:
-        """How many of the table's commits are of a part of a file."""
+        """The number of commits of the table that hold a part of a file."""
         return large_file.parts_in(places.log_of(self._lake()))
 
     def _lake(self) -> S3Store:

@@ -1,4 +1,4 @@
-"""Nothing is lost or doubled over bad storage, errors say what happened, and what is broken on purpose is found."""
+"""Nothing is lost or doubled over bad storage, errors say what happened, and deliberate faults are found."""
 
 import random
 import time
@@ -40,11 +40,12 @@ WORST = {
     "runs of the dispatcher": 2,
     **dict.fromkeys((f"{who} ended well" for who in ("collector", "sweeper", "job", "dispatcher", "status")), 1),
 }
-"""What has to have come, and how often, for a run to have shown something."""
+"""The minimum of each count, without which a run has shown nothing."""
 MOST_SEEDS = 10
-"""Threads decide how many requests there are, and so which fail: other seeds follow until the worst has come."""
+"""Threads decide the number of requests, and so which of them fail: further seeds are tried until the worst faults
+occurred."""
 MOST_ROUNDS, FEWEST_FAULTS = 8, 1
-"""Of the real job, until it has met more faults than that, beside the commits whose answers were lost."""
+"""Further runs of the real job until it has met more faults than this, apart from commits with lost responses."""
 
 
 def short(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
@@ -56,7 +57,7 @@ Rounds = Callable[[Run], SparkBadStorage]
 
 @pytest.fixture(scope="module")
 def over_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BadStorage, Rounds]]:
-    """The real job, in one process for all tests: rounds with it over a proxy."""
+    """Rounds with the real job over a proxy, in one process for all tests."""
     folder = tmp_path_factory.mktemp("bad-storage")
     with ExitStack() as stack:
         stack.enter_context(temporary_variables(CREDENTIALS))
@@ -72,7 +73,7 @@ def over_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bad
         yield proxy, partial(SparkBadStorage, jobs=one, proxy=proxy)
 
 
-def test_everything_is_there_once_after_storage_was_bad(tmp_path: Path) -> None:
+def test_every_record_is_in_the_table_once_after_storage_faults(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, MOST_SEEDS + 1):
         folder = tmp_path / f"{seed}"
@@ -87,7 +88,7 @@ def test_everything_is_there_once_after_storage_was_bad(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name] - SPARK))
-def test_what_is_broken_on_purpose_is_found(tmp_path: Path, variant: str) -> None:
+def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         CAMPAIGN.run(short(tmp_path, 12, variant))
     assert CAMPAIGN.variants[variant].finds(failed.value.why)
@@ -95,7 +96,7 @@ def test_what_is_broken_on_purpose_is_found(tmp_path: Path, variant: str) -> Non
 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(SPARK & TRIED[CAMPAIGN.name]))
-def test_the_real_job_is_found_to_be_broken(
+def test_the_real_job_broken_on_purpose_is_found(
     tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds], monkeypatch: pytest.MonkeyPatch, variant: str
 ) -> None:
     proxy, rounds = over_a_proxy
@@ -106,7 +107,7 @@ def test_the_real_job_is_found_to_be_broken(
 
 
 @pytest.mark.spark
-def test_the_real_job_ends_well_or_with_a_clear_error_and_goes_on(
+def test_the_real_job_succeeds_or_ends_with_a_clear_error_and_resumes(
     tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds]
 ) -> None:
     run = short(tmp_path, 1)
@@ -121,7 +122,7 @@ def test_the_real_job_ends_well_or_with_a_clear_error_and_goes_on(
 
 
 @pytest.mark.spark
-def test_the_real_job_loses_answers_of_any_commits_waits_and_has_one_outage_after_the_other(
+def test_the_real_job_survives_lost_responses_delays_and_repeated_outages(
     tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds]
 ) -> None:
     run = short(tmp_path, 1)
@@ -139,7 +140,7 @@ def test_the_real_job_loses_answers_of_any_commits_waits_and_has_one_outage_afte
 
 
 @pytest.mark.spark
-def test_the_smallest_way_of_the_real_job_has_nothing_to_spare(
+def test_a_failure_of_the_real_job_is_reduced_to_the_smallest_steps(
     tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, rounds = over_a_proxy
@@ -152,7 +153,7 @@ def test_the_smallest_way_of_the_real_job_has_nothing_to_spare(
     assert found.steps[1:] == ["round 7: the real job, the answer of a commit is lost"]
 
 
-def test_the_smallest_way_without_spark_has_only_what_it_takes(tmp_path: Path) -> None:
+def test_a_failure_without_spark_is_reduced_to_the_smallest_steps(tmp_path: Path) -> None:
     bad = BadRound(7, 1.0, ("1", "2"))
     run = short(tmp_path, 1, NO_LOOK)
     with ExitStack() as stack:
@@ -167,7 +168,7 @@ def test_the_smallest_way_without_spark_has_only_what_it_takes(tmp_path: Path) -
     assert found.steps[1:] == ["round 7: 100% of all requests fail, with commits without an answer, for 1 turns"]
 
 
-def test_twelve_rounds_have_an_outage_of_minutes_for_each_and_bad_rounds_of_the_real_job() -> None:
+def test_twelve_rounds_include_long_outages_and_rounds_of_the_real_job() -> None:
     came: list[str] = []
 
     class Rounds:
@@ -197,7 +198,7 @@ def test_twelve_rounds_have_an_outage_of_minutes_for_each_and_bad_rounds_of_the_
     assert came.count("outage of 60 s: core") == came.count("outage of 60 s: real job") == 1
 
 
-def test_each_kind_of_round_of_the_real_job_has_its_turn(
+def test_each_kind_of_round_of_the_real_job_occurs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over_a_proxy: tuple[BadStorage, Rounds]
 ) -> None:
     came: list[str] = []
@@ -209,7 +210,7 @@ def test_each_kind_of_round_of_the_real_job_has_its_turn(
     assert {*came} == {"round", "commits", "slowly", "outages"}
 
 
-def test_outages_follow_one_another_and_each_has_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outages_follow_one_another_and_each_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     now_secs = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now_secs)
     plan = Plan(1, outage=Outage(0, 10.0, "500 before"), then=[Outage(2, 5.0, "reset before")])
@@ -226,7 +227,7 @@ def test_outages_follow_one_another_and_each_has_its_end(monkeypatch: pytest.Mon
     assert plan.counts["seconds of outage"] == 15
 
 
-def test_by_chance_the_answer_of_one_commit_is_lost_so_often_and_no_more_and_nothing_else_is() -> None:
+def test_random_faults_lose_the_responses_of_one_commit_up_to_the_limit() -> None:
     plan = Plan(1, commit_losses=1.0, losses=("answer lost",))
     commit, other = "/lake/_delta_log/0.json", "/lake/pending/0.json"
     found = [plan.due("PUT", commit, "conditional write")[0] for _ in range(MOST_LOSSES_OF_ONE + 1)]
@@ -234,7 +235,7 @@ def test_by_chance_the_answer_of_one_commit_is_lost_so_often_and_no_more_and_not
     assert plan.due("PUT", other, "conditional write")[0] == plan.due("GET", commit, "read")[0] == ""
 
 
-def test_what_is_late_is_counted_and_faults_that_may_not_come_do_not() -> None:
+def test_delays_are_counted_and_disallowed_faults_do_not_occur() -> None:
     late = Plan(1, delays=1.0, delay_secs=(0.1, 0.2))
     assert late.due("GET", "/landing/a", "read")[0] == DELAYED
     plan = Plan(1, 1.0, only=["reset before"])
@@ -242,7 +243,7 @@ def test_what_is_late_is_counted_and_faults_that_may_not_come_do_not() -> None:
     assert found == {"", "reset before"}
 
 
-def test_an_outage_begins_and_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_begins_and_ends_at_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
     now_secs = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now_secs)
     plan = Plan(1, outage=Outage(after_requests=1, secs=60.0, fault="500 before"))
@@ -260,7 +261,7 @@ def test_an_outage_begins_and_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch)
     assert plan.counts["fault in an outage: 500 before"] == 2
 
 
-def test_stretches_differ_in_what_happens_and_how_long() -> None:
+def test_stretches_differ_in_fault_and_duration() -> None:
     plan = Plan(3, stretches=1.0, stretch_secs=(0.0, 0.0))
     found = {plan.due("GET", f"/landing/{n}", "read")[0] for n in range(50)}
     plan.end()
@@ -268,14 +269,14 @@ def test_stretches_differ_in_what_happens_and_how_long() -> None:
     assert len([what for what in plan.counts if what.startswith("outages: ")]) > 1
 
 
-def test_a_number_that_two_have_written_is_found() -> None:
+def test_a_number_written_by_two_writers_is_found() -> None:
     for folder in ("_runs/events", "events_landing/pending"):
         path, body = f"/lake/table-1/_blizzard/{folder}/7.json", b'{"writer": "a", "written_ts": 1.0}'
         assert not numbers_gone_wrong([(path, body), (path, body)])
         assert numbers_gone_wrong([(path, body), (path, b"{}")]) == f"{path} was written twice, by two writers"
 
 
-def test_records_that_cannot_be_read_or_are_of_no_run_are_found() -> None:
+def test_unreadable_run_records_and_records_without_a_run_are_found() -> None:
     clock, source = Clock(), published_source()
     store, runs, others = MemoryStore(clock), Runs(source, clock), Runs(source, clock)
     arrived = Entry("a.txt", 1, "etag", clock())
@@ -288,7 +289,7 @@ def test_records_that_cannot_be_read_or_are_of_no_run_are_found() -> None:
     assert runs.records_gone_wrong(store).startswith("a run's record cannot be read: ")
 
 
-def test_a_service_that_heeds_no_token_has_two_runs_at_once() -> None:
+def test_a_service_that_ignores_tokens_has_two_runs_at_once() -> None:
     clock, source = Clock(), published_source()
     found = []
     for honest in (True, False):
@@ -298,7 +299,7 @@ def test_a_service_that_heeds_no_token_has_two_runs_at_once() -> None:
     assert found == [(1, 1, "token"), (2, 2, None)]
 
 
-def test_a_start_whose_answer_is_lost_is_done_all_the_same() -> None:
+def test_a_start_whose_response_is_lost_is_carried_out() -> None:
     service = Runs(published_source(), Clock()).service
     service.losses.append(True)
     with pytest.raises(ServiceBusy):

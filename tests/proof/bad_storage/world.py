@@ -25,15 +25,15 @@ COMMITS_A_JOB = 8
 REDELIVERIES = 4
 STARTS = 8
 MOST_RUNS = 20
-"""Over good storage, until nothing waits any more."""
+"""Maximum number of runs over good storage until nothing is pending."""
 
 
 class Unclear(AssertionError):
-    """An error that does not say what it is: none of the product's own that storage may cause."""
+    """An error without a clear reason: none of the product's errors for storage."""
 
 
 class _Now(Clock):
-    """The time of this machine, as storage has it, moved forward when told to."""
+    """The machine's time, as storage reports it, which can be moved forward."""
 
     def __init__(self) -> None:
         super().__init__(0.0)
@@ -43,15 +43,15 @@ class _Now(Clock):
 
 
 def impatient(endpoint: str) -> S3Settings:
-    """Time-outs and pauses that suit a proxy on this machine. Over good storage nobody has them: there a machine that
-    is busy is no fault."""
+    """Timeouts and backoffs for a local proxy. Not used over good storage, where a busy machine must not look like a
+    fault."""
     return S3Settings(
         endpoint, "us-east-1", max_attempts=4, first_backoff_secs=0.001, max_backoff_secs=0.01, read_timeout_secs=0.3
     )
 
 
 class StoredWorld(World):
-    """One source on S3. `honest`: whether the service of runs is."""
+    """One source on S3. `honest`: as in Service."""
 
     def __init__(
         self, calm_endpoint: str, proxy: BadStorage, delta: MemoryDelta, prefix: str, *, honest: bool = True
@@ -70,8 +70,8 @@ class StoredWorld(World):
         self.go(bad=False)
 
     def go(self, *, bad: bool, shipped: bool = False) -> None:
-        """`bad`: through the proxy from here on, else past it. `shipped`: with the patience that clients have as they
-        are, which is some ten seconds for one call that is refused."""
+        """`bad`: through the proxy; otherwise directly. `shipped`: with the retries of production, which take some ten
+        seconds for one refused call."""
         chosen = (self._shipped if shipped else self._bad) if bad else self._calm
         self.source: S3Store = S3Store(LANDING, self._prefix, chosen)  # type: ignore[assignment]
         self.state: S3Store = S3Store(LAKE, self._prefix, chosen)  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class StoredWorld(World):
     # -- one round over bad storage
 
     def arrive_some(self, rng: random.Random, number: str) -> Sequence[Entry]:
-        """New files, of which S3 knows for sure."""
+        """New files, which S3 is certain to have."""
         entries = []
         for index in range(FILES_AT_ONCE):
             path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{number}-{index}.txt"
@@ -93,7 +93,7 @@ class StoredWorld(World):
         return entries
 
     def collect(self, entries: Sequence[Entry], rng: random.Random) -> None:
-        """Two collectors at once. Each is given its message again when it fails, as the queue does, a few times."""
+        """Two collectors at once. A message whose collector failed is delivered again a few times, as by the queue."""
         shared = rng.sample(entries, 3)
         halves = [[*entries[:5], *shared], [*entries[5:10], *shared]]
         names = [[f"{self.new_id()}-{again}" for again in range(REDELIVERIES)] for _ in halves]
@@ -115,8 +115,8 @@ class StoredWorld(World):
         self.tried("sweeper", self.late_sweep)
 
     def ingest(self, rng: random.Random, rate: float) -> None:
-        """A job, which is the run that was started, if one was. Some of its commits end without an answer, whether they
-        reached the table or not."""
+        """The job of the started run, if there is one. Some of its commits get no response, whether or not they reached
+        the table."""
         faults = ["answer lost", "lost"]
         planned = [rng.choice(faults) if rng.random() < rate else "" for _ in range(COMMITS_A_JOB)]
         self.delta.faults[:] = planned
@@ -128,7 +128,7 @@ class StoredWorld(World):
         self.delta.faults.clear()
 
     def dispatch_twice(self, rng: random.Random, rate: float) -> None:
-        """Two dispatchers at once. Where requests fail, so do starts: each other one is done without an answer."""
+        """Two dispatchers at once. Starts fail as requests do: every other one is carried out without a response."""
         before, names = self.runs.service.started, [self.new_id(), self.new_id()]
         self.runs.service.losses[:] = [rng.random() < 0.5 for _ in range(STARTS)] if rate else []
 
@@ -141,7 +141,8 @@ class StoredWorld(World):
         self.ended["runs of the dispatcher"] += self.runs.service.started - before
 
     def look(self) -> None:
-        """What `blizzard status` reads. Bad storage is no reason to take a sound state for a broken one."""
+        """Reads the status, as `blizzard status` does. A sound state must not be reported as unreadable because of bad
+        storage."""
         found: list[SourceStatus] = []
         if self.tried("status", lambda: found.append(self.status())) and found[0].problem:
             raise Unclear(f"status: the states are sound, and it says {found[0].problem}")
@@ -152,7 +153,7 @@ class StoredWorld(World):
         return source_status(self.state, **names, state_prefix=prefix, table_uri=self.state.uri, now_ts=self.clock())
 
     def run_all_that_waits(self) -> None:
-        """Over good storage: jobs that the dispatcher starts, and no others, until it starts none any more."""
+        """Over good storage: runs only jobs that the dispatcher starts, until it starts none."""
         for _ in range(MOST_RUNS):
             self.runs.dispatch(self.state, self.new_id())
             if not (started := self.runs.service.active_runs()):
@@ -166,7 +167,7 @@ class StoredWorld(World):
         return self._proxy.plan.counts
 
     def tried(self, who: str, work: Callable[[], object]) -> bool:
-        """Whether it went well. Raises Unclear for errors that bad storage does not explain."""
+        """Whether the work succeeded. Raises Unclear for errors that bad storage does not explain."""
         try:
             work()
         except RetryableError as error:
@@ -188,7 +189,7 @@ class StoredWorld(World):
         return self.announced - self.files().keys()
 
     def wrong(self) -> str:
-        """What the table has otherwise than the source; empty if it is the same."""
+        """Differences between table and source; empty: none."""
         expected = {path: content.decode().splitlines() for (path, _), content in self.contents.items()}
         found = self.files()
         if doubled := self.doubled():
@@ -203,8 +204,8 @@ class StoredWorld(World):
 
 
 def numbers_gone_wrong(created: Iterable[tuple[str, bytes]]) -> str:
-    """What conditional PUTs may not do: write one number twice, be it a segment's or that of a run's record; or one
-    append under two numbers."""
+    """Complaints about conditional PUTs: one number written twice, of a segment or a run record, or one append under
+    two numbers."""
     by_path: dict[str, bytes] = {}
     by_append: dict[tuple[str, float], str] = {}
     for path, body in created:

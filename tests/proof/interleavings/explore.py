@@ -1,30 +1,34 @@
-"""Every interleaving of a few processes that share something, with a crash after any step.
+"""Explores every interleaving of a few processes that share something, with a crash after any step.
 
-A state is what is shared, and where each process is: what it was answered so far. A state that was seen before is not
-followed again. Each process is run once for each sequence of answers, each call and each check once for each content of
-what is shared; the rest is looked up.
+A state is the content of what is shared, and the position of each process: the sequence of answers that it has got. A
+state that was seen before is not followed again. Each process is run once for each sequence of answers, and each call
+and each check once for each shared content; their results are then looked up.
 
-A process that dies is one that has no further turn: it never has an effect between two calls. So a state in which no
-more than `crashes` processes have not ended is an end, too, and has to be sound with these dead.
+A process that dies gets no further turn, because it has no effect between two calls. So a state in which at most
+`crashes` processes have not ended is an end state as well, and must be sound with these processes dead.
 
-Not every order of calls has to be tried to see every fault. Where the next call of one process
+Not every order of calls has to be tried to find every fault. The next call of a process is the only one that is tried
+in a state if
 
-1. answers what it does, and does what it does, whatever all others may still do before it: it reads nothing that they
-   may write and writes nothing that they may read or write, or it changes nothing and nobody can change its answer; and
-2. changes nothing that is checked in each state, unless nobody else may change that, either; and
-3. changes nothing at all, where anybody may die,
+1. its answer and its effect do not depend on anything that the others may still do before it: it reads nothing that
+they may write and writes nothing that they may read or write, or it changes nothing and nobody can change its answer;
+and
 
-it is the only one that is tried in this state. That is sound: (1) every way on from here in which this call comes later
-is, with this call first, a way to the same state, since it commutes with all that comes before it, and each process is
-answered the same. Ways in which it never comes lead to ends in which the process is dead; by (3) what is shared is the
-same there with the call or without it, and at most one is dead less (`finish` asks no less where one more has ended).
-(2) What is checked takes on the same values in the same order. And no call is put off for ever, since each step leads
-to a state that was never before: answers only become more. These are the conditions of an ample set, of one process.
-With a bound of interruptions every order is tried.
+2. it changes nothing that is checked in each state, unless nobody else may change that either; and
 
-Where up to so many answers may be lost, a call that can be left without one has two further fates: it was done, or it
-was not, and its caller gets an error. Each is a step like any other, of a call that reads and writes no more; so where
-a call comes first as above, all of its fates do. How many answers were lost belongs to the state.
+3. it changes nothing at all, if any process may die.
+
+This is sound. By (1), every continuation in which this call comes later leads to the same state as one in which it
+comes first: it commutes with all calls before it, and each process gets the same answers. Continuations in which it
+never comes lead to end states in which its process is dead; by (3) the shared content there is the same with or without
+the call, and at most one process fewer is dead (`finish` requires no less if one more has ended). By (2), what is
+checked takes the same values in the same order. No call is postponed for ever, since each step leads to a new state:
+sequences of answers only grow. These are the conditions of an ample set of one process.
+
+With a bound on interruptions every order is tried. If answers may be lost, a call that can lose its answer has two
+further outcomes: it was carried out or it was not, and its caller gets an error. Each is a step of its own, of a call
+that reads and writes no more than before; so if a call comes first as above, so do all of its outcomes. The number of
+lost answers is part of the state.
 """
 
 from collections.abc import Callable, Hashable, Set
@@ -39,9 +43,9 @@ from tests.proof.interleavings.processes import Actor, Answer, Local
 from tests.proof.interleavings.world import Broken, Explored, Found, World
 
 BITS = 22
-"""Of the number of where a process is, in the number of a state."""
+"""Bits for the position of a process in the number of a state."""
 EVERY = 512
-"""States between two looks at whether to stop."""
+"""Number of states between two checks whether to stop."""
 
 
 def explore(
@@ -53,9 +57,9 @@ def explore(
     stop: Callable[[Explored], bool] = lambda explored: False,
     fewer: bool = True,
 ) -> Explored:
-    """Visit every state that up to `crashes` deaths and `lost_answers` can lead to. `switches` bounds how often a
-    process may be interrupted that could go on; None: any number. `stop` may end it early. `fewer`: not every order,
-    as above. Raises Found."""
+    """Visits every state that up to `crashes` deaths and `lost_answers` can lead to. `switches` bounds how often a
+    process that could continue may be interrupted; None: no bound. `stop` may end the exploration early. `fewer`:
+    leaves out orders, as above. Raises Found."""
     search = _Search(make(), crashes, switches, lost_answers, stop, fewer and switches is None)
     try:
         search.run()
@@ -67,7 +71,7 @@ def explore(
 
 
 def smallest(make: Callable[[], World], *, crashes: int, lost_answers: int = 0, most_switches: int = 6) -> Found | None:
-    """A reproduction with as few lost answers, deaths and interruptions as any."""
+    """Steps to the fault with as few lost answers, deaths and interruptions as possible."""
     for lost, deaths, switches in product(range(lost_answers + 1), range(crashes + 1), range(most_switches + 1)):
         try:
             explore(make, crashes=deaths, switches=switches, lost_answers=lost)
@@ -81,7 +85,7 @@ class _Stopped(Exception):
 
 
 class _Fate(StrEnum):
-    """Of a call, as a way to a fault has it."""
+    """A call, as the steps to a fault show it."""
 
     ANSWERED = "{call}"
     DEAD = "dies before {call}"
@@ -91,15 +95,15 @@ class _Fate(StrEnum):
 
 @dataclass(eq=False, slots=True)
 class _Shared:
-    """A content of what is shared, and what is known of it."""
+    """A shared content, and its known results."""
 
     number: int
     kept: Any
     after: dict[int, tuple[int, "_Shared", bool]] = field(default_factory=dict)
-    """By number of the call: that of its answer, the content after it, and whether it lasts."""
+    """By number of the call: number of its answer, the content after it, and whether its result is final."""
     sound: bool = False
     ends: set[frozenset[str]] = field(default_factory=set)
-    """Who had ended when this content was led to a good end."""
+    """The sets of ended processes with which this content led to a good end."""
 
 
 class _Search:
@@ -118,7 +122,7 @@ class _Search:
         self._actors = [Actor(worker) for worker in world.workers]
         self._shifts = [BITS * number for number in range(len(self._actors) + 1)]
         self._never = -1 if crashes else 0
-        """What is not changed at once: where anybody may die, anything."""
+        """The areas that a preferred call must not change: all of them if any process may die."""
         self._others: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         self._seen = set[Hashable]()
         self._calls: dict[Hashable, int] = {}
@@ -126,7 +130,7 @@ class _Search:
         self._given: list[Answer] = []
         self._contents: dict[Hashable, _Shared] = {}
         self._way: list[tuple[int, Local, _Fate]] = []
-        """Who moved from where, and what became of its call."""
+        """The process that moved, its position before, and the outcome of its call."""
 
     def run(self) -> None:
         at = tuple(actor.first for actor in self._actors)
@@ -145,8 +149,8 @@ class _Search:
     def _visit(
         self, shared: _Shared, at: tuple[Local, ...], number: int, last: int, switches: int, dead: frozenset[int]
     ) -> None:
-        """`last` moved, after so many interruptions; -1: nobody, or who is dead now. `dead`: only where interruptions
-        are bounded; there who could go on and is left for another one is interrupted, unless it is dead."""
+        """`last` moved, after so many interruptions; -1: no process, or a dead one. `dead`: used only with a bound on
+        interruptions: a process that could continue is interrupted when another one moves, unless it is dead."""
         self._seen.add(self._state(at, number, last, switches, dead))
         self._count()
         if not shared.sound:
@@ -179,13 +183,13 @@ class _Search:
                     self._way.pop()
 
     def _state(self, at: tuple[Local, ...], number: int, last: int, switches: int, dead: frozenset[int]) -> Hashable:
-        """What tells it from others: what may come of it is the same in all that are equal."""
+        """Identifies the state: equal keys have equal continuations."""
         if self._lost_answers:
             number = number * (self._lost_answers + 1) + sum(local.lost for local in at)
         return number if self._switches is None else (number, last, switches, dead)
 
     def _fates(self, shared: _Shared, at: tuple[Local, ...], local: Local) -> list[tuple[_Fate, int, _Shared]]:
-        """What may become of the next call, the number of what its caller gets, and the content after it."""
+        """The outcomes of the next call: number of the answer, and the content after it."""
         answer, after, _ = shared.after.get(local.call_number) or self._do(shared, local)
         fates = [(_Fate.ANSWERED, answer, after)]
         error = local.call.unanswered if local.call is not None else None
@@ -206,7 +210,7 @@ class _Search:
         switches: int,
         dead: frozenset[int],
     ) -> list[int]:
-        """Who may move; whoever moved last goes first, or dies first."""
+        """The processes that may move; the last one moves first, or dies first."""
         if last not in alive:
             return alive
         if len(dead) < self._crashes and self._state(at, number, -1, switches, dead | {last}) not in self._seen:
@@ -217,7 +221,7 @@ class _Search:
         return [last, *others] if self._switches is None or switches < self._switches else [last]
 
     def _alone(self, shared: _Shared, at: tuple[Local, ...], alive: list[int]) -> list[int]:
-        """The first that needs no others beside it, as the module says; all, where there is none."""
+        """The first process whose call may be tried alone, as described above; otherwise all."""
         others = self._others.get(tuple(alive)) or self._may(alive)
         for one, (read, written) in zip(alive, others, strict=True):
             local = at[one]
@@ -235,7 +239,7 @@ class _Search:
         return alive
 
     def _may(self, alive: list[int]) -> list[tuple[int, int]]:
-        """What all others may read, and what they may write, for each of those that are alive."""
+        """What all others may read, and what they may write, for each process that is alive."""
         found = []
         for one in alive:
             workers = [self._actors[other].worker for other in alive if other != one]
@@ -247,7 +251,7 @@ class _Search:
     # -- what is done once for each content
 
     def _do(self, shared: _Shared, local: Local) -> tuple[int, _Shared, bool]:
-        """Number of the answer, content after it, and whether it lasts."""
+        """Number of the answer, content after it, and whether its result is final."""
         call = local.call
         assert call is not None
         local.call_number = self._calls.setdefault(call.key, len(self._calls))
@@ -275,7 +279,7 @@ class _Search:
         return there
 
     def _by_itself(self, shared: _Shared, local: Local) -> _Shared:
-        """What a process did with nobody looking."""
+        """The local effects of a process."""
         if not local.did:
             return shared
         if local.did_number < 0:
@@ -289,7 +293,7 @@ class _Search:
         return shared.after[local.did_number][1]
 
     def _content(self) -> _Shared:
-        """The world as it is now."""
+        """The world in its current state."""
         key, kept = self._world.keep()
         found = self._contents.get(key)
         if found is None:

@@ -94,7 +94,7 @@ def two_of_one(toy: Toy, process: Process) -> None:
 
 
 @pytest.mark.parametrize("fewer", [True, False])
-def test_a_lost_update_is_found_by_the_shortest_way(fewer: bool) -> None:
+def test_a_lost_update_is_found_by_the_fewest_steps(fewer: bool) -> None:
     def make() -> Toy:
         return Toy(adds_one, adds_one, good=lambda registers: registers["a"] == 2)
 
@@ -111,7 +111,7 @@ def test_a_lost_update_is_found_by_the_shortest_way(fewer: bool) -> None:
 
 
 @pytest.mark.parametrize("fewer", [True, False])
-def test_what_only_a_death_shows_is_found_with_a_death_alone(fewer: bool) -> None:
+def test_a_fault_that_only_a_kill_shows_is_found_only_with_kills(fewer: bool) -> None:
     def make() -> Toy:
         return Toy(two_of_one, adds_nothing, good=lambda registers: registers.get("a") == registers.get("b"))
 
@@ -134,7 +134,7 @@ def counts_up(toy: Toy, process: Process) -> None:
 
 
 @pytest.mark.parametrize("fewer", [True, False])
-def test_what_only_a_lost_answer_shows_is_found_with_one(fewer: bool) -> None:
+def test_a_fault_that_only_a_lost_response_shows_is_found_with_one(fewer: bool) -> None:
     def make() -> Toy:
         return Toy(counts_up, adds_nothing, good=lambda registers: registers.get("a", 0) < 2)
 
@@ -152,7 +152,7 @@ def test_what_only_a_lost_answer_shows_is_found_with_one(fewer: bool) -> None:
 
 @pytest.mark.parametrize("switches", [None, 3])
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_no_more_answers_are_lost_than_may_be(lost: int, switches: int | None) -> None:
+def test_no_more_responses_are_lost_than_allowed(lost: int, switches: int | None) -> None:
     """By both together; each may have been done, or not."""
     toy = Toy(counts_up, counts_up)
     explored = explore(lambda: toy, lost_answers=lost, switches=switches)
@@ -167,9 +167,7 @@ def adds_nothing(toy: Toy, process: Process) -> None:
 
 @pytest.mark.parametrize("steps", [1, 3, 6])
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_the_states_of_processes_that_know_nothing_of_each_other_are_all_combinations(
-    steps: int, processes: int
-) -> None:
+def test_independent_processes_have_all_combinations_of_states(steps: int, processes: int) -> None:
     def works(toy: Toy, process: Process) -> None:
         for _ in range(steps):
             read(process, "a")
@@ -181,7 +179,7 @@ def test_the_states_of_processes_that_know_nothing_of_each_other_are_all_combina
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4])
-def test_the_states_of_processes_whose_every_order_differs_are_all_orders(steps: int) -> None:
+def test_dependent_processes_have_a_state_for_each_order(steps: int) -> None:
     """Each writes what was there and its own name behind it."""
 
     def works(toy: Toy, process: Process) -> None:
@@ -200,7 +198,7 @@ def test_the_states_of_processes_whose_every_order_differs_are_all_orders(steps:
     assert explored.runs <= 2 * steps, "the same answers, and still it was run again"
 
 
-def test_an_interruption_is_a_switch_from_one_that_could_go_on() -> None:
+def test_a_switch_away_from_a_process_that_could_continue_is_an_interruption() -> None:
     def make() -> Toy:
         return Toy(adds_one, adds_one, good=lambda registers: registers["a"] == 2)
 
@@ -210,7 +208,7 @@ def test_an_interruption_is_a_switch_from_one_that_could_go_on() -> None:
 
 
 @pytest.mark.parametrize("crashes", [0, 1, 2])
-def test_deaths_are_counted_in_all_ends(crashes: int) -> None:
+def test_kills_are_counted_in_all_end_states(crashes: int) -> None:
     """Who died did so before its only step: of three some have done it, the others are dead."""
     explored = explore(lambda: Toy(*[adds_nothing] * 3), crashes=crashes, fewer=False)
     assert explored.ends == sum(comb(3, dead) for dead in range(crashes + 1))
@@ -227,7 +225,7 @@ def test_a_process_that_ends_with_an_error_is_found() -> None:
     assert found.value.steps[-1] == "process 0: read a"
 
 
-def test_who_calls_what_it_has_not_said_is_found() -> None:
+def test_an_undeclared_call_of_a_process_is_an_error() -> None:
     with pytest.raises(Found, match="reads or writes where its worker has said it does not"):
         explore(lambda: Toy(adds_one, areas=((1, 0),)))
 
@@ -288,7 +286,7 @@ def explored_toys(
 @pytest.mark.parametrize("crashes", [0, 1, 2])
 @pytest.mark.parametrize("checked", [0, A, A | B, A | B | C | D])
 @pytest.mark.parametrize("name", WORLDS)
-def test_with_fewer_orders_all_ends_and_all_that_is_checked_are_the_same(
+def test_the_reduced_orders_have_the_same_end_states_and_checks(
     name: str, crashes: int, checked: int, lost: int
 ) -> None:
     (few, reduced), (all_, whole) = explored_toys(name, crashes, checked, lost)
@@ -299,12 +297,12 @@ def test_with_fewer_orders_all_ends_and_all_that_is_checked_are_the_same(
     assert reduced.states <= whole.states
 
 
-def test_orders_are_left_out_where_processes_have_something_of_their_own() -> None:
+def test_independent_calls_need_fewer_orders() -> None:
     (_, reduced), (_, whole) = explored_toys("each has its own", 0, 0)
     assert reduced.states * 3 < whole.states * 2
 
 
-def test_what_lasts_is_done_at_once() -> None:
+def test_a_call_whose_result_cannot_change_is_made_at_once() -> None:
     def looks(toy: Toy, process: Process) -> None:
         for _ in range(3):
             done = Call("look", "look", lambda toy: toy.registers.get("a"), lasts=lambda toy: "a" in toy.registers)

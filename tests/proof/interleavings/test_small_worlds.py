@@ -60,7 +60,7 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
     ],
     ids=str,
 )
-def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) -> None:
+def test_every_state_follows_the_rules(world: Explorable, states: int, tmp_path: Path) -> None:
     run = campaign_of(tmp_path, world)
     assert run.counts["worlds explored whole"] == 1
     assert (run.counts["answers lost"] > 100) == (world.lost > 0)
@@ -68,14 +68,14 @@ def test_every_state_is_sound(world: Explorable, states: int, tmp_path: Path) ->
     assert run.counts["deaths"] > 1
 
 
-def test_what_a_late_sweep_says_it_has_seen_no_other_one_looks_for_again() -> None:
+def test_a_late_sweep_must_append_every_file_that_it_found() -> None:
     """Its segment has to hold what it found: the event of the same file is of a time that is settled then."""
     why = r"announced, and after a job not in the table: \['a.txt'\]"
     with pytest.raises(Found, match=why):
         explore(partial(SmallWorld, Bounds(1, 0, 1, late=1), VARIANTS[MARKS_ALONE]))
 
 
-def test_a_stale_sweeper_asks_nobody_for_the_state() -> None:
+def test_a_stale_sweeper_does_not_read_the_state() -> None:
     first = {}
     for stale in (False, True):
         (actor,) = map(Actor, SmallWorld(Bounds(0, 1, 0, stale=stale)).workers)
@@ -86,7 +86,7 @@ def test_a_stale_sweeper_asks_nobody_for_the_state() -> None:
     assert str(Bounds(0, 1, 2, stale=True)) == "0 collectors, 1 stale sweepers, 2 jobs"
 
 
-def test_the_world_of_all_at_once_comes_early_and_has_to_be_whole() -> None:
+def test_the_world_with_all_processes_comes_early_and_must_be_complete() -> None:
     everybody = [world for world in WORLDS if world.bounds == Bounds(2, 2, 2)]
     needed = {str(world) for world in everybody if WHOLE.format(world) in CAMPAIGN.wanted}
     assert needed == {str(Explorable(Bounds(2, 2, 2), *few)) for few in ((0, 0), (2, 0), (0, 1), (0, 0, 1))}
@@ -95,14 +95,14 @@ def test_the_world_of_all_at_once_comes_early_and_has_to_be_whole() -> None:
     assert last < min(WORLDS.index(Explorable(bounds, 2)) for bounds in (Bounds(2, 1, 1), Bounds(1, 1, 2)))
 
 
-def test_the_program_is_whole_again_after_one_that_takes_an_older_state(tmp_path: Path) -> None:
+def test_the_product_code_is_restored_after_a_variant(tmp_path: Path) -> None:
     before = spark_job.loop.files.source.recover
     with pytest.raises(Failed, match=r"^doubled: "):
         campaign_of(tmp_path, Explorable(Bounds(1, 0, 1), 1, 0), variant=OLDER_STATE)
     assert spark_job.loop.files.source.recover is before
 
 
-def test_a_world_that_time_ended_is_said_to_be_explored_in_part(tmp_path: Path) -> None:
+def test_a_world_that_ran_out_of_time_is_reported_as_partly_explored(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic, 1, until_ts=0.0), tmp_path)
     world = Explorable(Bounds(2, 1, 1), 2)
     SmallWorlds((world,)).run(run)
@@ -112,14 +112,14 @@ def test_a_world_that_time_ended_is_said_to_be_explored_in_part(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("variant", sorted(WHERE))
-def test_what_is_broken_on_purpose_is_found(variant: str, tmp_path: Path) -> None:
+def test_each_variant_broken_on_purpose_is_found(variant: str, tmp_path: Path) -> None:
     with pytest.raises(Failed) as failed:
         campaign_of(tmp_path, WHERE[variant], variant=variant)
     assert CAMPAIGN.variants[variant].finds(failed.value.why), failed.value.why
     assert len(failed.value.steps) > 5
 
 
-def test_what_is_found_by_a_death_is_not_found_without_one() -> None:
+def test_a_fault_that_needs_a_kill_is_not_found_without_one() -> None:
     make = partial(SmallWorld, Bounds(1, 0, 1), VARIANTS[LATE_LETTERS])
     assert explore(make).complete
     found = smallest(make, crashes=1)
@@ -128,7 +128,7 @@ def test_what_is_found_by_a_death_is_not_found_without_one() -> None:
     assert found.steps[-1].startswith("job 1: dies before put _blizzard/events_landing/dead_letters/")
 
 
-def test_what_is_found_by_a_lost_answer_is_not_found_without_one() -> None:
+def test_a_fault_that_needs_a_lost_response_is_not_found_without_one() -> None:
     make = partial(SmallWorld, Bounds(1, 0, 1), VARIANTS[NO_LOOK])
     assert explore(make, crashes=1).complete
     found = smallest(make, crashes=0, lost_answers=1)
@@ -138,7 +138,7 @@ def test_what_is_found_by_a_lost_answer_is_not_found_without_one() -> None:
 
 
 @pytest.mark.parametrize(("bounds", "lost"), [(Bounds(1, 1, 1), 0), (Bounds(1, 0, 1), 2)], ids=str)
-def test_fewer_orders_lead_to_the_same_ends(bounds: Bounds, lost: int) -> None:
+def test_the_reduced_orders_lead_to_the_same_end_states(bounds: Bounds, lost: int) -> None:
     """The same contents, each led to a good end with the same collectors ended."""
     found = []
     for fewer in (True, False):
@@ -156,7 +156,7 @@ def test_fewer_orders_lead_to_the_same_ends(bounds: Bounds, lost: int) -> None:
     assert states <= all_states - (not lost)
 
 
-def test_a_way_to_a_fault_can_be_read_and_gone_again() -> None:
+def test_the_steps_to_a_fault_are_readable_and_repeatable() -> None:
     make = partial(SmallWorld, Bounds(2, 0, 0), VARIANTS[UNCONDITIONAL_PUT])
     found, again = smallest(make, crashes=0), smallest(make, crashes=0)
     assert found is not None

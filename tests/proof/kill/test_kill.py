@@ -35,9 +35,7 @@ def run_of(folder: Path, variant: str = "") -> Run:
     return Run(1, Budget(time.monotonic, rounds=1), folder, variant)
 
 
-def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubled(
-    tmp_path: Path, common: Stage
-) -> None:
+def test_a_job_killed_on_local_files_and_s3_loses_and_doubles_nothing(tmp_path: Path, common: Stage) -> None:
     run = run_of(tmp_path)
     kill.kill(run, common)
     for place, steps in zip(kill.PLACES, kill.SHORT, strict=True):
@@ -51,14 +49,16 @@ def test_the_job_is_killed_on_local_files_and_on_s3_and_nothing_is_lost_or_doubl
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[kill.CAMPAIGN.name]))
-def test_what_is_broken_on_purpose_is_found(tmp_path: Path, common: Stage, variant: str) -> None:
+def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, common: Stage, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         kill.kill(run_of(tmp_path, variant), common)
     assert VARIANTS[variant].finds(failed.value.why)
     assert failed.value.steps
 
 
-def test_the_smallest_way_to_what_is_broken_has_nothing_to_spare(tmp_path: Path, common: Stage) -> None:
+def test_a_failure_of_a_variant_broken_on_purpose_is_reduced_to_the_smallest_steps(
+    tmp_path: Path, common: Stage
+) -> None:
     again = kill.Again(run_of(tmp_path, NO_LOOK), common)
     planned_kills = [PlannedKill(step, 1, f"{seed}", kill.Whom.JOB) for seed, step in enumerate(("", LOST_ANSWER, ""))]
     found = reduced(Failed("doubled"), planned_kills, again, lambda: True)
@@ -67,7 +67,7 @@ def test_the_smallest_way_to_what_is_broken_has_nothing_to_spare(tmp_path: Path,
     assert sum(LOST_ANSWER in step for step in found.steps) == 1
 
 
-def test_deaths_are_counted_by_who_died_and_only_of_a_jvm_that_was_in_use() -> None:
+def test_kills_are_counted_by_process_and_for_a_jvm_only_if_in_use() -> None:
     counts: Counter[str] = Counter()
     for whom, in_use in ((kill.Whom.JOB, True), (kill.Whom.BOTH, True), (kill.Whom.JVM, True), (kill.Whom.OWN, False)):
         kill_counts.count(counts, "before the commit", "S3", whom, in_use=in_use)
@@ -80,7 +80,7 @@ def test_deaths_are_counted_by_who_died_and_only_of_a_jvm_that_was_in_use() -> N
     assert counts[kill_counts.OUTLIVED] == 1
 
 
-def test_a_long_run_in_which_no_jvm_died_at_a_step_is_no_proof(tmp_path: Path) -> None:
+def test_a_long_run_without_a_killed_jvm_at_a_step_fails(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
     run.counts.update({jvm_deaths(step): 1 for step in JVM_STEPS[1:]} | {kill_counts.OUTLIVED: 1})
     run.counts["rounds"] = kill.ROUNDS_FOR_JVM - 1
@@ -91,7 +91,7 @@ def test_a_long_run_in_which_no_jvm_died_at_a_step_is_no_proof(tmp_path: Path) -
     assert failed.value.why.endswith(f": JVM deaths {JVM_STEPS[0]}")
 
 
-def test_each_step_and_each_variant_has_its_place_in_the_product() -> None:
+def test_each_step_and_each_variant_is_implemented() -> None:
     assert {*kill_steps.STEPS} == {*STEPS, LOST_ANSWER}
     assert {*kill_variants.VARIANTS} == {*VARIANTS} == {*SHORTEST}
     assert {step for steps in SHORTEST.values() for step, _ in steps} <= {"", *STEPS, LOST_ANSWER}
@@ -99,7 +99,7 @@ def test_each_step_and_each_variant_has_its_place_in_the_product() -> None:
     assert kill.CAMPAIGN.variants is VARIANTS
 
 
-def test_a_step_that_nobody_died_of_is_no_proof(tmp_path: Path) -> None:
+def test_a_step_without_a_kill_fails_the_run(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     wanted = [(step, kill.PLACES) for step in (*STEPS, LOST_ANSWER)]
     run.counts.update({f"kills {step} on S3": 1 for step in STEPS[1:]})
@@ -110,7 +110,7 @@ def test_a_step_that_nobody_died_of_is_no_proof(tmp_path: Path) -> None:
     kill.check_shown(run, wanted)
 
 
-def test_two_of_three_kills_are_on_one_table_and_all_its_steps_come_on_the_other_one_too(
+def test_two_of_three_kills_are_on_one_table_and_every_step_comes_on_both(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tried: list[tuple[str, str]] = []
@@ -122,7 +122,7 @@ def test_two_of_three_kills_are_on_one_table_and_all_its_steps_come_on_the_other
     assert sorted(tried) == sorted([(step, place) for step in steps for place in (*kill.PLACES, kill.PLACES[0])])
 
 
-def test_the_kills_over_one_table_are_those_of_the_table_with_most(tmp_path: Path) -> None:
+def test_most_kills_over_one_table_is_the_largest_count(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     table = kill._Table(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
     other = kill._Table(run, None, LocalPlace(tmp_path, "S3"), tmp_path / "other")  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def test_the_kills_over_one_table_are_those_of_the_table_with_most(tmp_path: Pat
     assert run.counts["kills"] == 5
 
 
-def test_in_the_end_each_step_has_killed_somebody_on_each_place(tmp_path: Path) -> None:
+def test_a_long_run_requires_each_step_on_each_place(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
     run.counts["rounds"] = kill.ROUNDS_FOR_ALL - 1
     assert not kill.wanted(run, kill.PLACES)

@@ -1,8 +1,8 @@
-"""The log's own life: its checkpoints in every form, its clean-up, and what people do to a table and to its files.
+"""Campaign `log-life`: checkpoints of the log in every form, its clean-up, and changes that people make to a table.
 
-A round is one event in the life of one table: some files arrive and are ingested, perhaps not to the end; then it
-happens; then the job goes on, or refuses to with the reason until somebody has put it right. After each round every
-record of the source is compared with every row.
+A round is one event on a table: some files arrive and are ingested, perhaps not all of them; the event happens; then
+the job continues, or refuses with the reason until somebody has repaired the table. After each round every record of
+the source is compared with every row.
 """
 
 import random
@@ -35,7 +35,7 @@ from tests.spark.lake import run
 
 EVENTS_OF_A_BROKEN_LIFE = 2
 EPOCH = 40
-"""Events in the life of one table; then another one begins, so that the log stays as short as it is in a month."""
+"""Events on one table; then another table begins, so that the log stays as short as it is in a month."""
 
 
 def older_state_as_current() -> AbstractContextManager[object]:
@@ -82,7 +82,7 @@ def future_believed() -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """`shown_by`: what comes first in a life that has it, so that it is found soon."""
+    """`shown_by`: the first event on the table, so that the fault is found soon."""
 
     fault: Fault
     by: Callable[[], AbstractContextManager[object]]
@@ -122,7 +122,7 @@ VARIANTS: Mapping[str, Broken] = {
 
 
 class LogLife:
-    """`events`: what may happen."""
+    """`events`: those that may happen."""
 
     name = "log-life"
     about = "Delta's checkpoints and clean-up; the table restored, copied, renamed, made again; wrong names"
@@ -135,7 +135,7 @@ class LogLife:
         self.wanted = [*(event.name for event in events), *dict.fromkeys([*refusals, *repairs])]
 
     def run(self, run: Run) -> None:
-        """Raises Failed also where each event had its turn, and what they are for never came about."""
+        """Raises Failed, also if every event happened but a required count is zero."""
         broken = VARIANTS[run.variant].by() if run.variant else nullcontext()
         with broken:
             spark = session(run.folder)
@@ -155,7 +155,7 @@ class LogLife:
 
 
 def _alone(run: Run, failed: Failed, number: int, event: Event, life: Life) -> Failed:
-    """The same round on a table without a past: its failure, if it fails there as well, else the one that is known."""
+    """Repeats the round on a new table. Returns its failure if it fails there too, otherwise the known one."""
     try:
         _Round(replace(run, counts=Counter()), life, event, run.rng(number)).go()
     except Failed as alone:
@@ -171,8 +171,8 @@ def _life(folder: Path, spark: Callable[[], SparkSession], cleanups: int | None 
 
 
 def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
-    """Each event once in an order of the seed's, then at random; another table from time to time, and soon where
-    something is broken that shows with the first event of a table, or not."""
+    """Each event once, in an order that the seed decides, then at random. A new table begins from time to time; with a
+    variant, early, because some faults show only with the first event on a table."""
     rng = random.Random(run.seed)
     first = VARIANTS[run.variant].shown_by if run.variant else None
     age = 0
@@ -227,8 +227,8 @@ class _Round:
         self._run.counts[REFUSED] += 1
 
     def _goes_on(self) -> None:
-        """A sweep begins from the copy of the state, which may speak of another table until a job has recovered; then
-        the next one finds what it left out."""
+        """A sweep begins with the copy of the state, which may be another table's until a job has recovered; the next
+        sweep finds what it left out."""
         verdict = self._after_a_run()
         if verdict.missing and replace(verdict, missing=[]).good:
             self._run.counts["found by the next sweep"] += 1
@@ -241,7 +241,7 @@ class _Round:
             self._fail(f"expected {self._event.repaired}, found {sorted(repaired) or 'none'}")
 
     def _repaired(self) -> set[str]:
-        """From what the jobs since the last time made their state again."""
+        """What the jobs since the last call repaired their state from."""
         lines = self._life.logged("state_repaired")
         repaired = [FROM_ROWS if line["from_sequence"] is None else FROM_COPY for line in lines]
         self._run.counts.update(repaired)

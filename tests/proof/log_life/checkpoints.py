@@ -23,7 +23,7 @@ def _names(life: Life, pattern: str) -> Sequence[str]:
 
 
 def _somebody_commits(life: Life) -> None:
-    """A version of which Delta makes no checkpoint by itself, of the form that it likes."""
+    """Commits until the version is one for which Delta writes no checkpoint in a form of its own choice."""
     life.insert_foreign_row()
     if life.versions()[-1] % DEFAULT_CHECKPOINT_INTERVAL == 0:
         life.insert_foreign_row()
@@ -76,13 +76,13 @@ FORMS = (
     the_log_has_a_v2_checkpoint_with_parquet_on_top,
     the_log_has_a_checkpoint_in_parts,
 )
-"""Where no event asks for one of them, clean-ups take them in turn: two of them meet an old form and a new one."""
+"""Clean-ups use these in turn unless the event asks for one: an old form and a new one meet."""
 
 Do = Callable[[Life, random.Random], object]
 
 
 def cleaned_up_behind(form: Do) -> Do:
-    """The event in which the log is cleaned up behind a checkpoint of this form."""
+    """The event that cleans up the log after a checkpoint of this form."""
 
     def do(life: Life, rng: random.Random) -> None:
         _clean_up(life, rng, form)
@@ -95,7 +95,7 @@ CLEANED_UP = [cleaned_up_behind(form) for form in FORMS]
 
 
 def _clean_up(life: Life, rng: random.Random, form: Do | None = None) -> None:
-    """As Delta does it after 30 days: the Txn is in a checkpoint only, and no commit has the job's state any more."""
+    """As Delta does after 30 days: only a checkpoint has the Txn, and no commit has the job's state."""
     if form is None:
         life.cleanups = rng.randrange(len(FORMS)) if life.cleanups is None else life.cleanups + 1
         form = FORMS[life.cleanups % len(FORMS)]
@@ -123,7 +123,7 @@ def the_log_is_cleaned_up_and_the_copy_is_lost(life: Life, rng: random.Random) -
 
 
 def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) -> None:
-    """The job has committed since: a file that lies above the copy's watermark is in the table."""
+    """The job has committed since the copy was made: a file above the copy's watermark is in the table."""
     _ingest_one_more(life, rng)
     old = life.copy.read_text()
     before = life.state_beside().sequence
@@ -134,7 +134,7 @@ def the_log_is_cleaned_up_and_the_copy_is_old(life: Life, rng: random.Random) ->
 
 
 def the_log_is_cleaned_up_in_the_middle_of_a_file(life: Life, rng: random.Random) -> None:
-    """The rows say how much of it is in the table, and nothing else does."""
+    """Only the rows show how much of the file is in the table."""
     life.arrive_above_all(rng, large=True)
     job = life.job()
     while not (life.copy.exists() and life.in_part()):
@@ -152,7 +152,7 @@ def _ingest_one_more(life: Life, rng: random.Random) -> None:
 
 
 def a_checkpoint_forgets_the_txn(life: Life, rng: random.Random) -> None:
-    """Somebody lets Delta forget Txns, and takes it back before a job comes. The commits are still there."""
+    """Delta may forget Txns until the property is removed, before the next job. The commits still exist."""
     _let_delta_forget(life, rng)
     FORMS[rng.randrange(len(FORMS))](life, rng)
     _keep_txns(life)
@@ -160,7 +160,7 @@ def a_checkpoint_forgets_the_txn(life: Life, rng: random.Random) -> None:
 
 
 def a_clean_up_forgets_the_txn(life: Life, rng: random.Random) -> None:
-    """The same, and the commits are gone: only the rows and the copy know of the source."""
+    """The same without the commits: only the rows and the copy show the source."""
     _let_delta_forget(life, rng)
     _clean_up(life, rng)
     life.cleaned_behind.clear()  # it shows nothing of a form: the Txn is in none
@@ -182,7 +182,7 @@ def _keep_txns(life: Life) -> None:
 
 
 def the_txn_is_said_again(life: Life) -> None:
-    """With the newest sequence that rows or copy know, as docs/runbook.md has it."""
+    """With the newest sequence in rows or copy, as docs/runbook.md describes."""
     sequences = [row["_source"]["sequence"] for row in life.own_rows()]
     if life.copy.exists():
         sequences.append(life.state_beside().sequence)

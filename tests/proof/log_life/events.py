@@ -1,4 +1,4 @@
-"""What happens to a table's log and files, and to those who ingest into it."""
+"""Events on a table's log and files, and on the pipelines that ingest into it."""
 
 import random
 import shutil
@@ -12,9 +12,9 @@ from tests.proof.log_life.table import Life
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`refused`: what the job's error says, if it is to refuse; `cure` puts it right then. `job`: which job runs.
-    `repaired`: from what the next job has to make its state again, as neither the log nor the copy has it. `calm`:
-    nothing new arrives behind it, with which the job would go on where it need not have seen what was there."""
+    """`refused`: text of the required refusal; `cure` then repairs the table. `job`: which job runs. `repaired`: the
+    required basis of the repaired state, where neither the log nor the copy has it. `calm`: no new files arrive after
+    it, because with them the job could continue without the old state."""
 
     do: Callable[[Life, random.Random], object]
     refused: str = ""
@@ -88,7 +88,7 @@ def a_backup_of_the_whole_table_takes_its_place(life: Life, rng: random.Random) 
 
 
 def a_backup_of_the_log_and_the_data_takes_their_place(life: Life, rng: random.Random) -> None:
-    """What Blizzard keeps beside the table is ahead of it then."""
+    """The state beside the table is then newer than the table."""
     newer = life.folder / "newer"
     _back_up_and_go_on(life, rng)
     assert life.backup is not None
@@ -154,11 +154,11 @@ def back_to_the_first(life: Life) -> None:
 
 
 def the_pipeline_has_another_name(life: Life, rng: random.Random) -> None:
-    """Nothing is done to the table."""
+    """Does nothing to the table."""
 
 
 def the_source_has_another_name(life: Life, rng: random.Random) -> None:
-    """Nothing is done to the table."""
+    """Does nothing to the table."""
 
 
 NO_TXN = "holds rows of source events:landing but no Txn"
@@ -199,4 +199,4 @@ EVENTS = [
     Event(the_pipeline_has_another_name, OTHER_NAME, job=lambda life: life.job_named("orders", "landing")),
     Event(the_source_has_another_name, OTHER_NAME, job=lambda life: life.job_named("events", "orders")),
 ]
-"""In no order."""
+"""In any order."""

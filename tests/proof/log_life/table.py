@@ -1,4 +1,4 @@
-"""One table through all that happens to its log and to its files."""
+"""One table through all events on its log and its files."""
 
 import json
 import random
@@ -21,23 +21,23 @@ from tests.proof import large_file
 from tests.spark.lake import Lake
 
 BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}, "sweep": {"late_overlap_secs": 1}}
-"""A late sweep looks no further back than it must, so that it makes good nothing that an earlier one has left out."""
+"""A late sweep looks back no further than it must, so that it does not repair what an earlier one left out."""
 
 
 @dataclass
 class Life(Lake):
-    """One table through all that happens to it. `removed`: records that somebody took out of it on purpose."""
+    """One table through all events. `removed`: records that were deleted on purpose."""
 
     place: str = "table"
     removed: set[Record] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
     backup: "tuple[Path, set[Record]] | None" = None
     aside: str = ""
-    """The place of the table that a copy was made of."""
+    """The location of the table that a copy was made of."""
     cleanups: int | None = None
-    """The last clean-up's number, which decides its form; None: there was none."""
+    """Number of the last clean-up, which decides its form; None: there was none."""
     cleaned_behind: list[str] = field(default_factory=list)
-    """The checkpoints behind which the log was cleaned up."""
+    """The checkpoints after which the log was cleaned up."""
     _files: int = 0
     _records: int = 0
     _foreign: int = 0
@@ -48,7 +48,7 @@ class Life(Lake):
         return self.folder / self.place
 
     def move(self) -> None:
-        """From now on the table is at a new place; the caller puts it there."""
+        """The table is at a new location from now on; the caller moves it there."""
         self._moves += 1
         self.place = f"table-{self._moves}"
         self.forget_in_memory()
@@ -56,7 +56,7 @@ class Life(Lake):
     # -- what arrives
 
     def arrive(self, rng: random.Random) -> None:
-        """A few files in any order of their names, some announced; now and then one larger than a batch."""
+        """A few files with random names, some of them announced; now and then one larger than a batch."""
         paths = []
         for _ in range(rng.randint(1, 3)):
             self._files += 1
@@ -68,7 +68,7 @@ class Life(Lake):
             self.announce(*paths)
 
     def arrive_above_all(self, rng: random.Random, *, large: bool = False) -> None:
-        """A file that no state of the past has seen, by its name alone."""
+        """A file whose name no earlier state contains."""
         self._files += 1
         path = f"day=3/new-{self._files:06d}.ndjson.gz"
         self.put(path, *(self._large(rng) if large else self._made(rng, rng.randint(1, 5))))
@@ -92,7 +92,7 @@ class Life(Lake):
         return source_job(found, its, spark=self.spark, s3=S3Settings(), log=self._note)
 
     def begin(self, steps: int) -> None:
-        """A job that ends after a few batches, whatever is left."""
+        """A job that ends after a few batches, even if files are left."""
         job = self.job()
         job.sweep(late=False, record_if_empty=True)
         for _ in range(steps):
@@ -100,11 +100,11 @@ class Life(Lake):
                 break
 
     def state_beside(self) -> Checkpoint:
-        """The copy, as the last job has left it."""
+        """The copy, as the last job left it."""
         return decode(self.copy.read_text(), pipeline="events", source="landing")
 
     def in_part(self) -> bool:
-        """Whether the table has some of a file's records, and not the others."""
+        """Whether the table has some records of a file but not all."""
         return any(read < large_file.RECORDS for read in self.state_beside().in_progress.values())
 
     def states_in_log(self) -> list[int]:
@@ -117,13 +117,13 @@ class Life(Lake):
         self.spark().sql(text.format(table=f"delta.`{self.table}`"))
 
     def commit_txn(self, version: int) -> None:
-        """By Delta's public writer, without a row."""
+        """With Delta's public writer, without a row."""
         table = self.spark().read.format("delta").load(str(self.table))
         txn = {"txnAppId": "blizzard:events:landing", "txnVersion": str(version)}
         table.limit(0).write.format("delta").mode("append").options(**txn).save(str(self.table))
 
     def insert_foreign_row(self) -> None:
-        """A commit that is not the job's."""
+        """A commit of another program."""
         theirs = f"named_struct('source', 'them', 'file', 'theirs', 'row', {self._foreign}L, 'sequence', 7L)"
         names = "source STRING, file STRING, row BIGINT, etag STRING, modified TIMESTAMP, sequence BIGINT"
         self._foreign += 1
@@ -132,7 +132,7 @@ class Life(Lake):
 
     @contextmanager
     def conf(self, **changes: str) -> Iterator[None]:
-        """Settings of the session; dots are written as two underscores."""
+        """Settings of the session; two underscores stand for a dot."""
         spark, names = self.spark(), {name.replace("__", "."): value for name, value in changes.items()}
         for name, value in names.items():
             spark.conf.set(name, value)
@@ -143,7 +143,7 @@ class Life(Lake):
                 spark.conf.unset(name)
 
     def make_checkpoint(self) -> None:
-        """As Delta makes one each ten commits, in the form that table and session ask for."""
+        """As Delta writes one every ten commits, in the form that table and session ask for."""
         log = self.delta_log()
         none = self.java.scala.Option.empty()
         log.checkpoint(log.update(False, none, none), none)
@@ -158,13 +158,13 @@ class Life(Lake):
         return self.spark()._jvm
 
     def delta_says_txn(self) -> bool:
-        """Whether its snapshot knows a Txn of this source."""
+        """Whether Delta's snapshot has a Txn of this source."""
         none = self.java.scala.Option.empty()
         known = self.delta_log().update(False, none, none).transactions()
         return bool(known.contains("blizzard:events:landing"))
 
     def forget_in_memory(self) -> None:
-        """As in a new process: what lies in the files is all that is known."""
+        """As in a new process, without any cache."""
         self.java.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
     # -- what is there
@@ -179,12 +179,12 @@ class Life(Lake):
         return [row for row in rows if row["_source"]["source"] == "events:landing"]
 
     def committed(self) -> tuple[list[int], dict[str, bytes]]:
-        """What a job that is refused leaves as it was: the log's versions, and the copy of each source's state."""
+        """What a refused job must not change: the versions of the log, and the copy of each source's state."""
         copies = (self.table / "_blizzard").glob("*_checkpoint.json")
         return self.versions(), {file.name: file.read_bytes() for file in copies}
 
     def rows_unsorted(self) -> list[dict[str, Any]]:
-        """Read from the data files: deltalake knows which there are, but leaves a table with V2 checkpoints alone."""
+        """Reads the data files directly: deltalake lists them, but does not read a table with V2 checkpoints."""
         files = DeltaTable(str(self.table)).file_uris() if self.versions() else []
         paths = [file.rpartition("file:")[2] for file in files]  # a clone names the files of another table in full
         return [row for path in paths for row in parquet.read_table(path).to_pylist()]
@@ -195,7 +195,7 @@ class Life(Lake):
         return compare(read_source(objects, "id"), rows, self.letters(), ["id", "n"])
 
     def judged(self) -> Reconciliation:
-        """Without the rows of others and what was taken out on purpose."""
+        """Without rows of other programs and records that were deleted on purpose."""
         verdict = self.verdict()
         return replace(
             verdict,

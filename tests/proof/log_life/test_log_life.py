@@ -36,7 +36,7 @@ def short(folder: Path, rounds: int, variant: str = "") -> Run:
     return Run(1, Budget(time.monotonic, rounds=rounds), folder, variant)
 
 
-def test_a_table_lives_through_what_happens_to_its_log(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:  # noqa: F811
+def test_the_job_resumes_or_refuses_after_each_event(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:  # noqa: F811
     spark()
     run = short(tmp_path, len(SHORT))
     campaign(SHORT).run(run)
@@ -50,7 +50,7 @@ def test_a_table_lives_through_what_happens_to_its_log(tmp_path: Path, spark: Ca
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name]))
-def test_what_is_broken_on_purpose_is_found(
+def test_each_variant_broken_on_purpose_is_found(
     tmp_path: Path,
     variant: str,
     spark: Callable[[], SparkSession],  # noqa: F811

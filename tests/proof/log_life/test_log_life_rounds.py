@@ -78,20 +78,20 @@ def loses_late_and_breaks_alone(life: Quiet, rng: random.Random) -> None:
     loses_late(life, rng)
 
 
-def test_repairs_are_counted_by_what_they_rest_on(tmp_path: Path) -> None:
+def test_repairs_are_counted_by_their_basis(tmp_path: Path) -> None:
     run = go(tmp_path, Event(repairs, repaired=FROM_ROWS), Event(repairs_from_the_copy, repaired=FROM_COPY))
     assert (run.counts[FROM_ROWS], run.counts[FROM_COPY]) == (1, 1)
 
 
 @pytest.mark.parametrize("do", [nothing, repairs_from_the_copy], ids=lambda do: do.__name__)
-def test_an_event_after_which_no_state_is_repaired_as_it_has_to_be_is_a_failure(
+def test_an_event_without_its_required_repair_fails(
     do: Callable[[Quiet, random.Random], object], tmp_path: Path
 ) -> None:
     with pytest.raises(Failed, match=f"expected {FROM_ROWS}, found"):
         go(tmp_path, Event(do, repaired=FROM_ROWS))
 
 
-def test_what_an_event_repairs_by_itself_does_not_count_for_what_comes_after_it(tmp_path: Path) -> None:
+def test_a_repair_made_by_the_event_itself_does_not_count(tmp_path: Path) -> None:
     def itself(life: Quiet, rng: random.Random) -> None:
         life.events.append({"event": "state_repaired", "from_sequence": None})
 
@@ -99,7 +99,7 @@ def test_what_an_event_repairs_by_itself_does_not_count_for_what_comes_after_it(
         go(tmp_path, Event(itself, repaired=FROM_ROWS))
 
 
-def test_a_failure_that_needs_no_past_is_shown_without_one(tmp_path: Path) -> None:
+def test_a_failure_on_a_new_table_is_reported_without_earlier_events(tmp_path: Path) -> None:
     with pytest.raises(Failed) as failed:
         go(tmp_path, Event(loses_late_and_alone), rounds=2)
     assert failed.value.steps == [
@@ -111,21 +111,21 @@ def test_a_failure_that_needs_no_past_is_shown_without_one(tmp_path: Path) -> No
     assert (len(known.steps), failed.value.why) == (2, known.why)
 
 
-def test_a_failure_that_needs_its_past_keeps_it(tmp_path: Path) -> None:
+def test_a_failure_that_needs_earlier_events_keeps_them(tmp_path: Path) -> None:
     with pytest.raises(Failed) as failed:
         go(tmp_path, Event(loses_late), rounds=2)
     lived = ["the table lives through: loses late"] * 2
     assert failed.value.steps == [*lived, "(on a new table the last of these alone does no harm)"]
 
 
-def test_what_breaks_on_a_new_table_hides_no_failure(tmp_path: Path) -> None:
+def test_another_error_on_a_new_table_does_not_hide_the_failure(tmp_path: Path) -> None:
     with pytest.raises(Failed) as failed:
         go(tmp_path, Event(loses_late_and_breaks_alone), rounds=2)
     assert failed.value.steps[-1] == "(on a new table the last of these breaks: it needs a past)"
     assert len(failed.value.steps) == 3
 
 
-def test_all_events_come_in_as_many_rounds_and_the_campaign_wants_each(tmp_path: Path) -> None:
+def test_all_events_come_in_as_many_rounds_and_each_is_required(tmp_path: Path) -> None:
     happened: list[int] = []
 
     def event(number: int) -> Event:
@@ -141,13 +141,13 @@ def test_all_events_come_in_as_many_rounds_and_the_campaign_wants_each(tmp_path:
     assert CAMPAIGN.wanted == [*names, REFUSED, FROM_ROWS, FROM_COPY]
 
 
-def test_a_clean_up_behind_each_form_of_checkpoint_is_wanted() -> None:
+def test_a_clean_up_after_each_form_of_checkpoint_is_required() -> None:
     forms = ("checkpoint in one file", "checkpoint in parts", "v2 checkpoint with json on top")
     wanted = [f"the log is cleaned up behind a {form}" for form in (*forms, "v2 checkpoint with parquet on top")]
     assert {*wanted} < {*CAMPAIGN.wanted}
 
 
-def test_nothing_new_comes_behind_an_event_that_is_calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_further_files_land_after_a_calm_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     came: list[int] = []
     monkeypatch.setattr(Quiet, "arrive", lambda life, rng: came.append(1))
     go(tmp_path / "calm", *[Event(nothing, calm=True)] * 20)
@@ -157,7 +157,7 @@ def test_nothing_new_comes_behind_an_event_that_is_calm(tmp_path: Path, monkeypa
     assert calm == 20 < len(came)
 
 
-def test_a_run_without_what_its_events_are_for_is_a_failure(tmp_path: Path) -> None:
+def test_a_run_that_did_not_cover_its_events_fails(tmp_path: Path) -> None:
     campaign = LogLife([Event(nothing)])
     campaign.wanted = [*campaign.wanted, "never"]
     run = Run(5, Budget(time.monotonic, rounds=1), tmp_path)

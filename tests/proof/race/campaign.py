@@ -33,21 +33,20 @@ SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
 SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}}
 BATCH_FILES, LARGE_BATCH_FILES = 3, 6
-"""The larger one is of the job that waits for another one: what it then has to throw away is not all in the other's."""
+"""The larger batch is that of the waiting job: not all of what it must discard is in the other job's commit."""
 LARGE_AT = FILES - 1
-"""Of each source this file is larger than a batch."""
+"""This file of each source is larger than a batch."""
 IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
-"""For jobs in a log that is broken: some will never get on."""
+"""Timeout for jobs over a broken log: some never finish."""
 RACE_SECS = 4.0
 """About the duration of a race; the SQL operations of the other writer are spread over it."""
 ALONE_AT_MOST = 4
 PLACES = ("local files", "S3")
-"""As they name themselves; the rounds have them in turn."""
+"""Names of the places; the rounds use them in turn."""
 ROUNDS_FOR_ALL = 6
-"""After which somebody has succeeded with each operation on each place, and a race was lost, or the campaign says
-so."""
+"""Rounds after which the campaign fails unless each SQL operation has succeeded on each place, and a race was lost."""
 SHRINK_SECS = 180.0
-"""How long a smaller race is looked for that fails as well; what has begun by then is finished."""
+"""No further attempt at a smaller failing race begins after so many seconds."""
 
 
 def _operation(name: str, place: str) -> str:
@@ -65,7 +64,7 @@ WANTED = (
 
 @dataclass
 class _Race:
-    """One table, from its first commit on. `folder`: for what is no table."""
+    """One table, from its first commit on. `folder`: for other files."""
 
     run: Run
     place: Place
@@ -83,7 +82,7 @@ class _Race:
     claims: set[CommitClaim] = field(default_factory=set)
     """Commits that jobs have logged as made."""
     stuck: bool = False
-    """Whether a job that was alone ended badly, which only what is broken on purpose may do."""
+    """Whether a job that ran alone failed, which only a variant may do."""
 
     def __post_init__(self) -> None:
         for source_id, folder in SOURCES.items():
@@ -192,7 +191,8 @@ class _Race:
         self.alive.append((who, process))
 
     def _ended(self, *, must_end_well: bool = False, alone: bool = False) -> int:
-        """How many commits who was started last made. Of what is broken the table has to tell, once there is one."""
+        """Waits for the process that was started last, and returns its number of commits. With a variant, its exit
+        status is ignored: the table must show the fault."""
         who, process = self.alive[-1]
         status, events = process.wait(), process.events()
         self.alive.pop()
@@ -250,8 +250,8 @@ class _Race:
 def race(
     run: Run, fork_server: ForkServer, jvms: Sequence[Jvm], aws: LocalAws | None = None, *, shrink_secs: float = 0.0
 ) -> None:
-    """A table for each round; with `aws` each second one on S3. A smaller race that fails as well is looked for so
-    long."""
+    """A table for each round; with `aws` every second one on S3. `shrink_secs`: the time to look for a smaller race
+    that fails."""
     short = run.budget.rounds is not None
     for number, _ in run.rounds():
         rounds = _Round(run, number, fork_server, jvms, aws if number % len(PLACES) else None)
@@ -265,7 +265,7 @@ def race(
 
 
 class _Round:
-    """Races of one number, each over a table of its own; on S3 if there is `aws`."""
+    """Races of one round, each over a new table; on S3 if there is `aws`."""
 
     def __init__(
         self, run: Run, number: int, fork_server: ForkServer, jvms: Sequence[Jvm], aws: LocalAws | None
@@ -283,7 +283,7 @@ class _Round:
         _Race(run, place, folder, self._fork_server, self._jvms, run.rng(self._number), shape).round()
 
     def smallest(self, shape: Shape, failed: Failed, within_secs: float) -> Failed:
-        """Found by races that count for nothing else; each is tried once."""
+        """The smaller races do not count in the report; each is tried once."""
         until_ts = self._run.budget.clock() + within_secs
         _, found = smallest(shape, failed, self._again, lambda: self._run.budget.clock() < until_ts)
         more = self._tables - 1
@@ -311,7 +311,7 @@ class Race:
     wanted = WANTED
 
     def run(self, run: Run) -> None:
-        """Without a limit of rounds in two JVMs, so that the log is raced for by both, and also on S3."""
+        """Without a limit of rounds, in two JVMs, so that both race for the log, and also on S3."""
         with ExitStack() as stack:
             fork_server = stack.enter_context(
                 ForkServer(run.folder / "processes", ["tests.proof.race.racing_processes"])

@@ -1,10 +1,10 @@
-"""What the race campaign can do, in words."""
+"""Names of the race campaign."""
 
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.campaign import Fault
 
 OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
-"""By somebody else, while jobs ingest."""
+"""Operations of another writer while jobs ingest."""
 MISSING = "never entered the table"
 TORN = "a commit in the log is no JSON"
 UNREADABLE = "a data file that the log names cannot be read"
@@ -23,5 +23,4 @@ VARIANTS = {
         rf"{MISSING}: [1-9]",
     ),
 }
-"""What becomes of a segment is for `race-calls`: here each job sweeps, which makes good what collectors do to each
-other before anybody can see it."""
+"""Segments belong to `race-calls`: here each job sweeps, which repairs lost segments before anybody can see them."""

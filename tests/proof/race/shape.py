@@ -1,4 +1,4 @@
-"""Who takes part in one race, and how a smaller one that fails as well is found."""
+"""The processes of one race, and the search for a smaller race that still fails."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -9,14 +9,14 @@ from tests.proof.campaign import Failed
 from tests.proof.race.names import OPERATIONS
 
 FILES = 8
-"""Of each source, before the race begins; half as many come while it lasts."""
+"""Files of each source before the race begins; half as many arrive during the race."""
 OPERATIONS_OF_A_ROUND = 4
-"""Of somebody else; half as many in a short run."""
+"""Operations of the other writer; half as many in a short run."""
 FEWEST_FILES = 2
 
 
 class Meeting(StrEnum):
-    """What makes two jobs of one source commit the same sequence."""
+    """How two jobs of one source come to commit the same sequence."""
 
     ONE_WAITS = "one waits with its first commit, of a larger batch, until another has made one of that number"
     BY_CHANCE = "each hesitates for as long as a commit takes"
@@ -24,7 +24,7 @@ class Meeting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Beside `jobs` of the source `raced` for there are so many of the other one."""
+    """`jobs` of the source `raced` for, and so many of the other one."""
 
     raced: str
     jobs: int
@@ -33,7 +33,7 @@ class Shape:
     sweepers: int
     """Both of each source."""
     operations: tuple[str, ...]
-    """Of somebody else."""
+    """Operations of the other writer."""
     files: int
     meeting: Meeting
 
@@ -44,7 +44,7 @@ class Shape:
         return f"{self.files} files of each source; {who}, {helpers}; of the jobs {self.meeting}{somebody}"
 
     def smaller(self) -> "Iterator[Shape]":
-        """Each with less of one thing, and first those with much less."""
+        """Shapes with less of one thing each, first those with much less."""
         if self.operations:
             yield replace(self, operations=())
         if self.sweepers or self.collectors:
@@ -64,8 +64,8 @@ class Shape:
 
 
 def drawn(rng: random.Random, number: int, sources: Sequence[str], *, short: bool, alone: bool, places: int) -> Shape:
-    """Of the round of this number. 2 to 4 jobs on one source (2 in a `short` run), 1 on the other. `alone`: nobody else
-    changes the table. How jobs meet changes once each of `places` had it; first comes what shows most."""
+    """The shape of a round. 2 to 4 jobs on one source (2 in a `short` run), 1 on the other. `alone`: nobody else
+    changes the table. How jobs meet changes after each of `places` had it; the most telling way comes first."""
     raced, jobs = rng.choice(sources), rng.randint(2, 2 if short else 4)
     return Shape(
         raced=raced,
@@ -89,8 +89,8 @@ def operations_of(number: int, rng: random.Random, *, short: bool) -> list[str]:
 def smallest(
     shape: Shape, failed: Failed, go: Callable[[Shape], Failed | None], left: Callable[[], bool]
 ) -> tuple[Shape, Failed]:
-    """The least of the shapes that still fail, as far as `go` can find out while there is time `left`, with what that
-    one failed with. What fails by chance may pass for once, so it need not be the least there is."""
+    """The smallest shape that still fails, as far as `go` finds it while there is time `left`, with its failure. A
+    random failure may pass once, so it may not be the smallest of all."""
     tried: list[Shape] = []
     while True:
         for less in shape.smaller():

@@ -45,7 +45,9 @@ def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
 
 
 @pytest.mark.spark
-def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, fork_server: ForkServer, jvm: Jvm) -> None:
+def test_racing_jobs_and_another_writer_lose_and_double_nothing(
+    tmp_path: Path, fork_server: ForkServer, jvm: Jvm
+) -> None:
     """That two of them meet is for the machine to decide, so there may be further rounds."""
     counts: Counter[str] = Counter()
     for seed in range(1, ROUNDS_TO_MEET + 1):
@@ -65,7 +67,9 @@ def test_jobs_race_with_each_other_and_with_somebody_else(tmp_path: Path, fork_s
 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
-def test_what_is_broken_on_purpose_is_found(tmp_path: Path, fork_server: ForkServer, jvm: Jvm, variant: str) -> None:
+def test_each_variant_broken_on_purpose_is_found(
+    tmp_path: Path, fork_server: ForkServer, jvm: Jvm, variant: str
+) -> None:
     """A log that is broken is so for all of a JVM, which the campaign starts for it."""
     run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
     shrink_secs = SHRINK_SECS if variant == ROWS_LEFT_OUT else 0.0
@@ -87,19 +91,19 @@ def race_over(folder: Path, log: str) -> race._Race:
     return race._Race(run_of(folder, 1), place, folder, None, [], random.Random(1), SHAPE)  # type: ignore[arg-type]
 
 
-def test_a_log_that_two_writers_tore_is_no_log(tmp_path: Path) -> None:
+def test_a_log_overwritten_by_two_writers_is_unreadable(tmp_path: Path) -> None:
     with pytest.raises(Failed, match=TORN) as failed:
         race_over(tmp_path, '{"commitInfo":{}}\n{"add":{"pa{"txn":{}}\n')._compare()
     assert [name for name, fault in VARIANTS.items() if fault.finds(failed.value.why)] == [OVERWRITING_LOG]
 
 
-def test_a_data_file_that_is_gone_is_not_what_a_torn_log_is_found_as(tmp_path: Path) -> None:
+def test_a_missing_data_file_does_not_count_as_a_torn_log(tmp_path: Path) -> None:
     with pytest.raises(Failed, match=UNREADABLE) as failed:
         race_over(tmp_path, '{"commitInfo":{}}\n{"add":{"path":"gone.parquet"}}\n')._compare()
     assert not any(fault.finds(failed.value.why) for fault in VARIANTS.values())
 
 
-def test_an_error_of_the_account_itself_finds_nothing(tmp_path: Path) -> None:
+def test_an_error_of_the_comparison_itself_is_raised(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         race_over(tmp_path, '{"add":{}}\n')._compare()
 
@@ -112,7 +116,7 @@ def fails_with(needed: Callable[[Shape], bool], tried: list[Shape]) -> Callable[
     return go
 
 
-def test_a_failed_race_is_made_as_small_as_it_still_fails() -> None:
+def test_a_failed_race_is_reduced_as_far_as_it_still_fails() -> None:
     """Here it takes three jobs, a sweeper, and somebody who vacuums."""
     tried: list[Shape] = []
 
@@ -125,26 +129,26 @@ def test_a_failed_race_is_made_as_small_as_it_still_fails() -> None:
     assert len(tried) == len({str(shape) for shape in tried})
 
 
-def test_of_a_race_that_fails_in_no_smaller_one_the_first_failure_stays() -> None:
+def test_a_failure_that_no_smaller_race_repeats_is_kept() -> None:
     first = Failed("as it was found")
     assert smallest(SHAPE, first, fails_with(lambda shape: False, []), lambda: True) == (SHAPE, first)
 
 
-def test_a_smaller_race_is_looked_for_as_long_as_there_is_time() -> None:
+def test_reduction_of_a_race_stops_at_its_time_limit() -> None:
     tried: list[Shape] = []
     least, _ = smallest(SHAPE, Failed("found"), fails_with(lambda shape: True, tried), lambda: len(tried) < 2)
     assert len(tried) == 2
     assert least == replace(SHAPE, operations=(), collectors=0, sweepers=0)
 
 
-def test_races_in_which_one_job_waits_come_first_and_on_each_place(tmp_path: Path) -> None:
+def test_races_with_a_waiting_job_come_first_and_on_each_place(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
     shapes = [drawn(run.rng(n), n, [*race.SOURCES], short=False, alone=True, places=2) for n in range(4)]
     assert [shape.meeting for shape in shapes] == [Meeting.ONE_WAITS] * 2 + [Meeting.BY_CHANCE] * 2
     assert all(2 <= shape.jobs <= 4 and not shape.operations for shape in shapes)
 
 
-def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
+def test_an_operation_that_never_happened_on_a_place_fails_the_run(tmp_path: Path) -> None:
     run = run_of(tmp_path, 1)
     in_part = [*map(large_file.commits_of_a_part, race.PLACES)]
     run.counts.update({f"operations of others on local files: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
@@ -161,7 +165,7 @@ def test_what_never_came_about_on_a_place_is_no_proof(tmp_path: Path) -> None:
     check_shown(run, race.CAMPAIGN.wanted)
 
 
-def test_in_six_rounds_somebody_tries_each_operation_on_each_place(tmp_path: Path) -> None:
+def test_six_rounds_try_each_operation_on_each_place(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic), tmp_path)
     tried = {(name, number % 2) for number in range(6) for name in operations_of(number, run.rng(number), short=False)}
     assert tried == {(name, place) for name in OPERATIONS for place in range(2)}

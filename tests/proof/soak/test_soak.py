@@ -54,7 +54,7 @@ def _run(folder: Path, variant: str = "", rounds: int = ROUNDS) -> Run:
 
 
 @pytest.mark.spark
-def test_nothing_grows_while_storage_fails_and_jobs_die(run: Run, s3: Grounds, jvm: Jvm) -> None:
+def test_nothing_grows_while_storage_fails_and_jobs_are_killed(run: Run, s3: Grounds, jvm: Jvm) -> None:
     soak(run, s3, jvm)
     assert run.counts["commits"] >= run.counts["rounds"] / 2
     assert run.counts["rows compared"] > run.counts["rounds"]
@@ -65,7 +65,7 @@ def test_nothing_grows_while_storage_fails_and_jobs_die(run: Run, s3: Grounds, j
 
 
 @pytest.mark.spark
-def test_what_grows_is_noticed_by_the_campaign_as_it_is_run(tmp_path: Path) -> None:
+def test_growth_of_a_variant_broken_on_purpose_is_found_by_the_campaign(tmp_path: Path) -> None:
     """With a JVM of its own, as the command has it."""
     with pytest.raises(Failed) as failed:
         CAMPAIGN.run(_run(tmp_path, WHOLE))
@@ -74,7 +74,7 @@ def test_what_grows_is_noticed_by_the_campaign_as_it_is_run(tmp_path: Path) -> N
 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name] - {WHOLE}))
-def test_what_grows_is_noticed(tmp_path: Path, jvm: Jvm, variant: str) -> None:
+def test_growth_of_a_variant_broken_on_purpose_is_found(tmp_path: Path, jvm: Jvm, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         soak(_run(tmp_path, variant, COMPARED.get(variant, ROUNDS)), local(tmp_path), jvm)
     assert CAMPAIGN.variants[variant].finds(failed.value.why)
@@ -83,7 +83,7 @@ def test_what_grows_is_noticed(tmp_path: Path, jvm: Jvm, variant: str) -> None:
 @pytest.mark.parametrize(
     ("day_secs", "begun", "withheld"), [(3600.0, True, True), (3600.0, False, False), (1e-5, True, False)]
 )
-def test_only_what_sweeps_promise_to_find_comes_without_an_event(
+def test_only_files_that_a_sweep_must_find_come_without_an_event(
     tmp_path: Path, day_secs: float, begun: bool, withheld: bool
 ) -> None:
     run = _run(tmp_path)
@@ -94,7 +94,7 @@ def test_only_what_sweeps_promise_to_find_comes_without_an_event(
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_growth_is_told_from_a_start_and_from_noise(name: str) -> None:
+def test_growth_is_distinguished_from_start_up_and_noise(name: str) -> None:
     bound = BOUNDS[name]
     level = 100 * bound.slack
     flat = [0.0] * (bound.fewest // 2) + [level + (n % 7 - 3) * bound.slack / 10 for n in range(3 * bound.fewest)]
@@ -124,14 +124,14 @@ def _heap(commits: int, mib: Callable[[int], float]) -> list[float]:
 
 
 @pytest.mark.parametrize("commits", [JVM_ROUNDS - 50, HOUR_COMMITS - 2 * max(YOUNG)])
-def test_a_heap_that_takes_a_little_with_each_commit_grows(commits: int) -> None:
+def test_a_heap_that_gains_a_little_with_each_commit_counts_as_growing(commits: int) -> None:
     """A tenth of a MiB per commit, in the JVM with the fewest commits of a long run, and in that of an hour."""
     found = judged(HEAP, _heap(commits, lambda commit: 115 + 0.1 * commit))
     assert found is not None
     assert found.grew
 
 
-def test_the_leak_of_the_variant_is_seen_in_as_few_commits_as_are_judged() -> None:
+def test_the_leak_of_the_variant_is_found_within_the_fewest_checked_commits() -> None:
     leak = JVM_LEAK_BYTES / (1 << 20)
     assert leak <= 0.5
     found = judged(HEAP, _heap(BOUNDS[HEAP].needed * HEAP_EVERY, lambda commit: 115 + leak * commit))
@@ -140,7 +140,7 @@ def test_the_leak_of_the_variant_is_seen_in_as_few_commits_as_are_judged() -> No
 
 
 @pytest.mark.parametrize("commits", [BOUNDS[HEAP].needed * HEAP_EVERY, JVM_ROUNDS - 50, HOUR_COMMITS])
-def test_a_heap_that_fills_at_first_and_is_level_then_does_not_grow(commits: int) -> None:
+def test_a_heap_that_fills_at_first_and_then_stays_level_does_not_count_as_growing(commits: int) -> None:
     found = judged(HEAP, _heap(commits, lambda commit: 90 + 40 * (1 - math.exp(-commit / 50))))
     assert found is not None
     assert not found.grew
@@ -172,7 +172,7 @@ HOURS = [(1_276, 500.0, 380.0), (810, 800.0, 650.0)]
     ("commits", "first", "last", "slower_ms"), [(*HOURS[0], 1.0), (*HOURS[0], 2.0), (*HOURS[1], 1.5), (*HOURS[1], 2.0)]
 )
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_commit_that_takes_a_millisecond_or_two_more_each_time_is_noticed_in_an_hour(
+def test_commits_that_each_take_1_5_ms_longer_are_found_within_an_hour(
     commits: int, first: float, last: float, slower_ms: float, seed: int
 ) -> None:
     found = judged(COMMIT, _times(commits, slower_ms, seed, first=first, last=last))
@@ -182,7 +182,7 @@ def test_a_commit_that_takes_a_millisecond_or_two_more_each_time_is_noticed_in_a
 
 @pytest.mark.parametrize(("commits", "first", "last"), [*HOURS, (1_276, 400.0, 400.0), (810, 250.0, 250.0)])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_busy_machine_is_no_growth_whenever_it_is_asked(commits: int, first: float, last: float, seed: int) -> None:
+def test_a_busy_machine_never_counts_as_growth(commits: int, first: float, last: float, seed: int) -> None:
     times = _times(commits, 0.0, seed, first=first, last=last)
     for some in range(BOUNDS[COMMIT].needed, commits + 1, 25):
         found = judged(COMMIT, times[:some])
@@ -190,7 +190,7 @@ def test_a_busy_machine_is_no_growth_whenever_it_is_asked(commits: int, first: f
         assert not found.grew, found
 
 
-def test_the_slow_variant_is_seen_over_as_many_commits_as_are_judged_closely() -> None:
+def test_the_slow_variant_is_found_within_the_commits_of_the_close_check() -> None:
     closer = BOUNDS[COMMIT].closer
     assert closer is not None
     commits = next(some for some in range(2_000) if some - BOUNDS[COMMIT].left_out(some) >= closer.samples)
@@ -201,7 +201,7 @@ def test_the_slow_variant_is_seen_over_as_many_commits_as_are_judged_closely() -
         assert found.grew
 
 
-def test_the_kept_soaks_are_within_the_bounds_of_today() -> None:
+def test_the_stored_soak_reports_are_within_the_current_bounds() -> None:
     outcomes = [each for report in json.loads(KEPT.read_text()) for each in report["campaigns"]]
     soaks = [each["counts"] for each in outcomes if each["campaign"] == CAMPAIGN.name and not each["variant"]]
     assert soaks
@@ -226,7 +226,7 @@ def _growing_by_life(samples: Samples, name: str, lives: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, bound in BOUNDS.items() if bound.of is Of.TABLE])
-def test_what_outlives_the_job_is_judged_over_the_whole_run(name: str) -> None:
+def test_measures_that_outlast_the_job_are_checked_over_the_whole_run(name: str) -> None:
     counts = Counter[str]()
     said = _growing_by_life(Samples(counts), name, lives=9)
     assert said
@@ -234,18 +234,18 @@ def test_what_outlives_the_job_is_judged_over_the_whole_run(name: str) -> None:
     assert counts[f"times that it had not grown: {name}"] == 9
 
 
-def test_what_dies_with_the_job_begins_anew() -> None:
+def test_measures_of_a_job_start_anew_with_the_next_one() -> None:
     assert _growing_by_life(Samples(Counter()), "memory of the driver", lives=9) == []
 
 
-def test_a_jvm_is_judged_across_jobs_until_it_dies_itself() -> None:
+def test_a_jvm_is_checked_across_jobs_until_it_is_killed() -> None:
     samples = Samples(Counter())
     assert _growing_by_life(samples, HEAP, lives=9)
     samples.jvm_begins()
     assert samples.grown() == []
 
 
-def test_the_counts_are_of_the_longest_life() -> None:
+def test_the_counts_are_of_the_longest_series() -> None:
     counts = Counter[str]()
     samples = Samples(counts)
     for mib, many in ((100.0, 2 * BOUNDS[HEAP].needed), (50.0, BOUNDS[HEAP].needed)):
@@ -259,7 +259,7 @@ def test_the_counts_are_of_the_longest_life() -> None:
 
 
 @pytest.mark.parametrize(("secs", "rounds"), [(ALL_JUDGED_SECS, 0), (0.0, ALL_JUDGED_ROUNDS)])
-def test_a_long_run_in_which_something_was_never_judged_is_told(secs: float, rounds: int) -> None:
+def test_a_long_run_reports_a_bound_that_was_never_checked(secs: float, rounds: int) -> None:
     samples = Samples(Counter())
     for name, bound in BOUNDS.items():
         for _ in range(bound.needed - (name == HEAP)):
@@ -274,7 +274,7 @@ def test_a_long_run_in_which_something_was_never_judged_is_told(secs: float, rou
     assert samples.unjudged(secs, rounds) == []
 
 
-def test_a_run_in_which_all_was_judged_has_the_counts_that_are_wanted() -> None:
+def test_a_run_that_checked_every_bound_has_the_required_counts() -> None:
     counts = Counter[str]()
     samples = Samples(counts)
     for name, bound in BOUNDS.items():
@@ -293,7 +293,7 @@ def _kill_schedule(folder: Path, seed: int, rounds: int, variant: str = "") -> l
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: int) -> None:
+def test_a_jvm_is_killed_early_or_after_enough_rounds_to_be_checked(tmp_path: Path, seed: int) -> None:
     deaths = _kill_schedule(tmp_path, seed, 10_000)
     young, *others = [number for number, who in deaths if who is Victim.SPARK]
     assert young in YOUNG
@@ -303,6 +303,6 @@ def test_a_jvm_dies_young_or_lives_until_it_can_be_judged(tmp_path: Path, seed: 
     assert 40 < len(deaths) < 110
 
 
-def test_what_is_broken_in_a_jvm_is_not_killed_with_it_at_once(tmp_path: Path) -> None:
+def test_a_jvm_with_a_leak_is_not_killed_early(tmp_path: Path) -> None:
     deaths = _kill_schedule(tmp_path, 7, JVM_ROUNDS, "the JVM keeps a quarter of a MiB after each commit")
     assert {who for _, who in deaths} == {Victim.JOB}

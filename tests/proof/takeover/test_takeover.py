@@ -35,7 +35,7 @@ def go(folder: Path, *cases: tuple[Age, Form], variant: str = "") -> Run:
 
 
 @pytest.mark.spark
-def test_tables_of_the_first_blizzard_go_on_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
+def test_a_takeover_of_each_form_loses_and_doubles_nothing(tmp_path: Path) -> None:
     cases = ((Age.IN_A_CHECKPOINT, Form.ONE_PROGRAM), (Age.BEHIND_OTHERS, Form.PENGUIN))
     run = go(tmp_path, *cases, (Age.JUST_NOW, Form.AS_DOCUMENTED))
     assert run.counts["rounds"] == 3
@@ -55,15 +55,13 @@ def test_a_takeover_that_is_broken_on_purpose_is_found(variant: str, tmp_path: P
     assert len(failed.value.steps) > 2
 
 
-def test_each_form_comes_at_each_age() -> None:
+def test_each_form_is_tried_at_each_age() -> None:
     assert set(CASES) == {(age, form) for age in Age for form in Form}
     assert CAMPAIGN.wanted == [case_of(age, form) for age, form in CASES]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_each_case_has_its_turn_before_one_comes_again(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_case_is_tried_before_any_is_repeated(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     came: list[tuple[Age, Form]] = []
 
     class Round:
@@ -84,7 +82,7 @@ def test_each_case_has_its_turn_before_one_comes_again(
 
 
 @pytest.mark.parametrize("form", Form)
-def test_what_a_past_writes_is_what_the_first_blizzard_wrote(form: Form, tmp_path: Path) -> None:
+def test_an_older_table_is_as_the_first_blizzard_wrote_it(form: Form, tmp_path: Path) -> None:
     older_table = OlderTable(Lake(tmp_path, lambda: pytest.fail("no engine is needed")), form, random.Random(1))
     older_table.create()
     first, second = older_table.land("1", day=1), older_table.land("2", day=2, records=9)

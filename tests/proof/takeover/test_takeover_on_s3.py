@@ -84,7 +84,7 @@ def moved(folder: Path, form: Form, endpoint: str) -> Moved:
 
 
 @pytest.mark.spark
-def test_tables_on_s3_go_on_and_nothing_that_is_kept_holds_credentials(
+def test_a_takeover_on_s3_resumes_and_stores_no_credentials(
     tmp_path: Path, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENT.items():
