@@ -15,7 +15,7 @@ from spark_job.formats.deferred import deferred_records_type
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 
 Clock = Callable[[], float]
 Opener = Callable[[], DataFileWriter]
@@ -67,5 +67,5 @@ class Destination:
         clock: Clock,
     ) -> Opener:
         store = open_store(self.table_uri, s3, may_be_missing=True)
-        buffer = RowBuffer(buffer_bytes)
+        buffer = BufferBudget(buffer_bytes)
         return lambda: DataFileWriter(store, layout, schema, buffer=buffer, new_name=new_name, clock=clock)

@@ -68,7 +68,7 @@ class TableLayout:
         return cls(**{**document, **tuples})
 
 
-class RowBuffer:
+class BufferBudget:
     """Memory for buffered rows, shared equally by the active writers of one task. When a writer becomes active, the
     others immediately flush what exceeds their smaller share. Not thread-safe."""
 
@@ -109,7 +109,7 @@ class DataFileWriter:
         layout: TableLayout,
         schema: pa.Schema,
         *,
-        buffer: RowBuffer,
+        buffer: BufferBudget,
         new_name: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:

@@ -22,7 +22,7 @@ from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 from tests.fixtures_faulty_s3 import Fault, FaultyS3, cutting
 from tests.fixtures_s3 import BUCKET
 
@@ -75,7 +75,7 @@ def read(store: S3Store, size: int, settings: ReadSettings) -> tuple[Report, lis
     table, names = MemoryStore(lambda: 0.0), map(str, itertools.count())
 
     def writer(folder: str, schema: pa.Schema) -> DataFileWriter:
-        layout, buffer = TableLayout(folder, (), (), 0, 1 << 30), RowBuffer(settings.buffer_bytes)
+        layout, buffer = TableLayout(folder, (), (), 0, 1 << 30), BufferBudget(settings.buffer_bytes)
         return DataFileWriter(table, layout, schema, buffer=buffer, new_name=lambda: next(names), clock=lambda: 0.0)
 
     report = TaskReader(

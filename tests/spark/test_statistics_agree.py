@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from blizzard.storage.local import LocalStore
-from spark_job.write.parquet_files import DataFile, DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFile, DataFileWriter, BufferBudget, TableLayout
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 
@@ -149,7 +149,7 @@ def write_files(root: Path, table: pa.Table) -> list[DataFile]:
     layout = TableLayout("", ("case",), tuple(LEAVES), CHARS, 128 << 20)
     names = map(str, range(10_000))
     writer = DataFileWriter(
-        LocalStore(root), layout, SCHEMA, buffer=RowBuffer(64 << 20), new_name=names.__next__, clock=time.time
+        LocalStore(root), layout, SCHEMA, buffer=BufferBudget(64 << 20), new_name=names.__next__, clock=time.time
     )
     for start in range(0, table.num_rows, 100):
         writer.write(table.slice(start, 100))

@@ -24,7 +24,7 @@ from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 from tests.echoing import EchoingS3
 from tests.fixtures_s3 import BUCKET
 from tests.unit.fakes import Clock, MemoryRows, Row, World, settings
@@ -57,7 +57,7 @@ class TasksReader:
         left_schema = pa.schema(to_arrow_type(deferred_records_type(0)))
 
         def writers(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
-            layout, buffer = TableLayout(folder, (), (), 32, 1 << 27), RowBuffer(1 << 20)
+            layout, buffer = TableLayout(folder, (), (), 32, 1 << 27), BufferBudget(1 << 20)
             return lambda: DataFileWriter(
                 table, layout, schema, buffer=buffer, new_name=lambda: next(names), clock=self.clock
             )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from blizzard.storage.base import ObjectStore, ObjectWriter
 from blizzard.storage.memory import MemoryStore
-from spark_job.write.parquet_files import DataFile, DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFile, DataFileWriter, BufferBudget, TableLayout
 
 PROVENANCE = pa.struct([("source", pa.string()), ("file", pa.string()), ("row", pa.int64())])
 SCHEMA = pa.schema(
@@ -28,7 +28,7 @@ LAYOUT = TableLayout("", ("day", "kind"), ("id", "n", "_source.file"), 32, 1 << 
 def writer_into(store: ObjectStore, layout: TableLayout = LAYOUT, schema: pa.Schema = SCHEMA, **more: Any) -> Any:
     numbers = itertools.count()
     arguments = {"new_name": lambda: f"{next(numbers):06}", "clock": lambda: 1.5} | more
-    arguments.setdefault("buffer", RowBuffer(arguments.pop("buffer_bytes", 1 << 20)))
+    arguments.setdefault("buffer", BufferBudget(arguments.pop("buffer_bytes", 1 << 20)))
     return DataFileWriter(store, layout, schema, **arguments)
 
 

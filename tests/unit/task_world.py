@@ -25,7 +25,7 @@ from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 from tests.unit.plain_lines import TEXT_SCHEMA, PlainLines
 
 NOW_TS = 1_706_450_400.0
@@ -92,7 +92,7 @@ class Task:
         deferred_schema = pa.schema(to_arrow_type(deferred_records_type(self.partition_columns)))
 
         def opener(folder: str, schema: pa.Schema) -> Callable[[], DataFileWriter]:
-            buffer = RowBuffer(settings.buffer_bytes)
+            buffer = BufferBudget(settings.buffer_bytes)
             return lambda: DataFileWriter(
                 self.table,
                 TableLayout(folder, (), (), 32, 1 << 27),

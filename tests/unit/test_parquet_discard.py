@@ -15,7 +15,7 @@ from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget
 from spark_job.write.upload import ParquetUpload
 from tests.unit.parquet_rows import (
     LAYOUT,
@@ -142,7 +142,7 @@ def test_discard_removes_all_files_from_a_local_disk(tmp_path: Any) -> None:
 
 
 def test_an_error_while_another_writer_makes_room_is_raised_to_the_new_writer() -> None:
-    buffer, layout = RowBuffer(2 * MIB), replace(LAYOUT, target_file_bytes=64 * MIB)
+    buffer, layout = BufferBudget(2 * MIB), replace(LAYOUT, target_file_bytes=64 * MIB)
     first, second = writer_into(FailingStore(0), layout, buffer=buffer), writer_into(memory(), buffer=buffer)
     table = noise(1000)
     for _ in range(1_700_000 // table.nbytes):

@@ -16,7 +16,7 @@ import pytest
 
 from blizzard.storage.base import ObjectWriter
 from blizzard.storage.memory import MemoryStore
-from spark_job.write.parquet_files import RowBuffer
+from spark_job.write.parquet_files import BufferBudget
 from tests.unit.parquet_rows import LAYOUT, MIB, CountingStore, memory, noise, table_of, writer_into
 from tests.unit.slow_s3 import SlowS3
 
@@ -149,7 +149,7 @@ def test_a_file_holds_only_those_dictionary_values_that_it_uses() -> None:
 
 
 def test_active_writers_share_a_buffer_equally() -> None:
-    store, buffer, names = memory(), RowBuffer(2 * MIB), itertools.count()
+    store, buffer, names = memory(), BufferBudget(2 * MIB), itertools.count()
     layout = replace(LAYOUT, target_file_bytes=64 * MIB)
     first, second, third = (
         writer_into(store, layout, buffer=buffer, new_name=lambda: f"{next(names):06}") for _ in range(3)

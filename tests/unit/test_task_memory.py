@@ -21,7 +21,7 @@ from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 from tests.unit.plain_lines import PlainLines
 from tests.unit.slow_s3 import SlowS3
 
@@ -125,7 +125,7 @@ def report_of(mib_of: dict[str, int], places: int) -> tuple[int, Report]:
     table = WatchedTable(peak)
 
     def opener(layout: TableLayout, schema: pa.Schema, buffer_bytes: int) -> Callable[[], DataFileWriter]:
-        buffer = RowBuffer(buffer_bytes)
+        buffer = BufferBudget(buffer_bytes)
         return lambda: DataFileWriter(table, layout, schema, buffer=buffer, new_name=names.__next__, clock=lambda: 0.0)
 
     task = TaskReader(

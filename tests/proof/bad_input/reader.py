@@ -30,7 +30,7 @@ from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, RowBuffer, TableLayout
+from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 from tests.proof.bad_input.corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 from tests.proof.bad_input.records import PARTITION, SCHEMA
 
@@ -85,7 +85,7 @@ def read_entries(
     schema = pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in columns), *origin.fields])
 
     def opener(layout: TableLayout, schema: pa.Schema) -> Callable[[], DataFileWriter]:
-        buffer = RowBuffer(settings.buffer_bytes)
+        buffer = BufferBudget(settings.buffer_bytes)
         return lambda: DataFileWriter(
             store,
             layout,
