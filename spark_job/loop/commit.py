@@ -16,7 +16,7 @@ MAX_COMMITS_SEARCHED = 1_000
 Txn in the snapshot."""
 
 
-class CommitPath:
+class BatchCommitter:
     """Commits the batches of one source. `watch` times the turn."""
 
     def __init__(
@@ -51,7 +51,7 @@ class CommitPath:
         """Whether Delta wrote its own checkpoint after the last commit of this process."""
         return self._version is not None and self._table.checkpoints_at(self._version)
 
-    def send(self, checkpoint: SourceCheckpoint, batch: Batch | None) -> bool:
+    def commit(self, checkpoint: SourceCheckpoint, batch: Batch | None) -> bool:
         """Commit. Returns whether this commit is in the table's log. The log is read after an error, since the commit
         may have succeeded all the same, and after a success, since Delta skips a Txn version that it has seen without
         an error.

@@ -13,7 +13,7 @@ from blizzard.errors import LostRace, RetryableError
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.backoff import backoff_secs
-from spark_job.loop.commit import CommitPath
+from spark_job.loop.commit import BatchCommitter
 from spark_job.ports.source import Batch, BatchCounts, Plan, SourceCheckpoint, SourceKind
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Table
@@ -94,7 +94,7 @@ class Ingest:
         self._new_id = new_id
         self._sleep = sleep
         self._log = log
-        self._commits = CommitPath(identity, source, table=table, log=log, watch=watch)
+        self._committer = BatchCommitter(identity, source, table=table, log=log, watch=watch)
         self._checkpoint: SourceCheckpoint | None = None
         self._lag_segments = 0
         self._repaired = False
@@ -145,7 +145,7 @@ class Ingest:
         """Start the next turn with recovery, as after any error whose effect is unknown."""
         self._checkpoint = None
         self._prepared = False
-        self._commits.forget()
+        self._committer.forget()
 
     def step(self, *, draining: bool) -> Step:
         """One turn: at most one commit."""
@@ -228,10 +228,10 @@ class Ingest:
         with self._watch.part("plan"):
             settled = self._source.settle(plan, batch)
         receipt = self._source.record(plan, batch)
-        checkpoint = self._source.stamp(settled, delta_version=self._commits.reached_version(), receipt=receipt)
+        checkpoint = self._source.stamp(settled, delta_version=self._committer.reached_version(), receipt=receipt)
         source_id, sequence = self._identity.source_id, checkpoint.sequence
         self._log("batch_read", source=source_id, sequence=sequence, files=counts.files, receipt=receipt.name)
-        if not self._commits.send(checkpoint, batch):
+        if not self._committer.commit(checkpoint, batch):
             self.totals.lost_races += 1
             self.forget()
             self._log("race_lost", source=source_id, sequence=sequence, secs=asdict(self._watch.secs()))
@@ -244,5 +244,5 @@ class Ingest:
         return Step.COMMITTED
 
     def _log_committed(self, checkpoint: SourceCheckpoint, counts: BatchCounts) -> None:
-        delta_checkpoint = self._commits.made_delta_checkpoint()
+        delta_checkpoint = self._committer.made_delta_checkpoint()
         self._source.log_committed(checkpoint, counts, delta_checkpoint=delta_checkpoint, secs=self._watch.secs())
