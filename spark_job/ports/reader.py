@@ -49,7 +49,7 @@ class FileRows(Rows, Protocol):
     def outcomes(self) -> Sequence[Outcome]: ...
 
     @property
-    def held(self) -> int:
+    def row_count(self) -> int:
         """Number of rows that wait for the commit, counted when they were written."""
         ...
 

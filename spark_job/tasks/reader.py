@@ -183,7 +183,7 @@ class SparkRows:
             replace(outcome, rows=0, dead_records=0) if outcome.error is not None else outcome for outcome in outcomes
         ]
         self.data_files = data_files
-        self.held = sum(data_file.rows for data_file in data_files)
+        self.row_count = sum(data_file.rows for data_file in data_files)
         self.layout = layout
         self.write_share = write_share
         self._decided = decided

@@ -176,7 +176,7 @@ class MemoryRows:
     released: bool = False
 
     @property
-    def held(self) -> int:
+    def row_count(self) -> int:
         return len(self.rows)
 
     def write_dead_records(self) -> None:

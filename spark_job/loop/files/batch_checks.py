@@ -8,9 +8,9 @@ from blizzard.state.checkpoint import FINISHED
 from spark_job.ports.reader import FailureKind, Outcome
 
 
-def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], rows_held: int) -> None:
+def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], row_count: int) -> None:
     """A file without an outcome would count as ingested, and a slice without progress would be read forever. The rows
-    of the outcomes, which the receipt repeats, must add up to the `rows_held` rows that wait for the commit.
+    of the outcomes, which the receipt repeats, must add up to the `row_count` rows that wait for the commit.
 
     Raises PermanentError.
     """
@@ -23,10 +23,10 @@ def check_complete(files: Sequence[PlannedFile], outcomes: Sequence[Outcome], ro
                 f"{file.skip_records}. Nothing was committed; this is a bug in the reader, please report it."
             )
     expected = sum(outcome.rows for outcome in outcomes if outcome.error is None)
-    if len(by_path) != len(outcomes) or expected != rows_held:
+    if len(by_path) != len(outcomes) or expected != row_count:
         raise PermanentError(
             f"the reader reported {len(outcomes)} outcomes for {len(by_path)} files, with {expected} rows, and holds "
-            f"{rows_held} rows. Expected one outcome for each file, and equal numbers of rows. Nothing was committed; "
+            f"{row_count} rows. Expected one outcome for each file, and equal numbers of rows. Nothing was committed; "
             "this is a bug in the reader, please report it."
         )
 

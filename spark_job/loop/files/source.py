@@ -257,7 +257,7 @@ class FileSource:
         self._watch.move_share(rows.write_share, source="read", target="write")
         batch = None
         try:
-            check_complete(plan.files, rows.outcomes, rows.held)
+            check_complete(plan.files, rows.outcomes, rows.row_count)
             min_denied_files = self._settings.min_denied_files
             refuse_if_systemic(rows.outcomes, self._identity.source_id, min_denied_files=min_denied_files)
             batch = self._replacing(plan, rows) if replacing else FileBatch(rows)
