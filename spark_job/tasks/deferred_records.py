@@ -9,7 +9,7 @@ from typing import Self
 import pyarrow as pa
 
 from blizzard.errors import BlizzardError
-from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import RecordRange
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
@@ -73,8 +73,8 @@ class DeferredRecords:
 
     def _write(self) -> None:
         rows, self._rows, self._bytes = self._rows, [], 0
-        with noting_files(
-            "staging deferred records of", lambda: (str(row[0]) for row in rows), foreseen=(CannotWriteError,)
+        with add_file_names(
+            "staging deferred records of", lambda: (str(row[0]) for row in rows), expected_errors=(CannotWriteError,)
         ):
             columns = zip(*rows, strict=True)
             arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]

@@ -7,18 +7,18 @@ _NAMED = 3
 
 
 @contextmanager
-def noting_files(
-    doing: str, paths: Callable[[], Iterable[str]], *, foreseen: tuple[type[Exception], ...] = ()
+def add_file_names(
+    action: str, paths: Callable[[], Iterable[str]], *, expected_errors: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Adds a note with the file names to any error that is not `foreseen`; it is at the end of the traceback. An error
+    """Adds a note with the file names to any error that is not an expected one; it is at the end of the traceback. An error
     that has a note already, from an inner context, keeps that one."""
     try:
         yield
-    except foreseen:
+    except expected_errors:
         raise
     except Exception as error:
         if not getattr(error, "__notes__", ()):
-            error.add_note(f"while {doing} {_named([*dict.fromkeys(paths())])}")
+            error.add_note(f"while {action} {_named([*dict.fromkeys(paths())])}")
         raise
 
 

@@ -16,7 +16,7 @@ from blizzard.errors import BlizzardError
 from spark_job.formats.protocol import Block, Format, Parsed
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
-from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
@@ -105,7 +105,7 @@ class RecordPipeline:
             self._write(self._parsing.popleft().result())
 
     def _parsed(self, ranges: Sequence[RecordRange], blocks: Sequence[Block]) -> _Batch:
-        with noting_files("parsing records of", lambda: (source.path for source in ranges)):
+        with add_file_names("parsing records of", lambda: (source.path for source in ranges)):
             parsed = self._format.parse(blocks)
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
@@ -117,10 +117,10 @@ class RecordPipeline:
         if not batch.table.num_rows:
             return
         with (
-            noting_files(
+            add_file_names(
                 "writing rows up to those of",
                 lambda: (source.path for source in batch.ranges),
-                foreseen=(CannotWriteError,),
+                expected_errors=(CannotWriteError,),
             ),
             writing(),
             self._watch.part("write"),

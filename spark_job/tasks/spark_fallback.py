@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from blizzard.errors import BlizzardError
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.tasks.destination import Destination
-from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.error_context import add_file_names
 from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
@@ -75,7 +75,7 @@ class SparkFallback:
                 yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
             if letters.num_rows < batch.num_rows:
                 taken = batch.filter(good)
-                with noting_files("writing rows up to those of", taken["file"].to_pylist, foreseen=(CannotWriteError,)):
+                with add_file_names("writing rows up to those of", taken["file"].to_pylist, expected_errors=(CannotWriteError,)):
                     rows = self._rows(taken, schema)
                     with writing():
                         writer.write(rows)

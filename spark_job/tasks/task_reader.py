@@ -22,7 +22,7 @@ from spark_job.formats.protocol import Block, FileFault, Format, Limits
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
-from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.fetch import FetchAhead, Opening, TaskFile, openings
 from spark_job.tasks.file_content import FileContent
 from spark_job.tasks.provenance import Provenance, RecordRange
@@ -96,7 +96,7 @@ class TaskReader:
         """Raises CannotWriteError; VACUUM removes the data files that were complete by then, since no commit adds them.
         An unexpected error is raised with a note that names the files that may have caused it."""
         with (
-            noting_files("reading", lambda: (file.path for file in files), foreseen=(CannotWriteError,)),
+            add_file_names("reading", lambda: (file.path for file in files), expected_errors=(CannotWriteError,)),
             self._deferred,
             self._pipeline() as shared,
         ):
@@ -117,8 +117,8 @@ class TaskReader:
     def _outcome(self, opening: Opening, shared: RecordPipeline) -> Outcome:
         """Send the file's records to a pipeline, and return what became of the file."""
         progress = FileProgress(opening.file)
-        foreseen = (FileFault, BlizzardError, CannotWriteError)
-        with ExitStack() as stack, noting_files("reading", lambda: (opening.file.path,), foreseen=foreseen):
+        expected_errors = (FileFault, BlizzardError, CannotWriteError)
+        with ExitStack() as stack, add_file_names("reading", lambda: (opening.file.path,), expected_errors=expected_errors):
             file = _FileRecords(self, progress, shared, stack)
             try:
                 if self._outage is not None:

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
 from spark_job.table.commit_errors import translate_commit_error
 from spark_job.table.spark_errors import MAX_TEXT_CHARS, error_text, translating_spark_errors
-from spark_job.tasks.error_context import noting_files
+from spark_job.tasks.error_context import add_file_names
 
 JAVA_FRAMES = "\n".join(f"\tat org.apache.spark.scheduler.Frame{n}.run(Frame.scala:{n})" for n in range(60))
 
@@ -25,7 +25,7 @@ def worker_failed(text: str = "the reason") -> str:
     """The text of a Py4JJavaError when a task failed: the worker's traceback, twice, between Java frames."""
     with (
         pytest.raises(ValueError, match=text) as raised,
-        noting_files("parsing records of", lambda: ("day=1/poison.ndjson",)),
+        add_file_names("parsing records of", lambda: ("day=1/poison.ndjson",)),
     ):
         fail(text)
     told = "".join(traceback.format_exception(raised.value))
