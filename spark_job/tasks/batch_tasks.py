@@ -25,12 +25,12 @@ from spark_job.write.write_errors import CannotWriteError, raise_refused
 
 TARGET_TASK_BYTES = 64 << 20
 """Stored bytes. Spark requests executors when more tasks are pending than the present ones can run."""
-DEFERRED_SHARE = 8
+DEFERRED_BUFFER_DIVISOR = 8
 """Deferred records get one part in so many of the memory for buffered rows."""
 TASKS_PER_CORE = 2
-LEAST_TASK_BYTES = 4 << 20
+MIN_TASK_BYTES = 4 << 20
 """A smaller task would only add a data file, and another executor to wait for."""
-FILE_COSTS_BYTES = 16 << 10
+FILE_OVERHEAD_BYTES = 16 << 10
 """Added to each file's size: a small file costs a request rather than its bytes."""
 
 
@@ -75,7 +75,7 @@ class ReadTasks:
             open_format(settings.format, task.destination.record_type(), settings.limits, settings.options),
             task.destination.provenance,
             task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
-            task.destination.deferred(task.s3, buffer_bytes // DEFERRED_SHARE, new_name, time.time),
+            task.destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
             remote=task.uri.startswith("s3"),
             parsers=len(os.sched_getaffinity(0)),
         )
@@ -112,7 +112,7 @@ def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
     one folder stay together if that costs no balance. The largest task comes first, since it takes longest."""
     total = sum(map(_cost, files))
     each = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores)))
-    share = total / max(1, min(each * cores, total // LEAST_TASK_BYTES))
+    share = total / max(1, min(each * cores, total // MIN_TASK_BYTES))
     tasks = [[file] for file in files if _cost(file) >= share]
     tasks += _filled([file for file in files if _cost(file) < share], share)
     return sorted(tasks, key=lambda task: -sum(map(_cost, task)))
@@ -135,7 +135,7 @@ def _filled(files: Sequence[TaskFile], share: float) -> list[list[TaskFile]]:
 
 
 def _cost(file: TaskFile) -> int:
-    return file.size + FILE_COSTS_BYTES
+    return file.size + FILE_OVERHEAD_BYTES
 
 
 def run_tasks(context: SparkContext, task: Task, files: Sequence[TaskFile]) -> list[Report]:

@@ -14,8 +14,8 @@ from spark_job.tasks.provenance import RecordRange
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
-MOST_ROWS = 20_000
-MOST_BYTES = 8 << 20
+MAX_ROWS = 20_000
+MAX_BYTES = 8 << 20
 _ROW_BYTES = 250
 """In memory, of one record apart from its text and its file's name."""
 
@@ -57,7 +57,7 @@ class DeferredRecords:
         self._bytes += size
         self.total_bytes += size
         self.undecided += fault is None
-        if len(self._rows) >= MOST_ROWS or self._bytes >= MOST_BYTES:
+        if len(self._rows) >= MAX_ROWS or self._bytes >= MAX_BYTES:
             self._write()
 
     def finish(self) -> list[DataFile]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 
-MOST_FILES_AHEAD = 256
+MAX_FILES_AHEAD = 256
 WHOLE_BYTES = 16 << 20
 """Objects up to this size are fetched whole; larger ones are streamed when their turn comes."""
 PIECE_BYTES = 1 << 20
@@ -135,7 +135,7 @@ def _ahead(
         for file in files:
             waiting.append(Opening(file, store, _begun(store, file, ahead, pool.submit), _remote=True))
             waiting_bytes += waiting[-1].ahead_bytes
-            while waiting and (waiting_bytes > ahead.bytes or len(waiting) > MOST_FILES_AHEAD):
+            while waiting and (waiting_bytes > ahead.bytes or len(waiting) > MAX_FILES_AHEAD):
                 waiting_bytes -= waiting[0].ahead_bytes
                 yield waiting.popleft()
         while waiting:

@@ -33,7 +33,7 @@ from spark_job.write.write_errors import CannotWriteError
 
 REMOTE_THREADS = 128
 """Requests of a task at once: at 30 ms each, more files a second than a core can parse."""
-MOST_PARSERS = 4
+MAX_PARSERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class TaskReader:
         self._provenance = provenance
         self._new_writer = new_writer
         self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
-        self._parsers = min(parsers, MOST_PARSERS)
+        self._parsers = min(parsers, MAX_PARSERS)
         self._deferred = deferred
         self._watch = Stopwatch(monotonic)
         self._report = Report()

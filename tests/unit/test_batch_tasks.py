@@ -7,8 +7,8 @@ from blizzard.manifest.segments import FoundBy
 from blizzard.paths.partition import BadPartition, partition_values
 from blizzard.state.batch import PlannedFile
 from spark_job.tasks.batch_tasks import (
-    FILE_COSTS_BYTES,
-    LEAST_TASK_BYTES,
+    FILE_OVERHEAD_BYTES,
+    MIN_TASK_BYTES,
     TARGET_TASK_BYTES,
     TASKS_PER_CORE,
     pack,
@@ -26,7 +26,7 @@ def files_of(sizes: list[int]) -> list[TaskFile]:
 
 
 def cost(task: list[TaskFile]) -> int:
-    return sum(file.size + FILE_COSTS_BYTES for file in task)
+    return sum(file.size + FILE_OVERHEAD_BYTES for file in task)
 
 
 @given(sizes, st.integers(1, 16))
@@ -43,7 +43,7 @@ def test_a_task_exceeds_its_share_by_at_most_one_file(sizes: list[int], cores: i
     tasks = pack(files_of(sizes), cores)
     total = sum(map(cost, tasks))
     wanted = max(TASKS_PER_CORE, -(-total // (TARGET_TASK_BYTES * cores))) * cores
-    share = total / max(1, min(wanted, total // LEAST_TASK_BYTES))
+    share = total / max(1, min(wanted, total // MIN_TASK_BYTES))
     assert len(tasks) <= wanted + 1
     assert all(cost(task) <= 2.5 * share or len(task) == 1 for task in tasks)
 
@@ -51,7 +51,7 @@ def test_a_task_exceeds_its_share_by_at_most_one_file(sizes: list[int], cores: i
 @given(sizes, st.integers(1, 100))
 def test_tasks_have_a_minimum_size(sizes: list[int], cores: int) -> None:
     tasks = pack(files_of(sizes), cores)
-    small = [task for task in tasks if cost(task) < LEAST_TASK_BYTES / 4]
+    small = [task for task in tasks if cost(task) < MIN_TASK_BYTES / 4]
     assert len(small) <= 1 + len(tasks) // 8
 
 
@@ -62,15 +62,15 @@ def test_a_hundred_small_files_are_one_task_on_any_number_of_cores() -> None:
 def test_small_files_share_tasks_next_to_a_large_file() -> None:
     tasks = pack([TaskFile("day=0/0", 600 * MIB), *files_of([600] * 10_000)], cores=2)
     assert len(tasks) < 8
-    assert min(map(cost, tasks)) > LEAST_TASK_BYTES
+    assert min(map(cost, tasks)) > MIN_TASK_BYTES
 
 
 def test_files_of_equal_size_keep_every_core_busy() -> None:
     for cores in (1, 2, 3, 4, 16):
         for count in (100, 1_000, 10_000):
             tasks = pack(files_of([2 * MIB] * count), cores)
-            assert len(tasks) % cores == 0 or len(tasks) == count or cost(tasks[0]) < 2 * LEAST_TASK_BYTES
-            assert max(map(cost, tasks)) - min(map(cost, tasks)) <= 2 * (2 * MIB + FILE_COSTS_BYTES)
+            assert len(tasks) % cores == 0 or len(tasks) == count or cost(tasks[0]) < 2 * MIN_TASK_BYTES
+            assert max(map(cost, tasks)) - min(map(cost, tasks)) <= 2 * (2 * MIB + FILE_OVERHEAD_BYTES)
 
 
 def test_a_large_batch_has_more_tasks_than_cores_so_that_executors_are_requested() -> None:

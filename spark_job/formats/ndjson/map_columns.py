@@ -16,7 +16,7 @@ from spark_job.formats.ndjson.line_objects import TypeMismatch, parse_unique_key
 _PLAIN_NAME = re.compile(r"[ !#-.0-\[\]-~]+")
 """Names that JSON can write in one way only, apart from \\u escapes. A `/` may also be `\\/`."""
 _ESCAPED_ASCII = r"\\u00[0-7]"
-_MOST_ENDS = 64
+_MAX_ENDS = 64
 
 
 class MapColumns:
@@ -85,7 +85,7 @@ def _in_place(field: StructField) -> "Callable[[bytes], Any] | None":
         if at < 0 or line.find(quoted) < at or line.find(quoted, at + 1) >= 0:
             return None
         start = end = at + len(key)
-        for _ in range(_MOST_ENDS):
+        for _ in range(_MAX_ENDS):
             end = line.find(b"}", end) + 1
             if end == 0:
                 return None
