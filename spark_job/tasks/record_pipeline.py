@@ -36,7 +36,7 @@ class _Batch:
 
 
 class RecordPipeline:
-    """Blocks of one format into one writer's files. With a pool, up to `at_once` batches are parsed in parallel, and
+    """Blocks of one format into one writer's files. With a pool, up to `max_parallel` batches are parsed in parallel, and
     written in order. `watch` times the writing.
 
     What is not finished when the `with` block ends is discarded.
@@ -50,7 +50,7 @@ class RecordPipeline:
         deferred: DeferredRecords,
         watch: Stopwatch,
         pool: ThreadPoolExecutor | None,
-        at_once: int,
+        max_parallel: int,
     ) -> None:
         self._format = file_format
         self._provenance = provenance
@@ -58,7 +58,7 @@ class RecordPipeline:
         self._deferred = deferred
         self._watch = watch
         self._pool = pool
-        self._at_once = at_once
+        self._max_parallel = max_parallel
         self._ranges: list[RecordRange] = []
         self._blocks: list[Block] = []
         self._bytes = 0
@@ -101,7 +101,7 @@ class RecordPipeline:
             self._write(self._parsed(ranges, blocks))
             return
         self._parsing.append(self._pool.submit(self._parsed, ranges, blocks))
-        while len(self._parsing) > self._at_once:
+        while len(self._parsing) > self._max_parallel:
             self._write(self._parsing.popleft().result())
 
     def _parsed(self, ranges: Sequence[RecordRange], blocks: Sequence[Block]) -> _Batch:
