@@ -74,7 +74,7 @@ class ReadTasks:
             settings,
             open_format(settings.format, task.destination.record_type(), settings.limits, settings.options),
             task.destination.provenance,
-            task.destination.opener(task.s3, buffer_bytes, new_name, time.time),
+            task.destination.writer_factory(task.s3, buffer_bytes, new_name, time.time),
             task.destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
             remote=task.uri.startswith("s3"),
             parsers=len(os.sched_getaffinity(0)),

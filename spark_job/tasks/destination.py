@@ -18,7 +18,7 @@ from spark_job.tasks.provenance import Provenance
 from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
 
 Clock = Callable[[], float]
-Opener = Callable[[], DataFileWriter]
+WriterFactory = Callable[[], DataFileWriter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class Destination:
         record = [pa.field(field.name, to_arrow_type(nullable_type(field.dataType))) for field in fields]
         return pa.schema([*record, *self.provenance.fields])
 
-    def opener(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> Opener:
+    def writer_factory(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> WriterFactory:
         """A function that makes writers of data files: one for the rows of a task, one for each large file. They share
         `buffer_bytes`."""
-        return self._opener(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
+        return self._writer_factory(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)
 
     def deferred(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> DeferredRecords:
         """The writer of the records that one task defers."""
         layout = TableLayout(self.deferred_folder, (), (), 0, self.layout.target_file_bytes)
         schema = pa.schema(to_arrow_type(deferred_records_type(len(self.provenance.partition_columns))))
-        return DeferredRecords(schema, self._opener(layout, schema, s3, buffer_bytes, new_name, clock))
+        return DeferredRecords(schema, self._writer_factory(layout, schema, s3, buffer_bytes, new_name, clock))
 
-    def _opener(
+    def _writer_factory(
         self,
         layout: TableLayout,
         schema: pa.Schema,
@@ -65,7 +65,7 @@ class Destination:
         buffer_bytes: int,
         new_name: Callable[[], str],
         clock: Clock,
-    ) -> Opener:
+    ) -> WriterFactory:
         store = open_store(self.table_uri, s3, may_be_missing=True)
         buffer = BufferBudget(buffer_bytes)
         return lambda: DataFileWriter(store, layout, schema, buffer=buffer, new_name=new_name, clock=clock)

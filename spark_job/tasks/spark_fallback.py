@@ -45,8 +45,8 @@ class SparkFallback:
     buffer_bytes: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        open_writer = self.destination.opener(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
-        writer, refused = open_writer(), Counter[str]()
+        new_writer = self.destination.writer_factory(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
+        writer, refused = new_writer(), Counter[str]()
         report: dict[str, Any] = {"refused": refused, "data_files": [], "refused_write": None}
         try:
             yield from self._letters(batches, writer, refused)
