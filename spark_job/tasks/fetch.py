@@ -51,7 +51,7 @@ class StreamedAhead:
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stream")
-        self._coming = self._fetch()
+        self._next_piece = self._fetch()
         self._piece = memoryview(b"")
 
     @property
@@ -73,9 +73,9 @@ class StreamedAhead:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _more(self) -> bool:
-        if not self._piece and (data := self._coming.result()):
+        if not self._piece and (data := self._next_piece.result()):
             self._piece = memoryview(data)
-            self._coming = self._fetch()
+            self._next_piece = self._fetch()
         return len(self._piece) > 0
 
     def _fetch(self) -> "Future[bytes]":
@@ -83,7 +83,7 @@ class StreamedAhead:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class FileFetch:
     """Opens one file's object when its turn comes."""
 
     file: TaskFile
@@ -117,23 +117,23 @@ class FetchAhead:
     bytes: int
 
 
-def openings(store: ObjectStore, files: Sequence[TaskFile], ahead: FetchAhead) -> Iterator[Opening]:
+def fetch_files(store: ObjectStore, files: Sequence[TaskFile], ahead: FetchAhead) -> Iterator[FileFetch]:
     """The files in order; each is fetched as early as `ahead` allows."""
     if not ahead.threads:
-        yield from (Opening(file, store) for file in files)
+        yield from (FileFetch(file, store) for file in files)
         return
     with ThreadPoolExecutor(ahead.threads, thread_name_prefix="fetch") as pool:
-        yield from _ahead(store, files, ahead, pool)
+        yield from _prefetch(store, files, ahead, pool)
 
 
-def _ahead(
+def _prefetch(
     store: ObjectStore, files: Sequence[TaskFile], ahead: FetchAhead, pool: ThreadPoolExecutor
-) -> Iterator[Opening]:
-    waiting: deque[Opening] = deque()
+) -> Iterator[FileFetch]:
+    waiting: deque[FileFetch] = deque()
     waiting_bytes = 0
     try:
         for file in files:
-            waiting.append(Opening(file, store, _begun(store, file, ahead, pool.submit), _remote=True))
+            waiting.append(FileFetch(file, store, _start_fetch(store, file, ahead, pool.submit), _remote=True))
             waiting_bytes += waiting[-1].ahead_bytes
             while waiting and (waiting_bytes > ahead.bytes or len(waiting) > MAX_FILES_AHEAD):
                 waiting_bytes -= waiting[0].ahead_bytes
@@ -144,7 +144,7 @@ def _ahead(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _begun(
+def _start_fetch(
     store: ObjectStore, file: TaskFile, ahead: FetchAhead, submit: Callable[..., "Future[_Whole | None]"]
 ) -> "Future[_Whole | None] | None":
     whole = file.size <= min(WHOLE_BYTES, ahead.bytes) and file.slice_bytes is None

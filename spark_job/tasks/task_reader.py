@@ -23,7 +23,7 @@ from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
-from spark_job.tasks.fetch import FetchAhead, Opening, TaskFile, openings
+from spark_job.tasks.fetch import FetchAhead, FileFetch, TaskFile, fetch_files
 from spark_job.tasks.file_content import FileContent
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.record_pipeline import RecordPipeline
@@ -85,7 +85,7 @@ class TaskReader:
         self._format = file_format
         self._provenance = provenance
         self._new_writer = new_writer
-        self._ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
+        self._fetch_ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
         self._parsers = min(parsers, MAX_PARSERS)
         self._deferred = deferred
         self._watch = Stopwatch(monotonic)
@@ -100,8 +100,8 @@ class TaskReader:
             self._deferred,
             self._pipeline() as shared,
         ):
-            for opening in openings(self._store, files, self._ahead):
-                self._report.outcomes.append(self._outcome(opening, shared))
+            for fetch in fetch_files(self._store, files, self._fetch_ahead):
+                self._report.outcomes.append(self._outcome(fetch, shared))
             self._report.data_files += shared.finish()
             self._report.deferred = self._deferred.finish()
             self._report.deferred_bytes, self._report.undecided = self._deferred.total_bytes, self._deferred.undecided
@@ -114,16 +114,16 @@ class TaskReader:
             self._format, self._provenance, self._new_writer(), self._deferred, self._watch, pool, self._parsers
         )
 
-    def _outcome(self, opening: Opening, shared: RecordPipeline) -> Outcome:
+    def _outcome(self, fetch: FileFetch, shared: RecordPipeline) -> Outcome:
         """Send the file's records to a pipeline, and return what became of the file."""
-        progress = FileProgress(opening.file)
+        progress = FileProgress(fetch.file)
         expected_errors = (FileFault, BlizzardError, CannotWriteError)
-        with ExitStack() as stack, add_file_names("reading", lambda: (opening.file.path,), expected_errors=expected_errors):
+        with ExitStack() as stack, add_file_names("reading", lambda: (fetch.file.path,), expected_errors=expected_errors):
             file = _FileRecords(self, progress, shared, stack)
             try:
                 if self._outage is not None:
                     raise self._outage
-                reader = opening.enter(stack)
+                reader = fetch.enter(stack)
                 progress.begin(reader.info)
                 for block in self._blocks(self._content(reader, progress.task_file, stack), progress):
                     file.add(block)

@@ -13,7 +13,7 @@ from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from spark_job.tasks import fetch
-from spark_job.tasks.fetch import FetchAhead, StreamedAhead, TaskFile, openings
+from spark_job.tasks.fetch import FetchAhead, StreamedAhead, TaskFile, fetch_files
 
 INFO = ObjectInfo("a.ndjson", 10, "e", 1.0)
 PATIENCE_SECS = 60
@@ -108,8 +108,8 @@ def test_large_objects_of_a_remote_store_are_streamed_ahead(threads: int, kind: 
     store = MemoryStore(lambda: 1.0)
     store.put("large", b"x" * 100)
     with ExitStack() as stack:
-        [opening] = openings(store, [TaskFile("large", 100)], FetchAhead(threads, 10))
-        reader = opening.enter(stack)
+        [fetch] = fetch_files(store, [TaskFile("large", 100)], FetchAhead(threads, 10))
+        reader = fetch.enter(stack)
         assert isinstance(reader, kind)
         assert isinstance(reader, StreamedAhead) == bool(threads)
         assert reader.read() == b"x" * 100
