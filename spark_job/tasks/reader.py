@@ -33,7 +33,7 @@ from spark_job.tasks.decided_records import (
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.spark_fallback import LETTERS, SparkFallback
+from spark_job.tasks.decided_records_writer import LETTERS, DecidedRecordsWriter
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import DataFile, TableLayout
 
@@ -143,7 +143,7 @@ class SparkReader:
         settings = task.settings
         file_format = open_format(settings.format, schema, settings.limits, settings.options)
         decided = decision_of(file_format, schema, reports)(records)
-        stage = SparkFallback(task.destination, task.s3, settings.buffer_bytes)
+        stage = DecidedRecordsWriter(task.destination, task.s3, settings.buffer_bytes)
         return DecidedBySpark.of(map_in_arrow(decided, stage, LETTERS))
 
 

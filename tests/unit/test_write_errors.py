@@ -25,7 +25,7 @@ from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.spark_fallback import SparkFallback
+from spark_job.tasks.decided_records_writer import DecidedRecordsWriter
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from spark_job.write.write_errors import RefusedWrite, raise_refused
@@ -95,7 +95,7 @@ def parsed(*records: int | None) -> pa.RecordBatch:
 
 
 def report_of_the_spark_fallback(folder: Path) -> dict[str, Any]:
-    stage = SparkFallback(a_destination(folder), S3Settings(), 1 << 20)
+    stage = DecidedRecordsWriter(a_destination(folder), S3Settings(), 1 << 20)
     rows = [row for batch in stage(iter([parsed(1, None), parsed(2)])) for row in batch.to_pylist()]
     assert [row["report"] is None for row in rows] == [True, False]
     report: dict[str, Any] = json.loads(rows[-1]["report"])
@@ -116,7 +116,7 @@ def test_the_driver_raises_the_storage_error_of_the_spark_fallback(
 
 def test_any_other_error_of_the_spark_fallback_names_the_file(tmp_path: Path) -> None:
     misfit = parsed(1).set_column(7, "record", pa.array([{"n": {"not": "a number"}}]))
-    stage = SparkFallback(a_destination(tmp_path), S3Settings(), 1)
+    stage = DecidedRecordsWriter(a_destination(tmp_path), S3Settings(), 1)
     with pytest.raises(pa.ArrowException) as raised:
         [*stage(iter([parsed(1), misfit]))]
     assert raised.value.__notes__ == ["while writing rows up to those of a"]

@@ -36,7 +36,7 @@ _LETTERS = pa.schema(to_arrow_type(LETTERS))
 
 
 @dataclass(frozen=True, slots=True)
-class SparkFallback:
+class DecidedRecordsWriter:
     """The stage after `Format.decide`, for `mapInArrow`: good records become data files, the others rows of `LETTERS`.
     The last row is a `report`, also when the table's storage refuses the data files."""
 
