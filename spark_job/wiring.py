@@ -148,7 +148,9 @@ def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
 
     source, identity = parts.source, parts.identity
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
-    letters = DeadLetters(parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS)
+    dead_letters = DeadLetters(
+        parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS
+    )
     return SparkReader(
         parts.spark,
         uri=source.uri,
@@ -163,7 +165,7 @@ def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
         layout=table.layout,
         layout_reason=lambda: table.layout_reason,
         staging=table.staging,
-        dead_letters=letters,
+        dead_letters=dead_letters,
         clock=time.time,
         log=parts.log,
     )

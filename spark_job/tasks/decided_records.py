@@ -27,12 +27,12 @@ class DecidedRecords(Protocol):
     @property
     def data_files(self) -> Sequence[DataFile]: ...
 
-    def letters(self) -> Iterator[DeadLetter]:
-        """Those of the refused records, sorted by file and row."""
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        """The dead letters of the refused records, sorted by file and row."""
         ...
 
     def release(self) -> None:
-        """Free what is held; nothing is called afterwards."""
+        """Free memory and caches. No other method may be called afterwards."""
         ...
 
 
@@ -45,18 +45,20 @@ class RefusedByTasks:
         self.refused = Counter({count["values"]: count["counts"] for count in counts})
         self.data_files: Sequence[DataFile] = ()
 
-    def letters(self) -> Iterator[DeadLetter]:
-        return (_letter(row) for batch in self._records.to_batches(max_chunksize=1000) for row in batch.to_pylist())
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        return (
+            _dead_letter(row) for batch in self._records.to_batches(max_chunksize=1000) for row in batch.to_pylist()
+        )
 
     def release(self) -> None:
         """Nothing to free but memory."""
 
 
 class DecidedBySpark:
-    """Records that a Spark query decided; `letters` has the columns of `LETTERS`."""
+    """Records that a Spark query decided; `frame` has the `DEAD_LETTER_COLUMNS`."""
 
-    def __init__(self, letters: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
-        self._letters = letters
+    def __init__(self, frame: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
+        self._frame = frame
         self.refused: Counter[str] = Counter()
         self.data_files: list[DataFile] = []
         for report in reports:
@@ -64,30 +66,30 @@ class DecidedBySpark:
             self.data_files += [DataFile(**data_file) for data_file in report["data_files"]]
 
     @classmethod
-    def of(cls, letters: DataFrame) -> Self:
+    def of(cls, frame: DataFrame) -> Self:
         """Runs the stage. The frame stays cached until `release`, so that it runs once. Raises StorageError or
         StorageUnavailable if the table's storage refuses the rows."""
-        letters.persist(StorageLevel.MEMORY_AND_DISK)
+        frame.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            rows = letters.where("report IS NOT NULL").select("report").collect()
+            rows = frame.where("report IS NOT NULL").select("report").collect()
             reports = [json.loads(row["report"]) for row in rows]
             raise_refused(RefusedWrite.from_document(report["refused_write"]) for report in reports)
-            return cls(letters, reports)
+            return cls(frame, reports)
         except BaseException:
-            letters.unpersist()
+            frame.unpersist()
             raise
 
-    def letters(self) -> Iterator[DeadLetter]:
-        refused = self._letters.where("report IS NULL").sort("file", "row").toLocalIterator()
-        return (_letter(row) for row in refused)
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        refused = self._frame.where("report IS NULL").sort("file", "row").toLocalIterator()
+        return (_dead_letter(row) for row in refused)
 
     def release(self) -> None:
-        self._letters.unpersist()
+        self._frame.unpersist()
 
 
 def dead_letters_of(parts: Iterable[DecidedRecords]) -> Iterator[DeadLetter]:
-    """Those of all parts, sorted by file and row."""
-    return merge(*(part.letters() for part in parts), key=lambda letter: (letter.path, letter.row or 0))
+    """The dead letters of all parts, sorted by file and row."""
+    return merge(*(part.dead_letters() for part in parts), key=lambda letter: (letter.path, letter.row or 0))
 
 
 def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
@@ -96,6 +98,6 @@ def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
     return deferred.filter(pc.and_(pc.is_valid(deferred["fault"]), pc.invert(of_failed)))
 
 
-def _letter(row: Any) -> DeadLetter:
+def _dead_letter(row: Any) -> DeadLetter:
     raw = bytes(row["undecodable"]) if row["undecodable"] is not None else row["line"]
     return DeadLetter(row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"], raw)

@@ -21,7 +21,7 @@ from spark_job.tasks.error_context import add_file_names
 from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
-LETTERS = StructType(
+DEAD_LETTER_COLUMNS = StructType(
     [
         StructField("file", StringType()),
         StructField("etag", StringType()),
@@ -32,13 +32,13 @@ LETTERS = StructType(
         StructField("report", StringType()),
     ]
 )
-_LETTERS = pa.schema(to_arrow_type(LETTERS))
+_ARROW_COLUMNS = pa.schema(to_arrow_type(DEAD_LETTER_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRecordsWriter:
-    """The stage after `Format.decide`, for `mapInArrow`: good records become data files, the others rows of `LETTERS`.
-    The last row is a `report`, also when the table's storage refuses the data files."""
+    """The stage after `Format.decide`, for `mapInArrow`: good records become data files, the others rows with
+    `DEAD_LETTER_COLUMNS`. The last row is a `report`, also when the table's storage refuses the data files."""
 
     destination: Destination
     s3: S3Settings
@@ -49,7 +49,7 @@ class DecidedRecordsWriter:
         writer, refused = new_writer(), Counter[str]()
         report: dict[str, Any] = {"refused": refused, "data_files": [], "refused_write": None}
         try:
-            yield from self._letters(batches, writer, refused)
+            yield from self._dead_letters(batches, writer, refused)
             with writing():
                 report["data_files"] = [asdict(data_file) for data_file in writer.close()]
         except CannotWriteError as error:
@@ -58,9 +58,9 @@ class DecidedRecordsWriter:
         except BaseException:
             _discard(writer)
             raise
-        yield pa.RecordBatch.from_pylist([{"report": json.dumps(report)}], schema=_LETTERS)
+        yield pa.RecordBatch.from_pylist([{"report": json.dumps(report)}], schema=_ARROW_COLUMNS)
 
-    def _letters(
+    def _dead_letters(
         self, batches: Iterator[pa.RecordBatch], writer: DataFileWriter, refused: Counter[str]
     ) -> Iterator[pa.RecordBatch]:
         """Rows of refused records, which are counted by file; the other records go to `writer`. Raises
@@ -68,14 +68,18 @@ class DecidedRecordsWriter:
         schema = self.destination.arrow_schema()
         for batch in batches:
             good = pc.is_null(batch["fault"])
-            letters = batch.filter(pc.invert(good))
-            refused.update(letters["file"].to_pylist())
-            if letters.num_rows:
-                columns = [letters[name] for name in _LETTERS.names[:-1]]
-                yield pa.RecordBatch.from_arrays([*columns, pa.nulls(letters.num_rows, pa.string())], schema=_LETTERS)
-            if letters.num_rows < batch.num_rows:
+            dead_letters = batch.filter(pc.invert(good))
+            refused.update(dead_letters["file"].to_pylist())
+            if dead_letters.num_rows:
+                columns = [dead_letters[name] for name in _ARROW_COLUMNS.names[:-1]]
+                yield pa.RecordBatch.from_arrays(
+                    [*columns, pa.nulls(dead_letters.num_rows, pa.string())], schema=_ARROW_COLUMNS
+                )
+            if dead_letters.num_rows < batch.num_rows:
                 taken = batch.filter(good)
-                with add_file_names("writing rows up to those of", taken["file"].to_pylist, expected_errors=(CannotWriteError,)):
+                with add_file_names(
+                    "writing rows up to those of", taken["file"].to_pylist, expected_errors=(CannotWriteError,)
+                ):
                     rows = self._rows(taken, schema)
                     with writing():
                         writer.write(rows)

@@ -15,7 +15,7 @@ from spark_job.formats.deferred import deferred_records_type
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance
-from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
 
 Clock = Callable[[], float]
 WriterFactory = Callable[[], DataFileWriter]
@@ -46,7 +46,9 @@ class Destination:
         record = [pa.field(field.name, to_arrow_type(nullable_type(field.dataType))) for field in fields]
         return pa.schema([*record, *self.provenance.fields])
 
-    def writer_factory(self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock) -> WriterFactory:
+    def writer_factory(
+        self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock
+    ) -> WriterFactory:
         """A function that makes writers of data files: one for the rows of a task, one for each large file. They share
         `buffer_bytes`."""
         return self._writer_factory(self.layout, self.arrow_schema(), s3, buffer_bytes, new_name, clock)

@@ -30,10 +30,10 @@ from spark_job.tasks.decided_records import (
     dead_letters_of,
     refused_already,
 )
+from spark_job.tasks.decided_records_writer import DEAD_LETTER_COLUMNS, DecidedRecordsWriter
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.decided_records_writer import LETTERS, DecidedRecordsWriter
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import DataFile, TableLayout
 
@@ -144,7 +144,7 @@ class SparkReader:
         file_format = open_format(settings.format, schema, settings.limits, settings.options)
         decided = decision_of(file_format, schema, reports)(records)
         stage = DecidedRecordsWriter(task.destination, task.s3, settings.buffer_bytes)
-        return DecidedBySpark.of(map_in_arrow(decided, stage, LETTERS))
+        return DecidedBySpark.of(map_in_arrow(decided, stage, DEAD_LETTER_COLUMNS))
 
 
 def decision_of(

@@ -118,7 +118,10 @@ class TaskReader:
         """Send the file's records to a pipeline, and return what became of the file."""
         progress = FileProgress(fetch.file)
         expected_errors = (FileFault, BlizzardError, CannotWriteError)
-        with ExitStack() as stack, add_file_names("reading", lambda: (fetch.file.path,), expected_errors=expected_errors):
+        with (
+            ExitStack() as stack,
+            add_file_names("reading", lambda: (fetch.file.path,), expected_errors=expected_errors),
+        ):
             file = _FileRecords(self, progress, shared, stack)
             try:
                 if self._outage is not None:

@@ -22,7 +22,7 @@ from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
 from tests.fixtures_faulty_s3 import Fault, FaultyS3, cutting
 from tests.fixtures_s3 import BUCKET
 

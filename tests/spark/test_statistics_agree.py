@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from blizzard.storage.local import LocalStore
-from spark_job.write.parquet_files import DataFile, DataFileWriter, BufferBudget, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFile, DataFileWriter, TableLayout
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 

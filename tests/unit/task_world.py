@@ -25,7 +25,7 @@ from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
 from tests.unit.plain_lines import TEXT_SCHEMA, PlainLines
 
 NOW_TS = 1_706_450_400.0

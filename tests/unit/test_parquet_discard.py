@@ -15,7 +15,7 @@ from blizzard.errors import StorageUnavailable
 from blizzard.storage.base import ObjectWriter
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from spark_job.write.parquet_files import DataFileWriter, BufferBudget
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 from spark_job.write.upload import ParquetUpload
 from tests.unit.parquet_rows import (
     LAYOUT,

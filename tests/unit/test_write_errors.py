@@ -22,10 +22,10 @@ from blizzard.errors import (
 )
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.tasks.batch_tasks import ReadTasks, Task
+from spark_job.tasks.decided_records_writer import DecidedRecordsWriter
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
-from spark_job.tasks.decided_records_writer import DecidedRecordsWriter
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from spark_job.write.write_errors import RefusedWrite, raise_refused

@@ -53,18 +53,18 @@ class SideOutputs:
     def write_dead_letters(self, rows: FileRows | None, outcomes: Sequence[Outcome]) -> None:
         """Dead letters of files that are not ingested and, unless `rows` is None, of refused records."""
         with self._watch.part("letters"):
-            self._write_file_letters(outcomes)
+            self._write_file_dead_letters(outcomes)
             if rows is not None and any(outcome.dead_records for outcome in outcomes):
                 rows.write_dead_records()
 
-    def _write_file_letters(self, outcomes: Sequence[Outcome]) -> None:
-        letters = [
+    def _write_file_dead_letters(self, outcomes: Sequence[Outcome]) -> None:
+        dead_letters = [
             DeadLetter(outcome.path, outcome.etag, outcome.stage or Stage.PARSE, outcome.error)
             for outcome in outcomes
             if outcome.error is not None
         ]
-        self._dead_letters.write_files(letters, self._clock())
-        for letter in letters:
+        self._dead_letters.write_files(dead_letters, self._clock())
+        for letter in dead_letters:
             self._log(
                 "file_dead_lettered",
                 source=self._identity.source_id,

@@ -131,14 +131,14 @@ class FileSource:
         self._unreadable_segments: set[str] = set()
         self._manifest = Manifest(state, identity.state_prefix, identity.source_id, prefetch=settings.segments_ahead)
         receipts = Receipts(state, identity.state_prefix)
-        letters = DeadLetters(state, identity.state_prefix, identity.source_id)
-        self._suspects = Suspects(table=table, files=files, receipts=receipts, dead_letters=letters, clock=clock)
+        dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
+        self._suspects = Suspects(table=table, files=files, receipts=receipts, dead_letters=dead_letters, clock=clock)
         self._outputs = SideOutputs(
             identity,
             state=state,
             manifest=self._manifest,
             receipts=receipts,
-            dead_letters=letters,
+            dead_letters=dead_letters,
             clock=clock,
             new_id=new_id,
             log=log,

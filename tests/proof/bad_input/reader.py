@@ -30,7 +30,7 @@ from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import DataFileWriter, BufferBudget, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
 from tests.proof.bad_input.corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 from tests.proof.bad_input.records import PARTITION, SCHEMA
 
