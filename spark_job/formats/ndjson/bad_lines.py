@@ -18,12 +18,12 @@ from spark_job.formats.ndjson.value_kinds import TWO_OBJECTS, other_type_pattern
 
 # A failed attempt costs about as much as 100 short lines, plus what was read before it failed. Parsing a line into
 # Python objects costs about as much as 5. So bad lines are removed one by one as long as they are rare.
-_RARE = 30
-_ATTEMPTS = 16
+_MIN_LINES_PER_FAILURE = 30
+_MIN_ATTEMPTS = 16
 _CHUNK_LINES = 512
 _LAST_CHUNK_LINES = 32
-_FEW = 0.05
-_SAMPLE = 64
+_MAX_UNCHECKED_SHARE = 0.05
+_SAMPLE_LINES = 64
 _BLANKS = b" \t\r"
 _SECOND_LOOK = (b"N", b"I", b"\\u")
 _PLAIN_FAULTS = ("unexpected ", "trailing comma ")
@@ -74,24 +74,24 @@ class BadLineSearch:
         """For any block."""
         self._lines, self._numbers = self._outer_form(_split(block))
         body = block if not self._refused else _joined(self._lines).to_pybytes()
-        sound = self._limits.allow(body)
-        if self._numbers and sound:
+        within_limits = self._limits.allow(body)
+        if self._numbers and within_limits:
             table = self._try_read(body, len(self._numbers))
             if isinstance(table, pa.Table):
                 return GoodLines(table, self._lines.to_pylist, self._numbers, self._refused)
-            return self._separate(sound=sound, column=table.column)
-        return self._separate(sound=sound)
+            return self._separate(within_limits=within_limits, column=table.column)
+        return self._separate(within_limits=within_limits)
 
     def search_objects(self, block: bytes, count: int, column: str | None) -> GoodLines:
         """For a block whose lines all begin with { and end with }. `column`: in which the reader found a value of
         another type, if it said so."""
         self._numbers = range(count)
         self._lines = _split(block)
-        return self._separate(sound=True, column=column)
+        return self._separate(within_limits=True, column=column)
 
-    def _separate(self, *, sound: bool, column: str | None = None) -> GoodLines:
+    def _separate(self, *, within_limits: bool, column: str | None = None) -> GoodLines:
         places = list(range(len(self._lines)))
-        if not sound:
+        if not within_limits:
             lines = self._lines.to_pylist()
             self._refuse({at: refusal_reason(lines[at]) for at in places if not self._limits.allow_line(lines[at])})
         pieces = self._readable_pieces(self._remaining(places), column)
@@ -170,7 +170,7 @@ class BadLineSearch:
         text = _joined(lines)
         starts: list[int] = []
         stops: list[int] = []
-        while len(stops) < _ATTEMPTS or stops[-1] > len(stops) * _RARE:
+        while len(stops) < _MIN_ATTEMPTS or stops[-1] > len(stops) * _MIN_LINES_PER_FAILURE:
             first = stops[-1] + 1 if stops else 0
             begin = starts[first] if first else 0
             tail = self._try_read(text.slice(min(begin, text.size)), len(places) - first)
@@ -215,9 +215,9 @@ class BadLineSearch:
         of a sample is good."""
         found = pc.match_substring_regex(self._lines_at(places), pattern)
         suspects = [places[at] for at in pc.indices_nonzero(found).to_pylist()]
-        if len(suspects) > _FEW * len(places):
-            sample = suspects[:: max(1, len(suspects) // _SAMPLE)]
-            if len(self._type_mismatches(sample)) < (1 - _FEW) * len(sample):
+        if len(suspects) > _MAX_UNCHECKED_SHARE * len(places):
+            sample = suspects[:: max(1, len(suspects) // _SAMPLE_LINES)]
+            if len(self._type_mismatches(sample)) < (1 - _MAX_UNCHECKED_SHARE) * len(sample):
                 self._refuse(self._type_mismatches(suspects))
                 return
         self._refuse({at: refusal_reason(self._line(at)) for at in suspects})

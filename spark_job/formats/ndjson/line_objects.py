@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from spark_job.formats.ndjson.convert import DIGITS, INTEGERS, NUMBER, TEXT
 
-_WHOLE = tuple(INTEGERS)
+_INTEGER_TYPES = tuple(INTEGERS)
 _FIRST_LONG, _LAST_LONG = -(1 << 63), (1 << 63) - 1
 _SMALLEST_FLOAT = 2.0**-126
 
@@ -94,7 +94,7 @@ def value_reader(data_type: DataType, styles: Mapping[str, str], path: str) -> C
     if isinstance(data_type, BooleanType):
         return _of(bool, lambda value: value)
     style = styles.get(path)
-    if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
+    if isinstance(data_type, _INTEGER_TYPES) or (isinstance(data_type, TimestampType) and style == NUMBER):
         return _of(int, _long)
     if isinstance(data_type, FloatType):
         return _number(lambda number: number if _rounds_to_one_float(number) else _mismatch())
@@ -148,7 +148,7 @@ def _type_check(data_type: DataType, styles: Mapping[str, str], path: str) -> Ca
     if isinstance(data_type, BooleanType):
         return lambda value: value is None or type(value) is bool
     style = styles.get(path)
-    if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
+    if isinstance(data_type, _INTEGER_TYPES) or (isinstance(data_type, TimestampType) and style == NUMBER):
         return lambda value: value is None or (type(value) is int and _FIRST_LONG <= value <= _LAST_LONG)
     if isinstance(data_type, DecimalType) and style == DIGITS:
         return lambda value: value is None or type(value) in (int, float, str)

@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 from spark_job.formats.ndjson.schema_values import NumberText, contains_type, schema_leaves
 
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-_WHOLE = re.compile(r"-?[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]+")
 _NO_DAY = re.compile(r"[\x00-\x20\x7f]*(T|[0-9]{1,2}:)")
 _MAYBE = re.compile(rb'[0-9]{12}|\\u00|"([ \x7f]|\\[bfnrt])*(T[0-9]|[0-9]{1,2}:)')
 
@@ -36,7 +36,7 @@ def odd_timestamp(line: bytes, schema: StructType) -> str | None:
 def _odd_reason(value: Any) -> str | None:
     if isinstance(value, NumberText):
         beyond = (
-            len(value) > 20 or not _FIRST_SECOND <= int(value) <= _LAST_SECOND if _WHOLE.fullmatch(value) else False
+            len(value) > 20 or not _FIRST_SECOND <= int(value) <= _LAST_SECOND if _INTEGER.fullmatch(value) else False
         )
         return "a number of seconds beyond the years 1 to 9999" if beyond else None
     return "a time without its day" if isinstance(value, str) and _NO_DAY.match(value) else None

@@ -71,9 +71,11 @@ class NdjsonParser:
         if all(why is not None for _, why in parsed.refused):
             return parsed
         refused = zip(parsed.refused, parsed.refused_texts, strict=True)
-        return replace(parsed, refused=[(number, why or self._sure_refusal(text)) for (number, why), text in refused])
+        return replace(
+            parsed, refused=[(number, why or self._certain_refusal(text)) for (number, why), text in refused]
+        )
 
-    def _sure_refusal(self, line: bytes) -> str | None:
+    def _certain_refusal(self, line: bytes) -> str | None:
         """Why Spark would certainly refuse a JSON object, or must not get it; None if Spark decides."""
         why = huge_exponent(line, self._columns) if self._has_decimal else None
         why = why or (odd_timestamp(line, self._columns) if self._has_timestamp else None)

@@ -12,11 +12,11 @@ def refusal(line: str) -> str | None:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return _second_opinion(line, error)
+        return _reason_by_json_module(line, error)
     return None if isinstance(value, dict) else f"expected a JSON object, found {_kind(value)}"
 
 
-def _second_opinion(line: str, error: ValueError) -> str | None:
+def _reason_by_json_module(line: str, error: ValueError) -> str | None:
     """NaN and Infinity are not JSON, but many programs write them and Spark reads them as DOUBLE."""
     try:
         value = json.loads(line, object_pairs_hook=_object)

@@ -31,7 +31,7 @@ def decided_by_spark(lines: DataFrame, schema: StructType) -> DataFrame:
 def _schema_fault(schema: StructType) -> Column:
     """Why a record that is valid JSON does not fit the schema; null if it fits."""
     wrong_type = F.when(F.col(f"record.{CORRUPT}").isNotNull(), _which_column(schema))
-    others = [F.when(m.condition, F.lit(m.reason)) for m in schema_checks(schema, F.col("record"))]
+    others = [F.when(check.condition, F.lit(check.reason)) for check in schema_checks(schema, F.col("record"))]
     return F.coalesce(wrong_type, *others)
 
 

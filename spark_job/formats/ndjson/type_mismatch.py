@@ -41,14 +41,14 @@ def type_mismatch(line: bytes, schema: StructType) -> str | None:
 
 def _matches(value: Any, data_type: DataType) -> bool | None:
     """Whether Spark accepts the value for the type; None if only Spark can tell."""
-    decide = _SURE.get(type(data_type))
-    if decide is not None:
-        return decide(value)
-    whole = INTEGERS.get(type(data_type))
-    return None if whole is None else _is_whole(value, whole.bit_width)
+    check = _CERTAIN_CHECKS.get(type(data_type))
+    if check is not None:
+        return check(value)
+    arrow_integer = INTEGERS.get(type(data_type))
+    return None if arrow_integer is None else _is_integer(value, arrow_integer.bit_width)
 
 
-def _is_whole(value: Any, bits: int) -> bool | None:
+def _is_integer(value: Any, bits: int) -> bool | None:
     if isinstance(value, str | bool | float):
         return False
     return _is_within(value, bits) if isinstance(value, int) else None
@@ -60,7 +60,7 @@ def _is_within(value: int, bits: int) -> bool:
 
 def _is_tiny(value: Any) -> bool | None:
     """Spark reads it as a SMALLINT; its range is checked once all other columns fit."""
-    is_small = _is_whole(value, 16)
+    is_small = _is_integer(value, 16)
     return is_small if not is_small or _is_within(value, 8) else None
 
 
@@ -81,7 +81,7 @@ def _is_text(value: Any) -> bool | None:
     return True if isinstance(value, str) else None
 
 
-_SURE: Mapping[type[DataType], Callable[[Any], bool | None]] = {
+_CERTAIN_CHECKS: Mapping[type[DataType], Callable[[Any], bool | None]] = {
     ByteType: _is_tiny,
     BooleanType: _is_boolean,
     DoubleType: _is_number,

@@ -18,14 +18,14 @@ from spark_job.formats.ndjson.convert import DIGITS, INTEGERS, NUMBER, TEXT
 
 _PLAIN_NAME = re.compile(r"[^\"\\\x00-\x1f]+")
 TWO_OBJECTS = r"\}[ \t\r]*\{"
-_NO_TEXT = r"[-0-9tf{\[NI]"
-_NO_WHOLE = r"[\"tf{\[NI]|-?[0-9]+[.eE]|-?[0-9]{20}"
-_NO_DIGITS = r"[tf{\[NI]"
-_NO_NUMBER = r"[\"tf{\[]"
-_NO_BOOLEAN = r"[-\"0-9{\[NI]"
-_NO_STRUCT = r"[-\"0-9tf\[NI]"
-_NO_ARRAY = r"[-\"0-9tf{NI]"
-_WHOLE = tuple(INTEGERS)
+_NOT_TEXT = r"[-0-9tf{\[NI]"
+_NOT_INTEGER = r"[\"tf{\[NI]|-?[0-9]+[.eE]|-?[0-9]{20}"
+_NOT_DIGITS = r"[tf{\[NI]"
+_NOT_NUMBER = r"[\"tf{\[]"
+_NOT_BOOLEAN = r"[-\"0-9{\[NI]"
+_NOT_STRUCT = r"[-\"0-9tf\[NI]"
+_NOT_ARRAY = r"[-\"0-9tf{NI]"
+_INTEGER_TYPES = tuple(INTEGERS)
 
 
 def other_type_pattern(schema: StructType, styles: Mapping[str, str]) -> str:
@@ -58,15 +58,15 @@ def _column_patterns(schema: StructType, styles: Mapping[str, str], prefix: str)
 def _other_type(data_type: DataType, style: str | None) -> str:
     """How a value of any other type begins."""
     if isinstance(data_type, DecimalType) and style == DIGITS:
-        return _NO_DIGITS + rf"|\"?[-+]?[0-9]*\.[0-9]{{{data_type.scale + 1}}}"
+        return _NOT_DIGITS + rf"|\"?[-+]?[0-9]*\.[0-9]{{{data_type.scale + 1}}}"
     if isinstance(data_type, StructType):
-        return _NO_STRUCT
+        return _NOT_STRUCT
     if isinstance(data_type, ArrayType):
-        return _NO_ARRAY
+        return _NOT_ARRAY
     if isinstance(data_type, BooleanType):
-        return _NO_BOOLEAN
-    if isinstance(data_type, _WHOLE) or (isinstance(data_type, TimestampType) and style == NUMBER):
-        return _NO_WHOLE
+        return _NOT_BOOLEAN
+    if isinstance(data_type, _INTEGER_TYPES) or (isinstance(data_type, TimestampType) and style == NUMBER):
+        return _NOT_INTEGER
     if isinstance(data_type, DoubleType | FloatType) or (isinstance(data_type, DecimalType) and style != TEXT):
-        return _NO_NUMBER
-    return _NO_TEXT
+        return _NOT_NUMBER
+    return _NOT_TEXT
