@@ -13,7 +13,7 @@ from spark_job.formats.protocol import FileFault, Readable
 SMALL_BYTES = 256 << 10
 """An object up to this size is decompressed in one call."""
 _SMALL_CONTENT_BYTES = 4 << 20
-"""Of such an object, decompressed; one that holds more is read as a stream."""
+"""Decompressed size of such an object; one with more content is read as a stream."""
 _GZIP_MEMBER = 31
 """zlib's window bits for a gzip header and checksum."""
 

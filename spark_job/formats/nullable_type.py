@@ -11,7 +11,7 @@ def nullable_type(data_type: DataType) -> DataType:
 
 
 def nullable_with_leaves(data_type: DataType, leaf_type: Callable[[DataType], DataType]) -> DataType:
-    """The same, with each leaf replaced by its `leaf_type`."""
+    """The type without any NOT NULL, at any depth, and with each leaf replaced by its `leaf_type`."""
     if isinstance(data_type, StructType):
         fields = [(f.name, nullable_with_leaves(f.dataType, leaf_type), f.metadata) for f in data_type]
         return StructType([StructField(name, kind, True, metadata) for name, kind, metadata in fields])

@@ -85,7 +85,7 @@ class Block(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """In memory, about."""
+        """The size in memory, about."""
         ...
 
 
@@ -126,7 +126,7 @@ class Format(Protocol[B]):
         ...
 
     def decide(self, deferred: "DataFrame") -> "DataFrame":
-        """On the driver: decides the records that `parse` refused without a reason. Not called for a batch in which
+        """Decides, on the driver, the records that `parse` refused without a reason. Not called for a batch in which
         every refused record has one.
 
         `deferred` has the columns of `deferred_records_type`. It may also hold records that have a reason; they keep

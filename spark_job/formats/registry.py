@@ -25,7 +25,7 @@ def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     return TextFormat(schema, limits)
 
 
-# Each imports its folder only when it is called, so that a job loads the packages of the formats that it reads.
+# Each function imports its format only when it is called, so that a job loads no packages that only other formats need.
 FORMATS: Mapping[str, MakeFormat] = {"ndjson": _ndjson, "text": _text}
 
 

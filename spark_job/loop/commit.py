@@ -36,7 +36,7 @@ class BatchCommitter:
         self._version: int | None = None
 
     def forget(self) -> None:
-        """Ask the table for its version again before the next commit."""
+        """Query the table for its version before the next commit."""
         self._version = None
 
     def reached_version(self) -> int:
@@ -52,9 +52,9 @@ class BatchCommitter:
         return self._version is not None and self._table.checkpoints_at(self._version)
 
     def commit(self, checkpoint: SourceCheckpoint, batch: Batch | None) -> bool:
-        """Commit. Returns whether this commit is in the table's log. The log is read after an error, since the commit
-        may have succeeded all the same, and after a success, since Delta skips a Txn version that it has seen without
-        an error.
+        """Returns whether this commit is in the table's log. The log is read after an error, since the commit may have
+        succeeded all the same. It is also read after a success, since Delta's writer silently skips a Txn version that
+        the table already has.
 
         Raises RetryableError when the commit did not reach the table and no other job's did.
         """

@@ -54,7 +54,7 @@ class _Turns:
         self.last_commit_ts = clock()
         self.idle = self.ended = self.failed = False
         self.served = False
-        """Whether it committed, or was found idle. Skipping duplicates is neither."""
+        """Whether the source has committed, or was found idle. Skipping duplicates is neither."""
         self._discovery_is_due = discover
         self._discovery_error: BlizzardError | None = None
         self._log = log

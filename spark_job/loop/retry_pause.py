@@ -21,7 +21,7 @@ class RetryPause:
         self.resume_ts = resume_ts
         """The source is paused until then."""
         self.failures = 0
-        """In a row."""
+        """Number of failures and lost races since the last success."""
         self._ingest = ingest
         self._clock = clock
 

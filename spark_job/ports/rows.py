@@ -4,8 +4,8 @@ from typing import Protocol
 
 
 class Rows(Protocol):
-    """The rows of a batch: read, and held until they are committed or discarded. A table commits only the rows of a
-    reader that belongs to it; the type parameters of `Table` and `Reader` say which."""
+    """The rows of a batch, from reading until they are committed or discarded. A table can commit only the rows that
+    its own kind of reader returns; `Table` and `Reader` then have the same type parameter."""
 
     @property
     def write_share(self) -> float:
@@ -13,5 +13,5 @@ class Rows(Protocol):
         ...
 
     def release(self) -> None:
-        """Free what the rows hold. Called once, whether they were committed or not."""
+        """Free memory and staged files. Called once, whether or not the rows were committed."""
         ...

@@ -211,10 +211,10 @@ class InputDiscovery(Protocol):
     """
 
     def discover_due(self, now_ts: float) -> None:
-        """For a continuous run, which calls this before each step. Does what is due by now and schedules the next time;
+        """Called by a continuous run before each step. Does what is due by now and schedules the next time;
         what fails stays due. `now_ts`: seconds of a clock that never goes back."""
         ...
 
     def discover_all(self) -> None:
-        """For a draining run, which calls this once, before its first step."""
+        """Called once by a draining run, before its first step."""
         ...

@@ -45,7 +45,7 @@ class Table(Protocol[R]):
         ...
 
     def txn_version(self, app_id: str) -> int | None:
-        """From the snapshot: exact even after log clean-up, and slow."""
+        """The newest Txn version of this app id, from the snapshot: exact even after log clean-up, but slow."""
         ...
 
     def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:

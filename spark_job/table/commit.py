@@ -102,7 +102,7 @@ class TableCommits:
     def commit_by_spark_writer(
         self, rows: WrittenFiles | None, sequence: int, user_metadata: str, *, replace_where: str | None = None
     ) -> None:
-        """Delta's public writer skips a sequence that the table has already seen, without an error.
+        """Delta's public writer silently skips a Txn version that the table already has.
 
         `replace_where`: SQL condition of the rows to remove; None to append.
         """

@@ -171,7 +171,7 @@ class DeltaSourceTable:
         return TableLayout(self.staging.new_folder(), (), (), 0, self._target_file_bytes)
 
     def _direct_layout(self) -> TableLayout | None:
-        """For files that a transaction adds as they are; None if the rows have to be staged."""
+        """The layout of files that a transaction adds as they are; None if the rows have to be staged."""
         self.layout_reason = self.preparation.unsupported_reason
         if self.layout_reason is not None:
             return None

@@ -31,7 +31,7 @@ class TablePreparation:
         self._source = source
         self._uri = source.table_uri
         self.checkpoint_interval = DEFAULT_CHECKPOINT_INTERVAL
-        """In versions, as of the last transaction."""
+        """Number of versions from one checkpoint of Delta to the next, as of the last transaction."""
 
     @cached_property
     def source_columns(self) -> list[StructField]:

@@ -29,8 +29,8 @@ def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
 
 
 def check_source_was_not_renamed(rows: DataFrame, source_id: str, siblings: frozenset[str], has_file: HasFile) -> None:
-    """For a source of which the table has no rows. `rows`: of the whole table; `siblings`: ids of the pipeline's other
-    sources.
+    """Checks a source of which the table has no rows. `rows`: of the whole table; `siblings`: ids of the pipeline's
+    other sources.
 
     Raises RecoveryError when the table holds files of this source under a name that the pipeline does not have.
     """

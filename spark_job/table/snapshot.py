@@ -27,7 +27,7 @@ def snapshot_partitions(files: int) -> int:
 def set_snapshot_partitions(spark: SparkSession, snapshot: "Snapshot") -> None:
     """Adjust Delta's setting to the table's size. Call it before anything makes Delta rebuild the table's state.
 
-    Changes nothing if the session's value is not from this function, or if the version has no checksum.
+    Changes nothing if somebody else has set the session's value, or if the version has no checksum.
     """
     files = snapshot.file_count()
     if files is None or spark.conf.get(PARTITIONS_SETTING, None) != spark.conf.get(_SET_BY_JOB, None):

@@ -15,19 +15,19 @@ _JAVA_FRAMES = ("\tat ", "\t... ")
 
 
 @contextmanager
-def translating_spark_errors(doing: str) -> Iterator[None]:
-    """For work that commits nothing: AnalysisException becomes PermanentError, every other error of Spark becomes
-    RetryableError. `doing` starts the error's text."""
+def translating_spark_errors(action: str) -> Iterator[None]:
+    """Translates errors of work that commits nothing: AnalysisException becomes PermanentError, every other error of
+    Spark becomes RetryableError. `action` starts the error's text."""
     try:
         yield
     except AnalysisException as error:
         raise PermanentError(
-            f"{doing}: Spark refused it: {error_text(error)}\nMake the configuration fit the table, or the table fit "
+            f"{action}: Spark refused it: {error_text(error)}\nMake the configuration fit the table, or the table fit "
             "the configuration, and start again."
         ) from error
     except SPARK_ERRORS as error:
         raise RetryableError(
-            f"{doing}: Spark failed, nothing was committed: {error_text(error)}\nIt can be retried. If the same "
+            f"{action}: Spark failed, nothing was committed: {error_text(error)}\nIt can be retried. If the same "
             "error comes back each time, see the executors' logs, and move a file that is named here out of the source."
         ) from error
 

@@ -14,7 +14,7 @@ def literal(text: str) -> str:
 
 
 def type_sql(data_type: DataType) -> str:
-    """As `simpleString`, but with field names quoted."""
+    """The type as in `simpleString`, but with field names quoted."""
     if isinstance(data_type, StructType):
         return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_sql(f.dataType)}' for f in data_type.fields)}>"
     if isinstance(data_type, ArrayType):

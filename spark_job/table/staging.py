@@ -46,7 +46,7 @@ class Staging:
 
     @property
     def deferred_folder(self) -> str:
-        """For the deferred lines of all batches, since file names are unique; ends in `/`."""
+        """The prefix for the deferred lines of all batches, which share it since file names are unique; ends in `/`."""
         return f"{self._prefix}left/"
 
     def frame(self, spark: SparkSession, table_uri: str, files: Sequence[DataFile], schema: StructType) -> DataFrame:
@@ -77,8 +77,8 @@ class Staging:
         self._last_clean_up_ts = now_ts
 
     def _delete(self, keys: Iterable[str]) -> None:
-        """On a local disk, also the emptied folders of attempts. The folder of deferred lines stays: other batches
-        write to it at any time."""
+        """Deletes the files and, on a local disk, the emptied folders of attempts. The folder of deferred lines stays,
+        since other batches write to it at any time."""
         keys = [*keys]
         self._store.delete(keys)
         if isinstance(self._store, LocalStore):

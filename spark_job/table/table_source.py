@@ -12,7 +12,7 @@ class TableSource:
     source_id: str
     """`pipeline:source`, as in `_source.source`."""
     app_id: str
-    """Of the source's Txns."""
+    """The app id of the source's Txns."""
     schema: str
     """DDL of the records' columns."""
     partition_columns: Mapping[str, str]

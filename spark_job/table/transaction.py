@@ -17,12 +17,13 @@ from spark_job.write.parquet_files import DataFile, TableLayout
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
 _WRITE_OPERATION_FIELDS = 4
-"""Of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all Options."""
+"""Fields of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all
+Options."""
 _UNESCAPED_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
 """Characters, besides letters and digits, that Hadoop does not escape in the path of a URI."""
 _INDEPENDENT_LOG = "fs.blizzard.apart"
-"""An option without effect. Delta caches one DeltaLog for each table and set of `fs.` options, so it
-yields a separate one."""
+"""An option that nothing reads. Delta caches one DeltaLog for each table and set of `fs.` options, so this option makes
+it create a second one."""
 MISSING_API_ERRORS = (Py4JError, TypeError, AttributeError, IndexError)
 """Errors of the gateway when a class, constructor or method does not exist."""
 
@@ -54,8 +55,8 @@ class DeltaTransactions:
         return self._updated(self._delta_log())
 
     def independent_snapshot(self) -> Snapshot:
-        """The newest version, read into another DeltaLog than that of commits: a snapshot's methods lock it, so a long
-        computation would block them."""
+        """The newest version, from a second DeltaLog. A snapshot's methods lock its DeltaLog, so a long computation in
+        the DeltaLog of the commits would block them."""
         options = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({_INDEPENDENT_LOG: "true"})
         path = self._jvm.org.apache.hadoop.fs.Path(self._uri)
         return self._updated(self._delta.DeltaLog.forTable(self._spark._jsparkSession, path, options))
@@ -100,7 +101,7 @@ class Transaction:
         self.snapshot = Snapshot(spark, java.snapshot())
 
     def description(self) -> TableDescription:
-        """Of the table after this commit."""
+        """The description of the table after this commit."""
         return TableDescription.from_actions(str(self._java.metadata().json()), str(self._java.protocol().json()))
 
     def txn_version(self, app_id: str) -> int | None:
@@ -200,7 +201,7 @@ class Transaction:
         self._java.registerSQLMetrics(self._spark._jsparkSession, scala_map)
 
     def _load_class(self, name: str) -> Any:
-        """With the class loader that has loaded Delta, which may differ from the gateway's."""
+        """The class, from the class loader that has loaded Delta, which may differ from the gateway's."""
         return self._java.getClass().getClassLoader().loadClass(_DELTA_PACKAGE + name)
 
     def _scala_seq(self, java_list: Any) -> Any:

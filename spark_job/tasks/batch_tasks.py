@@ -26,7 +26,7 @@ from spark_job.write.write_errors import CannotWriteError, raise_refused
 TARGET_TASK_BYTES = 64 << 20
 """Stored bytes. Spark requests executors when more tasks are pending than the present ones can run."""
 DEFERRED_BUFFER_DIVISOR = 8
-"""Deferred records get one part in so many of the memory for buffered rows."""
+"""The buffer for deferred records is the buffer for rows divided by this."""
 TASKS_PER_CORE = 2
 MIN_TASK_BYTES = 4 << 20
 """A smaller task would only add a data file, and another executor to wait for."""
@@ -36,7 +36,7 @@ FILE_OVERHEAD_BYTES = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What all tasks of one batch share. It travels to the executors as JSON."""
+    """The settings that all tasks of one batch share. They are sent to the executors as JSON."""
 
     uri: str
     s3: S3Settings
@@ -119,7 +119,7 @@ def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
 
 
 def _filled(files: Sequence[TaskFile], share: float) -> list[list[TaskFile]]:
-    """In the order of their paths, in tasks of about `share` bytes."""
+    """The files in the order of their paths, grouped into tasks of about `share` bytes."""
     if not files:
         return []
     total = sum(map(_cost, files))

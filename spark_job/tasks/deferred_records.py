@@ -17,7 +17,7 @@ from spark_job.write.write_errors import CannotWriteError, writing
 MAX_ROWS = 20_000
 MAX_BYTES = 8 << 20
 _ROW_BYTES = 250
-"""In memory, of one record apart from its text and its file's name."""
+"""Size of one record in memory, apart from its text and its file's name."""
 
 
 class DeferredRecords:
@@ -33,7 +33,7 @@ class DeferredRecords:
         self._rows: list[tuple[object, ...]] = []
         self._bytes = 0
         self.total_bytes = 0
-        """In memory, of all records so far, about."""
+        """Size of all records so far in memory, about."""
         self.undecided = 0
         """Records that Spark has to decide; the others are refused already."""
 

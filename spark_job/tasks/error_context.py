@@ -10,8 +10,8 @@ _NAMED = 3
 def add_file_names(
     action: str, paths: Callable[[], Iterable[str]], *, expected_errors: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Adds a note with the file names to any error that is not an expected one; it is at the end of the traceback. An error
-    that has a note already, from an inner context, keeps that one."""
+    """Adds a note with the file names to any error except the `expected_errors`; the traceback ends with the note. An
+    error that already has a note, from an inner context, keeps that one."""
     try:
         yield
     except expected_errors:

@@ -1,7 +1,7 @@
 """Fetches the objects of one task in the order of its files.
 
-Small objects are fetched ahead, within a number of bytes. Of a large one, the next piece is fetched while the one
-before is processed.
+Small objects are fetched ahead, up to a total number of bytes. A large object is streamed: its next piece is fetched
+while the previous one is processed.
 """
 
 import io
@@ -17,7 +17,7 @@ MAX_FILES_AHEAD = 256
 WHOLE_BYTES = 16 << 20
 """Objects up to this size are fetched whole; larger ones are streamed when their turn comes."""
 PIECE_BYTES = 1 << 20
-"""Of a streamed object. A piece arrives in less time than its records take to parse."""
+"""Size of one piece of a streamed object. It arrives in less time than its records take to parse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TaskFile:
     expected_etag: str | None = None
     partitions: tuple[str | None, ...] = ()
     refusal: str | None = None
-    """Why no record of it can be a row, if its path tells. The file is then opened for its etag only."""
+    """Why the whole file is refused, if its path alone shows it. The file is then opened only for its etag."""
 
 
 @dataclass(frozen=True, slots=True)

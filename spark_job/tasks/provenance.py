@@ -50,7 +50,7 @@ class Provenance:
         return [*(pa.field(name, _PARTITION_TYPES[kind]) for name, kind in types), pa.field("_source", SOURCE_TYPE)]
 
     def columns(self, ranges: Sequence[RecordRange], positions: Sequence[int] | None) -> list[pa.Array]:
-        """For all records of the ranges in order, or for those at `positions`.
+        """The columns for all records of the ranges in order, or for those at `positions`.
 
         Values that are the same for a whole range are dictionary-encoded.
         """

@@ -1,4 +1,5 @@
-"""The way from blocks of records to data files: parsed together, written in order, deferred where parsing refuses."""
+"""Turns blocks of records into data files: parses several blocks together, writes in order, and defers refused
+records."""
 
 from bisect import bisect_right
 from collections import deque
@@ -32,12 +33,12 @@ class _Batch:
     table: pa.Table
     ranges: Sequence[RecordRange]
     refused: Sequence[tuple[RecordRange, int, bytes, str | None]]
-    """Of each: its file, its number there, its text, and the reason, if one is known."""
+    """For each refused record its file, its number there, its text, and the reason, if one is known."""
 
 
 class RecordPipeline:
-    """Blocks of one format into one writer's files. With a pool, up to `max_parallel` batches are parsed in parallel, and
-    written in order. `watch` times the writing.
+    """Writes blocks of one format into one writer's files. With a pool, up to `max_parallel` batches are parsed in
+    parallel, and written in order. `watch` times the writing.
 
     What is not finished when the `with` block ends is discarded.
     """

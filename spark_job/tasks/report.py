@@ -20,7 +20,7 @@ class Report:
     deferred: list[DataFile] = field(default_factory=list)
     """They hold the deferred records, as `deferred_records_type` describes them."""
     deferred_bytes: int = 0
-    """Of the deferred records, in memory, about."""
+    """Size of the deferred records in memory, about."""
     undecided: int = 0
     """Deferred records that Spark has to decide; the others are refused already."""
     secs: float = 0.0

@@ -38,8 +38,8 @@ MAX_PARSERS = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How a source's files are read. `memory_bytes`: about how much memory one task may use. `options`: those of the
-    format, as JSON values."""
+    """How a source's files are read. `memory_bytes`: about how much memory one task may use. `options`: the format's
+    own options, as JSON values."""
 
     format: str
     compression: str = "auto"
@@ -49,17 +49,17 @@ class ReadSettings:
 
     @property
     def ahead_bytes(self) -> int:
-        """For stored objects that are fetched ahead."""
+        """Memory for stored objects that are fetched ahead."""
         return self.memory_bytes // 8
 
     @property
     def held_bytes(self) -> int:
-        """For the decompressed blocks of one file that is not read to its end yet."""
+        """Memory for the decompressed blocks of one file that is not read to its end yet."""
         return self.memory_bytes // 4
 
     @property
     def buffer_bytes(self) -> int:
-        """For rows that are buffered before they are written."""
+        """Memory for rows that are buffered before they are written."""
         return self.memory_bytes * 3 // 16
 
 
@@ -162,7 +162,8 @@ class TaskReader:
                 return
 
     def file_pipeline(self, stack: ExitStack) -> RecordPipeline:
-        """For a file that is too large to buffer: its data files contain nothing else, and are deleted if it fails."""
+        """A pipeline for one file that is too large to buffer. Its data files contain nothing else, and are deleted if
+        the file fails."""
         pool = ThreadPoolExecutor(self._parsers, thread_name_prefix="parse") if self._parsers > 1 else None
         if pool is not None:
             stack.callback(pool.shutdown, wait=True, cancel_futures=True)
@@ -222,8 +223,8 @@ class FileProgress:
     def begin(self, info: ObjectInfo) -> None:
         """`info`: of the opened object. Raises FileFault if it must not be read.
 
-        If a file in progress was overwritten, the outcome is that of its old content. The new content is left to the
-        event or the late sweep that finds it.
+        If a file in progress was overwritten, the outcome has the etag of its old content, and nothing of the new
+        content is read. An event or the late sweep reports the new content later.
         """
         wanted = self.task_file
         if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
@@ -231,8 +232,8 @@ class FileProgress:
             raise FileFault(
                 Stage.DOWNLOAD,
                 f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "
-                f"committed and it has etag {info.etag} now; the rest was not ingested, and the new content is "
-                "handled as a change or a late file when an event or the late sweep reports it",
+                f"committed, and it now has etag {info.etag}. The rest of the old content was not ingested. The new "
+                "content is handled as an overwritten or late file once an event or the late sweep reports it.",
             )
         self.info = info
         if wanted.refusal is not None:

@@ -1,4 +1,4 @@
-"""Saves a Python worker of Spark work that it would repeat for each task."""
+"""Shortens the start of each task in Spark's Python worker."""
 
 import sys
 from zipimport import zipimporter

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SAMPLE_ROWS = 16_384
-"""Fewer rows count as a sample only if the row group has no more: among few rows, all values look unique."""
+"""The sample has this many rows, or all rows of a smaller row group. In a smaller sample all values look unique."""
 _SLICES = 8
 _MAX_DICTIONARY_SHARE = 0.9
 _MAX_COMPRESSED_SHARE = 0.8
-"""Dictionary or compression is used if the size is below this share of the size without it."""
+"""A column gets a dictionary, or compression, if its size is then below this share of its size without."""
 _UNLIMITED_BYTES = 1 << 30
 
 

@@ -17,7 +17,7 @@ from spark_job.write.statistics import FileStatistics
 from spark_job.write.upload import ParquetUpload
 
 ROW_GROUP_BYTES = 64 << 20
-"""In Arrow's memory; about 40 MB of Parquet."""
+"""Size in Arrow's memory; about 40 MB of Parquet."""
 _MAX_OPEN_FILES = 16
 _OPEN_BYTES = 2 * PART_BYTES
 """Estimated memory of an open file: on S3 one part of its upload is being filled, and another one is being sent."""
@@ -44,7 +44,7 @@ class DataFile:
     modified_ts: float
     """Unix seconds."""
     partition_values: Mapping[str, str | None]
-    """For every `partition_by` column its value as in Delta's log; "" counts as null."""
+    """The value of every `partition_by` column, as in Delta's log; "" counts as null."""
     stats: str
     """Delta's statistics, as JSON text."""
 
@@ -63,7 +63,7 @@ class TableLayout:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """From the result of `asdict`, also after a round trip through JSON."""
+        """The layout from the result of `asdict`, also after a round trip through JSON."""
         tuples = {name: tuple(document[name]) for name in ("partition_by", "stats_columns")}
         return cls(**{**document, **tuples})
 
@@ -78,7 +78,7 @@ class BufferBudget:
 
     @property
     def share_bytes(self) -> int:
-        """Of each active writer."""
+        """The share of each active writer."""
         return self._total_bytes // max(1, len(self._writers))
 
     def activate(self, writer: "DataFileWriter") -> None:
@@ -130,7 +130,7 @@ class DataFileWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Of the rows that are not in a file yet."""
+        """Size of the rows that are not in a file yet."""
         return sum(rows.bytes for rows in self._buffered.values())
 
     @property

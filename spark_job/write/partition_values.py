@@ -156,7 +156,8 @@ def _number_text(value: Any) -> str:
 
 
 def _date_text(days: int) -> str:
-    """For any year, with a sign if it has more than four digits or is negative. Python's own dates end in 9999."""
+    """The date of any year, with a sign if it has more than four digits or is negative. Python's own dates end in
+    9999."""
     cycles, day = divmod(days, _DAYS_OF_400_YEARS)
     found = date.fromordinal(_EPOCH_DAY + day)
     year = found.year + 400 * cycles

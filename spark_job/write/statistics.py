@@ -21,13 +21,13 @@ _LAST_CHARACTER = chr(0x10FFFF)
 
 Path = tuple[str, ...]
 ToJson = Callable[[Any], str | None]
-"""From Parquet's raw value to JSON text; None for a value that JSON or Delta cannot represent."""
+"""Turns Parquet's raw value into JSON text; None for a value that JSON or Delta cannot represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     index: int
-    """Of the Parquet column."""
+    """Index of the Parquet column."""
     path: Path
     type: pa.DataType
 
@@ -124,7 +124,7 @@ def _raw_value(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _bound_formats(kind: pa.DataType, string_prefix_chars: int) -> tuple[ToJson, ToJson] | None:
-    """For lower and upper bounds; None for types for which Delta keeps no bounds."""
+    """The formats of lower and upper bounds; None for types for which Delta keeps no bounds."""
     if pa.types.is_signed_integer(kind):
         return str, str
     if pa.types.is_floating(kind):

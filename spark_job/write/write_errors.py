@@ -59,7 +59,7 @@ class RefusedWrite:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self | None:
-        """From the result of `asdict`, also after a round trip through JSON."""
+        """The refusal from the result of `asdict`, also after a round trip through JSON."""
         return None if document is None else cls(document["kind"], document["text"])
 
     def error(self) -> BlizzardError:

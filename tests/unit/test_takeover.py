@@ -149,7 +149,7 @@ def test_a_takeover_without_a_watermark_for_each_partition_is_refused(
 def test_a_legacy_file_without_a_legacy_txn_is_refused() -> None:
     world = World()
     put_file(world, **MARKS)
-    with pytest.raises(RecoveryError, match=r"no Txn of it or of Penguin.*remove that file"):
+    with pytest.raises(RecoveryError, match=r"no Txn of the first Blizzard or of Penguin.*remove that file"):
         recovered(world)
 
 

@@ -17,11 +17,14 @@ from spark_job.formats.ndjson.refusal import refusal
 from spark_job.formats.ndjson.value_kinds import TWO_OBJECTS, other_type_pattern
 
 # A failed attempt costs about as much as 100 short lines, plus what was read before it failed. Parsing a line into
-# Python objects costs about as much as 5. So bad lines are removed one by one as long as they are rare.
+# Python objects costs about as much as 5. So bad lines are removed one by one as long as they are rare, and the first
+# few in any case.
 _MIN_LINES_PER_FAILURE = 30
 _MIN_ATTEMPTS = 16
 _CHUNK_LINES = 512
 _LAST_CHUNK_LINES = 32
+# Lines that match a pattern are removed unchecked if they are at most this share of all lines, or if at most this share
+# of a sample of them is good.
 _MAX_UNCHECKED_SHARE = 0.05
 _SAMPLE_LINES = 64
 _BLANKS = b" \t\r"
@@ -36,7 +39,7 @@ class Refused(NamedTuple):
 
     text: bytes
     why: str | None
-    """Why it is certain to be a dead letter; None if it is a JSON object, which Spark decides."""
+    """Why the line is certain to be a dead letter. None: it is a JSON object, and Spark decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class GoodLines:
     """The lines in the table, in order."""
     numbers: Sequence[int]
     refused: Mapping[int, Refused]
-    """By line number."""
+    """The removed lines, by line number."""
 
 
 class BadLineSearch:
@@ -65,13 +68,14 @@ class BadLineSearch:
         self._refused: dict[int, Refused] = {}
         self._accepts: Callable[[Any], bool] | None = None
         self._lines: pa.Array = pa.array([], pa.large_binary())
-        """Those that look like objects. Their index here is their place; `_numbers` has their line numbers by place."""
+        """The lines that look like objects. The index of a line here is its place; `_numbers` has line numbers by
+        place."""
         self._numbers: Sequence[int] = ()
         self._out: set[int] = set()
         """Places of the removed lines."""
 
     def search(self, block: bytes) -> GoodLines:
-        """For any block."""
+        """Searches any block."""
         self._lines, self._numbers = self._outer_form(_split(block))
         body = block if not self._refused else _joined(self._lines).to_pybytes()
         within_limits = self._limits.allow(body)
@@ -83,8 +87,8 @@ class BadLineSearch:
         return self._separate(within_limits=within_limits)
 
     def search_objects(self, block: bytes, count: int, column: str | None) -> GoodLines:
-        """For a block whose lines all begin with { and end with }. `column`: in which the reader found a value of
-        another type, if it said so."""
+        """Searches a block whose lines all begin with { and end with }. `column`: the column in which the reader found
+        a value of another type, if it is known."""
         self._numbers = range(count)
         self._lines = _split(block)
         return self._separate(within_limits=True, column=column)
@@ -211,8 +215,8 @@ class BadLineSearch:
         return pieces
 
     def _refuse_matches(self, places: Sequence[int], pattern: str) -> None:
-        """Remove all lines that the pattern finds. Good ones among them go, too, if they are few or if hardly any line
-        of a sample is good."""
+        """Remove lines that the pattern finds. If these are many, and a sample of them has more than a few good lines,
+        only the bad ones are removed. Otherwise all are removed unchecked, and Spark decides the good ones."""
         found = pc.match_substring_regex(self._lines_at(places), pattern)
         suspects = [places[at] for at in pc.indices_nonzero(found).to_pylist()]
         if len(suspects) > _MAX_UNCHECKED_SHARE * len(places):

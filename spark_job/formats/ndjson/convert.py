@@ -1,4 +1,5 @@
-"""From what the JSON reader returns to a schema's Arrow types: the value that Spark would give, or a doubtful row."""
+"""Converts what the JSON reader returns to a schema's Arrow types: the value that Spark would give, or a doubtful
+row."""
 
 import binascii
 from collections.abc import Callable, Iterator, Mapping

@@ -36,7 +36,7 @@ def _day(text: str) -> date | None:
 
 
 def timestamps(values: pa.Array) -> ConvertedColumn:
-    """From strings, or from seconds since 1970."""
+    """Timestamps from strings, or from seconds since 1970."""
     if pa.types.is_integer(values.type):
         return _of_seconds(values)
     shortest, longest = _lengths(values)
@@ -56,7 +56,7 @@ def timestamps(values: pa.Array) -> ConvertedColumn:
 
 
 def timestamps_ntz(values: pa.Array) -> ConvertedColumn:
-    """From strings without a time zone."""
+    """Timestamps from strings without a time zone."""
     shortest, longest = _lengths(values)
     found = _cast(values, _NAIVE) if shortest >= 19 and longest <= 26 else None
     if found is None:

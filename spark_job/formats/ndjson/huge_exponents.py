@@ -11,7 +11,7 @@ _MAYBE = re.compile(_HUGE.pattern.encode())
 
 
 def contains_decimal(data_type: DataType) -> bool:
-    """Also inside structs, arrays and maps."""
+    """Whether the type contains a DECIMAL, also inside structs, arrays and maps."""
     return contains_type(data_type, DecimalType)
 
 
@@ -24,5 +24,5 @@ def huge_exponent(line: bytes, schema: StructType) -> str | None:
             if isinstance(data_type, DecimalType) and isinstance(value, str) and _HUGE.search(value):
                 return f"{path}: an exponent of five digits or more cannot be read as DECIMAL in bounded time"
     except RecursionError:
-        return "too many levels to see whether a DECIMAL has an exponent of five digits or more"
+        return "nested in too many levels to check the exponents of its DECIMAL columns"
     return None

@@ -38,7 +38,7 @@ def contains_map(data_type: DataType) -> bool:
 
 
 def written_styles(value: Any, data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
-    """By path, whether a line writes a decimal or timestamp as a number or as text."""
+    """Path and style of each decimal and timestamp: whether the line writes it as a number or as text."""
     if isinstance(data_type, StructType):
         for field in data_type if isinstance(value, dict) else ():
             yield from written_styles(value.get(field.name), field.dataType, f"{path}.{field.name}")

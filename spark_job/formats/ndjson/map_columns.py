@@ -29,8 +29,9 @@ class MapColumns:
     def read(
         self, lines: Sequence[bytes], placeholders: Mapping[str, pa.Array], styles: Mapping[str, str]
     ) -> dict[str, ConvertedColumn]:
-        """By name. `placeholders`: what Arrow read for each `placeholder_column`, a struct where the line has an object
-        and null elsewhere. A value that Arrow would refuse, or that Spark reads by special rules, is doubtful."""
+        """The columns by name. `placeholders`: what Arrow read for each `placeholder_column`, a struct where the line
+        has an object and null elsewhere. A value that Arrow would refuse, or that Spark reads by special rules, is
+        doubtful."""
         in_place = not pc.any(pc.match_substring_regex(pa.array(lines, pa.binary()), _ESCAPED_ASCII)).as_py()
         return {
             field.name: self._column(field, lines, placeholders.get(field.name), styles, find if in_place else None)

@@ -15,7 +15,7 @@ _MAYBE = re.compile(rb'[0-9]{12}|\\u00|"([ \x7f]|\\[bfnrt])*(T[0-9]|[0-9]{1,2}:)
 
 
 def contains_timestamp(data_type: DataType) -> bool:
-    """Also inside structs, arrays and maps."""
+    """Whether the type contains a TIMESTAMP, also inside structs, arrays and maps."""
     return contains_type(data_type, TimestampType)
 
 
@@ -29,7 +29,7 @@ def odd_timestamp(line: bytes, schema: StructType) -> str | None:
             if why is not None:
                 return f"{path}: {why} does not fit timestamp"
     except RecursionError:
-        return "too many levels to see whether a TIMESTAMP is one"
+        return "nested in too many levels to check its TIMESTAMP columns"
     return None
 
 

@@ -33,8 +33,12 @@ _LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
 
 
 class NdjsonParser:
-    """Parses records of one schema. It first tries the styles of the last block, which saves time and changes no value,
-    so threads may share it."""
+    """Parses records of one schema.
+
+    `styles` in this package: by column path, whether the lines write a decimal or timestamp as a number or as text
+    (`NUMBER`, `TEXT` or `DIGITS` of `convert.py`), which Arrow's reader must know in advance. The parser first tries
+    the styles of the last block. This saves time and changes no value, so threads may share the parser.
+    """
 
     def __init__(self, schema: StructType) -> None:
         types = [arrow_type(f.dataType) for f in schema]
@@ -43,7 +47,7 @@ class NdjsonParser:
         self.schema: pa.Schema = pa.schema(
             [pa.field(f.name, pa.null() if t is None else t) for f, t in zip(schema, types, strict=True)]
         )
-        """Of the parsed records, every column nullable."""
+        """The schema of the parsed records, every column nullable."""
         with_maps = [f for f in schema if contains_map(f.dataType)]
         self._plain = StructType([f for f in schema if f not in with_maps])
         self._maps = MapColumns(with_maps)

@@ -39,7 +39,7 @@ def _are_pairs(value: Any) -> bool:
 
 
 def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
-    """Also inside structs, arrays and maps."""
+    """Whether the type contains one of this `kind`, also inside structs, arrays and maps."""
     if isinstance(data_type, StructType):
         return any(contains_type(field.dataType, kind) for field in data_type.fields)
     if isinstance(data_type, ArrayType):

@@ -19,7 +19,7 @@ from spark_job.ports.table import FileTable, Txn
 SCAN_COMMITS = 100
 
 Sizes = Callable[[Collection[str]], Mapping[str, int]]
-"""From paths to sizes in bytes; files that are gone are left out."""
+"""Maps paths to sizes in bytes. Files that no longer exist are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,18 @@ def recover(
     late_overlap_secs: float = 86_400.0,
     scan_commits: int = SCAN_COMMITS,
 ) -> Recovered[Checkpoint]:
-    """`store` holds the checkpoint's copy. Files larger than `slice_threshold_bytes` may have been read in part.
+    """The checkpoint to continue from. `store` holds the checkpoint's copy. If the checkpoint of the newest commit
+    cannot be read, it is repaired from the table's rows; files larger than `slice_threshold_bytes` may have been read
+    in part.
 
-    Raises RecoveryError when continuing could lose or double rows, LostRace when the table changed meanwhile.
+    Raises RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
     """
     scanned = _scan(table.commits(scan_commits), identity)
     version = scanned.txn_version if scanned.txn_version is not None else table.txn_version(identity.app_id)
     copy = read_copy(store, identity)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
-        # Only now, since a run that is refused must delete nothing: the copy helps to restore a lost Txn.
+        # Only now: if `_fresh` refuses the run, the copy has to stay, since it helps to restore a lost Txn.
         if copy is not None and copy.sequence >= 0:
             _discard_newer_copy(table, store, identity, copy, None, log)
         return Recovered(fresh)
@@ -131,10 +133,9 @@ def _fresh(
 def _discard_newer_copy(
     table: FileTable[Any], store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
 ) -> None:
-    """The copy names commits that the table does not have: the table was restored from a backup, or recreated. The
-    manifest has records of sweeps that started from that copy and are not valid for this table. Delete both, so that
-    the next sweep lists everything again. The copy is deleted last: after a crash in between, the next run repeats
-    this."""
+    """Deletes a copy that names commits which the table does not have, since the table was restored from a backup or
+    recreated. Also deletes the manifest, which has records of sweeps that started from that copy. The next sweep then
+    lists everything again. The copy is deleted last, so that the next run repeats this after a crash in between."""
     if table.txn_version(identity.app_id) != version:
         raise LostRace(f"another job of source {identity.source_id} has just committed")
     log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy.sequence)
@@ -175,7 +176,8 @@ def _repair(
 
 
 def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:
-    """Rows do not tell whether a file was read to its end. A file larger than a batch may have been read in part."""
+    """The checkpoint with the committed files. The rows do not tell whether a file was read to its end, so a file
+    larger than `slice_threshold_bytes` counts as in progress after its last row."""
     in_progress = base.in_progress
     large = {path for path, size in sizes(committed.keys() - in_progress).items() if size > slice_threshold_bytes}
     files = dict(base.files)

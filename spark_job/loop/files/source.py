@@ -40,8 +40,8 @@ from spark_job.ports.table import FileTable
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """`files` are read: those of the batch or, if there are any, those that were `overwritten`. Their new rows replace
-    the old ones in a separate commit, which consumes nothing of the manifest."""
+    """What the next commit does. `files`: the files to read. If any files were `overwritten`, `files` are only these:
+    their new rows replace the old ones in a separate commit, which does not move the position in the manifest."""
 
     batch: BatchPlan
     files: Sequence[PlannedFile]
@@ -190,8 +190,8 @@ class FileSource:
         return _as_plan(batch)
 
     def _plan_listed(self, checkpoint: Checkpoint) -> BatchPlan:
-        """For a checkpoint that tracks too many files: list their partitions, and ingest the files that are missing.
-        Then the watermarks can move, and the manifest is read again."""
+        """The plan for a checkpoint that tracks too many files: lists their partitions, and plans the listed files that
+        are not ingested. Then the watermarks can move, and the next plan reads the manifest again."""
         rules, sweep_rules = self._settings.rules, self._settings.sweep_rules
         progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
         closing = cold_closing(progress, sweep_rules, self._clock())
@@ -235,7 +235,7 @@ class FileSource:
     # -- reading
 
     def start(self, plan: FilePlan) -> FilePlan:
-        """Adds the etags that files in progress must have."""
+        """The plan with the etags that files in progress are expected to have."""
         if plan.overwritten:
             return plan
         with self._watch.part("suspects"):
@@ -267,7 +267,8 @@ class FileSource:
         return batch
 
     def _replacing(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
-        """A file that cannot be read keeps its old rows and is dead-lettered. None if no file can be read."""
+        """The batch of the overwritten files that can be read; None if there are none. A file that cannot be read keeps
+        its old rows and becomes a dead letter."""
         readable = [outcome.path for outcome in rows.outcomes if outcome.error is None]
         self._suspects.refuse([entry for entry in plan.overwritten if entry.path not in readable])
         if readable:
@@ -281,7 +282,8 @@ class FileSource:
         return next_checkpoint(plan.batch, {})
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
-        """If the checkpoint would track more files than the limit, settle by a listing, so that it stays small."""
+        """The checkpoint after this batch. If it would track more files than the limit, a listing settles some of them
+        first."""
         outcomes = batch.outcomes if batch else ()
         progress, limit = plan.batch.progress, self._settings.max_tracked_files
         if len(progress.files) + len(outcomes) > limit:

@@ -1,5 +1,4 @@
-"""Queries of the table for files: whether one was ingested, and with which content. Needed for suspects and for
-files in progress."""
+"""Queries the table for the etags with which files were ingested: of suspects, and of files in progress."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +15,8 @@ from spark_job.ports.table import FileTable
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`late`: not ingested yet; `overwritten`: changed since they were ingested, one entry for each file; `known`:
-    number of entries whose content is in the table."""
+    """What the table says about suspects. `late`: files that are not ingested yet; `overwritten`: files that changed
+    after they were ingested, with one entry each; `known`: number of entries whose content is in the table."""
 
     late: Sequence[Entry]
     overwritten: Sequence[Entry]
@@ -25,7 +24,7 @@ class Resolution:
 
 
 class Suspects:
-    """`clock` gives Unix seconds."""
+    """The suspects and files in progress of one source. `clock` gives Unix seconds."""
 
     def __init__(
         self,
@@ -44,27 +43,28 @@ class Suspects:
         self._refused: set[tuple[str, str]] = set()
 
     def resolve(self, suspects: Sequence[Entry]) -> Resolution:
-        """One query for all of them."""
+        """Runs one query for all suspects."""
         etags = self._table.etags([entry.path for entry in suspects])
         verdict = resolve_suspects(suspects, etags)
         overwritten = {entry.path: entry for entry in verdict.overwritten if self._has_new_content(entry, etags)}
         return Resolution(verdict.late, list(overwritten.values()), verdict.known)
 
     def _has_new_content(self, entry: Entry, etags: Mapping[str, frozenset[str]]) -> bool:
-        """Whether the object has content that the table lacks. An old event may announce content that is gone."""
+        """Whether the object now has content that the table lacks. The etag of the entry does not show it: an old event
+        may announce content that was overwritten since."""
         if (entry.path, entry.etag) in self._refused:
             return False
         info = self._files.head(entry.path)
         return info is not None and info.etag not in etags[entry.path]
 
     def write_dead_letters(self, overwritten: Sequence[Entry]) -> None:
-        """For overwritten files, whose first rows stay in the table."""
+        """Writes one dead letter for each overwritten file. Its first rows stay in the table."""
         for entry in overwritten:
             error = "the file was overwritten after it was ingested; its first rows stay (on_overwrite: dead_letter)"
             self._dead_letters.write_file(DeadLetter(entry.path, entry.etag, Stage.DOWNLOAD, error), self._clock())
 
     def refuse(self, entries: Sequence[Entry]) -> None:
-        """Do not try this content of these files again in this process: it could not be read."""
+        """Remember that this content of the files cannot be read, so that this process does not try it again."""
         self._refused.update((entry.path, entry.etag) for entry in entries)
 
     def with_expected_etags(self, plan: BatchPlan) -> Sequence[PlannedFile]:
@@ -76,7 +76,7 @@ class Suspects:
         return [replace(f, expected_etag=next(iter(etags.get(f.path, ())), None)) for f in plan.files]
 
     def _receipt_etags(self, receipt: str | None, paths: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """For files that have no row in the table, since every record so far was refused."""
+        """Etags by path, from the receipt. The table has no etag of a file whose records were all refused so far."""
         try:
             lines = self._receipts.get(receipt).lines if receipt else ()
         except (NotFound, UnreadableState):

@@ -22,7 +22,7 @@ class Sweeps:
         self._late_interval_secs = late_interval_secs
         self._clock = clock
         self._next_ts = self._next_late_ts = float("-inf")
-        """By the clock of the run."""
+        """Seconds of the clock that `discover_due` gets its `now_ts` from."""
 
     def sweep(self, *, late: bool, record_if_empty: bool) -> SweepReport:
         """One sweep, which starts from the copy of the checkpoint. Afterwards the manifest has what it found."""

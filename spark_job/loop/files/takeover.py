@@ -1,4 +1,7 @@
-"""Taking over a table of the first Blizzard: what its state says, and when that is not enough."""
+"""Takes over a table of the first Blizzard: continues from its state, or refuses a state that is not sufficient.
+
+Penguin is the committer of the first Blizzard, see docs/how-it-works.md.
+"""
 
 import math
 import re
@@ -26,7 +29,7 @@ class Legacy:
 
     @property
     def names_table_version(self) -> bool:
-        """Whether it names the version of the table that it was committed on."""
+        """Whether the state names the version of the table that it was committed on."""
         return self.state.delta_version >= 0
 
     @property
@@ -38,9 +41,10 @@ class Legacy:
 def newest_legacy(txns: Iterable[Txn], identity: SourceIdentity) -> Legacy | None:
     """The newest state of the first Blizzard or of Penguin. Raises UnreadableState.
 
-    Each state has its own app id. It names the version of the table before its commit, and that version gives the
-    order. Times come from clocks, and two commits may have the same one; the Txn's version started over if the first
-    Blizzard lost its state. Penguin's app ids as documented name no version, so only times order those.
+    Each state has its own app id, which names the version of the table before its commit. The newest state is the one
+    with the highest table version. Times do not decide, since two commits may have the same time, nor do Txn versions,
+    which started over if the first Blizzard lost its state. Only states without a table version, as in the app ids that
+    Penguin's documentation describes, are ordered by time.
     """
     found = [legacy for txn in txns if (legacy := _legacy(txn, identity)) is not None]
     ordered = max(
@@ -55,7 +59,7 @@ def newest_legacy(txns: Iterable[Txn], identity: SourceIdentity) -> Legacy | Non
     )
     if ordered is None or timed is None:
         return ordered or timed
-    # If the order is unknown, the one without files: take_over() then requires a state file that names them.
+    # If the order is unknown, `timed` is safe: it names no files, so `take_over` requires a state file that does.
     return ordered if (ordered.committed_ts or 0.0) > timed.latest_ts else timed
 
 
@@ -65,8 +69,8 @@ def _legacy(txn: Txn, identity: SourceIdentity) -> Legacy | None:
 
 
 def is_of_other_source(app_id: str, identity: SourceIdentity) -> bool:
-    """Whether the Txn is of another source that this program ingests. (The first Blizzard's is base64, which has no
-    colon.)"""
+    """Whether the Txn belongs to another source that this program ingests. App ids of the first Blizzard have only one
+    colon, since the rest is base64."""
     return app_id.startswith(LEGACY_APP_ID_PREFIX) and app_id.count(":") > 1 and app_id != identity.app_id
 
 
@@ -80,12 +84,12 @@ def take_over(
     late_overlap_secs: float,
     log: Log,
 ) -> Checkpoint | None:
-    """The state to continue from; None when the table has nothing of this source. `other_sources`: whether others have
-    committed. Raises RecoveryError when nothing says which files are in the table.
+    """The state to continue from; None if the table has nothing of this source. `other_sources`: whether other sources
+    have committed to the table. Raises RecoveryError if no state says which files are in the table.
 
-    The state is that of the log if it names files, else the one in the file that the first Blizzard kept next to the
-    table. The old rows do not name their files, so no query can tell which files below the watermarks are ingested:
-    every file that is not newer than the state counts as ingested.
+    The state in the log is used if it names files, otherwise the state file that the first Blizzard kept next to the
+    table. The old rows do not name their files, so no query can tell which files below the watermarks are ingested.
+    Therefore every file that is not newer than the state counts as ingested.
     """
     own_file = copy if copy is not None and copy.sequence < 0 else None
     if legacy is not None and legacy.state.has_files:
@@ -103,8 +107,8 @@ def take_over(
     if orphans:
         raise RecoveryError(
             f"{len(orphans)} Parquet files in the table's folder are in no commit, the first is {orphans[0]!r:.300}. "
-            "Expected none: the first Blizzard wrote them and counts what is in them as ingested. Let Penguin commit "
-            "them; or move them out of the folder if their rows are not needed."
+            "Expected none: the first Blizzard wrote them, and its state counts their rows as ingested. Run Penguin "
+            "until it has committed them. If their rows are not needed, move the files out of the folder instead."
         )
     return _dated(own_file, None, identity, late_overlap_secs, log)
 
@@ -116,7 +120,7 @@ def _dated(
     if not as_of_ts:
         raise RecoveryError(
             f"the first Blizzard's state of source {identity.source_id} has no time, and the log has none for its "
-            "commit. Expected one, to tell files that came later from those it had seen. Ingest into a new table."
+            "commit. Expected a time, since only files newer than the state are ingested. Ingest into a new table."
         )
     log("state_taken_over", source=identity.source_id, watermark=state.watermark, tracked_files=len(state.files))
     # Its clock counted whole seconds.
@@ -125,17 +129,19 @@ def _dated(
 
 def _without_txn(identity: SourceIdentity) -> RecoveryError:
     return RecoveryError(
-        f"{identity.copy_key} is a state of the first Blizzard, but the table has no Txn of it or of Penguin. Expected "
-        "both or neither. The likely cause is a table that was dropped, or to which Penguin has not yet committed. Let "
-        "Penguin commit what is there; or, to start over with an empty table, remove that file."
+        f"{identity.copy_key} is a state file of the first Blizzard, but the table has no Txn of the first Blizzard or "
+        "of Penguin. Expected both or neither. The likely cause is that the table was dropped, or that Penguin has not "
+        "committed to it yet. Run Penguin until it has committed all files. To start over with an empty table, remove "
+        "that file instead."
     )
 
 
 def _unknown(own_file: Checkpoint | None, identity: SourceIdentity) -> RecoveryError:
     found = "none that can be read" if own_file is None else f"one for all, {own_file.watermark!r:.200}"
     return RecoveryError(
-        f"the table was written by the first Blizzard, and nothing says which files of source {identity.source_id} it "
-        "has ingested: its newest Txn in the log does not. Expected a watermark for each partition in "
-        f"{identity.copy_key}, found {found}. Starting without one would double its rows. Give pipeline and source the "
-        'names that they had; or, if it has ingested nothing of this source, put {"watermark": null} into that file.'
+        "the first Blizzard wrote this table, and its newest Txn does not say which files of source "
+        f"{identity.source_id} are ingested. Expected a watermark for each partition in {identity.copy_key}, found "
+        f"{found}. Starting without them would double its rows. Give the pipeline and the source the names that they "
+        "had in the first Blizzard. If it has ingested nothing of this source, "
+        'put {"watermark": null} into that file.'
     )
