@@ -24,7 +24,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.formats.lines import LineBlock
 from spark_job.formats.protocol import Parsed
-from spark_job.tasks.fetch import WHOLE_BYTES, FetchAhead, TaskFile, openings
+from spark_job.tasks.fetch import WHOLE_BYTES, FetchAhead, TaskFile, fetch_files
 from spark_job.write.write_errors import CannotWriteError
 from tests.unit.task_world import (
     DEFERRED_FOLDER,
@@ -116,10 +116,10 @@ def test_fetching_ahead_stays_within_its_bytes() -> None:
     store = Watched()
     for n in range(40):
         store.put(f"{n:03d}", bytes(MIB))
-    for turn, opening in enumerate(openings(store, files_of(store), FetchAhead(threads=8, bytes=4 * MIB)), start=1):
+    for turn, fetch in enumerate(fetch_files(store, files_of(store), FetchAhead(threads=8, bytes=4 * MIB)), start=1):
         assert store.opened <= turn + 5
         with ExitStack() as stack:
-            assert len(opening.enter(stack).read()) == MIB
+            assert len(fetch.enter(stack).read()) == MIB
 
 
 # --- Files too large to buffer ---
