@@ -59,6 +59,6 @@ def with_examples(machine: type[Protocol], examples: int) -> type:
     return case
 
 
-TestProtocol = with_examples(Protocol, 300)
-TestReplacing = with_examples(Replacing, 150)
-TestRefusing = with_examples(Refusing, 100)
+TestProtocol = with_examples(Protocol, 150)
+TestReplacing = with_examples(Replacing, 75)
+TestRefusing = with_examples(Refusing, 60)
