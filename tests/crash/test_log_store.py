@@ -13,7 +13,7 @@ from tests.fixtures_faulty_s3 import FaultyS3, Handler, losing_the_answer, refus
 
 pytestmark = pytest.mark.spark
 
-VERSIONS, VERSIONS_ON_S3 = 1000, 250
+VERSIONS, VERSIONS_ON_S3 = 500, 120
 S3_STORE, LOCAL_STORE = LOG_STORES["s3a"], LOG_STORES["file"]
 DELTAS_S3_STORE, DELTAS_LOCAL_STORE = "io.delta.storage.S3SingleDriverLogStore", "io.delta.storage.LocalLogStore"
 WITHOUT_HARD_LINKS = "LogStoreDriver$WithoutHardLinks"

@@ -261,7 +261,7 @@ WORDS = [
 MARKS = ["<", ">", "<>", ">>", "(", ")", ",", ":", "!", "'x'", '"y"', "`z`", "5", "2", "--x\n", "/*x*/", "-", "."]
 pieces = st.lists(st.tuples(st.sampled_from(WORDS + MARKS), st.sampled_from(["", " ", " "])).map("".join), max_size=12)
 with_spark = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

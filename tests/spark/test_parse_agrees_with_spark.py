@@ -114,7 +114,7 @@ def values_of(
 
 @pytest.mark.parametrize(
     ("ddl", "columns", "count", "everywhere"),
-    [(SCHEMA, OF_COLUMN, 150, EVERYWHERE), (MAPS, OF_MAP, 100, ())],
+    [(SCHEMA, OF_COLUMN, 90, EVERYWHERE), (MAPS, OF_MAP, 60, ())],
     ids=["all", "maps"],
 )
 def test_accepted_lines_have_sparks_values_and_refused_lines_are_dead_lettered(

@@ -20,7 +20,7 @@ from tests.proof.bad_storage import campaign
 from tests.proof.bad_storage.campaign import CAMPAIGN, LOST_ANSWER, OWN_COMMIT
 from tests.proof.bad_storage.dispatch import Runs
 from tests.proof.bad_storage.proxy import DELAYED, MOST_LOSSES_OF_ONE, STRETCH, BadStorage, Outage, Plan, bad_storage
-from tests.proof.bad_storage.real import IN_A_ROW, LATE, LOST_BY_CHANCE, SHORT, Part, SparkBadStorage
+from tests.proof.bad_storage.real import IN_A_ROW, LATE, LOST_BY_CHANCE, SHORT, SparkBadStorage
 from tests.proof.bad_storage.rounds import COMMITS, ROUNDS_A_TABLE, BadRound, CheapBadStorage
 from tests.proof.bad_storage.spark import SparkJobs, spark_jobs
 from tests.proof.bad_storage.world import LAKE, LANDING, numbers_gone_wrong
@@ -140,19 +140,6 @@ def test_the_real_job_survives_lost_responses_delays_and_repeated_outages(
 
 
 @pytest.mark.spark
-def test_a_failure_of_the_real_job_is_reduced_to_the_smallest_steps(
-    tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    proxy, rounds = over_a_proxy
-    monkeypatch.setattr(proxy, "keeps_write_ids", False)
-    lost = Part("the answer of a commit is lost", "1", Plan(0, lose_delta_commits=1), unharmed=True)
-    parts = [Part("nothing goes wrong", "2", Plan(0)), lost]
-    found = reduced(Failed("as seen"), parts, rounds(short(tmp_path, 1)).again(7), lambda: True)
-    assert CAMPAIGN.variants[OWN_COMMIT].finds(found.steps[0])
-    assert found.steps[0].startswith("on a new table 1 of 2 are enough: ")
-    assert found.steps[1:] == ["round 7: the real job, the answer of a commit is lost"]
-
-
 def test_a_failure_without_spark_is_reduced_to_the_smallest_steps(tmp_path: Path) -> None:
     bad = BadRound(7, 1.0, ("1", "2"))
     run = short(tmp_path, 1, NO_LOOK)

@@ -53,6 +53,8 @@ def _operation(name: str, place: str) -> str:
     return f"operations of others on {place}: {name}"
 
 
+LONG_ONLY = frozenset({OVERWRITING_LOG})
+"""Needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in seconds."""
 WANTED = (
     "races lost",
     "files that VACUUM removed",
