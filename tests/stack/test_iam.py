@@ -54,10 +54,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 def _a_life(world: StackWorld) -> None:
     """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records."""
     world.drop("2026-01-01", 5)
+    (path,) = world.drop("2026-01-02", rows=1)
     assert world.wait_until_ingested().good
     _write_run_records(world)
-    (path,) = world.drop("2026-01-02", rows=1)
-    world.wait_until_ingested()
     world.stack.drop(path, world.bodies[path], event=False)
     world.drop("2026-01-03", event=False)
     runs = len(world.stack.runs())
