@@ -85,7 +85,7 @@ lock:
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--no-emit-index-url infra/tools/$$tool.in --output-file infra/tools/$$tool.lock || exit 1; done
 
-# --strict: of a package that the index says nothing of, nobody knows whether it is sound.
+# --strict: a package that the index does not know is reported too.
 advisories: setup
 	@ended=0; for lock in requirements.lock functions/requirements.txt infra/tools/*.lock; do echo "$$lock:"; \
 		$(BIN)/python -m infra.tools pip-audit --strict --disable-pip --require-hashes --progress-spinner off \

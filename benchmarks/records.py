@@ -92,7 +92,7 @@ def _struct(rng: random.Random) -> str:
     return f'{{"a":{_text(rng)},"b":{_long(rng)},"c":{{"d":{_double(rng)},"e":{_text(rng)}}}}}'
 
 
-def _several(value: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
+def _list_of(value: Callable[[random.Random], str]) -> Callable[[random.Random], str]:
     return lambda rng: f"[{','.join(value(rng) for _ in range(rng.randrange(4)))}]"
 
 
@@ -109,8 +109,8 @@ _VALUES: dict[str, Callable[[random.Random], str]] = {
     "y": lambda rng: f'"{_day(rng)}"',
     "b": lambda rng: ("true", "false")[rng.getrandbits(1)],
     "o": _struct,
-    "a": _several(_long),
-    "w": _several(_text),
+    "a": _list_of(_long),
+    "w": _list_of(_text),
     "p": _map,
 }
 

@@ -103,7 +103,7 @@ class PartitionFilter(Section):
     )
 
 
-class BatchLimits(Section):
+class Checkpoint(Section):
     """The limits of a batch. The limit that is reached first ends the batch."""
 
     interval_files: Count = Field(default=1000, description="Maximum number of files in one batch.")
@@ -192,7 +192,7 @@ class Source(Section):
     partition_filter: PartitionFilter | None = Field(
         default=None, description="For dated folders: how long they stay open. Without it, all folders stay open."
     )
-    checkpoint: BatchLimits = Field(default=BatchLimits(), description="When a batch is full.")
+    checkpoint: Checkpoint = Field(default=Checkpoint(), description="When a batch is full.")
     settle_delay_secs: Secs = Field(
         default=60,
         description="Minimum age of a file in seconds before a sweep settles it. During this time a slower upload "

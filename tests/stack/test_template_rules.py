@@ -64,7 +64,6 @@ def at(logical_id: str, path: str = "") -> str:
 
 
 LANDED, COLLECTOR = "CollectorFunctionLanded", "CollectorFunction"
-NOTIFIED = at("LandingBucket", "NotificationConfiguration")
 STATEMENTS = "Policies/0/PolicyDocument/Statement"
 JOB_MAY = at("JobRole", f"{STATEMENTS}/5/Resource")
 ANYBODY = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "scheduler.amazonaws.com"}}

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -128,3 +129,11 @@ def test_every_folder_is_on_the_page_and_every_folder_on_the_page_exists() -> No
 def test_each_common_question_has_a_row_with_a_file(question: str) -> None:
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {question} |")]
     assert PATH.search(row)
+
+
+def test_the_contract_of_the_loop_names_each_of_its_modules() -> None:
+    """import-linter has no pattern for "all but one folder"."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = [one for one in contracts if one["name"] == "The loop drives any kind of source, not only files"]
+    modules = {f"spark_job.loop.{file.stem}" for file in (ROOT / "spark_job/loop").glob("*.py")}
+    assert {*contract["source_modules"]} == modules - {"spark_job.loop.__init__"}

@@ -134,7 +134,7 @@ def test_a_name_consists_of_letters_digits_and_dashes(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILE_FORMATS)
 def test_a_schema_is_required_exactly_when_the_format_has_none(name: str) -> None:
-    with_schema = source_lines("uri: s3://landing", f"format: {name}", "schema: id INT")
+    with_schema = source_lines("uri: s3://landing", f"format: {name}", "schema: id STRING")
     without_schema = source_lines("uri: s3://landing", f"format: {name}")
     is_required = FILE_FORMATS[name].requires_schema
     assert config(with_schema if is_required else without_schema).pipelines

@@ -12,6 +12,7 @@ import spark_job.main
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.sweep.sweeper import SweepRules
+from spark_job.loop import continuous, drain
 from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.table.transaction import Transaction
@@ -45,7 +46,7 @@ def days_since(epoch_ts: float, now_ts: float, day_secs: float) -> float:
 def run_job(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -> int:
     """`day_secs`: duration of a simulated day of the dated folders."""
     spark_job.main.lazy_session = attached
-    spark_job.main.POLL_SECS = IDLE_SECS  # type: ignore[attr-defined]
+    drain.POLL_SECS = continuous.POLL_SECS = IDLE_SECS
     _let_days_pass(epoch_ts, day_secs)
     _after_each_step(_tell_heap())
     if variant:
