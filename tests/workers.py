@@ -18,6 +18,7 @@ LONGEST_FIRST = (
     OTHER_SESSION,
     "tests/proof/",
     "tests/stack/test_iam",
+    "tests/upgrade/",
     "tests/crash/",
     "tests/contract/",
     "tests/unit/test_protocol_machine",
