@@ -51,6 +51,7 @@ class Refusing(BaseHTTPRequestHandler):
     """Responds to each request with an error that repeats its content."""
 
     server: "RefusingServer"
+    protocol_version = "HTTP/1.1"  # otherwise each PUT waits a second for "100 Continue"
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -61,6 +62,7 @@ class Refusing(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("x-amzn-ErrorType", "InvalidSignatureException")
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(b"" if self.command == "HEAD" else body)
 
