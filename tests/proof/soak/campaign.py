@@ -206,14 +206,13 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 LONG_ONLY = frozenset(
     {
-        "no sweep ever settles a file",
         "the JVM keeps a quarter of a MiB after each commit",
         "the JVM keeps a file open after each commit",
         "each commit takes longer than the one before",
         "each commit takes 1.5 ms longer than the one before",
     }
 )
-"""Variants that take minutes to find: fewer rounds show nothing about a JVM, times, or a state that grows slowly."""
+"""Variants that take minutes to find: fewer rounds show nothing about a JVM or about times."""
 
 
 class Soak:
