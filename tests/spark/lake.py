@@ -41,6 +41,13 @@ SMALL_QUERIES = {
 Jobs of the deployed stack, and tests that use `query_defaults`, have Spark's defaults."""
 SHORT_JOB = {"spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {SHORT_LIFE}", **SMALL_QUERIES}
 """For a job in its own process that ingests a few files."""
+
+
+def conf_options(conf: Mapping[str, str]) -> list[str]:
+    """As the job's command takes them."""
+    return [word for name, value in conf.items() for word in ("--spark-conf", f"{name}={value}")]
+
+
 PATIENCE_SECS = 300.0
 """The longest wait for a job in a process of its own, on a busy machine."""
 

@@ -22,7 +22,7 @@ from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws
-from tests.spark.lake import SHORT_JOB
+from tests.spark.lake import SHORT_JOB, conf_options
 from tests.upgrade.make import CONFIG, LARGE_RECORDS
 
 ARCHIVE = Path(__file__).with_name("0.1.0.tar.gz")
@@ -63,7 +63,7 @@ class OldLake:
         """Sweep and ingest by the real job; its log events."""
         command = [sys.executable, "-m", "spark_job.main", "--config", str(self.config), "--once", "--sweep"]
         command += ["--jars", str(CHECKOUT / "jars"), "--spark-conf", "spark.driver.memory=1g"]
-        command += [word for name, value in SHORT_JOB.items() for word in ("--spark-conf", f"{name}={value}")]
+        command += conf_options(SHORT_JOB)
         done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False, timeout=400)
         assert done.returncode == 0, done.stdout[-3000:]
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

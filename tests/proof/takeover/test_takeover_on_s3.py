@@ -20,7 +20,7 @@ from infra.local.processes.child_process import ChildProcess
 from tests.echoing import ENVIRONMENT, SECRETS, EchoingS3, serving
 from tests.fixtures_s3 import BUCKET
 from tests.proof.takeover.older_table import Form, OlderTable
-from tests.spark.lake import JARS, SCHEMA, SHORT_JOB, Lake, until
+from tests.spark.lake import JARS, SCHEMA, SHORT_JOB, Lake, conf_options, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,7 @@ def test_a_takeover_on_s3_resumes_and_stores_no_credentials(
     config.write_text(json.dumps({"pipelines": {name: table.pipeline() for name, table in tables.items()}}))
     options = ["--config", str(config), "--jars", str(JARS), "--sweep", "--once"]
     conf = SHORT_JOB | {"spark.sql.shuffle.partitions": "2"}
-    given = [word for name, value in conf.items() for word in ("--spark-conf", f"{name}={value}")]
-    words = ["spark_job.main", *options, *given]
+    words = ["spark_job.main", *options, *conf_options(conf)]
     proxy = EchoingS3(s3_endpoint, once=False)
     with (
         serving(proxy),
