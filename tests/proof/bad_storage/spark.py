@@ -20,7 +20,7 @@ from tests.proof import large_file, places
 from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage.proxy import BadStorage, Plan
 from tests.proof.bad_storage.world import LAKE, LANDING
-from tests.spark.lake import JARS, SHORT_JOB
+from tests.spark.lake import JARS, SHORT_JOB, conf_options
 
 FILES_AT_ONCE = 6
 LARGE = 0.05
@@ -141,7 +141,7 @@ class SparkJobs:
         self._proxy.plan = plan
         conf = CONF if shipped else {**CONF, **IMPATIENT}
         words = ["--config", str(self._config(patience)), "--jars", str(JARS), "--sweep", "--once"]
-        words += [word for key, value in conf.items() for word in ("--spark-conf", f"{key}={value}")]
+        words += conf_options(conf)
         print(json.dumps(words), file=process.stdin, flush=True)
         events: list[Mapping[str, Any]] = []
         for line in process.stdout:

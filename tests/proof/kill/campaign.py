@@ -3,7 +3,7 @@ local files, which sees two of three, and one on S3."""
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -32,7 +32,7 @@ from tests.proof.kill.names import (
 from tests.proof.kill.stage import Stage, stage
 from tests.proof.places import Place
 from tests.proof.reduce import reduced
-from tests.spark.lake import SHORT_JOB
+from tests.spark.lake import SHORT_JOB, conf_options
 
 FOLDER, SOURCE = "landing", "events:landing"
 SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
@@ -219,14 +219,14 @@ class _Table:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
 
 
-def _own_conf() -> Iterator[str]:
+def _own_conf() -> list[str]:
     options = {
         **SHORT_JOB,
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
         **DAEMON,
     }
-    return (word for key, value in options.items() for word in ("--spark-conf", f"{key}={value}"))
+    return conf_options(options)
 
 
 def _last_words(process: ForkedProcess) -> str:
