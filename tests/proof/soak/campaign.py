@@ -23,6 +23,8 @@ from tests.proof.soak.traffic import FOLDER, LONG, SHORT, SOURCE, Pace, Traffic
 COMMIT_SECS = 300.0
 """After which a round that is not committed counts as lost."""
 MIB = 1 << 20
+MODULES = ("tests.proof.soak.job",)
+"""What the fork server imports."""
 
 
 @dataclass
@@ -44,7 +46,9 @@ class _Life:
 
 
 class _Soak:
-    def __init__(self, run: Run, grounds: Grounds, jvm: Jvm, pace: Pace, stack: ExitStack) -> None:
+    def __init__(
+        self, run: Run, grounds: Grounds, jvm: Jvm, fork_server: ForkServer, pace: Pace, stack: ExitStack
+    ) -> None:
         self._run = run
         self._grounds = grounds
         self._pace = pace
@@ -54,7 +58,7 @@ class _Soak:
         # The job goes on, and sweeps: no `--once`.
         self._once = places.write_config(grounds.place, run.folder / "pipelines.yaml", {FOLDER: dict(pace.settings)})
         self._words = [word for word in self._once if word != "--once"]
-        self._fork_server = stack.enter_context(ForkServer(run.folder / "processes", ["tests.proof.soak.job"]))
+        self._fork_server = fork_server
         self._jvm = jvm
         self._kill_schedule = KillSchedule(run)
         self._samples = Samples(run.counts)
@@ -255,14 +259,15 @@ class Soak:
                 grounds = local(run.folder)
             else:
                 grounds = stack.enter_context(failing_s3(run.folder, run.seed, run.counts))
-            soak(run, grounds, stack.enter_context(grounds.jvm(run.folder / "jvm")))
+            fork_server = stack.enter_context(ForkServer(run.folder / "processes", MODULES))
+            soak(run, grounds, stack.enter_context(grounds.jvm(run.folder / "jvm")), fork_server)
 
 
-def soak(run: Run, grounds: Grounds, jvm: Jvm) -> None:
+def soak(run: Run, grounds: Grounds, jvm: Jvm, fork_server: ForkServer) -> None:
     """`jvm`: the first one; it is not the last if it gets killed."""
     pace = SHORT if run.budget.rounds is not None or run.variant else LONG
     with ExitStack() as stack:
-        table = _Soak(run, grounds, jvm, pace, stack)
+        table = _Soak(run, grounds, jvm, fork_server, pace, stack)
         for number, rng in run.rounds():
             table.round(number, rng)
         table.end()

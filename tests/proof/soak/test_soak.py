@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import pytest
 
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.growth import BOUNDS, Of, judged
+from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill.jvm import Jvm
 from tests.proof.places import LocalPlace
-from tests.proof.soak.campaign import CAMPAIGN, LONG_ONLY, soak
+from tests.proof.soak.campaign import CAMPAIGN, LONG_ONLY, MODULES, soak
 from tests.proof.soak.job import A_LITTLE_SLOWER_SECS, HEAP_EVERY, JVM_LEAK_BYTES
 from tests.proof.soak.kill_schedule import JVM_ROUNDS, YOUNG, KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local
@@ -43,6 +45,12 @@ def s3(run: Run) -> Iterator[Grounds]:
 
 
 @pytest.fixture(scope="module")
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    with ForkServer(tmp_path_factory.mktemp("processes"), MODULES) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def jvm(tmp_path_factory: pytest.TempPathFactory, s3: Grounds) -> Iterator[Jvm]:
     """One for all, which knows S3 as well."""
     with s3.jvm(tmp_path_factory.mktemp("jvm")) as jvm:
@@ -54,8 +62,10 @@ def _run(folder: Path, variant: str = "", rounds: int = ROUNDS) -> Run:
 
 
 @pytest.mark.spark
-def test_nothing_grows_while_storage_fails_and_jobs_are_killed(run: Run, s3: Grounds, jvm: Jvm) -> None:
-    soak(run, s3, jvm)
+def test_nothing_grows_while_storage_fails_and_jobs_are_killed(
+    run: Run, s3: Grounds, jvm: Jvm, fork_server: ForkServer
+) -> None:
+    soak(run, s3, jvm, fork_server)
     assert run.counts["commits"] >= run.counts["rounds"] / 2
     assert run.counts["rows compared"] > run.counts["rounds"]
     assert run.counts["kills"] == 1
@@ -65,8 +75,11 @@ def test_nothing_grows_while_storage_fails_and_jobs_are_killed(run: Run, s3: Gro
 
 
 @pytest.mark.spark
-def test_growth_of_a_variant_broken_on_purpose_is_found_by_the_campaign(tmp_path: Path) -> None:
-    """With a JVM of its own, as the command has it."""
+def test_growth_of_a_variant_broken_on_purpose_is_found_by_the_campaign(
+    tmp_path: Path, jvm: Jvm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the command has it, except that the JVM is the one of all tests."""
+    monkeypatch.setattr(Grounds, "jvm", lambda *_: nullcontext(jvm))
     with pytest.raises(Failed) as failed:
         CAMPAIGN.run(_run(tmp_path, WHOLE))
     assert CAMPAIGN.variants[WHOLE].finds(failed.value.why)
@@ -74,9 +87,11 @@ def test_growth_of_a_variant_broken_on_purpose_is_found_by_the_campaign(tmp_path
 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name] - {WHOLE}))
-def test_growth_of_a_variant_broken_on_purpose_is_found(tmp_path: Path, jvm: Jvm, variant: str) -> None:
+def test_growth_of_a_variant_broken_on_purpose_is_found(
+    tmp_path: Path, jvm: Jvm, fork_server: ForkServer, variant: str
+) -> None:
     with pytest.raises(Failed) as failed:
-        soak(_run(tmp_path, variant, COMPARED.get(variant, ROUNDS)), local(tmp_path), jvm)
+        soak(_run(tmp_path, variant, COMPARED.get(variant, ROUNDS)), local(tmp_path), jvm, fork_server)
     assert CAMPAIGN.variants[variant].finds(failed.value.why)
 
 
