@@ -11,6 +11,8 @@ ONE_SESSION = (
     "tests/spark/test_bench_small.py",
 )
 """The longest of the files that use the one Spark session of their worker; tests/spark has the others."""
+ONE_JVM = ("tests/proof/kill/test_kill.py", "tests/proof/race/test_race.py")
+"""They share a JVM beside their worker."""
 OTHER_SESSION = "tests/spark/"
 LONGEST_FIRST = (
     ALONE,
@@ -37,8 +39,9 @@ class ByFixture(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if file in ONE_SESSION:
-            return ONE_SESSION[0]
+        for together in (ONE_SESSION, ONE_JVM):
+            if file in together:
+                return together[0]
         return next((start for start in (ALONE, OTHER_SESSION) if file.startswith(start)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:

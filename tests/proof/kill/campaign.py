@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from blizzard.environment import temporary_variables
 from infra.local.processes.checkout import CHECKOUT
 from tests.proof import campaign, large_file, places
 from tests.proof.campaign import Failed, Run
@@ -369,7 +370,7 @@ class Kill:
     def run(self, run: Run) -> None:
         """One table on local files and one on S3. Without a limit of rounds each step has its turn in each; with one
         a few have, and the JVM is killed once."""
-        with stage(run.folder / "stage") as common:
+        with stage(run.folder / "stage") as common, temporary_variables(common.environment):
             kill(run, common)
 
 

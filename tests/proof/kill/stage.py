@@ -1,11 +1,10 @@
 """What the tables of a campaign share: the fork server, S3's stand-in, and one JVM, which dies and is started
 again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from blizzard.environment import temporary_variables
 from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill.jvm import Jvm
@@ -24,6 +23,11 @@ class Stage:
         self._aws = aws
         self._buckets = 0
         self._jvm: Jvm | None = None
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """With which S3's stand-in is reached."""
+        return self._aws.environment()
 
     def jvm(self) -> Jvm:
         """The one that runs, or a new one."""
@@ -50,14 +54,10 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path) -> Iterator[Stage]:
-    """Nobody on it outlives the block. Within it the environment names S3's stand-in."""
+def stage(folder: Path, modules: Sequence[str] = ("tests.proof.kill.job",)) -> Iterator[Stage]:
+    """Nobody on it outlives the block. `modules`: what the fork server imports."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        ForkServer(folder / "processes", ["tests.proof.kill.job"]) as fork_server,
-        local_aws() as aws,
-        temporary_variables(aws.environment()),
-    ):
+    with ForkServer(folder / "processes", modules) as fork_server, local_aws() as aws:
         made = Stage(folder, fork_server, aws)
         try:
             yield made

@@ -3,8 +3,9 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,7 @@ import pytest
 from tests.proof import large_file
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
-from tests.proof.kill.fork_server import ForkServer
-from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.stage import Stage
 from tests.proof.places import LocalPlace
 from tests.proof.race import campaign as race
 from tests.proof.race.names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
@@ -22,22 +22,10 @@ from tests.proof.race.shape import Meeting, Shape, drawn, operations_of, smalles
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS) - race.LONG_ONLY}
 ROUNDS_TO_FIND, ROUNDS_TO_MEET = 2, 6
 """A fault is found where one job waits for another one, and these rounds come first."""
-SHRINK_SECS = 0.1
-"""So that one smaller race is tried."""
+TIME_FOR_ONE = 1.5
+"""Of a clock that counts how often it is read: so that one smaller race is tried."""
 SHAPE = Shape("events:landing", 3, 1, 2, 1, ("VACUUM", "append", "DELETE"), 8, Meeting.ONE_WAITS)
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module")
-def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    with ForkServer(tmp_path_factory.mktemp("processes"), ["tests.proof.race.racing_processes"]) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
-    with Jvm(tmp_path_factory.mktemp("jvm")) as made:
-        yield made
 
 
 def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
@@ -45,16 +33,14 @@ def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
 
 
 @pytest.mark.spark
-def test_racing_jobs_and_another_writer_lose_and_double_nothing(
-    tmp_path: Path, fork_server: ForkServer, jvm: Jvm
-) -> None:
+def test_racing_jobs_and_another_writer_lose_and_double_nothing(tmp_path: Path, stage: Stage) -> None:
     """That two of them meet is for the machine to decide, so there may be further rounds."""
     counts: Counter[str] = Counter()
     for seed in range(1, ROUNDS_TO_MEET + 1):
         folder = tmp_path / f"{seed}"
         folder.mkdir()
         run = run_of(folder, 1, seed=seed)
-        race.race(run, fork_server, [jvm])
+        race.race(run, stage.fork_server, [stage.jvm()])
         assert run.counts["comparisons on local files"] == 1
         counts += run.counts
         if counts["races lost"] and counts["files that VACUUM removed"]:
@@ -67,17 +53,35 @@ def test_racing_jobs_and_another_writer_lose_and_double_nothing(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
-def test_each_variant_broken_on_purpose_is_found(
-    tmp_path: Path, fork_server: ForkServer, jvm: Jvm, variant: str
-) -> None:
-    run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
-    shrink_secs = SHRINK_SECS if variant == ROWS_LEFT_OUT else 0.0
+def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, stage: Stage, variant: str) -> None:
     with pytest.raises(Failed) as failed:
-        race.race(run, fork_server, [jvm], shrink_secs=shrink_secs)
+        race.race(run_of(tmp_path, ROUNDS_TO_FIND, variant), stage.fork_server, [stage.jvm()])
     assert VARIANTS[variant].finds(failed.value.why)
     assert any("which waits: ended with" in step for step in failed.value.steps)
-    if variant == ROWS_LEFT_OUT:
-        assert failed.value.steps[-1] in (SMALLER.format(1), NOT_SMALLER.format(1))
+
+
+@pytest.mark.parametrize(("again", "expected"), [(True, SMALLER), (False, NOT_SMALLER)])
+def test_a_failed_race_is_repeated_smaller_on_a_new_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool, expected: str
+) -> None:
+    came: list[tuple[Shape, Path]] = []
+
+    def go(one: race._Race) -> None:
+        came.append((one.shape, one.folder))
+        one.run.counts["races"] += 1
+        if again or len(came) == 1:
+            raise Failed(f"race {len(came)}", ["a step"])
+
+    monkeypatch.setattr(race._Race, "round", go)
+    monkeypatch.setattr(race._Race, "__post_init__", lambda one: None)
+    run = Run(1, Budget(count().__next__, 1), tmp_path, ROWS_LEFT_OUT)
+    with pytest.raises(Failed) as failed:
+        race.race(run, None, [], shrink_secs=TIME_FOR_ONE)  # type: ignore[arg-type]
+    (whole, first), (smaller, second) = came
+    assert smaller in whole.smaller()
+    assert (first.name, second.name) == ("race-0-0", "race-0-1")
+    assert (failed.value.why, failed.value.steps) == (f"race {1 + again}", ["a step", expected.format(1)])
+    assert run.counts["races"] == 1
 
 
 def race_over(folder: Path, log: str) -> race._Race:
