@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.environment import temporary_variables
-from tests.proof import large_file
+from tests.proof import large_file, places
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill import campaign as kill
@@ -47,6 +47,16 @@ def test_a_job_killed_on_local_files_and_s3_loses_and_doubles_nothing(tmp_path: 
     assert run.counts["comparisons on local files"] == run.counts["comparisons on S3"] == 1
     assert run.counts["rows compared"] > 0
     assert all(run.counts[large_file.commits_of_a_part(place)] for place in kill.PLACES)
+
+
+def test_a_job_killed_between_two_parts_of_a_file_loses_and_doubles_nothing(tmp_path: Path, common: Stage) -> None:
+    place = common.local(tmp_path / "local")
+    table = kill._Table(run_of(tmp_path), common, place, tmp_path / "table")
+    assert table.repeat_kill(PlannedKill("before the commit", 2, "1", kill.Whom.JOB))
+    *_, newest = places.log_of(place.table())
+    assert large_file.parts_in([newest])
+    table.run_to_end()
+    table.compare()
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[kill.CAMPAIGN.name]))
