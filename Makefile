@@ -3,6 +3,8 @@ BIN := .venv/bin
 SOURCES := blizzard functions spark_job infra
 # Another Spark of the machine must not stand in for the one that is set up here.
 unexport SPARK_HOME SPARK_CONF_DIR PYTHONPATH
+# Container images set it. Without compiled files each of four workers would compile all tests again, and each process all sources.
+unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
@@ -94,4 +96,4 @@ advisories: setup
 clean:
 	rm -rf .venv .cache jars build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
 		spark-warehouse metastore_db derby.log
-	find $(SOURCES) tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(SOURCES) benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
