@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from infra.file_lock import locked
-from infra.setup.class_archive import ClassArchive
+from infra.setup.class_archive import RUNS, ClassArchive
 from infra.setup.errors import SetupError
 from infra.setup.jars import JarFolder
 from infra.setup.java import Java, find_jdk, write_spark_env
@@ -57,6 +57,10 @@ def set_up(root: Path, *, this_python: bool) -> None:
         if not archive.is_current(java, log_store.file):
             with _step("classes of Spark and Delta into one archive, for quicker starts (a minute or more)"):
                 _make_archive(archive, java, log_store.file, venv.python)
+        runs = ClassArchive(root, RUNS)
+        if not runs.is_current(java, log_store.file):
+            with _step("the same for job runs of the local AWS (a minute or less)"):
+                _make_archive(runs, java, log_store.file, venv.python)
 
 
 def _make_archive(archive: ClassArchive, java: Java, log_store: Path, python: Path) -> None:

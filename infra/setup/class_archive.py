@@ -1,4 +1,4 @@
-"""A class data sharing archive of the classes that Spark, Delta and S3A load. The JVM maps it into memory instead of
+"""Class data sharing archives of the classes that Spark, Delta and S3A load. The JVM maps one into memory instead of
 reading, verifying and linking thousands of classes, which saves about 4 seconds at each start."""
 
 import subprocess
@@ -10,7 +10,14 @@ from infra.setup.errors import SetupError
 from infra.setup.java import Java
 from infra.setup.stamps import digest, is_stamped, put_stamp
 
-_MADE_FROM = ("requirements.lock", "infra/setup/jars.lock", "infra/local/jobs/load_classes.py")
+_MADE_FROM = (
+    "requirements.lock",
+    "infra/setup/jars.lock",
+    "infra/local/jobs/load_classes.py",
+    "infra/local/jobs/emr_image.py",
+)
+RUNS = "run-classes"
+"""The archive for job runs of the local AWS: their class path is that of EMR's image, without Delta."""
 LAST_LINES = 5
 TIMEOUT_SECS = 300
 QUIET = "-Xlog:cds*=off"
@@ -18,14 +25,15 @@ QUIET = "-Xlog:cds*=off"
 
 
 class ClassArchive:
-    """In `.cache`. Valid for the JVM and the jars that it was made with."""
+    """In `.cache`. Valid for the JVM and the class path that it was made with."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, name: str = "spark-classes") -> None:
         cache = root / ".cache"
-        self.file = cache / "spark-classes.jsa"
+        self.file = cache / f"{name}.jsa"
         # The JVM accepts no archive when the class path has a non-empty folder, such as Spark's configuration.
         self.empty_conf = cache / "spark-conf"
-        self._stamp = cache / "spark-classes.stamp"
+        self._stamp = cache / f"{name}.stamp"
+        self._options = ["--as-a-run"] if name == RUNS else []
         self._root = root
         self._made_from = [root / name for name in _MADE_FROM]
 
@@ -48,11 +56,15 @@ class ClassArchive:
             }
             environ.pop("SPARK_HOME", None)
             command = [str(python), "-m", "infra.local.jobs.load_classes", folder, str(self._root / "jars")]
-            _run(command, environ, self._root)
+            _run([*command, *self._options], environ, self._root)
             if not partial.exists():
                 raise SetupError(f"{java} ended without writing {partial.name}")
             partial.replace(self.file)
         put_stamp(self._stamp, self._key(java, log_store))
+
+    def java_options(self) -> list[str]:
+        """With which a JVM uses the archive; none without one."""
+        return [f"-XX:SharedArchiveFile={self.file}", QUIET] if self.file.exists() else []
 
     def settings(self) -> str:
         """Lines of spark-env.sh that use the archive, unless Spark's configuration folder has other files too."""

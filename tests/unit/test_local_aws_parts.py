@@ -154,10 +154,14 @@ def test_a_job_request_is_parsed() -> None:
 def test_only_machine_specific_settings_replace_requested_ones() -> None:
     conf = local_conf(
         read_request(RUN),
-        image_jars=Path("/image"),
+        image=Path("/image"),
+        class_path="/jars/a.jar:/jars/b.jar",
         delta_jars=[Path("/delta/d.jar")],
         downloaded={"s3://a/logstore.jar": Path("/run/logstore.jar")},
+        java_options=["-Xmine"],
     )
+    assert conf["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
+    assert conf["spark.driver.extraJavaOptions"].endswith(" -Xmine")
     assert conf["spark.own"] == "kept"
     assert conf["spark.jars"] == "/delta/d.jar,/run/logstore.jar"
     assert conf["spark.driver.extraJavaOptions"].startswith("-Duser.timezone=UTC -Dx=y ")
@@ -173,4 +177,5 @@ def test_unsupported_parameters_of_spark_submit_are_refused() -> None:
 
 def test_a_request_without_jars_sets_none() -> None:
     request = JobRequest("s3://a/e.py", (), {}, None, "")
-    assert "spark.jars" not in local_conf(request, image_jars=Path("/i"), delta_jars=[Path("/d.jar")], downloaded={})
+    conf = local_conf(request, image=Path("/i"), class_path="/a.jar", delta_jars=[Path("/d.jar")], downloaded={})
+    assert "spark.jars" not in conf

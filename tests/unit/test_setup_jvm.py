@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.setup import jars as setup_jars
-from infra.setup.class_archive import ClassArchive
+from infra.setup.class_archive import RUNS, ClassArchive
 from infra.setup.errors import SetupError
 from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, read_lock, shipped_with_spark, write_lock
 from infra.setup.java import Java, find_jdk, write_spark_env
@@ -262,7 +262,8 @@ LOADS = 'for option in $SPARK_SUBMIT_OPTS; do case $option in *AtExit=*) echo cl
 def archive(log_store: LogStoreJar, jdk: Java, tmp_path: Path) -> ClassArchive:
     (tmp_path / "requirements.lock").touch()
     (tmp_path / "infra" / "local" / "jobs").mkdir(parents=True)
-    (tmp_path / "infra" / "local" / "jobs" / "load_classes.py").touch()
+    for name in ("load_classes.py", "emr_image.py"):
+        (tmp_path / "infra" / "local" / "jobs" / name).touch()
     log_store.make(jdk, tmp_path)
     return ClassArchive(tmp_path)
 
@@ -277,6 +278,20 @@ def test_the_classes_are_archived_once_until_jars_or_java_change(
     assert not archive.is_current(Java(jdk.home, 21), log_store.file)
     (tmp_path / "infra" / "setup" / "jars.lock").write_text("another")
     assert not archive.is_current(jdk, log_store.file)
+
+
+def test_job_runs_of_the_local_aws_have_an_archive_of_their_own(
+    archive: ClassArchive, log_store: LogStoreJar, jdk: Java, tmp_path: Path
+) -> None:
+    runs = ClassArchive(tmp_path, RUNS)
+    archive.make(jdk, log_store.file, script(tmp_path / "python", LOADS))
+    assert (runs.is_current(jdk, log_store.file), runs.java_options()) == (False, [])
+    runs.make(jdk, log_store.file, script(tmp_path / "python", 'echo "$@" > asked', LOADS))
+    assert (tmp_path / "asked").read_text().split()[-1] == "--as-a-run"
+    assert archive.is_current(jdk, log_store.file)
+    assert runs.is_current(jdk, log_store.file)
+    assert runs.java_options()[0] == f"-XX:SharedArchiveFile={runs.file}"
+    assert runs.file != archive.file
 
 
 @pytest.mark.parametrize(

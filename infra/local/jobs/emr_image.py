@@ -4,7 +4,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.platform_packages import link_packages
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "pytz", "dateutil", "six.py", "tzdata")
@@ -12,17 +11,21 @@ OWN_JAR = "blizzard-logstore.jar"
 DELTA = ("io.delta_", "io.unitycatalog_", "com.fasterxml.jackson.datatype_")
 
 
+def class_path(jars: Path) -> str:
+    """The jars of `jars` that are on EMR's class path; each by name, since the archive of classes needs their order."""
+    return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")) if not jar.name.startswith((*DELTA, OWN_JAR)))
+
+
+def delta_jars(jars: Path) -> list[Path]:
+    """Those that are only for runs that name them."""
+    return sorted(jar for jar in jars.glob("*.jar") if jar.name.startswith(DELTA))
+
+
 def emr_image(folder: Path) -> Path:
-    """Make `spark/`, `jars/` (on the class path), `delta/` (only for runs that name it), `packages/` and `python3`."""
+    """Make `spark/`, `packages/` and `python3`."""
     python = folder / "python3"
     if python.exists():
         return folder
-    for name in ("jars", "delta"):
-        (folder / name).mkdir(parents=True)
-    for jar in sorted((CHECKOUT / "jars").glob("*.jar")):
-        if jar.name != OWN_JAR:
-            kind = "delta" if jar.name.startswith(DELTA) else "jars"
-            (folder / kind / jar.name).symlink_to(jar)
     link_packages(folder / "packages", PACKAGES)
     _link_spark(folder / "spark")
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')

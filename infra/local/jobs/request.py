@@ -76,28 +76,34 @@ def conf_of(parameters: str) -> dict[str, str]:
 
 
 def local_conf(
-    request: JobRequest, *, image_jars: Path, delta_jars: Sequence[Path], downloaded: Mapping[str, Path]
+    request: JobRequest,
+    *,
+    image: Path,
+    class_path: str,
+    delta_jars: Sequence[Path],
+    downloaded: Mapping[str, Path],
+    java_options: Sequence[str] = (),
 ) -> dict[str, str]:
     """The request's settings, changed only where this machine differs from EMR.
 
-    `image_jars`: the folder of jars on EMR's class path; `delta_jars` replace those below IMAGE_JARS; `downloaded`:
-    the local copy of each s3:// jar.
+    `image`: what stands in for EMR's image; `class_path`: its jars; `delta_jars` replace those below IMAGE_JARS;
+    `downloaded`: the local copy of each s3:// jar; `java_options`: more of them, for this machine.
     """
     conf = {name: value for name, value in request.conf.items() if not name.startswith("spark.archives")}
-    image = local_settings(str(image_jars))
+    here = local_settings(str(image))
     own = [str(path) for path in delta_jars] if any(jar.startswith(IMAGE_JARS) for jar in request.jars) else []
     own += [str(downloaded[jar]) for jar in request.jars if not jar.startswith(IMAGE_JARS)]
-    java = f"{conf.get('spark.driver.extraJavaOptions', '')} {LOCAL_JVM}".strip()
+    java = " ".join([conf.get("spark.driver.extraJavaOptions", ""), LOCAL_JVM, *java_options]).strip()
     return {
-        **image,
+        **here,
         **conf,
         "spark.master": LOCAL_MASTER,
         "spark.driver.memory": LOCAL_DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": java,
-        "spark.driver.extraClassPath": image["spark.driver.extraClassPath"],
-        "spark.executor.extraClassPath": image["spark.executor.extraClassPath"],
-        "spark.driver.host": image["spark.driver.host"],
-        "spark.driver.bindAddress": image["spark.driver.bindAddress"],
+        "spark.driver.extraClassPath": class_path,
+        "spark.executor.extraClassPath": class_path,
+        "spark.driver.host": here["spark.driver.host"],
+        "spark.driver.bindAddress": here["spark.driver.bindAddress"],
         "spark.ui.enabled": "false",
         "spark.log.level": "WARN",
         **({"spark.jars": ",".join(own)} if own else {}),

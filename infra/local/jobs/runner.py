@@ -13,16 +13,19 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 
 from blizzard.environment import variables
 from blizzard.log import Log
-from infra.local.jobs.emr_image import emr_image
+from infra.local.jobs.emr_image import class_path, delta_jars, emr_image
 from infra.local.jobs.request import JobRequest, local_conf, read_request
 from infra.local.logs.shipping import LogShipping
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
+from infra.setup.class_archive import RUNS, ClassArchive
 
 PRINCIPAL = "job"
 SERVICE = "emr-serverless"
 """The principal of the service's own requests, which do not use the job's role."""
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
+JARS = CHECKOUT / "jars"
 DETAILS_LIMIT = 1000
 Report = Callable[[str, str, str, str], None]
 """Called with application, run, state and details."""
@@ -160,8 +163,14 @@ class JobRunner:
             (folder / name).symlink_to(unpacked(self._fetch(uri, folder).read_bytes()))
         jars = {uri: self._fetch(uri, folder) for uri in request.jars if uri.startswith("s3://")}
         image = self._image()
-        delta = sorted(path for path in (image / "delta").iterdir())
-        conf = local_conf(request, image_jars=image / "jars", delta_jars=delta, downloaded=jars)
+        conf = local_conf(
+            request,
+            image=image,
+            class_path=class_path(JARS),
+            delta_jars=delta_jars(JARS),
+            downloaded=jars,
+            java_options=ClassArchive(CHECKOUT, RUNS).java_options(),
+        )
         command = [str(image / "spark" / "bin" / "spark-submit"), "--name", "blizzard"]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
