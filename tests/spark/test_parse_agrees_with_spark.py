@@ -92,10 +92,13 @@ def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list
 
 
 def drawn(strategy: st.SearchStrategy[str], count: int) -> list[str]:
-    """Many examples at once: a Spark job for each would take hours."""
+    """Many examples at once: a Spark job for each would take hours. As many times `count` as the profile has more
+    examples than Hypothesis's default."""
     found: dict[str, None] = {}
 
-    @settings(max_examples=count, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count * settings().max_examples // 100, database=None, suppress_health_check=list(HealthCheck)
+    )
     @given(strategy)
     def collect(text: str) -> None:
         found[text] = None
@@ -114,7 +117,7 @@ def values_of(
 
 @pytest.mark.parametrize(
     ("ddl", "columns", "count", "everywhere"),
-    [(SCHEMA, OF_COLUMN, 90, EVERYWHERE), (MAPS, OF_MAP, 60, ())],
+    [(SCHEMA, OF_COLUMN, 45, EVERYWHERE), (MAPS, OF_MAP, 30, ())],
     ids=["all", "maps"],
 )
 def test_accepted_lines_have_sparks_values_and_refused_lines_are_dead_lettered(
