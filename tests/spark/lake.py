@@ -132,10 +132,9 @@ class Lake:
     @contextmanager
     def process(self, *words: str) -> Iterator[ChildProcess]:
         """The job in a process of its own, which is gone at the end of the block."""
-        conf = f"spark.driver.extraJavaOptions=-Duser.timezone=UTC {SHORT_LIFE}"
         options = ["--config", str(self.folder / "pipelines.yaml"), "--jars", str(JARS), "--sweep", "--once"]
-        more = ["--spark-conf", conf, "--spark-conf", "spark.sql.shuffle.partitions=2", *words]
-        with ChildProcess(["spark_job.main", *options, *more], {}, self.folder / "job.log") as part:
+        conf = conf_options({**SHORT_JOB, "spark.sql.shuffle.partitions": "2"})
+        with ChildProcess(["spark_job.main", *options, *conf, *words], {}, self.folder / "job.log") as part:
             yield part
 
     def _note(self, event: str, /, **fields: object) -> None:

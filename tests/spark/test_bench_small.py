@@ -24,7 +24,8 @@ from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
 from benchmarks.suite import bulk, dirty, find, history, latency, s3, skew, wide
-from tests.spark.lake import SHORT_JOB
+from infra.local.processes.child_process import ChildProcess
+from tests.spark.lake import SHORT_JOB, conf_options
 
 USAGE_HERE = ResourceUsage(1, 1, 1, 0.0, 0.0)
 
@@ -38,6 +39,10 @@ def here(
     answers = answers_of(replace(work, started=time.monotonic()))
     tick()
     return json.loads(json.dumps(answers)), USAGE_HERE
+
+
+def short_job(command: list[str], environment: Mapping[str, str], log: Path) -> ChildProcess:
+    return ChildProcess([*command, *conf_options(SHORT_JOB)], environment, log)
 
 
 @pytest.fixture
@@ -129,6 +134,7 @@ def test_a_history_is_measured_commit_by_commit(options: RunOptions, monkeypatch
 
 def test_a_file_is_followed_until_its_rows_are_visible(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
+    monkeypatch.setattr(latency, "ChildProcess", short_job)
     result = latency.run(options)
     assert {"announced → planned", "planned → read", "read → visible", "in all"} <= set(reported(result))
     assert all(secs > 0 for secs in result.raw["secs"])
