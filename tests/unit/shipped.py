@@ -16,16 +16,26 @@ def trees() -> dict[str, ast.Module]:
     return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text()) for file in files}
 
 
-def calls() -> Iterator[tuple[str, ast.Call, str]]:
+@cache
+def calls() -> list[tuple[str, ast.Call, str]]:
     """Each call with its file and what is called, as it is written."""
+    return [*_calls()]
+
+
+def _calls() -> Iterator[tuple[str, ast.Call, str]]:
     for file, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 yield file, node, ast.unparse(node.func)
 
 
-def imported() -> Iterator[tuple[str, str]]:
+@cache
+def imported() -> list[tuple[str, str]]:
     """Each module that is imported, after the file that does it."""
+    return [*_imported()]
+
+
+def _imported() -> Iterator[tuple[str, str]]:
     for file, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
