@@ -12,16 +12,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from blizzard.environment import variables
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws
+from tests.proof.bad_storage.daemon import SHIPPED
 from tests.spark.lake import SHORT_JOB, conf_options
 from tests.upgrade.make import CONFIG, LARGE_RECORDS
 
@@ -39,6 +42,7 @@ class OldLake:
     aws: LocalAws
     bucket: str
     config: Path
+    jobs: "subprocess.Popen[str]"
 
     @property
     def _client(self) -> Any:
@@ -61,12 +65,18 @@ class OldLake:
 
     def run(self) -> list[dict[str, Any]]:
         """Sweep and ingest by the real job; its log events."""
-        command = [sys.executable, "-m", "spark_job.main", "--config", str(self.config), "--once", "--sweep"]
-        command += ["--jars", str(CHECKOUT / "jars"), "--spark-conf", "spark.driver.memory=1g"]
-        command += conf_options(SHORT_JOB)
-        done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False, timeout=400)
-        assert done.returncode == 0, done.stdout[-3000:]
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        assert self.jobs.stdin is not None
+        assert self.jobs.stdout is not None
+        words = ["--config", str(self.config), "--once", "--sweep", "--jars", str(CHECKOUT / "jars")]
+        words += conf_options({"spark.driver.memory": "1g", **SHORT_JOB})
+        print(json.dumps(words), file=self.jobs.stdin, flush=True)
+        events: list[dict[str, Any]] = []
+        for line in self.jobs.stdout:
+            events += [json.loads(line)] if line.startswith("{") else []
+            if events and events[-1]["event"] == "exit":
+                assert events.pop()["code"] == 0, events[-30:]
+                return events
+        pytest.fail(f"the job ended with {self.jobs.wait()} after {events[-30:]}")
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         options = {**self.aws.environment(), "AWS_ALLOW_HTTP": "true"}
@@ -81,11 +91,26 @@ class OldLake:
         return sorted((letter["path"], letter.get("row")) for letter in letters)
 
 
+@pytest.fixture(scope="module")
+def jobs(aws: LocalAws) -> Iterator["subprocess.Popen[str]"]:
+    """A process that runs the job again and again, with one JVM."""
+    command = [sys.executable, "-m", "tests.proof.bad_storage.daemon", SHIPPED]
+    environment = {**variables(), **aws.environment()}
+    with subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdin=PIPE, stdout=PIPE, text=True) as process:
+        yield process
+
+
 @pytest.fixture
-def lake(aws: LocalAws, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OldLake:
+def lake(
+    aws: LocalAws,
+    bucket: str,
+    jobs: "subprocess.Popen[str]",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> OldLake:
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG.read_text().replace("s3://", f"s3://{bucket}/"))
-    lake = OldLake(aws, bucket, config)
+    lake = OldLake(aws, bucket, config, jobs)
     with tarfile.open(ARCHIVE) as archive:
         for entry in archive:
             content = archive.extractfile(entry)
