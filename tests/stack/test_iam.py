@@ -52,31 +52,31 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
 
 def _a_life(world: StackWorld) -> None:
-    """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records."""
-    world.drop("2026-01-01", 5)
-    (path,) = world.drop("2026-01-02", rows=1)
+    """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records; a late sweep while
+    segments wait. Two runs."""
+    with world.runs_on_hold():
+        world.drop("2026-01-01", 5)
+        (path,) = world.drop("2026-01-02", rows=1)
+        world.wait_for_pending(6)
+        world.until(world.queues_are_empty)
     assert world.wait_until_ingested().good
     _write_run_records(world)
-    world.stack.drop(path, world.bodies[path], event=False)
-    world.drop("2026-01-03", event=False)
-    runs = len(world.stack.runs())
-    world.stack.fire("SweepScheduled")
-    world.until(lambda: len(world.stack.runs()) > runs)
-    assert world.wait_until_ingested().good
-    _sweep_late_while_segments_wait(world)
-
-
-def _sweep_late_while_segments_wait(world: StackWorld) -> None:
-    def swept_late() -> bool:
-        outcome = world.stack.invoke("SweeperFunction", {"schedule": "sweep"})
-        assert not outcome.error
-        return '"kind":"late"' in outcome.log
-
     with world.runs_on_hold():
+        world.stack.drop(path, world.bodies[path], event=False)
+        world.drop("2026-01-03", event=False)
+        runs = len(world.stack.runs())
+        world.stack.fire("SweepScheduled")
+        world.until(lambda: len(world.stack.runs()) > runs)
         world.drop("2026-01-04")
-        world.wait_for_pending(1)
-        world.until(swept_late)
+        world.until(world.queues_are_empty)
+        world.until(lambda: _swept_late(world))
     assert world.wait_until_ingested().good
+
+
+def _swept_late(world: StackWorld) -> bool:
+    outcome = world.stack.invoke("SweeperFunction", {"schedule": "sweep"})
+    assert not outcome.error
+    return '"kind":"late"' in outcome.log
 
 
 def _write_run_records(world: StackWorld) -> None:
