@@ -1,13 +1,13 @@
 """Each benchmark at a tiny scale: every contender writes a correct table and is reported.
 
 Most contenders run in this process, with the Spark session of all tests of this folder. Those that need other Spark
-settings run in a process of their own.
+settings or variables share another process.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +19,38 @@ from benchmarks.__main__ import main
 from benchmarks.contenders import CONTENDERS, Work, contender
 from benchmarks.contenders.__main__ import answers_of
 from benchmarks.goals import goals_of
-from benchmarks.process import run_process
 from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
 from benchmarks.suite import bulk, dirty, find, history, latency, s3, skew, wide
 from infra.local.processes.child_process import ChildProcess
+from tests.spark.contender_process import Contenders, contender_process
 from tests.spark.lake import SHORT_JOB, conf_options
 
 USAGE_HERE = ResourceUsage(1, 1, 1, 0.0, 0.0)
 
 
-def here(
-    work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = lambda: None
-) -> tuple[list[dict[str, Any]], ResourceUsage]:
-    """Runs in this process, unless the contender needs other Spark settings or variables."""
-    if environment or work.spark_conf:
-        return run_process(replace(work, spark_conf={**work.spark_conf, **SHORT_JOB}), folder, environment, tick)
-    answers = answers_of(replace(work, started=time.monotonic()))
-    tick()
-    return json.loads(json.dumps(answers)), USAGE_HERE
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contenders]:
+    with contender_process(tmp_path_factory.mktemp("contenders") / "output.log") as process:
+        yield process
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Runs in this process, where that is possible."""
+
+    others: Contenders
+
+    def __call__(
+        self, work: Work, folder: Path, environment: Mapping[str, str], tick: Callable[[], None] = lambda: None
+    ) -> tuple[list[dict[str, Any]], ResourceUsage]:
+        work = replace(work, started=time.monotonic())
+        if environment or work.spark_conf:
+            return self.others(work, folder, environment)
+        answers = answers_of(work)
+        tick()
+        return json.loads(json.dumps(answers)), USAGE_HERE
 
 
 def short_job(command: list[str], environment: Mapping[str, str], log: Path) -> ChildProcess:
@@ -46,10 +58,12 @@ def short_job(command: list[str], environment: Mapping[str, str], log: Path) -> 
 
 
 @pytest.fixture
-def options(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch) -> RunOptions:
+def options(
+    tmp_path: Path, spark: Callable[[], SparkSession], others: Contenders, monkeypatch: pytest.MonkeyPatch
+) -> RunOptions:
     monkeypatch.setattr("benchmarks.contenders.session.session_of", lambda work: spark)
     monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path / "runs")
-    return RunOptions(0.0005, 1, 2, lambda text: None, tmp_path / "data", here)
+    return RunOptions(0.0005, 1, 2, lambda text: None, tmp_path / "data", Here(others))
 
 
 def reported(result: Result) -> list[str]:
