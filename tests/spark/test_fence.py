@@ -43,7 +43,7 @@ def test_two_concurrent_jobs_ingest_every_row_once_and_both_succeed(lake: Lake) 
     for n in range(24):
         lake.put(f"{n:02d}.ndjson.gz", *ids(10 * n, 10 * n + 10))
     lake.write_config()
-    with lake.process() as one, lake.process() as other:
+    with lake.process() as one, lake.process(in_this_jvm=True) as other:
         let_them_race(one, other)
         totals = [event_of(job, "drained") for job in (one, other)]
         exits = [exit_of(job) for job in (one, other)]

@@ -1,0 +1,10 @@
+"""The job in a process of its own, but in the JVM that the environment names: `python -m tests.spark.attached_job`."""
+
+import sys
+
+import spark_job.main
+from tests.proof.kill.job import attached
+
+if __name__ == "__main__":
+    spark_job.main.lazy_session = attached
+    sys.exit(spark_job.main.main())
