@@ -31,6 +31,8 @@ COLUMNS = ["id", "n"]
 ACTIVE = frozenset({"SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING"})
 TIMEOUT_SECS = 600.0
 """Long, for a busy machine. No test waits longer than it has to."""
+POLL_SECS = 0.5
+"""Conditions ask the local AWS; asked more often, it would spend the time of what is waited for."""
 
 CONFIG = """\
 pipelines:
@@ -162,7 +164,7 @@ class StackWorld:
             assert time.monotonic() < deadline, (
                 f"the condition did not hold within {TIMEOUT_SECS:g} s\n{self.diagnosis()}"
             )
-            time.sleep(0.2)
+            time.sleep(POLL_SECS)
 
     def wait_until_ingested(self) -> Reconciliation:
         """Wait until all queues and the backlog are empty and no run is active. Returns the verdict."""
