@@ -1,0 +1,131 @@
+"""`blizzard run`: the job in a child process, its events on the terminal, and the exit code."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from blizzard.cli import main, run
+
+pytestmark = pytest.mark.usefixtures("signals_as_before")
+
+CONFIG = "pipelines: {p: {table_uri: /tmp/t, sources: {a: {uri: /tmp/s, schema: id STRING}}}}"
+SWEPT = {"event": "swept", "source": "p:a", "kind": "watermark", "listed": 2000, "missed": 0}
+PLANNED = {"event": "batch_planned", "source": "p:a", "sequence": 3, "files": 2, "bytes": 1024}
+COMMITTED = {
+    "event": "batch_committed",
+    "source": "p:a",
+    "sequence": 3,
+    "files": 2,
+    "rows": 1500,
+    "dead_files": 1,
+    "dead_records": 4,
+}
+LETTER = {"event": "file_dead_lettered", "source": "p:a", "path": "b\nc.json", "stage": "parse", "error": "torn"}
+OPENED = {"event": "ledger_opened", "source": "p:a", "runs": 1}
+GAP = {"event": "ledger_gap_found", "source": "p:a", "first": 3, "last": 5}
+DRAINED = {"event": "drained", "source": "p:a", "commits": 1, "files": 2, "rows": 1500}
+IDLE = {**DRAINED, "commits": 0}
+FAILED = {"event": "source_failed", "source": "p:a", "kind": "StorageError", "error": "denied"}
+LOST = {"event": "spark_lost", "error": "no JVM"}
+
+
+def job(code: int, *events: dict[str, object], other_lines: str = "", errors: str = "") -> list[str]:
+    """A process that prints the events and other lines, and ends with the code."""
+    script = (
+        "import os, signal, sys\n"
+        f"print({other_lines!r})\n"
+        f"print({''.join(json.dumps(event) + chr(10) for event in events)!r}, flush=True)\n"
+        f"print({errors!r}, file=sys.stderr, flush=True)\n"
+        f"os.kill(os.getpid(), -({code})) if {code} < 0 else sys.exit({code})\n"
+    )
+    return [sys.executable, "-c", script]
+
+
+def test_each_event_is_a_line_and_what_changes_nothing_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    command = job(0, SWEPT, {**SWEPT, "missed": 7}, OPENED, GAP, PLANNED, LETTER, COMMITTED, DRAINED, IDLE)
+    assert run._run(command, as_json=False) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [
+        "p:a: watermark sweep listed 2,000 files, 7 of them new",
+        "ledger gap found: source=p:a first=3 last=5",
+        "p:a: reading batch 3 of 2 files, 1,024 bytes",
+        "p:a: dead-lettered b\\nc.json (parse): torn",
+        "p:a: committed batch 3: 2 files, 1,500 rows, dead-lettered 1 files and 4 records",
+        "p:a: done, 2 files and 1,500 rows in 1 commits",
+        "p:a: nothing new",
+    ]
+    assert shown.err == ""
+
+
+def test_lines_that_are_no_events_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run._run(job(0, IDLE, other_lines='Spark says\n{"no": "event"}\n[1]'), as_json=False) == 0
+    assert capsys.readouterr().out == "p:a: nothing new\n"
+
+
+@pytest.mark.parametrize(("event", "text"), [(FAILED, "p:a: failed: denied\n"), (LOST, "failed: no JVM\n")])
+def test_an_error_is_shown_once_and_the_exit_code_is_the_jobs(
+    event: dict[str, object], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run._run(job(1, event, errors="Traceback of Spark"), as_json=False) == 1
+    assert capsys.readouterr() == ("", text)
+
+
+def test_a_job_that_ends_without_a_word_leaves_its_last_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "\n".join(["WARN old", "log4j says", *(f"line {n}" for n in range(20))])
+    assert run._run(job(1, errors=lines), as_json=False) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == ["what the job said last:", *(f"  line {n}" for n in range(5, 20))]
+
+
+@pytest.mark.parametrize(("code", "expected"), [(2, 2), (130, 130), (-9, 1)])
+def test_the_exit_code(code: int, expected: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run._run(job(code), as_json=False) == expected
+    capsys.readouterr()
+
+
+def test_events_are_passed_on_for_programs(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run._run(job(1, FAILED, IDLE, errors="Spark's words"), as_json=True) == 1
+    shown = capfd.readouterr()
+    assert [json.loads(line) for line in shown.out.splitlines() if line] == [FAILED, IDLE]
+    assert "Spark's words" in shown.err
+
+
+def test_on_a_terminal_the_current_step_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert run._run(job(0, PLANNED, IDLE), as_json=False) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("reading batch 3") > 1, "once as a line, and once as what is being done"
+    assert "\x1b[?25h" in shown, "the cursor is shown again"
+    assert "p:a: nothing new\n" in shown
+
+
+def test_the_job_gets_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG)
+    asked: list[tuple[list[str], bool]] = []
+
+    def record(command_line: list[str], *, as_json: bool) -> int:
+        asked.append((command_line, as_json))
+        return 3
+
+    monkeypatch.setattr(run, "_run", record)
+    words = ["run", str(config), "--once", "--pipeline", "p", "--jars", str(tmp_path), "--json"]
+    assert main(words) == 3
+    ((command, as_json),) = asked
+    assert command[1:] == [
+        *("-m", "spark_job.main", "--config", str(config), "--sweep", "--jars", str(tmp_path), "--once"),
+        *("--pipeline", "p"),
+    ]
+    assert as_json
+
+
+def test_a_missing_folder_of_jars_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG)
+    assert main(["run", str(config), "--jars", str(tmp_path / "none")]) == 2
+    assert "run `make setup`" in capsys.readouterr().err
