@@ -61,6 +61,7 @@ def test_events_and_a_sweep_ingest_every_file_and_bad_input_is_dead_lettered(wor
 def test_messages_that_failed_go_to_the_dead_letter_queue_and_are_redriven(world: StackWorld) -> None:
     """While the deployment is broken all messages fail; after its repair only the invalid one fails."""
     stack, key = world.stack, world.stack.parameters["ConfigKey"]
+    world.until(world.queues_are_empty)  # the deployment itself sends a test event
     stack.deploy(parameters={"ConfigKey": "config-00000000.json"})
     stack.client("sqs").send_message(QueueUrl=stack.resources["EventsQueue"], MessageBody="no event at all")
     world.drop("2026-01-02", 3)
