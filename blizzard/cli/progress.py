@@ -12,6 +12,8 @@ from blizzard.log import one_line
 
 QUIET = {
     "batch_read",
+    "ledger_opened",
+    "ledger_run_written",
     "moved_on",
     "not_warmed_up",
     "recovered",

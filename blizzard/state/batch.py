@@ -246,33 +246,6 @@ def plan_listed_files(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedSuspects:
-    """The suspects, divided by what the table holds."""
-
-    late: tuple[Entry, ...]
-    """Not in the table: to be ingested."""
-    known: int
-    """How many are in the table with the same etag."""
-    overwritten: tuple[Entry, ...]
-    """In the table with another etag."""
-
-
-def resolve_suspects(suspects: Iterable[Entry], etags: Mapping[str, frozenset[str]]) -> ResolvedSuspects:
-    """Compare each suspect with the etags of its path in the table. A path that is not in `etags` is not in the
-    table."""
-    late, overwritten, known = [], [], 0
-    for entry in suspects:
-        ingested = etags.get(entry.path)
-        if not ingested:
-            late.append(entry)
-        elif entry.etag in ingested:
-            known += 1
-        else:
-            overwritten.append(entry)
-    return ResolvedSuspects(tuple(late), known, tuple(overwritten))
-
-
 def add_late_files(plan: BatchPlan, late: Iterable[Entry], rules: BatchRules) -> BatchPlan:
     """The plan with its suspects resolved: `late` files are read, the other suspects are dropped.
 

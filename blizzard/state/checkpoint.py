@@ -11,6 +11,7 @@ from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.manifest.segments import Position
+from blizzard.state.run_ref import RunRef, decode_ref, encode_ref
 from blizzard.storage import json_fields
 
 SCHEMA_VERSION = 3
@@ -51,6 +52,8 @@ class Checkpoint:
     closed_through: str | None = None
     late_swept_ts: float | None = None
     receipt: str | None = None
+    ledger: tuple[RunRef, ...] = ()
+    """The runs of the ledger, ascending. Commits after the last of them are in receipts only."""
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The tracked files, by path: those in progress, and committed ones that no watermark has passed yet. The value is
     FINISHED, or the number of records read so far of a file that is read in slices."""
@@ -91,6 +94,7 @@ def encode(checkpoint: Checkpoint) -> str:
         "closed_through": checkpoint.closed_through,
         "late_swept_ts": checkpoint.late_swept_ts,
         "receipt": checkpoint.receipt,
+        "ledger": [encode_ref(ref) for ref in checkpoint.ledger],
         "source_state": {
             "files": {
                 path: "Finished" if read == FINISHED else {"RecordsRead": read}
@@ -180,6 +184,7 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
         closed_through=json_fields.optional_text(document.get("closed_through")),
         late_swept_ts=json_fields.optional_number(document.get("late_swept_ts")),
         receipt=json_fields.optional_text(document.get("receipt")),
+        ledger=tuple(decode_ref(ref) for ref in json_fields.array(document.get("ledger", []))),
         files=_files(document["source_state"]),
     )
 

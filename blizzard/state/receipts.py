@@ -1,4 +1,4 @@
-"""Receipts: which files each commit contained. For people and for sweeps. Exactly-once decisions use only the table."""
+"""Receipts: which files each commit contained. The ledger is merged from them."""
 
 import gzip
 import json
@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.errors import NotFound, UnreadableState
-from blizzard.state.known_files import MAX_FILES, KnownFiles
+from blizzard.errors import UnreadableState
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -16,7 +15,7 @@ from blizzard.storage.base import ObjectStore
 @dataclass(frozen=True, slots=True)
 class ReceiptLine:
     """One file of a commit. `rows` are in the table, `dead_records` are dead-lettered. `error`: why the whole file was
-    dead-lettered."""
+    dead-lettered. `finished`: whether no later commit continues it."""
 
     path: str
     etag: str
@@ -25,9 +24,11 @@ class ReceiptLine:
     dead_records: int
     event_ts: float
     error: str | None = None
+    finished: bool = True
 
 
 _LINE_FIELDS = ReceiptLine.__slots__
+_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ class Receipts:
 
     def put(
         self, *, sequence: int, attempt: str, previous: str | None, now_ts: float, lines: Sequence[ReceiptLine]
-    ) -> str:
-        """Write the receipt of an attempt. Returns its name, for the checkpoint."""
-        name = f"{sequence:020d}-{attempt}.json.gz"
+    ) -> Receipt:
+        """Write the receipt of an attempt. The checkpoint has to name it."""
+        name = f"{sequence:0{_DIGITS}d}-{attempt}.json.gz"
         document = {
+            "name": name,
             "sequence": sequence,
             "previous": previous,
             "written_ts": now_ts,
@@ -61,12 +63,14 @@ class Receipts:
         }
         data = json.dumps(document, separators=(",", ":")).encode()
         self._store.put(self._folder + name, gzip.compress(data, compresslevel=1, mtime=0))
-        return name
+        return Receipt(name, previous, sequence, now_ts, tuple(lines))
 
     def get(self, name: str) -> Receipt:
         """Raises NotFound or UnreadableState."""
         try:
             document = json.loads(gzip.decompress(self._store.get(self._folder + name)))
+            if document.get("name", name) != name:
+                raise ValueError(f"it is a copy of {document['name']!r:.80}")
             return Receipt(
                 name=name,
                 previous=json_fields.optional_text(document["previous"]),
@@ -76,33 +80,26 @@ class Receipts:
             )
         except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(
-                f"receipt {name} cannot be read ({type(error).__name__}: {error}). Nothing "
-                "is lost: the table has the rows, and sweeps only ask it about more files."
+                f"receipt {name} cannot be read ({type(error).__name__}: {error}). Nothing is lost: the next run asks "
+                "the table which files this commit had."
             ) from error
 
-    def back_from(self, name: str | None) -> Iterator[Receipt]:
-        """The receipts of successful commits from `name` backwards, newest first, up to the first commit or a missing
-        or unreadable receipt."""
-        seen: set[str] = set()
-        while name is not None and name not in seen:
-            seen.add(name)
-            try:
-                receipt = self.get(name)
-            except (NotFound, UnreadableState):
+    def names(self, first: int, last: int) -> Iterator[str]:
+        """The names of all receipts of the sequences `first` through `last`, of lost attempts too, ascending."""
+        after = f"{self._folder}{first:020d}"
+        for info in self._store.list(self._folder, start_after=after, recursive=False):
+            name = info.key.removeprefix(self._folder)
+            sequence = sequence_of(name)
+            if sequence is not None and sequence > last:
                 return
-            yield receipt
-            name = receipt.previous
+            if sequence is not None:
+                yield name
 
-    def ingested_since(self, name: str | None, since_ts: float, *, max_files: int = MAX_FILES) -> KnownFiles:
-        """The files committed at or after `since_ts`, with their newest etag, as far back as there are receipts. At
-        most `max_files` files, the newest ones."""
-        found = KnownFiles(max_files)
-        for receipt in self.back_from(name):
-            if receipt.written_ts < since_ts or found.full:
-                break
-            for line in receipt.lines:
-                found.add(line.path, line.etag)
-        return found
+
+def sequence_of(name: str) -> int | None:
+    """The sequence in a receipt's name; None if it is no receipt's name."""
+    number = name.partition("-")[0]
+    return int(number) if len(number) == _DIGITS and number.isascii() and number.isdigit() else None
 
 
 def _line(line: dict[str, Any]) -> ReceiptLine:
@@ -114,4 +111,5 @@ def _line(line: dict[str, Any]) -> ReceiptLine:
         dead_records=json_fields.natural(line["dead_records"]),
         event_ts=json_fields.number(line["event_ts"]),
         error=json_fields.optional_text(line["error"]),
+        finished=line.get("finished", True) is True,
     )

@@ -80,6 +80,11 @@ class ObjectStore(Protocol):
         """The whole object. Raises NotFound."""
         ...
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        """`size` bytes from byte `start` on, fewer at the end of the object. Raises NotFound, or StorageError if the
+        object has no byte `start`."""
+        ...
+
     def open(self, key: str) -> AbstractContextManager[ObjectReader]:
         """For reading in pieces, with bounded memory. Raises NotFound when the block is entered."""
         ...

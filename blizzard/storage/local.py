@@ -66,6 +66,16 @@ class LocalStore:
         with self.open(key) as reader:
             return reader.read()
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        operation = self._operation("get", key)
+        with self._open_file(key, operation) as file, translate_os_errors(operation):
+            data = os.pread(file.fileno(), size, start)
+            while 0 < len(data) < size and (more := os.pread(file.fileno(), size - len(data), start + len(data))):
+                data += more
+        if not data:
+            raise StorageError(f"{operation}: expected more than {start} bytes")
+        return data
+
     @contextmanager
     def open(self, key: str) -> Iterator[ObjectReader]:
         operation = self._operation("get", key)

@@ -76,6 +76,10 @@ class S3Store:
     def get(self, key: str) -> bytes:
         return self._get(key)[1]
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        full_key, call = self._full_key(key), self._call("get", key)
+        return self._retry.call(str(call), lambda n: self._downloads.get_range(full_key, call, start, size, n))
+
     @contextmanager
     def open(self, key: str) -> Iterator[ObjectReader]:
         with closing(

@@ -2,7 +2,7 @@
 version of the object."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
 from blizzard.errors import AccessDenied, CredentialsRefused, NotFound, StorageError
@@ -97,11 +97,23 @@ class Downloads:
                 "Read it again from its start."
             ) from error
         if not response.get("ContentRange", "").startswith(f"bytes {offset}-"):
-            raise StorageError(
-                f"{call}: expected the bytes from {offset} to the end, found {response.get('ContentRange')!r}. The "
-                "storage, or a proxy in front of it, does not support range requests; use one that does."
-            )
+            raise _no_ranges(call, f"the bytes from {offset} to the end", response)
         return BotoBody(info, response["Body"], self._chunk_bytes, call)
+
+    def get_range(self, full_key: str, call: S3Call, start: int, size: int, attempt: int) -> bytes:
+        """Raises StorageError if the response has other bytes than the object has from `start` on."""
+        if attempt == 1 and is_plain(full_key):
+            found = self._get_range_by_obstore(full_key, call, start, size)
+            if found is not None:
+                return found
+        response = self.get_object(full_key, call, Range=f"bytes={start}-{start + size - 1}")
+        if not response.get("ContentRange", "").startswith(f"bytes {start}-"):
+            raise _no_ranges(call, f"{size} bytes from byte {start} on", response)
+        with translate_s3_errors(call), closing(response["Body"]) as body:
+            data: bytes = body.read()
+        if len(data) != response["ContentLength"]:
+            raise TransientError(f"the download ended early, after {len(data)} of {response['ContentLength']} bytes")
+        return data
 
     def get_object(self, full_key: str, call: S3Call, **conditions: str) -> dict[str, Any]:
         with self.distinguish_missing_from_denied(full_key, call), translate_s3_errors(call):
@@ -131,6 +143,24 @@ class Downloads:
             return False
         return "IsTruncated" in page and full_key not in {found["Key"] for found in page.get("Contents", ())}
 
+    def _get_range_by_obstore(self, full_key: str, call: S3Call, start: int, size: int) -> bytes | None:
+        """None if obstore is not there (in a function), or if it refuses: boto3 has typed errors."""
+        try:
+            import obstore
+            from obstore.exceptions import GenericError
+        except ImportError:
+            return None
+        with translate_s3_errors(call):
+            store = self._connection.obstore_store(self._bucket)
+        if store is None:
+            return None
+        try:
+            return bytes(obstore.get_range(store, full_key, start=start, length=size))
+        except GenericError as error:
+            raise TransientError(_error_text(error)) from error
+        except _obstore_errors():
+            return None
+
     def _get_by_obstore(self, key: str, full_key: str, call: S3Call) -> Body | None:
         """None if obstore refuses: the request is repeated with boto3 for its typed error."""
         import obstore
@@ -150,6 +180,13 @@ class Downloads:
         etag, modified = (meta["e_tag"] or "").strip('"'), meta["last_modified"]
         info = ObjectInfo(key, meta["size"], etag, modified.timestamp(), _version(meta["version"]))
         return ObstoreBody(info, result, self._chunk_bytes)
+
+
+def _no_ranges(call: S3Call, expected: str, response: dict[str, Any]) -> StorageError:
+    return StorageError(
+        f"{call}: expected {expected}, found {response.get('ContentRange')!r}. The storage, or a proxy in front of it, "
+        "does not support range requests; use one that does."
+    )
 
 
 class S3Reader:

@@ -13,10 +13,10 @@ from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity, read_copy
-from blizzard.state.receipts import Receipts
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.late_cursor import LateCursor, decode_cursor, encode_cursor
+from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.sweeper import Sweeper, SweepKind, SweepReport, SweepRules
 
 
@@ -209,12 +209,8 @@ class SourceSweep:
             still_sweeping=still_sweeping,
         )
         if kind is SweepKind.LATE:
-            receipts = Receipts(self.state, self.identity.state_prefix)
-            return sweeper.late_sweep(
-                lambda since_ts: receipts.ingested_since(checkpoint.receipt, since_ts),
-                record_if_empty=record_if_empty,
-                cursor=cursor,
-            )
+            settled = SettledFiles(self.state, self.identity, checkpoint, self.log)
+            return sweeper.late_sweep(settled.remove_from, record_if_empty=record_if_empty, cursor=cursor)
         return sweeper.watermark_sweep()
 
     def write(self, reports: SweepReports) -> None:

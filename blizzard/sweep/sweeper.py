@@ -12,7 +12,6 @@ from blizzard.errors import RetryableError
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Sweep
 from blizzard.state.checkpoint import FINISHED, Checkpoint
-from blizzard.state.known_files import KnownFiles
 from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.sweep.late_cursor import (
@@ -24,6 +23,7 @@ from blizzard.sweep.late_cursor import (
     listing_fingerprint,
     open_partitions,
 )
+from blizzard.sweep.late_search import LateSearch, Unsettled
 
 SEGMENT_ENTRIES = 5_000
 """A sweep appends a segment whenever it has found this many files: about 1 MB of JSON."""
@@ -102,17 +102,6 @@ class _Pending:
     entries: list[Entry] = field(default_factory=list)
     marks: list[SettleMark] = field(default_factory=list)
     closing: Closing | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _LateSweepKnownFiles:
-    """Files that a late sweep does not append: those in unconsumed entries (path and etag), and committed ones."""
-
-    unconsumed: frozenset[tuple[str, str]]
-    ingested: KnownFiles
-
-    def contains(self, info: ObjectInfo) -> bool:
-        return (info.key, info.etag) in self.unconsumed or self.ingested.contains(info.key, info.etag)
 
 
 class Sweeper:
@@ -209,7 +198,7 @@ class Sweeper:
 
     def late_sweep(
         self,
-        ingested_since: Callable[[float], KnownFiles],
+        unsettled: Unsettled,
         *,
         record_if_empty: bool = True,
         cursor: LateCursor | None = None,
@@ -217,22 +206,22 @@ class Sweeper:
         """List all files of the open partitions and append those modified since the last late sweep.
 
         Files above the watermarks count too, since the watermarks may have moved past what this sweep's checkpoint
-        knows. `ingested_since(ts)` returns files committed at or after `ts`. It may return none of them: its only use
-        is to ask the table about fewer files. `record_if_empty`: whether a sweep
-        that finds nothing still appends a segment with its time.
+        knows. `unsettled` leaves out files whose content is settled. It may leave out none: the job looks up those that
+        are appended. `record_if_empty`: whether a sweep that finds nothing still appends a segment with its time.
 
         `cursor` is where the previous late sweep ran out of time. This one resumes there, and both count as one sweep
         that started with the first. It starts over if anything changed since that could hide a file.
         """
         position, scope = self._resume_or_start(cursor)
         since_ts = float("-inf") if scope.since_ts is None else scope.since_ts
-        known = _LateSweepKnownFiles(self._unconsumed_and_unfinished(), ingested_since(since_ts))
+        search = LateSearch(since_ts, self._unconsumed_and_unfinished(), unsettled)
         stopped: ListingPosition | None = None
         for partition in self._open_partitions(position.partition):
             after = position.after if partition == position.partition else None
-            stopped = self._list_whole_partition(ListingPosition(partition, after), since_ts, known)
+            stopped = self._list_whole_partition(ListingPosition(partition, after), search)
             if stopped is not None:
                 break
+        self._add_late_files(search)
         complete = stopped is None and (record_if_empty or bool(self._missed))
         self._append_segment(late_swept_ts=scope.started_ts if complete else None)
         return self._report(
@@ -293,24 +282,26 @@ class Sweeper:
         quiet[partition] = all_old and not found
         return True
 
-    def _list_whole_partition(
-        self, position: ListingPosition, since_ts: float, known: "_LateSweepKnownFiles"
-    ) -> ListingPosition | None:
-        """Add the files modified at or after `since_ts` that are not known with their current etag.
-
-        Returns how far the listing came if time ran out, else None.
-        """
+    def _list_whole_partition(self, position: ListingPosition, search: LateSearch) -> ListingPosition | None:
+        """Collect the files that may be late. Returns how far the listing came if time ran out, else None."""
         if self._out_of_time():
             return position
         for info in self._list(position.partition, after=position.after):
             if self._out_of_time():
                 return position
-            if info.modified_ts >= since_ts and self._rules.matches(info.key) and not known.contains(info):
-                self._add_entry(info, FoundBy.LATE)
-            if len(self._pending.entries) >= self._segment_entries:
-                self._append_segment()
+            if search.may_be_late(info) and self._rules.matches(info.key):
+                search.found.append(info)
+            if len(search.found) >= self._segment_entries:
+                self._add_late_files(search)
             position = ListingPosition(position.partition, split_path(info.key)[1])
         return None
+
+    def _add_late_files(self, search: LateSearch) -> None:
+        """Append those of the collected files that are not settled."""
+        for info in search.take():
+            self._add_entry(info, FoundBy.LATE)
+            if len(self._pending.entries) >= self._segment_entries:
+                self._append_segment()
 
     def _list(self, partition: str, *, after: str | None) -> Iterator[ObjectInfo]:
         start_after = join_path(partition, after) if after is not None else ""

@@ -31,6 +31,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("SweeperRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "late sweeps read known files there",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/ledger/*"): "late sweeps look up known files there",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_checkpoint.json"): "checkpoint copies of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_sweep.json"): "its own reports",
     ("SweeperRole", "CreateSegmentsAndReport", "${LakeBucketName}/*_blizzard/*/pending/*"): "as the collector",
@@ -58,7 +59,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
 
 DEAD_LETTERS = tuple(
     f"${{LakeBucketName}}/tables/events/_blizzard/events_{source}/dead_letters/{folder}/{name}"
-    for source in ("landing", "runs", "pending", "receipts")
+    for source in ("landing", "runs", "pending", "receipts", "ledger")
     for folder in ("raw_pending_receipts__runs_x_checkpoint.json-0123", "x_sweep.json-0123")
     for name in ("file.ndjson", "records-000000000000.ndjson")
 )

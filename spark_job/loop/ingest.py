@@ -155,10 +155,10 @@ class Ingest:
             plan = self._source.plan(checkpoint)
         self._checkpoint = plan.base
         if plan.empty:
-            return self._skip(plan)
+            return self._skip(plan, draining=draining)
         if not (plan.full or draining or self._interval_passed()):
             return Step.WAITING
-        return self._resolve(plan) if plan.unresolved else self._ingest_batch(plan)
+        return self._resolve(plan, draining=draining) if plan.unresolved else self._ingest_batch(plan)
 
     def _interval_passed(self) -> bool:
         return self._clock() - self._last_commit_ts >= self._settings.interval_secs
@@ -181,24 +181,27 @@ class Ingest:
         self._lag_segments = 0
         self._repaired = False
 
-    def _skip(self, plan: Plan) -> Step:
+    def _skip(self, plan: Plan, *, draining: bool) -> Step:
         """Advance the position without reading. Commit only a repaired checkpoint, or if the committed position lags
-        too far behind."""
-        self._checkpoint = self._source.skip(plan)
+        too far behind, or at the end of a run if the source asks for it."""
+        self._checkpoint = checkpoint = self._source.skip(plan)
         self.totals.duplicates += plan.duplicates
         self._lag_segments += plan.segments
-        if self._repaired or self._lag_segments > MAX_LAG_SEGMENTS:
+        ends = draining and not plan.moved
+        if self._repaired or self._lag_segments > MAX_LAG_SEGMENTS or (ends and self._source.owes_commit(checkpoint)):
             self._prepare()
             return self._commit(plan, None)
         return Step.MOVED if plan.moved else Step.IDLE
 
-    def _resolve(self, plan: Plan) -> Step:
-        """A query of the table takes time even if there is nothing to commit; the log then says how much."""
+    def _resolve(self, plan: Plan, *, draining: bool) -> Step:
+        """Judging takes time even if there is nothing to commit; the log then says how much."""
         self._prepare()
         resolved = self._source.resolve(plan)
         self.totals.duplicates += resolved.duplicates
         self.totals.overwritten += resolved.overwritten
-        step = self._skip(resolved.plan) if resolved.plan.empty else self._ingest_batch(resolved.plan)
+        step = (
+            self._skip(resolved.plan, draining=draining) if resolved.plan.empty else self._ingest_batch(resolved.plan)
+        )
         if step in (Step.MOVED, Step.IDLE):
             self._log("moved_on", source=self._identity.source_id, secs=asdict(self._watch.secs()))
         return step

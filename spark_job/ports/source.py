@@ -10,9 +10,10 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 |---|---|---|
 | `recover` | newest readable checkpoint of the log, repaired from the rows if there is none | the same, with offsets |
 | `plan` | entries of the pending manifest, up to a batch | ranges of offsets, up to a batch |
-| `resolve` | queries the table for suspects | not needed: `unresolved` is always False |
+| `resolve` | looks suspects up in the ledger | not needed: `unresolved` is always False |
 | `start` | expected etags of files in progress; logs the plan | logs the plan |
 | `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
+| `owes_commit` | a rebuilt or merged ledger that no commit names yet | always False |
 | `skip` | the position moves past duplicates | the position moves past control records |
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
 | `record` | dead letters and receipt | dead letters and receipt |
@@ -176,6 +177,11 @@ class SourceKind(Protocol[C, P, B]):
 
     def skip(self, plan: P) -> C:
         """The checkpoint to continue from without a commit, if nothing of the plan is read. Makes no request."""
+        ...
+
+    def owes_commit(self, checkpoint: C) -> bool:
+        """Called when a draining run finds nothing more to do. Whether a commit without rows is worth its cost, since
+        the next run would have to repeat what this one has prepared. May wait for such a preparation."""
         ...
 
     def settle(self, plan: P, batch: B | None) -> C:

@@ -1,10 +1,12 @@
 """What the loop needs of the table. Delta implements it, and so does the tests' in-memory table."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit
+from blizzard.state.run_ref import SequenceRange
 from spark_job.ports.rows import Rows
 
 R = TypeVar("R", bound=Rows, contravariant=True)
@@ -81,6 +83,6 @@ class FileTable(Table[R], Protocol):
         """The files of this source that commits after `sequence` (exclusive) hold: path to highest `_source.row`."""
         ...
 
-    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """The etags under which the table holds rows of these files of this source. Files without rows are left out."""
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        """The files of which the table holds rows that these commits of this source brought, in no order."""
         ...

@@ -4,12 +4,14 @@
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 from blizzard.errors import BucketMissing
+from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Txn
@@ -146,8 +148,8 @@ class DeltaSourceTable:
     def files_after(self, sequence: int) -> Mapping[str, int]:
         return self._source_rows.last_row_by_file(after_sequence=sequence)
 
-    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        return self._source_rows.etags(paths)
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        return self._source_rows.files_of_commits(sequences)
 
     # -- writing
 

@@ -1,15 +1,14 @@
 """Queries over the rows of one source in a table: which files, with which etags, up to which commit."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from blizzard.errors import PermanentError
-from blizzard.paths.partition import partition_values
+from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.state.run_ref import SequenceRange
 from spark_job.table.safety_checks import HasFile, check_source_was_not_renamed
 from spark_job.table.spark_errors import translating_spark_errors
-from spark_job.table.sql import quoted
 from spark_job.table.table_source import TableSource
 
 
@@ -53,20 +52,21 @@ class SourceRows:
             found = newer.groupBy("_source.file").agg(F.max("_source.row").alias("row"))
             return {row["file"]: row["row"] for row in found.collect()}
 
-    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        """Path to the etags of its rows, with one query for all suspects. Files without rows are left out."""
-        wanted = sorted(set(paths))
-        if not wanted:
-            return {}
-        with translating_spark_errors("querying the table for suspects"):
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        """The files of the commits `sequences`, as far as the table has rows of them. Delta skips the data files of
+        other commits by the statistics of `_source.sequence`."""
+        with translating_spark_errors("querying the table for the files of its commits"):
             if not self._has_source_column():
-                return {}
-            query = self._rows().where(self._is_one_of(wanted)).select("_source.file", "_source.etag").distinct()
-            rows = query.collect()
-        found: dict[str, set[str]] = {}
-        for row in rows:
-            found.setdefault(row["file"], set()).add(row["etag"])
-        return {path: frozenset(etags) for path, etags in found.items()}
+                return []
+            of_commits = F.col("_source.sequence").between(sequences.first, sequences.last)
+            files = self._rows().where(of_commits).groupBy("_source.file", "_source.etag", "_source.sequence")
+            modified_ms = F.unix_millis(F.max("_source.modified"))
+            found = files.agg(F.count(F.lit(1)).alias("rows"), modified_ms.alias("modified_ms")).toArrow()
+        columns = (found[name].to_pylist() for name in ("file", "sequence", "etag", "modified_ms", "rows"))
+        return [
+            LedgerEntry(file, sequence, etag, 0, max(0, modified_ms or 0), rows, 0, FileState.DONE)
+            for file, sequence, etag, modified_ms, rows in zip(*columns, strict=True)
+        ]
 
     def _table(self) -> DataFrame:
         return self._session().read.format("delta").load(self._source.table_uri)
@@ -76,23 +76,3 @@ class SourceRows:
 
     def _rows(self) -> DataFrame:
         return self._table().where(F.col("_source.source") == self._source.source_id)
-
-    def _is_one_of(self, paths: Sequence[str]) -> Column:
-        """A condition that lets Delta skip files by partition and by the statistics of `_source.file`. `paths` is
-        sorted."""
-        file = F.col("_source.file")
-        condition = file.between(paths[0], paths[-1]) & file.isin(list(paths))
-        types = self._source.partition_columns
-        for name in self._source.partition_by:
-            if name in types:
-                values = {self._partition_value(path, name) for path in paths}
-                known = [F.lit(v).cast(types[name]) for v in values if v is not None]
-                if known and None not in values:
-                    condition = condition & F.col(quoted(name)).isin(known)
-        return condition
-
-    def _partition_value(self, path: str, name: str) -> str | None:
-        try:
-            return partition_values(path, {name: self._source.partition_columns[name]})[name]
-        except PermanentError:
-            return None

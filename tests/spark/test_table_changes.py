@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError
+from blizzard.state.run_ref import SequenceRange
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.snapshot import PARTITIONS_SETTING
 from spark_job.write.parquet_files import TableLayout
@@ -24,7 +25,7 @@ def test_every_call_reports_a_log_that_delta_cannot_read(world: World) -> None:
         "orphan_files": lambda table: table.orphan_files(),
         "holds_rows": lambda table: table.holds_rows(),
         "files_after": lambda table: table.files_after(-1),
-        "etags": lambda table: table.etags(["f1"]),
+        "files_of_commits": lambda table: table.files_of_commits(SequenceRange(0, 3)),
         "prepare": lambda table: table.prepare(),
         "append nothing": lambda table: table.append(None, sequence=1, user_metadata=""),
         "append": lambda table: table.append(Written([], TableLayout("", (), (), 0, 1)), sequence=1, user_metadata=""),

@@ -101,6 +101,9 @@ class SteppedStore:
     def get(self, key: str) -> bytes:
         return self._steps(f"get {key}", lambda: self._store.get(key))
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        raise NotImplementedError
+
     def open(self, key: str) -> AbstractContextManager[ObjectReader]:
         raise NotImplementedError
 

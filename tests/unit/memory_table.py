@@ -1,12 +1,15 @@
 """A Delta table in memory, with the semantics that the ingest loop depends on."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace
+from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.run_ref import SequenceRange
 from spark_job.ports.reader import Outcome
 from spark_job.ports.rows import Rows
 from spark_job.ports.table import Txn
@@ -141,13 +144,17 @@ class MemoryTable:
                 found[row.path] = max(found.get(row.path, -1), row.row)
         return found
 
-    def etags(self, paths: Iterable[str]) -> Mapping[str, frozenset[str]]:
-        self._calls("etags")
-        found: dict[str, set[str]] = {path: set() for path in paths}
-        for row in self._rows():
-            if row.path in found:
-                found[row.path].add(row.etag)
-        return {path: frozenset(etags) for path, etags in found.items() if etags}
+    def files_of_commits(self, sequences: SequenceRange) -> list[LedgerEntry]:
+        self._calls("files_of_commits")
+        found = Counter(
+            (row.path, row.sequence, row.etag)
+            for row in self._rows()
+            if sequences.first <= row.sequence <= sequences.last
+        )
+        return [
+            LedgerEntry(path, sequence, etag, 0, 0, rows, 0, FileState.DONE)
+            for (path, sequence, etag), rows in found.items()
+        ]
 
     def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
         self._calls("append")

@@ -108,6 +108,9 @@ class OffsetLogSource:
         self._world.batches.append(held)
         return RangeBatch(held, counts)
 
+    def owes_commit(self, checkpoint: Offsets) -> bool:
+        return False
+
     def skip(self, plan: RangePlan) -> Offsets:
         return replace(plan.base, next_offsets=plan.ends)
 

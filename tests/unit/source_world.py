@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from blizzard.errors import UnreadableState
+from blizzard.ledger.merge import LedgerSettings
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segment_codec import decode_segment
 from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
@@ -13,9 +14,9 @@ from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity, read_copy
-from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import no_folder
 from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.source_sweep import SourceSweep
 from blizzard.sweep.sweeper import Sweeper, SweepReport, SweepRules, Window
 from spark_job.loop.files.ingest_files import ingest_files
@@ -27,6 +28,8 @@ from tests.unit.memory_table import MemoryDelta, MemoryTable
 from tests.unit.watched_calls import Calls, Clock, WatchedStore
 
 DAY_SECS = 1000.0
+IN_ONE_THREAD = LedgerSettings(in_background=False, parallel_reads=1)
+"""So that each call of a store has its place in the order of all calls."""
 
 
 class Days:
@@ -53,6 +56,7 @@ def settings(
     max_tracked_files: int = 1000,
     max_attempts: int = 8,
     max_backoff_secs: float = 20.0,
+    ledger: LedgerSettings | None = None,
 ) -> FileSettings:
     """A source of `*.txt` files."""
     return FileSettings(
@@ -66,6 +70,7 @@ def settings(
         max_tracked_files=max_tracked_files,
         max_attempts=max_attempts,
         max_backoff_secs=max_backoff_secs,
+        ledger=ledger or IN_ONE_THREAD,
     )
 
 
@@ -147,9 +152,8 @@ class World:
 
     def late_sweep(self, checkpoint: Checkpoint | None = None, **more: Any) -> SweepReport:
         state = checkpoint or read_copy(self._watched_state(), self.identity) or self.unknown()
-        receipts = Receipts(self._watched_state(), self.identity.state_prefix)
-        sweeper = self.sweeper(state, **more)
-        return sweeper.late_sweep(lambda since_ts: receipts.ingested_since(state.receipt, since_ts))
+        settled = SettledFiles(self._watched_state(), self.identity, state, self.record, parallel=1)
+        return self.sweeper(state, **more).late_sweep(settled.remove_from)
 
     def source_sweep(self) -> SourceSweep:
         """As in the sweeper: it starts from the copy of the checkpoint and writes its report."""
@@ -160,8 +164,11 @@ class World:
             self.settings.sweep_rules,
             self.clock,
             self.new_id,
-            lambda event, /, **fields: self.log.append((event, fields)),
+            self.record,
         )
+
+    def record(self, event: str, /, **fields: object) -> None:
+        self.log.append((event, fields))
 
     def job(self) -> Ingest:
         """A new process of the ingest job."""

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from blizzard.manifest.segments import Entry, FoundBy
 from blizzard.state.batch import (
@@ -13,11 +11,9 @@ from blizzard.state.batch import (
     add_late_files,
     classify,
     next_checkpoint,
-    resolve_suspects,
 )
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.watermark import SourceProgress
-from tests.unit import strategies
 from tests.unit.batches import NOW, OVERLAP, checkpoint, entry, manifest_of, plan, rules, taken
 from tests.unit.strategies import dated_folder
 
@@ -73,14 +69,6 @@ def test_a_tracked_file_that_a_watermark_has_passed_is_a_suspect() -> None:
     assert classify(entry("m"), progress, rules(), in_batch=False) is EntryClass.SUSPECT
 
 
-def test_a_suspect_is_known_late_or_overwritten_by_what_the_table_holds() -> None:
-    suspects = [entry("p/known", etag="e2"), entry("p/late"), entry("p/changed", etag="e3"), entry("p/rowless")]
-    ingested = {"p/known": frozenset({"e1", "e2"}), "p/changed": frozenset({"e1", "e2"}), "p/rowless": frozenset[str]()}
-    resolved = resolve_suspects(suspects, ingested)
-    assert [e.path for e in resolved.late] == ["p/late", "p/rowless"]
-    assert (resolved.known, [e.path for e in resolved.overwritten]) == (1, ["p/changed"])
-
-
 def test_late_files_are_added_to_the_batch_and_other_suspects_are_dropped() -> None:
     state = checkpoint({"p": "b"})
     batch = plan(state, manifest_of([entry("p/a"), entry("p/b"), entry("p/c")]))
@@ -102,10 +90,3 @@ def test_a_late_file_larger_than_a_batch_is_alone_in_it_and_stays_in_progress(ar
 def test_a_late_file_larger_than_a_batch_waits_until_the_batch_is_empty() -> None:
     batch = plan(checkpoint({"p": "m"}), manifest_of([entry("p/x"), entry("p/b", 5000)]))
     assert (taken(batch), batch.suspects, batch.position.entry) == (["p/x"], (), 1)
-
-
-@given(st.lists(strategies.entries), st.dictionaries(strategies.any_path, st.frozensets(strategies.any_text)))
-def test_every_suspect_is_resolved_once(suspects: list[Entry], ingested: dict[str, frozenset[str]]) -> None:
-    resolved = resolve_suspects(suspects, ingested)
-    assert len(resolved.late) + resolved.known + len(resolved.overwritten) == len(suspects)
-    assert not [e for e in resolved.late if ingested.get(e.path)]

@@ -15,7 +15,6 @@ from blizzard.state.batch import (
     add_late_files,
     classify,
     next_checkpoint,
-    resolve_suspects,
 )
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.state.watermark import SourceProgress
@@ -138,13 +137,13 @@ class Table:
     rules: BatchRules
     state: Checkpoint = field(default_factory=checkpoint)
     records: dict[str, list[int]] = field(default_factory=dict)
-    etags: dict[str, frozenset[str]] = field(default_factory=dict)
+    ingested: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
 
     def ingest(self, manifest: Manifest) -> None:
         for _ in range(400):
             batch = plan(self.state, manifest, self.rules)
-            late = resolve_suspects(batch.suspects, self.etags).late
+            late = [entry for entry in batch.suspects if entry.path not in self.ingested]
             batch = add_late_files(batch, late, self.rules)
             if batch.empty and batch.position == self.state.position:
                 return
@@ -161,7 +160,7 @@ class Table:
         size = self.sizes.setdefault(file.path, file.size)
         end = size if file.slice_bytes is None else min(size, file.skip_records + file.slice_bytes)
         self.records.setdefault(file.path, []).extend(range(file.skip_records, end))
-        self.etags[file.path] = frozenset({"e1"})
+        self.ingested.add(file.path)
         return FINISHED if end == size else end
 
     def check(self, settled_before: set[str]) -> None:

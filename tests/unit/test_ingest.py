@@ -95,7 +95,12 @@ def test_receipts_name_every_file_and_the_receipt_before() -> None:
     world.drain()
     world.deliver(world.put("b.txt", raw=POISON), world.put("empty.txt"))
     world.drain()
-    last, first = Receipts(world.state, world.identity.state_prefix).back_from(world.state_now().receipt)
+    receipts, newest = Receipts(world.state, world.identity.state_prefix), world.state_now().receipt
+    assert newest is not None
+    last = receipts.get(newest)
+    assert last.previous is not None
+    first = receipts.get(last.previous)
+    assert first.previous is None
     assert [(line.path, line.rows, line.dead_records) for line in first.lines] == [("a.txt", 2, 1)]
     assert (first.lines[0].etag, first.lines[0].event_ts) == (event.etag, event.event_ts)
     assert [(line.path, line.error) for line in last.lines] == [("b.txt", "not a gzip file"), ("empty.txt", None)]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Segment, SettleMark
 from blizzard.state.checkpoint import FINISHED
-from blizzard.state.known_files import KnownFiles
 from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
@@ -92,7 +91,7 @@ def test_a_sweep_keeps_only_pending_entries_in_memory() -> None:
     world.clock.advance(OLD)
     for report in (
         world.sweeper(segment_entries=10).watermark_sweep(),
-        world.sweeper(segment_entries=10).late_sweep(lambda _: KnownFiles()),
+        world.sweeper(segment_entries=10).late_sweep(list),
     ):
         assert report.listed == 300
         assert world.source.most_held < 15
@@ -317,9 +316,9 @@ def test_a_late_sweep_appends_a_known_path_with_another_etag() -> None:
 def test_a_late_sweep_that_finds_nothing_appends_nothing_unless_it_announces() -> None:
     world = world_of("a.txt")
     world.settle()
-    quiet = world.sweeper().late_sweep(lambda since_ts: KnownFiles(), record_if_empty=False)
+    quiet = world.sweeper().late_sweep(list, record_if_empty=False)
     assert quiet.segments == ()
-    due = world.sweeper().late_sweep(lambda since_ts: KnownFiles())
+    due = world.sweeper().late_sweep(list)
     assert len(due.segments) == 1
 
 
@@ -327,7 +326,7 @@ def test_a_late_sweep_that_runs_out_of_time_is_not_announced() -> None:
     world = world_of(*(f"{n}.txt" for n in range(9)))
     world.deliver(*(world.source_event(f"{n}.txt") for n in range(9)))
     world.drain()
-    report = world.sweeper(deadline_ts=world.clock.now_ts + 0.006).late_sweep(lambda since_ts: KnownFiles())
+    report = world.sweeper(deadline_ts=world.clock.now_ts + 0.006).late_sweep(list)
     assert not report.complete
     sweep = said(world, report.segments[0]).sweep
     assert sweep is not None

@@ -8,6 +8,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, PermanentError, RetryableError
+from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.memory import MemoryStore
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.write.parquet_files import DataFile, TableLayout
@@ -74,7 +75,7 @@ CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
     "orphan_files": lambda table: table.orphan_files(),
     "holds_rows": lambda table: table.holds_rows(),
     "files_after": lambda table: table.files_after(3),
-    "etags": lambda table: table.etags(["a", "b"]),
+    "files_of_commits": lambda table: table.files_of_commits(SequenceRange(0, 3)),
     "prepare": lambda table: table.prepare(),
     "layout": lambda table: table.layout(),
     "append nothing": lambda table: table.append(None, sequence=1, user_metadata="{}"),

@@ -17,7 +17,7 @@ TAKES = {
     "commits": ("recover", 1.0),
     "get _blizzard/events_landing/pending/": ("plan", 2.0),
     "prepare": ("prepare", 4.0),
-    "etags": ("suspects", 8.0),
+    "get _blizzard/events_landing/receipts/": ("suspects", 8.0),
     "read": ("read", 16.0),
     LETTER: ("letters", 32.0),
     RECEIPT: ("receipt", 64.0),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore, ObjectWriter
 
 
 class Clock:
@@ -94,6 +94,10 @@ class WatchedStore:
         self._calls(f"get {key}")
         return self._store.get(key)
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        self._calls(f"get_range {key}")
+        return self._store.get_range(key, start, size)
+
     def open(self, key: str) -> AbstractContextManager[ObjectReader]:
         self._calls(f"open {key}")
         return self._store.open(key)
@@ -107,6 +111,10 @@ class WatchedStore:
     def put(self, key: str, data: bytes) -> ObjectInfo:
         self._calls(f"put {key}")
         return self._store.put(key, data)
+
+    def writer(self, key: str) -> AbstractContextManager[ObjectWriter]:
+        self._calls(f"writer {key}")
+        return self._store.writer(key)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:

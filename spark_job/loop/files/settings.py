@@ -1,7 +1,8 @@
 """How a source of files is ingested."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from blizzard.ledger.merge import LedgerSettings
 from blizzard.state.batch import BatchRules
 from blizzard.sweep.sweeper import SweepRules
 from spark_job.loop.ingest import LoopSettings
@@ -17,5 +18,6 @@ class FileSettings(LoopSettings):
     """Files that the checkpoint may name one by one. Beyond that, the job lists their partitions to settle them."""
     min_denied_files: int = 1
     """Fewer denied files are not a systemic failure. 2 on a local disk, where one file may belong to another user."""
+    ledger: LedgerSettings = field(default_factory=LedgerSettings)
     segments_ahead: int = 0
     """Segments of the manifest that are prefetched when a batch takes many."""

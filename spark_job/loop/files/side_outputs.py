@@ -4,6 +4,7 @@ copy of the checkpoint; then the manifest is trimmed."""
 from collections.abc import Callable, Sequence
 
 from blizzard.errors import BlizzardError
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import PlannedFile
@@ -11,6 +12,7 @@ from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.state.run_ref import RunRef
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.reader import FileRows, Outcome
 from spark_job.ports.source import Receipt
@@ -26,7 +28,7 @@ class SideOutputs:
         *,
         state: ObjectStore,
         manifest: Manifest,
-        receipts: Receipts,
+        ledger: LedgerKeeper,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         new_id: Callable[[], str],
@@ -36,13 +38,15 @@ class SideOutputs:
         self._identity = identity
         self._store = state
         self._manifest = manifest
-        self._receipts = receipts
+        self._receipts = Receipts(state, identity.state_prefix)
+        self._ledger = ledger
         self._dead_letters = dead_letters
         self._clock = clock
         self._new_id = new_id
         self._log = log
         self._watch = watch
         self._trimmed_to: int | None = None
+        self._runs: Sequence[RunRef] | None = None
 
     def forget(self) -> None:
         """Trim the manifest at the next `publish`, whatever the position."""
@@ -78,24 +82,35 @@ class SideOutputs:
         now_ts = self._clock()
         event_ts = {file.path: file.event_ts for file in files}
         lines = [
-            ReceiptLine(o.path, o.etag, o.size, o.rows, o.dead_records, event_ts.get(o.path, 0.0), o.error)
+            ReceiptLine(
+                path=o.path,
+                etag=o.etag,
+                size=o.size,
+                rows=0 if o.error is not None else o.rows,
+                dead_records=o.dead_records,
+                event_ts=event_ts.get(o.path, 0.0),
+                error=o.error,
+                finished=o.finished or o.error is not None,
+            )
             for o in outcomes
         ]
         with self._watch.part("receipt"):
-            name = self._receipts.put(
+            receipt = self._receipts.put(
                 sequence=base.sequence + 1,
                 attempt=self._new_id(),
                 previous=base.receipt,
                 now_ts=now_ts,
                 lines=lines,
             )
-        return Receipt(name, now_ts)
+        self._ledger.expect(receipt)
+        return Receipt(receipt.name, now_ts)
 
     # -- after the commit
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
-        """Write the copy of the checkpoint, then trim the manifest if another segment was fully consumed. Neither is
-        needed to continue: if storage refuses them, the log says so, and a later commit or run repeats them."""
+        """Write the copy of the checkpoint, trim the manifest if another segment was fully consumed, and delete runs of
+        the ledger that were merged into another. None of this is needed to continue: if storage refuses it, the log
+        says so, and a later commit or run repeats it."""
         try:
             if copy:
                 with self._watch.part("copy"):
@@ -104,5 +119,9 @@ class SideOutputs:
                 with self._watch.part("trim"):
                     self._manifest.trim(checkpoint.position)
                 self._trimmed_to = checkpoint.position.segment
+            if self._runs != checkpoint.ledger:
+                if self._runs is not None:
+                    self._ledger.clean(checkpoint)
+                self._runs = checkpoint.ledger
         except BlizzardError as error:
             self._log("publish_failed", source=self._identity.source_id, error=str(error))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from blizzard.errors import UnreadableState
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
@@ -21,7 +22,6 @@ from blizzard.state.batch import (
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
@@ -130,14 +130,14 @@ class FileSource:
         self._log = log
         self._unreadable_segments: set[str] = set()
         self._manifest = Manifest(state, identity.state_prefix, identity.source_id, prefetch=settings.segments_ahead)
-        receipts = Receipts(state, identity.state_prefix)
         dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
-        self._suspects = Suspects(table=table, files=files, receipts=receipts, dead_letters=dead_letters, clock=clock)
+        self._ledger = _ledger(identity, settings, table, state, clock, new_id, log)
+        self._suspects = Suspects(ledger=self._ledger, files=files, dead_letters=dead_letters, clock=clock)
         self._outputs = SideOutputs(
             identity,
             state=state,
             manifest=self._manifest,
-            receipts=receipts,
+            ledger=self._ledger,
             dead_letters=dead_letters,
             clock=clock,
             new_id=new_id,
@@ -149,6 +149,7 @@ class FileSource:
 
     def recover(self) -> Recovered[Checkpoint]:
         self._outputs.forget()
+        self._ledger.forget()
         rules = self._settings.rules
         return recover(
             self._table,
@@ -210,10 +211,10 @@ class FileSource:
         return plan_listed_files(checkpoint, listed, progress, rules)
 
     def resolve(self, plan: FilePlan) -> Resolved[FilePlan]:
-        """Query the table for the suspects. Overwritten files whose rows are replaced come first, in a plan without
+        """Look the suspects up in the ledger. Overwritten files whose rows are replaced come first, in a plan without
         other files."""
         with self._watch.part("suspects"):
-            found = self._suspects.resolve(plan.batch.suspects)
+            found = self._suspects.resolve(plan.base, plan.batch.suspects)
         self._log(
             "suspects_judged",
             source=self._identity.source_id,
@@ -278,6 +279,9 @@ class FileSource:
 
     # -- what is settled
 
+    def owes_commit(self, checkpoint: Checkpoint) -> bool:
+        return self._ledger.owes_commit(checkpoint)
+
     def skip(self, plan: FilePlan) -> Checkpoint:
         return next_checkpoint(plan.batch, {})
 
@@ -289,7 +293,8 @@ class FileSource:
         if len(progress.files) + len(outcomes) > limit:
             arriving = frozenset(outcome.path for outcome in outcomes if outcome.finished)
             settle_by_listing(progress, self._files, self._settings.sweep_rules, limit, arriving=arriving)
-        return next_checkpoint(plan.batch, records_read(outcomes))
+        settled = next_checkpoint(plan.batch, records_read(outcomes))
+        return replace(settled, ledger=self._ledger.refs(plan.base))
 
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         outcomes = batch.outcomes if batch else ()
@@ -329,3 +334,23 @@ class FileSource:
             delta_checkpoint=delta_checkpoint,
             secs=asdict(secs),
         )
+
+
+def _ledger(
+    identity: SourceIdentity,
+    settings: FileSettings,
+    table: FileTable[Any],
+    state: ObjectStore,
+    clock: Callable[[], float],
+    new_id: Callable[[], str],
+    log: Log,
+) -> LedgerKeeper:
+    return LedgerKeeper(
+        state,
+        identity,
+        ask_table=table.files_of_commits,
+        clock=clock,
+        new_id=new_id,
+        log=log,
+        settings=settings.ledger,
+    )

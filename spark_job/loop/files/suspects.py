@@ -1,22 +1,21 @@
-"""Queries the table for the etags with which files were ingested: of suspects, and of files in progress."""
+"""Judges suspects by the ledger: is this content ingested, is the file new, or was it overwritten?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from blizzard.errors import NotFound, UnreadableState
+from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.manifest.segments import Entry
-from blizzard.state.batch import BatchPlan, PlannedFile, resolve_suspects
+from blizzard.state.batch import BatchPlan, PlannedFile
+from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
-from blizzard.state.receipts import Receipts
 from blizzard.storage.base import ObjectStore
-from spark_job.ports.table import FileTable
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What the table says about suspects. `late`: files that are not ingested yet; `overwritten`: files that changed
-    after they were ingested, with one entry each; `known`: number of entries whose content is in the table."""
+    """What the ledger says about suspects. `late`: files that are not ingested yet; `overwritten`: files that changed
+    after they were ingested, with one entry each; `known`: number of entries whose content is settled."""
 
     late: Sequence[Entry]
     overwritten: Sequence[Entry]
@@ -29,33 +28,31 @@ class Suspects:
     def __init__(
         self,
         *,
-        table: FileTable[Any],
+        ledger: LedgerKeeper,
         files: ObjectStore,
-        receipts: Receipts,
         dead_letters: DeadLetters,
         clock: Callable[[], float],
     ) -> None:
-        self._table = table
+        self._ledger = ledger
         self._files = files
-        self._receipts = receipts
         self._dead_letters = dead_letters
         self._clock = clock
         self._refused: set[tuple[str, str]] = set()
 
-    def resolve(self, suspects: Sequence[Entry]) -> Resolution:
-        """Runs one query for all suspects."""
-        etags = self._table.etags([entry.path for entry in suspects])
-        verdict = resolve_suspects(suspects, etags)
-        overwritten = {entry.path: entry for entry in verdict.overwritten if self._has_new_content(entry, etags)}
-        return Resolution(verdict.late, list(overwritten.values()), verdict.known)
+    def resolve(self, base: Checkpoint, suspects: Sequence[Entry]) -> Resolution:
+        """Looks up all suspects at once. `base`: the checkpoint that the plan continues from."""
+        settled = self._ledger.find(base, [entry.path for entry in suspects])
+        late, other, known = judge(suspects, settled)
+        overwritten = {entry.path: entry for entry in other if self._has_new_content(entry, settled[entry.path])}
+        return Resolution(late, list(overwritten.values()), known)
 
-    def _has_new_content(self, entry: Entry, etags: Mapping[str, frozenset[str]]) -> bool:
-        """Whether the object now has content that the table lacks. The etag of the entry does not show it: an old event
+    def _has_new_content(self, entry: Entry, settled: LedgerEntry) -> bool:
+        """Whether the object now has content that is not settled. The etag of the entry does not show it: an old event
         may announce content that was overwritten since."""
         if (entry.path, entry.etag) in self._refused:
             return False
         info = self._files.head(entry.path)
-        return info is not None and info.etag not in etags[entry.path]
+        return info is not None and info.etag != settled.etag
 
     def write_dead_letters(self, overwritten: Sequence[Entry]) -> None:
         """Writes one dead letter for each overwritten file. Its first rows stay in the table."""
@@ -72,13 +69,33 @@ class Suspects:
         in_progress = [file.path for file in plan.files if file.skip_records]
         if not in_progress:
             return plan.files
-        etags = {**self._receipt_etags(plan.base.receipt, in_progress), **self._table.etags(in_progress)}
-        return [replace(f, expected_etag=next(iter(etags.get(f.path, ())), None)) for f in plan.files]
+        settled = self._ledger.find(plan.base, in_progress)
+        return [
+            replace(file, expected_etag=settled[file.path].etag) if file.skip_records and file.path in settled else file
+            for file in plan.files
+        ]
 
-    def _receipt_etags(self, receipt: str | None, paths: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """Etags by path, from the receipt. The table has no etag of a file whose records were all refused so far."""
-        try:
-            lines = self._receipts.get(receipt).lines if receipt else ()
-        except (NotFound, UnreadableState):
-            return {}
-        return {line.path: frozenset({line.etag}) for line in lines if line.path in paths}
+
+def judge(
+    suspects: Sequence[Entry], settled: Mapping[str, LedgerEntry]
+) -> tuple[Sequence[Entry], Sequence[Entry], int]:
+    """The suspects that are late files, those whose content was replaced since it was settled, and how many are known.
+
+    Of some files the table has no row: empty ones, and those that could not be read. New content of such a file is
+    simply ingested. If the file was dead-lettered, the same content is read again if it was announced once more since:
+    somebody has copied the file onto itself for that.
+    """
+    late, other, known = [], [], 0
+    for entry in suspects:
+        found = settled.get(entry.path)
+        if found is None or (found.rows == 0 and _may_bring_rows(entry, found)):
+            late.append(entry)
+        elif entry.etag == found.etag:
+            known += 1
+        else:
+            other.append(entry)
+    return late, other, known
+
+
+def _may_bring_rows(entry: Entry, found: LedgerEntry) -> bool:
+    return entry.etag != found.etag or (found.state is FileState.FAILED and entry.event_ts * 1000 >= found.time_ms + 1)

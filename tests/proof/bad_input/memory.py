@@ -84,7 +84,7 @@ def _decode(mib: int) -> Mapping[str, object]:
     filled = '{"x": [' + "{}," * (mib * (1 << 20) // 3) + "{}], "
     store = MemoryStore(lambda: 0.0)
     receipts = Receipts(store, "state")
-    name = receipts.put(sequence=1, attempt="a", previous=None, now_ts=0.0, lines=[])
+    name = receipts.put(sequence=1, attempt="a", previous=None, now_ts=0.0, lines=[]).name
     (stored,) = store.list("state/")
     receipt = gzip.decompress(store.get(stored.key)).decode()
     store.put(stored.key, gzip.compress((filled + receipt[1:]).encode(), 1))

@@ -10,13 +10,14 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from blizzard.errors import BlizzardError, StorageUnavailable
+from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity, read_copy
-from blizzard.state.receipts import Receipts
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.sweeper import Sweeper
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
@@ -140,8 +141,8 @@ class SmallWorld:
     def _late_sweep(self, stale: bool, process: Process) -> None:
         with suppress(StorageUnavailable):
             known = self._known(stale, process)
-            receipts = Receipts(Remote(process, "state"), self.identity.state_prefix)  # type: ignore[arg-type]
-            self._sweeper(known, process).late_sweep(lambda since_ts: receipts.ingested_since(known.receipt, since_ts))
+            settled = SettledFiles(Remote(process, "state"), self.identity, known, silent, parallel=1)  # type: ignore[arg-type]
+            self._sweeper(known, process).late_sweep(settled.remove_from)
 
     def _known(self, stale: bool, process: Process) -> Checkpoint:
         unknown = self._before.unknown()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore, ObjectWriter
 
 T = TypeVar("T")
 
@@ -77,6 +77,9 @@ class SteppedStore:
     def get(self, key: str) -> bytes:
         return self._steps(f"get {_kind(key)}", lambda: self._store.get(key))
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        return self._steps(f"get_range {_kind(key)}", lambda: self._store.get_range(key, start, size))
+
     def open(self, key: str) -> AbstractContextManager[ObjectReader]:
         return self._steps(f"open {_kind(key)}", lambda: self._store.open(key))
 
@@ -85,6 +88,9 @@ class SteppedStore:
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
         return self._steps(f"put {_kind(key)}", lambda: self._store.put(key, data))
+
+    def writer(self, key: str) -> AbstractContextManager[ObjectWriter]:
+        return self._steps(f"writer {_kind(key)}", lambda: self._store.writer(key))
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -1,0 +1,74 @@
+"""What the ledger records of one file."""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from blizzard.state.receipts import Receipt, ReceiptLine
+
+_MAX_TS = 1e15
+
+
+class FileState(IntEnum):
+    """How far a commit settled a file."""
+
+    DONE = 0
+    """Ingested to its end. It may have had no rows, or only refused records."""
+    PARTLY = 1
+    """Larger than a batch, and a later commit continues it."""
+    FAILED = 2
+    """Dead-lettered: it could not be read, or only a part of it that earlier commits brought."""
+
+
+class LedgerEntry(NamedTuple):
+    """The newest commit of one file. Entries sort by path, in the order of a listing, then by sequence.
+
+    `time_ms`: when the file was announced, in milliseconds of Unix time: its event's time, or its modification time if
+    a sweep found it. `rows` and `rejected` count the rows and refused records of this content, those of earlier commits
+    of a large file included. Unknown values are 0: a row of the table names neither its file's size nor its refused
+    neighbours.
+    """
+
+    path: str
+    sequence: int
+    etag: str
+    size: int
+    time_ms: int
+    rows: int
+    rejected: int
+    state: FileState
+
+
+def entries_of(receipt: Receipt) -> list[LedgerEntry]:
+    """The entries of a commit, one for each line of its receipt."""
+    return [_entry(line, receipt.sequence) for line in receipt.lines]
+
+
+def _entry(line: ReceiptLine, sequence: int) -> LedgerEntry:
+    time_ms = max(0, round(min(line.event_ts, _MAX_TS) * 1000))
+    return LedgerEntry(line.path, sequence, line.etag, line.size, time_ms, line.rows, line.dead_records, _state(line))
+
+
+def _state(line: ReceiptLine) -> FileState:
+    if not line.finished:
+        return FileState.PARTLY
+    return FileState.DONE if line.error is None else FileState.FAILED
+
+
+def merged(entries: Iterable[LedgerEntry]) -> LedgerEntry:
+    """The entry of one file after several commits of it, oldest first."""
+    newest, *later = entries
+    for entry in later:
+        if newest.etag == entry.etag:
+            entry = entry._replace(rows=newest.rows + entry.rows, rejected=newest.rejected + entry.rejected)
+        newest = entry
+    return newest
+
+
+def merge_sorted(*parts: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
+    """One entry for each file of the sorted parts, in the order of a listing."""
+    for _, entries in groupby(heapq.merge(*parts), key=itemgetter(0)):
+        yield merged(entries)

@@ -1,0 +1,240 @@
+"""The ledger of a source in a running job: opened when it is first needed, kept as commits follow, merged meanwhile."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from blizzard.ledger.entry import LedgerEntry, entries_of
+from blizzard.ledger.ledger import Gap, Ledger, RecentCommit, RunUnreadable, ledger_folder, open_ledger
+from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput, next_merge
+from blizzard.ledger.rebuild import AskTable, Piece, pieces_of
+from blizzard.ledger.receipt_chain import ReceiptChain
+from blizzard.ledger.run import Run, write_run
+from blizzard.log import Log
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipt, Receipts
+from blizzard.state.run_ref import RunRef
+from blizzard.storage.base import ObjectStore
+
+KEPT_SECS = 3_600.0
+"""A run that was merged into another is deleted after this time: a reader may still have the checkpoint before."""
+
+
+class LedgerKeeper:
+    """Used by one thread. Merges run in another, and change nothing before this one adopts them.
+
+    `ask_table` is called for commits that have no readable receipt. `clock` gives Unix seconds, `new_id` a short unique
+    text.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        identity: SourceIdentity,
+        *,
+        ask_table: AskTable,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+        log: Log,
+        settings: LedgerSettings | None = None,
+    ) -> None:
+        self._store = store
+        self._identity = identity
+        self._folder = ledger_folder(identity)
+        self._ask_table = ask_table
+        self._clock = clock
+        self._new_id = new_id
+        self._log = log
+        self._settings = settings or LedgerSettings()
+        self._ledger: Ledger | None = None
+        self._as_of: tuple[int, str | None] = (-1, None)
+        """Sequence and receipt of the checkpoint that `_ledger` belongs to."""
+        self._expected: Receipt | None = None
+        self._opened: dict[str, Run] = {}
+        self._merge: Merge | None = None
+        self._rebuilt = False
+
+    # -- reading
+
+    def find(self, checkpoint: Checkpoint, paths: Iterable[str]) -> Mapping[str, LedgerEntry]:
+        """The entries of those of these files that were settled by the commits up to `checkpoint`."""
+        wanted = [*paths]
+        while True:
+            ledger = self._at(checkpoint)
+            try:
+                return ledger.find(wanted)
+            except RunUnreadable as error:
+                self._lose(ledger, error)
+
+    # -- commits
+
+    def forget(self) -> None:
+        """The next checkpoint may be that of another job. Opened runs stay in memory: it probably names them too."""
+        self._ledger = self._expected = None
+
+    def expect(self, receipt: Receipt) -> None:
+        """This receipt was written, and the commit that names it is about to follow."""
+        self._expected = receipt
+
+    def refs(self, checkpoint: Checkpoint) -> tuple[RunRef, ...]:
+        """The runs that the commit after `checkpoint` names. Adopts a merge that has ended, and starts the next one."""
+        newest = max((ref.last for ref in checkpoint.ledger), default=-1)
+        if self._ledger is None and checkpoint.sequence - newest < self._settings.commits:
+            return checkpoint.ledger
+        self._ledger = ledger = self._adopt(self._at(checkpoint))
+        if self._merge is None and (merge := next_merge(ledger, self._settings)) is not None:
+            self._merge = Merge(merge, self._write_merged, in_background=self._settings.in_background)
+        return ledger.refs
+
+    def owes_commit(self, checkpoint: Checkpoint) -> bool:
+        """Called at the end of a run; waits for a merge of runs. Whether the ledger has runs that cost much to make and
+        that no checkpoint names yet: rebuilt ones, or one that was merged from others."""
+        if self._ledger is None:
+            return False
+        if self._merge is not None and self._merge.source.runs:
+            self._merge.wait()
+            self._ledger = self._adopt(self._at(checkpoint))
+        return self._rebuilt and self._ledger.refs != checkpoint.ledger
+
+    def clean(self, checkpoint: Checkpoint) -> None:
+        """After a commit: delete runs that it does not name. Those of the last hour stay, since a checkpoint that
+        another process has just read may name them, or a commit that is about to follow."""
+        named = {ref.name for ref in checkpoint.ledger}
+        before_ts = self._clock() - KEPT_SECS
+        self._opened = {name: run for name, run in self._opened.items() if name in named or self._is_current(name)}
+        self._store.delete(
+            [
+                info.key
+                for info in self._store.list(self._folder, recursive=False)
+                if info.key.removeprefix(self._folder) not in named and info.modified_ts < before_ts
+            ]
+        )
+
+    # -- keeping up
+
+    def _at(self, checkpoint: Checkpoint) -> Ledger:
+        """The ledger as of the checkpoint: the one in memory if it can be continued, else the stored one."""
+        now = (checkpoint.sequence, checkpoint.receipt)
+        expected, ledger = self._expected, self._ledger
+        follows = expected is not None and (expected.sequence, expected.name) == now
+        if ledger is not None and expected is not None and follows and self._as_of[0] == expected.sequence - 1:
+            ledger.add(RecentCommit(expected.sequence, expected.name, expected.previous, entries_of(expected)))
+            self._as_of, self._expected = now, None
+        if ledger is None or self._as_of != now:
+            ledger = self._ledger = self._open(checkpoint)
+            self._as_of = now
+        return ledger
+
+    def _open(self, checkpoint: Checkpoint) -> Ledger:
+        self._rebuilt = False
+        ledger = open_ledger(
+            self._store,
+            self._identity,
+            checkpoint,
+            with_filters=True,
+            opened=self._opened,
+            parallel=self._settings.parallel_reads,
+        )
+        self._opened = {run.ref.name: run for run in ledger.runs}
+        self._log(
+            "ledger_opened",
+            source=self._identity.source_id,
+            runs=len(ledger.runs),
+            files=sum(run.ref.files for run in ledger.runs),
+            receipts=len(ledger.recent),
+            missing_commits=_commits(ledger.gaps),
+        )
+        return self._fill(ledger)
+
+    def _lose(self, ledger: Ledger, error: RunUnreadable) -> None:
+        self._log("ledger_run_unreadable", source=self._identity.source_id, run=error.ref.name, error=str(error))
+        self._opened.pop(error.ref.name, None)
+        self._ledger = self._fill(ledger.without(error.ref))
+
+    def _fill(self, ledger: Ledger) -> Ledger:
+        """The ledger without gaps: their commits become runs."""
+        receipts = Receipts(self._store, self._identity.state_prefix)
+        chain = ReceiptChain(receipts, parallel=self._settings.parallel_reads)
+        runs, missing, files = [*ledger.runs], _commits(ledger.gaps), 0
+        for gap in ledger.gaps:
+            for piece in pieces_of(gap, chain, self._ask_table):
+                runs.append(self._write_piece(piece))
+                self._rebuilt = True
+                missing -= piece.sequences.last - piece.sequences.first + 1
+                files += len(piece.entries)
+                self._log(
+                    "ledger_rebuilding",
+                    source=self._identity.source_id,
+                    from_table=piece.from_table,
+                    files=files,
+                    missing_commits=missing,
+                )
+        return ledger.with_parts(runs, ledger.recent) if ledger.gaps else ledger
+
+    # -- merging
+
+    def _adopt(self, ledger: Ledger) -> Ledger:
+        """The ledger with the result of a merge that has ended. A merge of commits that the ledger has not is
+        dropped: another job has made other ones."""
+        merge = self._merge
+        if merge is None or not merge.ended:
+            return ledger
+        self._merge = None
+        if merge.run is None:
+            self._merge_failed(merge, ledger)
+            return self._ledger or ledger
+        if not merge.source.belongs_to(ledger):
+            return ledger
+        self._rebuilt = self._rebuilt or bool(merge.source.runs)
+        self._opened[merge.run.ref.name] = merge.run
+        return merge.source.replaced_by(merge.run, ledger)
+
+    def _merge_failed(self, merge: Merge, ledger: Ledger) -> None:
+        self._log("ledger_merge_failed", source=self._identity.source_id, error=str(merge.error))
+        if isinstance(merge.error, RunUnreadable):
+            self._lose(ledger, merge.error)
+
+    def _write_merged(self, source: MergeInput) -> Run:
+        """Called in the thread of a merge."""
+        run = write_run(
+            self._store,
+            self._folder,
+            source.entries(),
+            sequences=source.sequences,
+            previous=source.previous,
+            source_id=self._identity.source_id,
+            run_id=self._new_id(),
+            max_files=source.files,
+        )
+        self._log_written(run, merged=len(source.runs))
+        return run
+
+    def _write_piece(self, piece: Piece) -> Run:
+        run = write_run(
+            self._store,
+            self._folder,
+            piece.entries,
+            sequences=piece.sequences,
+            previous=piece.previous,
+            source_id=self._identity.source_id,
+            run_id=self._new_id(),
+            max_files=len(piece.entries),
+        )
+        self._opened[run.ref.name] = run
+        return run
+
+    def _log_written(self, run: Run, *, merged: int) -> None:
+        self._log(
+            "ledger_run_written",
+            source=self._identity.source_id,
+            run=run.ref.name,
+            files=run.ref.files,
+            bytes=run.ref.size,
+            merged_runs=merged,
+        )
+
+    def _is_current(self, name: str) -> bool:
+        return self._ledger is not None and any(ref.name == name for ref in self._ledger.refs)
+
+
+def _commits(gaps: Sequence[Gap]) -> int:
+    return sum(gap.sequences.last - gap.sequences.first + 1 for gap in gaps)

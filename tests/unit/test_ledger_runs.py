@@ -1,0 +1,242 @@
+"""Runs of the ledger: what is written is found again, in few requests, and damage is noticed."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.errors import UnreadableState
+from blizzard.ledger.block_codec import decode_block, encode_block
+from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
+from blizzard.ledger.path_filter import LARGE_RUN, PathFilter, digest_of, filter_bytes
+from blizzard.ledger.run import BLOCK_ENTRIES, Run, RunLoading, write_run
+from blizzard.state.run_ref import RunRef, SequenceRange, decode_ref, encode_ref, ranges_without
+from blizzard.storage.memory import MemoryStore
+from tests.unit import strategies
+from tests.unit.ledger_strategies import entries, small_paths, sorted_entries
+from tests.unit.strategies import memory_store
+
+FOLDER = "state/ledger/"
+SOURCE = "events:landing"
+
+
+def entry(path: str, sequence: int = 0, etag: str = "e1", rows: int = 1) -> LedgerEntry:
+    return LedgerEntry(path, sequence, etag, 10, 1000, rows, 0, FileState.DONE)
+
+
+def written(store: MemoryStore, content: Sequence[LedgerEntry], *, first: int = 0, last: int = 9) -> Run:
+    return write_run(
+        store,
+        FOLDER,
+        content,
+        sequences=SequenceRange(first, last),
+        previous=None,
+        source_id=SOURCE,
+        run_id="r",
+        max_files=len(content),
+    )
+
+
+def loaded(store: MemoryStore, ref: RunRef, *, with_filter: bool = True, source_id: str = SOURCE) -> Run:
+    loading = RunLoading(store, FOLDER, ref, source_id, with_filter)
+    for call in reversed(loading.calls()):
+        call()
+    return loading.run()
+
+
+def find(run: Run, paths: Sequence[str]) -> list[LedgerEntry]:
+    blocks = run.blocks_of((path, digest_of(path)) for path in paths)
+    return [
+        found
+        for numbers in run.reads(blocks)
+        for number, data in run.read(numbers)
+        for found in run.find(blocks.get(number, ()), data)
+    ]
+
+
+def thousands(count: int) -> list[LedgerEntry]:
+    return [entry(f"day={n // 1000:03d}/{n:07d}.json", n % 7) for n in range(count)]
+
+
+@given(sorted_entries())
+def test_a_block_has_the_entries_that_were_written(content: list[LedgerEntry]) -> None:
+    block = decode_block(encode_block(content))
+    assert [*block] == content
+    assert [block.find(each.path) for each in content] == content
+
+
+@given(sorted_entries(small_paths), small_paths)
+def test_a_block_finds_no_other_path(content: list[LedgerEntry], path: str) -> None:
+    expected = next((each for each in content if each.path == path), None)
+    assert decode_block(encode_block(content)).find(path) == expected
+
+
+@given(sorted_entries(), st.data())
+def test_a_torn_block_is_unreadable(content: list[LedgerEntry], data: st.DataObject) -> None:
+    block = encode_block(content)
+    with pytest.raises(UnreadableState):
+        decode_block(block[: data.draw(st.integers(0, len(block) - 1))])
+
+
+@given(st.lists(strategies.any_path, unique=True, max_size=200))
+def test_a_filter_passes_every_path_that_was_added(paths: list[str]) -> None:
+    path_filter = PathFilter(bytearray(filter_bytes(len(paths))))
+    for path in paths:
+        path_filter.add(digest_of(path))
+    assert all(path_filter.may_contain(digest_of(path)) for path in paths)
+
+
+def test_a_filter_passes_one_in_five_hundred_other_paths_at_most() -> None:
+    path_filter = PathFilter(bytearray(filter_bytes(20_000)))
+    for number in range(20_000):
+        path_filter.add(digest_of(f"known/{number}"))
+    passed = sum(path_filter.may_contain(digest_of(f"new/{number}")) for number in range(20_000))
+    assert passed < 40
+
+
+def test_a_filter_takes_two_bytes_a_path_and_less_in_large_runs() -> None:
+    assert filter_bytes(1_000_000) == 2_000_000
+    assert filter_bytes(LARGE_RUN) == 1.25 * LARGE_RUN
+    assert filter_bytes(0) == 1
+
+
+@given(sorted_entries(small_paths), st.booleans(), st.lists(small_paths, max_size=20))
+def test_a_run_finds_what_was_written_and_nothing_else(
+    content: list[LedgerEntry], with_filter: bool, asked: list[str]
+) -> None:
+    store = memory_store()
+    run = loaded(store, written(store, content).ref, with_filter=with_filter)
+    by_path = {each.path: each for each in content}
+    assert {each.path: each for each in find(run, asked)} == {p: by_path[p] for p in asked if p in by_path}
+    assert [*run.scan()] == content
+
+
+def test_a_run_of_many_blocks_is_found_and_scanned_from_any_path() -> None:
+    store, content = memory_store(), thousands(5000)
+    run = loaded(store, written(store, content).ref)
+    assert len(run.index.starts) == -(-5000 // BLOCK_ENTRIES)
+    assert find(run, [each.path for each in content[::97]]) == content[::97]
+    assert [*run.scan("day=002/")] == content[2000:]
+    assert [*run.scan("x")] == []
+
+
+def test_new_files_need_no_request_and_neighbours_one() -> None:
+    store, content = memory_store(), thousands(5000)
+    run = loaded(store, written(store, content).ref)
+    assert run.blocks_of([("day=003/new", digest_of("day=003/new"))]) == {}
+    near = run.blocks_of((each.path, digest_of(each.path)) for each in content[1000:2000:50])
+    assert len(near) > 1
+    assert len(run.reads(near)) == 1
+
+
+def test_a_look_up_in_a_huge_run_reads_only_the_blocks_in_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blizzard.ledger.run._GAP_BYTES", 0)
+    store, content = memory_store(), thousands(20_000)
+    run = loaded(store, written(store, content).ref)
+    assert run.reads([1, 2, 5]) == [range(1, 3), range(5, 6)]
+    monkeypatch.setattr("blizzard.ledger.run._READ_BYTES", 1)
+    assert run.reads([1, 2, 5]) == [range(1, 2), range(2, 3), range(5, 6)]
+
+
+def test_a_large_filter_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blizzard.ledger.run._FILTER_READ_BYTES", 1000)
+    store, content = memory_store(), thousands(5000)
+    ref = written(store, content).ref
+    assert len(RunLoading(store, FOLDER, ref, SOURCE, True).calls()) == 11
+    run = loaded(store, ref)
+    assert find(run, [each.path for each in content]) == content
+
+
+def test_a_run_larger_than_a_put_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blizzard.ledger.run._SMALL_RUN_FILES", 10)
+    store, content = memory_store(), thousands(2000)
+    assert [*loaded(store, written(store, content).ref).scan()] == content
+
+
+def test_partitions_tell_files_newest_time_and_how_many_names_are_in_no_order() -> None:
+    content = sorted(
+        [
+            *(entry(f"ordered/{n}", n) for n in range(9)),
+            *(entry(f"mixed/{n}", 9 - n) for n in range(9)),
+            entry("root")._replace(time_ms=7),
+        ]
+    )
+    store = memory_store()
+    stats = loaded(store, written(store, content).ref).index.partitions
+    assert [(name, s.files, s.disordered, s.last_name) for name, s in stats.items()] == [
+        ("mixed", 9, 8, "8"),
+        ("ordered", 9, 0, "8"),
+        ("", 1, 0, "root"),
+    ]
+    assert stats[""].newest_ms == 7
+
+
+def damages(data: bytes, ref: RunRef) -> Iterator[bytes]:
+    for at in (0, ref.filter_at, ref.index_at, ref.size - 1):
+        yield data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    yield data[: ref.index_at]
+    yield data[:-1]
+    yield b""
+
+
+def test_a_damaged_run_is_never_read_as_if_it_were_whole() -> None:
+    store, content = memory_store(), thousands(1000)
+    ref = written(store, content).ref
+    data = store.get(FOLDER + ref.name)
+    for damaged in damages(data, ref):
+        store.put(FOLDER + ref.name, damaged)
+        with pytest.raises(Exception, match=r"damaged|shorter|expected more") as raised:
+            find(loaded(store, ref), [each.path for each in content])
+        assert type(raised.value).__name__ in {"UnreadableState", "StorageError"}
+
+
+def test_a_run_of_another_source_or_table_is_refused() -> None:
+    store, other = memory_store(), memory_store()
+    ref = written(store, thousands(10)).ref
+    with pytest.raises(UnreadableState, match="belongs to"):
+        loaded(store, ref, source_id="events:other")
+    written(other, thousands(11))
+    with pytest.raises(UnreadableState, match=r"not the one that the checkpoint names|shorter"):
+        loaded(other, ref)
+
+
+@given(st.lists(sorted_entries(small_paths, max_size=8), max_size=4))
+def test_a_merge_has_each_file_once_with_its_newest_entry(parts: list[list[LedgerEntry]]) -> None:
+    newest: dict[str, LedgerEntry] = {}
+    for each in sorted(each for part in parts for each in part):
+        before = newest.get(each.path)
+        if before is not None and before.etag == each.etag:
+            each = each._replace(rows=before.rows + each.rows, rejected=before.rejected + each.rejected)
+        newest[each.path] = each
+    assert [*merge_sorted(*parts)] == [newest[path] for path in sorted(newest)]
+
+
+def test_the_slices_of_a_large_file_add_up() -> None:
+    slices = [entry("a", n, rows=10)._replace(state=FileState.PARTLY) for n in range(3)]
+    [merged] = merge_sorted(slices, [entry("a", 3, rows=4)])
+    assert (merged.rows, merged.sequence, merged.state) == (34, 3, FileState.DONE)
+
+
+@given(entries(), st.integers(0, 10), st.integers(0, 10))
+def test_a_reference_is_read_as_it_was_written(content: LedgerEntry, first: int, more: int) -> None:
+    ref = written(memory_store(), [content], first=first, last=first + more).ref
+    assert decode_ref(encode_ref(ref)) == ref
+
+
+@pytest.mark.parametrize("change", [{0: 5, 1: 4}, {4: 9, 5: 9}, {5: 10, 6: 10}, {3: -1}, {7: 1}, {2: None}])
+def test_a_reference_that_contradicts_itself_is_malformed(change: dict[int, object]) -> None:
+    value = encode_ref(RunRef(0, 3, "r", 1, 4, 5, 6, "d"))
+    for at, wrong in change.items():
+        value[at] = wrong
+    with pytest.raises((TypeError, ValueError)):
+        decode_ref(value)
+
+
+@given(st.sets(st.integers(0, 12)), st.integers(-1, 12))
+def test_what_runs_do_not_cover_is_missing(covered: set[int], last: int) -> None:
+    runs = [SequenceRange(n, n) for n in covered]
+    missing = ranges_without(runs, last)
+    assert [n for r in reversed(missing) for n in range(r.first, r.last + 1)] == [
+        n for n in range(last + 1) if n not in covered
+    ]
