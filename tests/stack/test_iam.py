@@ -7,6 +7,12 @@ from dataclasses import replace
 import pytest
 
 from blizzard.dispatch.run_records import Phase, RunLog
+from blizzard.ledger.keeper import LedgerKeeper
+from blizzard.ledger.merge import LedgerSettings
+from blizzard.log import silent
+from blizzard.state.checkpoint import encode
+from blizzard.state.identity import SourceIdentity, read_copy_strictly
+from blizzard.state.receipts import Receipts
 from infra.local.stack.local_stack import LocalStack, local_stack
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, StackWorld
 from tests.stack.calls import calls_of
@@ -61,6 +67,7 @@ def _a_life(world: StackWorld) -> None:
         world.until(world.queues_are_empty)
     assert world.wait_until_ingested().good
     _write_run_records(world)
+    _merge_receipts(world)
     with world.runs_on_hold():
         world.stack.drop(path, world.bodies[path], event=False)
         world.drop("2026-01-03", event=False)
@@ -77,6 +84,29 @@ def _swept_late(world: StackWorld) -> bool:
     outcome = world.stack.invoke("SweeperFunction", {"schedule": "sweep"})
     assert not outcome.error
     return '"kind":"late"' in outcome.log
+
+
+def _merge_receipts(world: StackWorld) -> None:
+    """As a job does after some tens of commits: the checkpoint's copy names a run of the ledger. Only the newest commit
+    is not in it, but in its receipt."""
+    identity = SourceIdentity("events", "landing", "_blizzard/events_landing")
+    keeper = LedgerKeeper(
+        world.lake,
+        identity,
+        ask_table=lambda sequences: [],
+        clock=time.time,
+        new_id=lambda: "by-hand",
+        log=silent,
+        settings=LedgerSettings(commits=1, in_background=False),
+    )
+    checkpoint = read_copy_strictly(world.lake, identity)
+    assert checkpoint.receipt is not None
+    previous = Receipts(world.lake, identity.state_prefix).get(checkpoint.receipt).previous
+    before = replace(checkpoint, sequence=checkpoint.sequence - 1, receipt=previous)
+    keeper.refs(before)
+    merged = keeper.refs(before)
+    assert merged
+    world.lake.put(identity.copy_key, encode(replace(checkpoint, ledger=merged)).encode())
 
 
 def _write_run_records(world: StackWorld) -> None:
