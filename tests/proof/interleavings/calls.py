@@ -10,11 +10,11 @@ from blizzard.storage.base import ObjectInfo
 from tests.proof.interleavings.processes import Call, Process
 from tests.unit.fakes import MemoryRows
 
-TABLE, COPY, PENDING, RECEIPTS, LETTERS = (1 << number for number in range(5))
+TABLE, COPY, PENDING, RECEIPTS, LETTERS, RUNS = (1 << number for number in range(6))
 """The areas that are shared: the table with its log, the checkpoint's copy, the manifest, and what jobs write for
 others to read later."""
-ALL = TABLE | COPY | PENDING | RECEIPTS | LETTERS
-OWN = RECEIPTS | LETTERS
+ALL = TABLE | COPY | PENDING | RECEIPTS | LETTERS | RUNS
+OWN = RECEIPTS | LETTERS | RUNS
 """Objects whose names nobody else writes, or writes otherwise."""
 COMMITS = ("append", "replace", "add")
 _NO_COMMIT = CommitOutcomeUnknown("no answer came")
@@ -91,7 +91,13 @@ def _area(what: str | list[str]) -> int:
     return found
 
 
-AREAS = {"/pending/": PENDING, "_checkpoint.json": COPY, "/receipts/": RECEIPTS, "/dead_letters/": LETTERS}
+AREAS = {
+    "/pending/": PENDING,
+    "_checkpoint.json": COPY,
+    "/receipts/": RECEIPTS,
+    "/dead_letters/": LETTERS,
+    "/ledger/": RUNS,
+}
 """By part of the key."""
 
 

@@ -53,7 +53,7 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
         (Explorable(Bounds(1, 0, 2), 1), 5_000),
         (Explorable(Bounds(1, 0, 1, wipers=1), 1), 300),
         (Explorable(Bounds(0, 1, 2, stale=True), 1), 5_000),
-        (Explorable(Bounds(1, 0, 1), 2, None, 2), 4_000),
+        (Explorable(Bounds(1, 0, 1), 2, None, 2), 3_500),
         (Explorable(Bounds(0, 2, 1), 1, None, 1), 30_000),
         (Explorable(Bounds(0, 0, 2, late=1), 1), 10_000),
         (Explorable(Bounds(1, 0, 1, stale=True, late=1), 1), 5_000),

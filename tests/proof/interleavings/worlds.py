@@ -21,7 +21,7 @@ from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.sweeper import Sweeper
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
-from tests.proof.interleavings.calls import ALL, COPY, LETTERS, PENDING, RECEIPTS, TABLE, Remote
+from tests.proof.interleavings.calls import ALL, COPY, LETTERS, PENDING, RECEIPTS, RUNS, TABLE, Remote
 from tests.proof.interleavings.processes import Process, Worker
 from tests.proof.interleavings.world import Broken
 from tests.unit import fakes
@@ -105,7 +105,9 @@ class SmallWorld:
                 for n in range(bounds.sweepers)
             ),
             *(
-                self._worker(f"late sweeper {n + 1}", partial(self._late_sweep, bounds.stale), PENDING, COPY | RECEIPTS)
+                self._worker(
+                    f"late sweeper {n + 1}", partial(self._late_sweep, bounds.stale), PENDING, COPY | RECEIPTS | RUNS
+                )
                 for n in range(bounds.late)
             ),
             *(self._worker(f"job {n + 1}", self._drain, ALL) for n in range(bounds.jobs)),
