@@ -201,7 +201,6 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         ),
         sweep_rules=rules,
         interval_secs=source.checkpoint.interval_secs,
-        max_tracked_files=source.limits.max_tracked_files,
         max_attempts=source.retries.max_attempts,
         max_backoff_secs=source.retries.max_backoff_secs,
         min_denied_files=2 if isinstance(files, LocalStore) else 1,

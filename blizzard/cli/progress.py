@@ -17,7 +17,6 @@ QUIET = {
     "moved_on",
     "not_warmed_up",
     "recovered",
-    "settled_by_listing",
     "spark_started",
     "suspects_judged",
     "warmed_up",

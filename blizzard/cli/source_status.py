@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from blizzard.dispatch.backlog_size import BacklogCounter
 from blizzard.dispatch.run_records import RunLog
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.ledger.settled_files import SettledFiles
+from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import BatchRules
 from blizzard.state.checkpoint import Checkpoint, decode
@@ -69,7 +71,8 @@ def source_status(
     version, commit = _newest_commit(store, identity.app_id)
     checkpoint, problem = _state(store, commit, identity)
     unknown = Checkpoint(pipeline=pipeline, source=source)
-    backlog = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder))
+    settled = SettledFiles(store, identity, checkpoint or unknown, silent)
+    backlog = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder), settled)
     segments_problem = _add_segments(backlog, Manifest(store, state_prefix, identity.source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
@@ -126,8 +129,7 @@ def _copy(store: ObjectStore, identity: SourceIdentity) -> tuple[Checkpoint | No
 
 
 def _add_segments(backlog: BacklogCounter, manifest: Manifest) -> str | None:
-    """Adds every readable segment to the backlog and returns the problem of the others. Suspects count as pending: only
-    a run asks the table whether they are ingested."""
+    """Adds every readable segment to the backlog and returns the problem of the others."""
     unreadable: list[UnreadableState] = []
     with suppress(BucketMissing):  # before the table's first write
         for item in manifest.unconsumed(backlog.checkpoint.position, unreadable):

@@ -143,8 +143,7 @@ class Limits(Section):
     )
     max_tracked_files: Count = Field(
         default=1000,
-        description="Maximum number of ingested files that the checkpoint names one by one. Above it, the job lists "
-        "their folders and settles the files.",
+        description="No longer used: the checkpoint does not name ingested files any more. Still accepted.",
     )
     task_memory_bytes: Bytes = Field(
         default=256 << 20,

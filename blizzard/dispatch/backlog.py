@@ -7,6 +7,8 @@ from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.backlog_size import BacklogCounter, backlog_rules
 from blizzard.dispatch.run_records import SourcePosition
 from blizzard.errors import BucketMissing
+from blizzard.ledger.settled_files import SettledFiles
+from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Segment, UnconsumedSegment
 from blizzard.state.checkpoint import Checkpoint
@@ -96,7 +98,8 @@ def _source_backlog(store: ObjectStore, source: PublishedSource, examined: Sourc
         late_overlap_secs=source.late_overlap_secs,
         on_overwrite=source.on_overwrite,
     )
-    scan = _BacklogScan(BacklogCounter(checkpoint, rules), _ExaminedSegments(manifest, examined))
+    settled = SettledFiles(store, _identity(source), checkpoint, silent)
+    scan = _BacklogScan(BacklogCounter(checkpoint, rules, settled), _ExaminedSegments(manifest, examined))
     try:
         for item in manifest.unconsumed(checkpoint.position, [], at_most=LISTED_SEGMENTS):
             if not scan.add_segment(item):
@@ -109,10 +112,14 @@ def _source_backlog(store: ObjectStore, source: PublishedSource, examined: Sourc
 def _checkpoint(store: ObjectStore, source: PublishedSource) -> Checkpoint:
     """The checkpoint's copy. Without a readable copy every entry of the manifest counts as pending."""
     try:
-        copy = read_copy(store, SourceIdentity(source.pipeline, source.name, source.state_prefix))
+        copy = read_copy(store, _identity(source))
     except BucketMissing:
         copy = None  # before the table's first write
     return copy or Checkpoint(pipeline=source.pipeline, source=source.name)
+
+
+def _identity(source: PublishedSource) -> SourceIdentity:
+    return SourceIdentity(source.pipeline, source.name, source.state_prefix)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from blizzard.ledger.settled_files import SettledFiles
 from blizzard.manifest.segments import UnconsumedSegment
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchRules, EntryClass, OnOverwrite, classify
@@ -25,6 +26,7 @@ class BacklogCounter:
 
     checkpoint: Checkpoint
     rules: BatchRules
+    settled: SettledFiles
     sizes: dict[str, int] = field(init=False)
     """Size in bytes of each pending file, by path, from its last entry. 0 for a file in progress, whose size is not in
     the checkpoint."""
@@ -35,13 +37,14 @@ class BacklogCounter:
         self._progress = SourceProgress.from_checkpoint(self.checkpoint, self.rules.folder_of)
 
     def add_segment(self, item: UnconsumedSegment, *, suspects: bool = True) -> bool:
-        """Returns whether the segment has pending files. `suspects`: whether suspects count as pending."""
-        pending = False
-        for entry in item.segment.entries[item.first_entry :]:
-            entry_class = classify(entry, self._progress, self.rules, in_batch=False)
-            if entry_class is EntryClass.INGEST or (suspects and entry_class is EntryClass.SUSPECT):
-                self.sizes[entry.path] = entry.size
-                pending = True
+        """Returns whether the segment has pending files. `suspects`: False if a run has already decided about them."""
+        candidates = [
+            entry
+            for entry in item.segment.entries[item.first_entry :]
+            if suspects and classify(entry, self._progress, self.rules, in_batch=False) is EntryClass.SUSPECT
+        ]
+        pending = self.settled.pending(candidates)
+        self.sizes.update((entry.path, entry.size) for entry in pending)
         if item.segment.sweep is not None and item.marks_are_valid:
             self._progress.apply_sweep(item.segment.sweep)
-        return pending
+        return bool(pending)

@@ -1,6 +1,5 @@
 """Batch planning: which entries of the manifest go into the next Delta commit. No I/O, no clock."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -13,13 +12,12 @@ from blizzard.state.watermark import FolderOf, SourceProgress, split_path
 class EntryClass(StrEnum):
     """How planning treats an entry."""
 
-    INGEST = "ingest"
     DUPLICATE = "duplicate"
-    """Already in this batch, committed above its watermark, or in progress."""
+    """Already in this batch, or in progress."""
     SETTLED = "settled"
-    """At or below the watermark, and old enough that a late sweep has seen the file."""
+    """Settled by a state from before the ledger, which may not have the file."""
     SUSPECT = "suspect"
-    """At or below the watermark, or in a closed partition: only the table knows whether the file is ingested."""
+    """Only the ledger knows whether the file is settled."""
 
 
 class OnOverwrite(StrEnum):
@@ -59,7 +57,8 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """The content of one commit. Suspects move to `files` only after they are resolved (`add_late_files`)."""
+    """The content of one commit. Suspects move to `files` only after they are resolved (`add_late_files`): at first
+    only a file in progress is there."""
 
     base: Checkpoint
     files: tuple[PlannedFile, ...]
@@ -83,32 +82,17 @@ class BatchPlan:
 
 
 def classify(entry: Entry, progress: SourceProgress, rules: BatchRules, *, in_batch: bool) -> EntryClass:
-    """Classify an entry with the source's state alone: first with what is known about this file, then with the
-    watermark of its partition. `in_batch`: whether the batch has the file already."""
+    """Classify an entry with the source's state alone. `in_batch`: whether the batch has the file already."""
     if in_batch:
         return EntryClass.DUPLICATE
     read = progress.files.get(entry.path)
     if read is not None and read != FINISHED:
         return EntryClass.DUPLICATE
-    if read is not None and not progress.is_settled(entry.path):
-        # A late sweep appends a tracked file only if its etag is in no receipt: it may have been overwritten.
-        may_be_overwritten = rules.on_overwrite is not OnOverwrite.IGNORE or entry.found_by is FoundBy.LATE
-        return EntryClass.SUSPECT if may_be_overwritten else EntryClass.DUPLICATE
-    partition, name = split_path(entry.path)
-    if progress.is_closed(partition):
-        return EntryClass.SUSPECT
-    watermark = progress.watermarks.get(partition)
-    if watermark is None:
-        return EntryClass.SUSPECT if progress.may_have_been_closed(partition) else EntryClass.INGEST
-    if name > watermark:
-        return EntryClass.INGEST
-    return EntryClass.SETTLED if entry.event_ts < late_swept_before_ts(progress, rules) else EntryClass.SUSPECT
-
-
-def late_swept_before_ts(progress: SourceProgress, rules: BatchRules) -> float:
-    """A late sweep has seen every file at or below a watermark that arrived before this time (exclusive)."""
-    late_ts = progress.late_swept_ts
-    return -math.inf if late_ts is None else late_ts - rules.late_overlap_secs
+    if progress.before_ledger_ts is not None and entry.event_ts < progress.before_ledger_ts - rules.late_overlap_secs:
+        partition, name = split_path(entry.path)
+        if read == FINISHED or name <= progress.watermarks.get(partition, ""):
+            return EntryClass.SETTLED
+    return EntryClass.SUSPECT
 
 
 @dataclass(slots=True)
@@ -136,13 +120,9 @@ class _BatchBuilder:
 
     def consume(self, item: UnconsumedSegment) -> None:
         """Consume the segment, or as much of it as the batch has room for."""
-        entries, late_swept_ts = item.segment.entries, late_swept_before_ts(self.progress, self.rules)
-        watermarks: dict[str, str | None] = {}
+        entries = item.segment.entries
         for index in range(item.first_entry, len(entries)):
-            entry = entries[index]
-            if entry.event_ts < late_swept_ts and self._is_settled(entry, watermarks):
-                self.settled += 1
-            elif not self._consume_entry(entry):
+            if not self._consume_entry(entries[index]):
                 if index > item.first_entry:  # else the position stays after the previous segment
                     self.position = item.position_at(index)
                 return
@@ -150,19 +130,6 @@ class _BatchBuilder:
         self.segments += 1
         if item.segment.sweep is not None and item.marks_are_valid:
             self.progress.apply_sweep(item.segment.sweep)
-
-    def _is_settled(self, entry: Entry, watermarks: dict[str, str | None]) -> bool:
-        """A faster `classify` for the common case SETTLED; False means that `classify` decides. `watermarks` caches the
-        watermarks of open partitions, which do not change within a segment."""
-        path = entry.path
-        if path in self.files or (self.suspects and (path, entry.etag) in self.suspects):
-            return False
-        partition, name = split_path(path)
-        if partition not in watermarks:
-            closed = self.progress.is_closed(partition)
-            watermarks[partition] = None if closed else self.progress.watermarks.get(partition)
-        watermark = watermarks[partition]
-        return watermark is not None and name <= watermark
 
     def _consume_entry(self, entry: Entry) -> bool:
         """False if the batch has no room for it."""
@@ -173,28 +140,22 @@ class _BatchBuilder:
         elif entry_class is EntryClass.SETTLED:
             self.settled += 1
         elif self._has_room(entry):
-            self._add(entry, entry_class)
+            self._add(entry)
         else:
             self.full = True
             return False
         return True
 
     def _has_room(self, entry: Entry) -> bool:
-        if not self.files and not self.suspects:
+        """A file larger than a batch is alone in one."""
+        if not self.suspects:
             return True
         return not self.full and self.bytes + entry.size <= self.rules.interval_bytes
 
-    def _add(self, entry: Entry, entry_class: EntryClass) -> None:
+    def _add(self, entry: Entry) -> None:
+        self.suspects[entry.path, entry.etag] = entry
         self.bytes += entry.size
-        if entry_class is EntryClass.SUSPECT:
-            self.suspects[entry.path, entry.etag] = entry
-        else:
-            self.files[entry.path] = file = planned_file(entry, self.rules)
-            if file.slice_bytes is not None:
-                self.progress.files[entry.path] = 0  # in progress: no mark of this segment may pass it
-                self.full = True
-        if len(self.files) + len(self.suspects) >= self.rules.interval_files:
-            self.full = True
+        self.full = len(self.suspects) >= self.rules.interval_files or self.bytes >= self.rules.interval_bytes
 
     def build(self) -> BatchPlan:
         return BatchPlan(
@@ -230,22 +191,6 @@ def plan_batch(checkpoint: Checkpoint, unconsumed: Iterable[UnconsumedSegment], 
     return batch.build()
 
 
-def plan_listed_files(
-    checkpoint: Checkpoint, listed: Iterable[Entry], progress: SourceProgress, rules: BatchRules
-) -> BatchPlan:
-    """A batch of files that the job listed itself. `progress` is that of `checkpoint`, advanced over `listed`."""
-    before = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
-    classified = [(entry, classify(entry, before, rules, in_batch=False)) for entry in listed]
-    return BatchPlan(
-        base=checkpoint,
-        files=tuple(planned_file(entry, rules) for entry, kind in classified if kind is EntryClass.INGEST),
-        suspects=tuple(entry for entry, kind in classified if kind is EntryClass.SUSPECT),
-        position=checkpoint.position,
-        progress=progress,
-        full=True,
-    )
-
-
 def add_late_files(plan: BatchPlan, late: Iterable[Entry], rules: BatchRules) -> BatchPlan:
     """The plan with its suspects resolved: `late` files are read, the other suspects are dropped.
 
@@ -260,6 +205,9 @@ def next_checkpoint(plan: BatchPlan, records_read: Mapping[str, int]) -> Checkpo
     """The state after the batch is committed. `records_read`, by path: FINISHED (also if the path is missing), or the
     records of a file in slices that were read so far."""
     progress = plan.progress
-    progress.files.update({file.path: records_read.get(file.path, FINISHED) for file in plan.files})
+    for file in plan.files:
+        progress.files[file.path] = records_read.get(file.path, FINISHED)
+        if progress.files[file.path] == FINISHED:
+            del progress.files[file.path]
     progress.forget_settled_files()
     return replace(progress.to_checkpoint(plan.base, active=bool(plan.files)), position=plan.position)

@@ -14,7 +14,10 @@ from blizzard.manifest.segments import Position
 from blizzard.state.run_ref import RunRef, decode_ref, encode_ref
 from blizzard.storage import json_fields
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+BEFORE_LEDGER_VERSION = 3
+"""Schema version of states that decided by themselves which files are settled. They name ingested files, and a late
+sweep settled what it had seen below a watermark."""
 LEGACY_APP_ID_PREFIX = "blizzard:"
 COMMITTER_APP_ID_PREFIX = "penguin-"
 COMMITTERS_VERSION = 2
@@ -51,12 +54,15 @@ class Checkpoint:
     """By partition: the file name up to which (inclusive) all files are settled."""
     closed_through: str | None = None
     late_swept_ts: float | None = None
+    before_ledger_ts: float | None = None
+    """The late sweep of the state from which this source was taken over, or upgraded. The ledger may lack files at or
+    below a watermark that arrived before it, minus the overlap of late sweeps: they are settled. None: it has all."""
     receipt: str | None = None
     ledger: tuple[RunRef, ...] = ()
     """The runs of the ledger, ascending. Commits after the last of them are in receipts only."""
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """The tracked files, by path: those in progress, and committed ones that no watermark has passed yet. The value is
-    FINISHED, or the number of records read so far of a file that is read in slices."""
+    """Files in progress, by path: the number of records read so far of a file that is read in slices. A state from
+    before the ledger also has committed files (FINISHED), until a watermark passes them."""
     last_update_ts: float = 0.0
 
     @property
@@ -93,6 +99,7 @@ def encode(checkpoint: Checkpoint) -> str:
         "partition_watermarks": dict(sorted(checkpoint.partition_watermarks.items())),
         "closed_through": checkpoint.closed_through,
         "late_swept_ts": checkpoint.late_swept_ts,
+        "before_ledger_ts": checkpoint.before_ledger_ts,
         "receipt": checkpoint.receipt,
         "ledger": [encode_ref(ref) for ref in checkpoint.ledger],
         "source_state": {
@@ -116,8 +123,9 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
                 f"the checkpoint has schema version {version}; this program reads up to {SCHEMA_VERSION}. "
                 "Upgrade blizzard on every machine that runs it."
             )
-        if version == SCHEMA_VERSION:
-            return _decode_current(document, pipeline, source)
+        if version >= BEFORE_LEDGER_VERSION:
+            state = _decode_current(document, pipeline, source)
+            return state if version == SCHEMA_VERSION else replace(state, before_ledger_ts=state.late_swept_ts)
         return _decode_legacy(document, pipeline, source)
     except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
@@ -183,6 +191,7 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
         ),
         closed_through=json_fields.optional_text(document.get("closed_through")),
         late_swept_ts=json_fields.optional_number(document.get("late_swept_ts")),
+        before_ledger_ts=json_fields.optional_number(document.get("before_ledger_ts")),
         receipt=json_fields.optional_text(document.get("receipt")),
         ledger=tuple(decode_ref(ref) for ref in json_fields.array(document.get("ledger", []))),
         files=_files(document["source_state"]),

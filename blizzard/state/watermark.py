@@ -1,10 +1,10 @@
-"""How far each partition of a source is settled, and how the marks of a sweep move its watermark.
+"""Where the sweeps of a source start, and how their marks move that.
 
-A file is settled once it is committed, dead-lettered or skipped on purpose. A watermark is the name of the last file of
-a partition up to which all files are settled. A closed partition is settled as a whole and no longer listed.
+A watermark is the name of the last file of a partition up to which sweeps have listed all files, and the job has
+settled them. A closed partition is no longer listed. Which single files are settled is in the ledger.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -49,8 +49,8 @@ def prefix_of(partition: str) -> str:
 
 @dataclass(slots=True)
 class SourceProgress:
-    """Which files of a source are settled. Made from a checkpoint, advanced by the marks of sweeps, and written to the
-    next checkpoint.
+    """How far a source is swept. Made from a checkpoint, advanced by the marks of sweeps, and written to the next
+    checkpoint.
 
     `watermarks` and `files` are as in Checkpoint: file names by partition, and the tracked files.
     """
@@ -59,6 +59,7 @@ class SourceProgress:
     files: dict[str, int]
     closed_through: str | None
     late_swept_ts: float | None
+    before_ledger_ts: float | None
     folder_of: FolderOf
     changed: bool = False
     """Whether a mark, a closing or a late sweep changed anything."""
@@ -70,32 +71,21 @@ class SourceProgress:
             dict(checkpoint.files),
             checkpoint.closed_through,
             checkpoint.late_swept_ts,
+            checkpoint.before_ledger_ts,
             folder_of,
         )
 
     def is_closed(self, partition: str) -> bool:
-        """Whether no sweep lists the partition any more. Only the table knows which of its files were ingested."""
+        """Whether no sweep lists the partition any more."""
         if self.closed_through is None:
             return False
         return self._is_at_or_before(partition, self.closed_through)
-
-    def may_have_been_closed(self, partition: str) -> bool:
-        """Whether an earlier closing may have dropped the partition's watermark, although the current template does not
-        date the partition: the source's template was changed or removed since."""
-        return self.closed_through is not None and self.folder_of(partition) is None
 
     def is_settled(self, path: str) -> bool:
         """Whether the path is at or below its partition's watermark, or in a closed partition."""
         partition, name = split_path(path)
         watermark = self.watermarks.get(partition)
         return (watermark is not None and name <= watermark) or self.is_closed(partition)
-
-    def unsettled_names(self, partition: str, names: Iterable[str]) -> list[str]:
-        """Those file names of one partition whose paths are not settled."""
-        if self.is_closed(partition):
-            return []
-        watermark = self.watermarks.get(partition)
-        return [*names] if watermark is None else [name for name in names if name > watermark]
 
     def apply_sweep(self, sweep: Sweep) -> None:
         """Apply the marks and the closing of a sweep, and record the time of a late sweep.
@@ -116,31 +106,21 @@ class SourceProgress:
     def advance_watermark(self, mark: SettleMark) -> None:
         """Move the partition's watermark to the end of the mark.
 
-        The watermark stays if the mark starts above it (files in between are unknown), ends at or below it, would pass
-        a file in progress, or belongs to a closed partition.
+        The watermark stays if the mark starts above it (files in between are unknown), ends at or below it, or belongs
+        to a closed partition.
         """
         current = self.watermarks.get(mark.partition)
         connects = mark.after is None or (current is not None and current >= mark.after)
-        if not connects or self.is_closed(mark.partition) or (current is not None and mark.through <= current):
-            return
-        if not any(self._blocks(path, mark, current) for path in self._in_progress()):
+        if connects and not self.is_closed(mark.partition) and (current is None or mark.through > current):
             self.watermarks[mark.partition] = mark.through
             self.changed = True
 
-    def _blocks(self, path: str, mark: SettleMark, current: str | None) -> bool:
-        partition, name = split_path(path)
-        return partition == mark.partition and name <= mark.through and (current is None or name > current)
-
-    def _in_progress(self) -> Iterable[str]:
-        return (path for path, read in self.files.items() if read != FINISHED)
-
     def close_partitions(self, closing: Closing) -> bool:
         """Close all partitions up to the closing and drop their watermarks. False if nothing was closed, because the
-        closing does not connect to the current state or a file in progress is in one of the partitions."""
+        closing does not connect to the current state."""
         if self.closed_through is not None and closing.through <= self.closed_through:
             return True
-        in_progress = any(self._is_within(split_path(path)[0], closing) for path in self._in_progress())
-        if not self.connects(closing) or in_progress:
+        if not self.connects(closing):
             return False
         self.watermarks = {p: name for p, name in self.watermarks.items() if not self._is_within(p, closing)}
         self.closed_through = closing.through

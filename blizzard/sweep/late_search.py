@@ -1,6 +1,6 @@
 """What a late sweep looks for among the files that it lists."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from blizzard.storage.base import ObjectInfo
@@ -15,7 +15,7 @@ class LateSearch:
     and etag) nor settled."""
 
     since_ts: float
-    unconsumed: frozenset[tuple[str, str]]
+    unconsumed: Collection[tuple[str, str]]
     unsettled: Unsettled
     found: list[ObjectInfo] = field(default_factory=list)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from blizzard.errors import BlizzardError, NotFound
+from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import Log
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
@@ -16,7 +17,6 @@ from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.late_cursor import LateCursor, decode_cursor, encode_cursor
-from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.sweeper import Sweeper, SweepKind, SweepReport, SweepRules
 
 
@@ -208,10 +208,10 @@ class SourceSweep:
             watched_since_ts=watched_since_ts,
             still_sweeping=still_sweeping,
         )
+        settled = SettledFiles(self.state, self.identity, checkpoint, self.log)
         if kind is SweepKind.LATE:
-            settled = SettledFiles(self.state, self.identity, checkpoint, self.log)
-            return sweeper.late_sweep(settled.remove_from, record_if_empty=record_if_empty, cursor=cursor)
-        return sweeper.watermark_sweep()
+            return sweeper.late_sweep(settled.unsettled, record_if_empty=record_if_empty, cursor=cursor)
+        return sweeper.watermark_sweep(settled.unsettled_paths)
 
     def write(self, reports: SweepReports) -> None:
         self.state.put(self.identity.report_key, reports.to_json().encode())

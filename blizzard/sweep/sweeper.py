@@ -3,7 +3,7 @@
 A watermark sweep lists files above the watermarks, a late sweep also those below them.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
@@ -11,7 +11,7 @@ from typing import Protocol
 from blizzard.errors import RetryableError
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Sweep
-from blizzard.state.checkpoint import FINISHED, Checkpoint
+from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.sweep.late_cursor import (
@@ -104,6 +104,24 @@ class _Pending:
     closing: Closing | None = None
 
 
+@dataclass(slots=True)
+class _NewFiles:
+    """What a watermark sweep looks for: files that are neither `known` (in progress, or in unconsumed entries) nor
+    settled."""
+
+    known: Collection[str]
+    unsettled: Unsettled
+    collected: list[ObjectInfo] = field(default_factory=list)
+
+    def collect(self, info: ObjectInfo) -> None:
+        if info.key not in self.known:
+            self.collected.append(info)
+
+    def take(self) -> Sequence[ObjectInfo]:
+        collected, self.collected = self.collected, []
+        return self.unsettled(collected) if collected else ()
+
+
 class Sweeper:
     """One sweep over one source, from a checkpoint that may be outdated.
 
@@ -170,21 +188,22 @@ class Sweeper:
         the gap in the numbers shows that the segments from `first` on were never consumed."""
         self._relies_on, self._floor, self._chain = first, last + 1, chain
 
-    def watermark_sweep(self) -> SweepReport:
-        """List each open partition above its watermark. Files older than the settle delay are settled."""
+    def watermark_sweep(self, unsettled: Unsettled) -> SweepReport:
+        """List each open partition above its watermark, which may then move past files older than the settle delay.
+        `unsettled` leaves out files of which any content is settled: late sweeps find overwritten ones."""
         progress = self._progress
-        first = not self._checkpoint.files and not progress.watermarks and progress.closed_through is None
+        first = self._checkpoint.sequence < 0 and not progress.watermarks and progress.closed_through is None
         closing = cold_closing(progress, self._rules, self._started_ts)
         if closing is not None:
             # Stored with the first segment: if this sweep runs out of time, the next must not list these partitions.
             self._pending.closing = closing
             progress.close_partitions(closing)
         closed_before = progress.closed_through
-        known = {*self._checkpoint.files, *(path for path, _ in self._unconsumed)}
+        search = _NewFiles({*self._checkpoint.files, *(path for path, _ in self._unconsumed)}, unsettled)
         quiet: dict[str, bool] = {}
         complete = True
         for partition in self._open_partitions():
-            if self._out_of_time() or not self._list_above_watermark(partition, quiet, known):
+            if self._out_of_time() or not self._list_above_watermark(partition, quiet, search):
                 complete = False
                 break
         if complete and closing is None:
@@ -214,7 +233,7 @@ class Sweeper:
         """
         position, scope = self._resume_or_start(cursor)
         since_ts = float("-inf") if scope.since_ts is None else scope.since_ts
-        search = LateSearch(since_ts, self._unconsumed_and_unfinished(), unsettled)
+        search = LateSearch(since_ts, self._unconsumed, unsettled)
         stopped: ListingPosition | None = None
         for partition in self._open_partitions(position.partition):
             after = position.after if partition == position.partition else None
@@ -229,12 +248,6 @@ class Sweeper:
             complete=stopped is None,
             cursor=None if stopped is None else self._cursor(stopped, scope),
         )
-
-    def _unconsumed_and_unfinished(self) -> frozenset[tuple[str, str]]:
-        """The unconsumed entries that the job will examine. Entries of finished files are left out: the job drops them
-        whatever their content is now, and may have no reason to commit that."""
-        finished = {path for path, read in self._checkpoint.files.items() if read == FINISHED}
-        return frozenset((path, etag) for path, etag in self._unconsumed if path not in finished)
 
     def _resume_or_start(self, cursor: LateCursor | None) -> tuple[ListingPosition, LateSweepScope]:
         """Resume the late sweep of `cursor` if it is still valid, else start a new one."""
@@ -261,26 +274,37 @@ class Sweeper:
             self._partitions += 1
             yield partition
 
-    def _list_above_watermark(self, partition: str, quiet: dict[str, bool], known: Collection[str]) -> bool:
+    def _list_above_watermark(self, partition: str, quiet: dict[str, bool], search: "_NewFiles") -> bool:
         """List one partition above its watermark. False if time ran out. `quiet` gets whether the partition has neither
         new nor recently modified files."""
         base = through = self._progress.watermarks.get(partition)
-        all_old, found = True, False
+        all_old, found, complete = True, False, True
         for info in self._list(partition, after=base):
             if self._out_of_time():
-                self._add_mark(partition, base, through)
-                return False
+                complete = False
+                break
             all_old = all_old and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
-            name = split_path(info.key)[1]
-            through = name if all_old else through
-            found = self._add_unless_known(info, known) or found
-            if len(self._pending.entries) >= self._segment_entries:
+            through = split_path(info.key)[1] if all_old else through
+            if self._rules.matches(info.key):
+                search.collect(info)
+            if len(search.collected) >= self._segment_entries:
+                found = self._add_new_files(search) or found
                 self._add_mark(partition, base, through)
                 base = through
                 self._append_segment()
+        found = self._add_new_files(search) or found
         self._add_mark(partition, base, through)
         quiet[partition] = all_old and not found
-        return True
+        return complete
+
+    def _add_new_files(self, search: "_NewFiles") -> bool:
+        """Add those of the collected files that are new. Returns whether there are any."""
+        new = search.take()
+        for info in new:
+            self._add_entry(info, FoundBy.SWEEP)
+            since_ts, until_ts = self._overdue_range
+            self._unannounced += since_ts <= info.modified_ts <= until_ts
+        return bool(new)
 
     def _list_whole_partition(self, position: ListingPosition, search: LateSearch) -> ListingPosition | None:
         """Collect the files that may be late. Returns how far the listing came if time ran out, else None."""
@@ -308,15 +332,6 @@ class Sweeper:
         for info in self._source.list(prefix_of(partition), start_after=start_after, recursive=False):
             self._listed += 1
             yield info
-
-    def _add_unless_known(self, info: ObjectInfo, known: Collection[str]) -> bool:
-        """Add the object if it belongs to the source and is not known. Returns whether it was added."""
-        if not self._rules.matches(info.key) or info.key in known:
-            return False
-        self._add_entry(info, FoundBy.SWEEP)
-        since_ts, until_ts = self._overdue_range
-        self._unannounced += since_ts <= info.modified_ts <= until_ts
-        return True
 
     def _add_entry(self, info: ObjectInfo, found_by: FoundBy) -> None:
         self._pending.entries.append(entry_of(info, found_by))

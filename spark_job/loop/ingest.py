@@ -195,7 +195,6 @@ class Ingest:
 
     def _resolve(self, plan: Plan, *, draining: bool) -> Step:
         """Judging takes time even if there is nothing to commit; the log then says how much."""
-        self._prepare()
         resolved = self._source.resolve(plan)
         self.totals.duplicates += resolved.duplicates
         self.totals.overwritten += resolved.overwritten

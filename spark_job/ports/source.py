@@ -146,7 +146,7 @@ class Receipt:
 class SourceKind(Protocol[C, P, B]):
     """One source. Called by one thread, in the order of a turn: `recover` (first turn, and after every error), `plan`;
     then `skip` if the plan is empty, else `resolve` (if `unresolved`), `start`, `read`; for a commit `settle`,
-    `record`, `stamp`, and after it `publish`. The table is prepared before `resolve` and before `read`.
+    `record`, `stamp`, and after it `publish`. The table is prepared before `read`.
 
     Every method but `skip`, `stamp` and `encode` may raise BlizzardError; RetryableError is retried after recovery.
     """

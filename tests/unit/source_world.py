@@ -7,6 +7,7 @@ from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.ledger.merge import LedgerSettings
+from blizzard.ledger.settled_files import SettledFiles
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segment_codec import decode_segment
 from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
@@ -16,7 +17,6 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.watermark import no_folder
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.source_sweep import SourceSweep
 from blizzard.sweep.sweeper import Sweeper, SweepReport, SweepRules, Window
 from spark_job.loop.files.ingest_files import ingest_files
@@ -53,7 +53,6 @@ def settings(
     settle_delay_secs: float = 60.0,
     late_overlap_secs: float = 100.0,
     on_overwrite: OnOverwrite = OnOverwrite.IGNORE,
-    max_tracked_files: int = 1000,
     max_attempts: int = 8,
     max_backoff_secs: float = 20.0,
     ledger: LedgerSettings | None = None,
@@ -67,7 +66,6 @@ def settings(
             lambda path: path.endswith(".txt"), window, lookback, settle_delay_secs, late_overlap_secs
         ),
         interval_secs=interval_secs,
-        max_tracked_files=max_tracked_files,
         max_attempts=max_attempts,
         max_backoff_secs=max_backoff_secs,
         ledger=ledger or IN_ONE_THREAD,
@@ -148,12 +146,15 @@ class World:
         )
 
     def sweep(self, checkpoint: Checkpoint | None = None, **more: Any) -> SweepReport:
-        return self.sweeper(checkpoint, **more).watermark_sweep()
+        state = checkpoint or read_copy(self._watched_state(), self.identity) or self.unknown()
+        return self.sweeper(state, **more).watermark_sweep(self.settled_files(state).unsettled_paths)
 
     def late_sweep(self, checkpoint: Checkpoint | None = None, **more: Any) -> SweepReport:
         state = checkpoint or read_copy(self._watched_state(), self.identity) or self.unknown()
-        settled = SettledFiles(self._watched_state(), self.identity, state, self.record, parallel=1)
-        return self.sweeper(state, **more).late_sweep(settled.remove_from)
+        return self.sweeper(state, **more).late_sweep(self.settled_files(state).unsettled)
+
+    def settled_files(self, state: Checkpoint) -> SettledFiles:
+        return SettledFiles(self._watched_state(), self.identity, state, self.record, parallel=1)
 
     def source_sweep(self) -> SourceSweep:
         """As in the sweeper: it starts from the copy of the checkpoint and writes its report."""
@@ -299,9 +300,7 @@ class World:
 
     def cold_through(self) -> str:
         """The newest dated folder up to which a cold start skipped files; empty without one."""
-        swept = [sweep.closing.through for sweep in self.sweeps() if sweep.closing and sweep.closing.cold]
-        listed = [str(fields["closed_through"] or "") for fields in self.events_logged("settled_by_listing")]
-        return max(swept + listed, default="")
+        return max((s.closing.through for s in self.sweeps() if s.closing and s.closing.cold), default="")
 
     def _segment(self, key: str, data: bytes) -> Segment:
         number = int(key.rpartition("/")[2].removesuffix(".json"))

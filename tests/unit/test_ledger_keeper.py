@@ -10,10 +10,10 @@ from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import KEPT_SECS
 from blizzard.ledger.ledger import open_ledger
 from blizzard.ledger.merge import LedgerSettings
+from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import silent
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectInfo
-from blizzard.sweep.settled_files import SettledFiles
 from tests.unit.ledger_world import FOLDER, SMALL, LedgerWorld
 
 RECEIPTS = FOLDER.replace("ledger", "receipts")
@@ -230,7 +230,7 @@ def test_a_sweep_leaves_out_files_whose_content_is_settled() -> None:
     world = filled(12)
     settled = SettledFiles(world.store, world.identity, world.checkpoint, silent, parallel=1)
     infos = [listed("f1"), listed("f2", "2"), listed("new"), listed("again", "11")]
-    assert [info.key for info in settled.remove_from(infos)] == ["f2", "new"]
+    assert [info.key for info in settled.unsettled(infos)] == ["f2", "new"]
 
 
 def test_what_a_sweep_cannot_read_settles_nothing_and_it_asks_no_table() -> None:
@@ -239,7 +239,7 @@ def test_what_a_sweep_cannot_read_settles_nothing_and_it_asks_no_table() -> None
     world.store.delete(store_keys)
     settled = SettledFiles(world.store, world.identity, world.checkpoint, silent, parallel=1)
     infos = [listed(path, etag) for path, etag in world.expected.items()]
-    recent = {info.key for info in infos} - {info.key for info in settled.remove_from(infos)}
+    recent = {info.key for info in infos} - {info.key for info in settled.unsettled(infos)}
     assert recent == {"f11", "again"} or recent == {"again"} | {
         f"f{n}" for n in range(world.checkpoint.ledger[-1].last + 1, 12)
     }
@@ -264,4 +264,4 @@ def test_a_failed_file_that_was_copied_onto_itself_is_not_settled(
     keeper.find(world.checkpoint, ["x"])
     world.commit(keeper, {})
     settled = SettledFiles(world.store, world.identity, world.checkpoint, silent, parallel=1)
-    assert bool(settled.remove_from([listed("x", "1", modified_ts)])) is left
+    assert bool(settled.unsettled([listed("x", "1", modified_ts)])) is left

@@ -4,12 +4,13 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
+from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
+
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Segment, SettleMark
 from blizzard.state.checkpoint import FINISHED
 from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
 from blizzard.sweep.sweeper import SweepKind, cold_closing
 from tests.unit.fakes import DAY_SECS, Days, World, settings
 

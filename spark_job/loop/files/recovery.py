@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.errors import LostRace, RecoveryError, UnreadableState
 from blizzard.log import Log
-from blizzard.state.checkpoint import FINISHED, Checkpoint, decode
+from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.watermark import FolderOf, SourceProgress
@@ -153,7 +153,8 @@ def _repair(
     sizes: Sizes,
     log: Log,
 ) -> Checkpoint:
-    """Add the files of later commits to an older checkpoint. Without one, take all files from the table's rows."""
+    """Bring an older checkpoint up to date: the files that later commits may have taken only in part are in the table's
+    rows. Without one, start from nothing, with all files of the table. The ledger finds the other ones by itself."""
     base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
     committed = table.files_after(base.sequence)
     log(
@@ -176,11 +177,9 @@ def _repair(
 
 
 def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:
-    """The checkpoint with the committed files. The rows do not tell whether a file was read to its end, so a file
-    larger than `slice_threshold_bytes` counts as in progress after its last row."""
+    """The checkpoint with the committed files that are in progress. The rows do not tell whether a file was read to its
+    end, so a file larger than `slice_threshold_bytes` counts as in progress after its last row."""
     in_progress = base.in_progress
     large = {path for path, size in sizes(committed.keys() - in_progress).items() if size > slice_threshold_bytes}
-    files = dict(base.files)
-    for path, last_row in committed.items():
-        files[path] = last_row + 1 if path in large or path in in_progress else FINISHED
-    return replace(base, files=MappingProxyType(files))
+    continued = {path: last_row + 1 for path, last_row in committed.items() if path in large or path in in_progress}
+    return replace(base, files=MappingProxyType({**base.files, **continued}))

@@ -14,8 +14,6 @@ class FileSettings(LoopSettings):
 
     rules: BatchRules
     sweep_rules: SweepRules
-    max_tracked_files: int = 1000
-    """Files that the checkpoint may name one by one. Beyond that, the job lists their partitions to settle them."""
     min_denied_files: int = 1
     """Fewer denied files are not a systemic failure. 2 on a local disk, where one file may belong to another user."""
     ledger: LedgerSettings = field(default_factory=LedgerSettings)

@@ -16,16 +16,12 @@ from blizzard.state.batch import (
     add_late_files,
     next_checkpoint,
     plan_batch,
-    plan_listed_files,
     planned_file,
 )
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectStore
-from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
-from blizzard.sweep.sweeper import cold_closing
 from spark_job.loop.files.batch_checks import check_complete, records_read, refuse_if_systemic
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.loop.files.recovery import recover
@@ -177,11 +173,6 @@ class FileSource:
     # -- planning
 
     def plan(self, checkpoint: Checkpoint) -> FilePlan:
-        if len(checkpoint.files) > self._settings.max_tracked_files and not checkpoint.in_progress:
-            listed = self._plan_listed(checkpoint)
-            if not listed.empty:
-                return _as_plan(listed)
-            checkpoint = next_checkpoint(listed, {})
         unreadable: list[UnreadableState] = []
         batch = plan_batch(checkpoint, self._manifest.unconsumed(checkpoint.position, unreadable), self._settings.rules)
         for error in unreadable:
@@ -189,26 +180,6 @@ class FileSource:
                 self._unreadable_segments.add(str(error))
                 self._log("segment_unreadable", source=self._identity.source_id, error=str(error))
         return _as_plan(batch)
-
-    def _plan_listed(self, checkpoint: Checkpoint) -> BatchPlan:
-        """The plan for a checkpoint that tracks too many files: lists their partitions, and plans the listed files that
-        are not ingested. Then the watermarks can move, and the next plan reads the manifest again."""
-        rules, sweep_rules = self._settings.rules, self._settings.sweep_rules
-        progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
-        closing = cold_closing(progress, sweep_rules, self._clock())
-        if closing is not None:
-            progress.close_partitions(closing)
-        capacity = BatchCapacity(rules.interval_files, rules.interval_bytes)
-        limit = self._settings.max_tracked_files
-        listed = settle_by_listing(progress, self._files, sweep_rules, limit, capacity=capacity)
-        self._log(
-            "settled_by_listing",
-            source=self._identity.source_id,
-            tracked_files=len(checkpoint.files),
-            missing=len(listed),
-            closed_through=closing.through if closing else None,
-        )
-        return plan_listed_files(checkpoint, listed, progress, rules)
 
     def resolve(self, plan: FilePlan) -> Resolved[FilePlan]:
         """Look the suspects up in the ledger. Overwritten files whose rows are replaced come first, in a plan without
@@ -286,14 +257,7 @@ class FileSource:
         return next_checkpoint(plan.batch, {})
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
-        """The checkpoint after this batch. If it would track more files than the limit, a listing settles some of them
-        first."""
-        outcomes = batch.outcomes if batch else ()
-        progress, limit = plan.batch.progress, self._settings.max_tracked_files
-        if len(progress.files) + len(outcomes) > limit:
-            arriving = frozenset(outcome.path for outcome in outcomes if outcome.finished)
-            settle_by_listing(progress, self._files, self._settings.sweep_rules, limit, arriving=arriving)
-        settled = next_checkpoint(plan.batch, records_read(outcomes))
+        settled = next_checkpoint(plan.batch, records_read(batch.outcomes if batch else ()))
         return replace(settled, ledger=self._ledger.refs(plan.base))
 
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
@@ -314,7 +278,7 @@ class FileSource:
             sequence=checkpoint.sequence,
             segment=checkpoint.position.segment,
             watermark=checkpoint.watermark,
-            tracked_files=len(checkpoint.files),
+            in_progress_files=len(checkpoint.in_progress),
             secs=asdict(secs),
         )
 
@@ -329,7 +293,7 @@ class FileSource:
             rows=counts.rows,
             dead_files=counts.dead_files,
             dead_records=counts.dead_records,
-            tracked_files=len(checkpoint.files),
+            in_progress_files=len(checkpoint.in_progress),
             watermark=checkpoint.watermark,
             delta_checkpoint=delta_checkpoint,
             secs=asdict(secs),

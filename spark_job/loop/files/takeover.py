@@ -124,7 +124,8 @@ def _dated(
         )
     log("state_taken_over", source=identity.source_id, watermark=state.watermark, tracked_files=len(state.files))
     # Its clock counted whole seconds.
-    return replace(state, late_swept_ts=math.floor(as_of_ts) + 1 + late_overlap_secs)
+    late_swept_ts = math.floor(as_of_ts) + 1 + late_overlap_secs
+    return replace(state, late_swept_ts=late_swept_ts, before_ledger_ts=late_swept_ts)
 
 
 def _without_txn(identity: SourceIdentity) -> RecoveryError:

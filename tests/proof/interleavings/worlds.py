@@ -10,6 +10,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from blizzard.errors import BlizzardError, StorageUnavailable
+from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, decode
@@ -17,7 +18,6 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.settled_files import SettledFiles
 from blizzard.sweep.sweeper import Sweeper
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
@@ -144,7 +144,7 @@ class SmallWorld:
         with suppress(StorageUnavailable):
             known = self._known(stale, process)
             settled = SettledFiles(Remote(process, "state"), self.identity, known, silent, parallel=1)  # type: ignore[arg-type]
-            self._sweeper(known, process).late_sweep(settled.remove_from)
+            self._sweeper(known, process).late_sweep(settled.unsettled)
 
     def _known(self, stale: bool, process: Process) -> Checkpoint:
         unknown = self._before.unknown()
