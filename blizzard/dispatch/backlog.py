@@ -17,6 +17,8 @@ from blizzard.storage.base import ObjectStore
 
 MAX_UNCONSUMED = 60
 """This many unconsumed segments need a run even if they hold no file to ingest, only marks and duplicates."""
+PARALLEL_READS = 8
+"""Of the ledger, which is read if a segment has files that may be new."""
 COUNTED_SEGMENTS = 16
 COUNTED_FILES = 10_000
 """Once a file is pending, no more than this many segments and files are counted."""
@@ -98,7 +100,7 @@ def _source_backlog(store: ObjectStore, source: PublishedSource, examined: Sourc
         late_overlap_secs=source.late_overlap_secs,
         on_overwrite=source.on_overwrite,
     )
-    settled = SettledFiles(store, _identity(source), checkpoint, silent)
+    settled = SettledFiles(store, _identity(source), checkpoint, silent, parallel=PARALLEL_READS)
     scan = _BacklogScan(BacklogCounter(checkpoint, rules, settled), _ExaminedSegments(manifest, examined))
     try:
         for item in manifest.unconsumed(checkpoint.position, [], at_most=LISTED_SEGMENTS):

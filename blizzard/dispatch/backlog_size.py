@@ -37,13 +37,17 @@ class BacklogCounter:
         self._progress = SourceProgress.from_checkpoint(self.checkpoint, self.rules.folder_of)
 
     def add_segment(self, item: UnconsumedSegment, *, suspects: bool = True) -> bool:
-        """Returns whether the segment has pending files. `suspects`: False if a run has already decided about them."""
-        candidates = [
-            entry
-            for entry in item.segment.entries[item.first_entry :]
-            if suspects and classify(entry, self._progress, self.rules, in_batch=False) is EntryClass.SUSPECT
-        ]
-        pending = self.settled.pending(candidates)
+        """Returns whether the segment has pending files. `suspects`: whether files with other content than the settled
+        one count; not if a run has looked at them. With `ignore` they never do."""
+        verdict = self.settled.judge(
+            [
+                entry
+                for entry in item.segment.entries[item.first_entry :]
+                if classify(entry, self._progress, self.rules, in_batch=False) is EntryClass.SUSPECT
+            ]
+        )
+        counts_overwritten = suspects and self.rules.on_overwrite is not OnOverwrite.IGNORE
+        pending = [*verdict.late, *(verdict.other if counts_overwritten else ())]
         self.sizes.update((entry.path, entry.size) for entry in pending)
         if item.segment.sweep is not None and item.marks_are_valid:
             self._progress.apply_sweep(item.segment.sweep)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from blizzard.errors import BucketMissing
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.ledger import PARALLEL_READS, Ledger, RunUnreadable, open_ledger
+from blizzard.ledger.verdict import Verdict, judge
 from blizzard.log import Log
 from blizzard.manifest.segments import Entry
 from blizzard.state.checkpoint import Checkpoint
@@ -35,19 +36,16 @@ class SettledFiles:
     def unsettled(self, listed: Sequence[ObjectInfo]) -> Sequence[ObjectInfo]:
         """The listed files whose content is not settled."""
         settled = self.find([info.key for info in listed])
-        return [info for info in listed if not _is_settled(settled.get(info.key), info.etag, since_ts=info.modified_ts)]
+        return [info for info in listed if not _is_settled(info, settled.get(info.key))]
 
     def unsettled_paths(self, listed: Sequence[ObjectInfo]) -> Sequence[ObjectInfo]:
         """The listed files of which no content is settled."""
         settled = self.find([info.key for info in listed])
         return [info for info in listed if info.key not in settled]
 
-    def pending(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries of the manifest whose content is not settled."""
-        settled = self.find([entry.path for entry in entries])
-        return [
-            entry for entry in entries if not _is_settled(settled.get(entry.path), entry.etag, since_ts=entry.event_ts)
-        ]
+    def judge(self, suspects: Sequence[Entry]) -> Verdict:
+        """What the ledger says about entries of the manifest."""
+        return judge(suspects, self.find([entry.path for entry in suspects]))
 
     def find(self, paths: Sequence[str]) -> Mapping[str, LedgerEntry]:
         """The entries of those of these files that are settled, as far as the ledger can be read."""
@@ -72,9 +70,8 @@ class SettledFiles:
                 self._ledger = ledger = ledger.without(error.ref)
 
 
-def _is_settled(found: LedgerEntry | None, etag: str, *, since_ts: float) -> bool:
-    """`since_ts`: when the file was announced or modified. A file that could not be read is not settled once it was
-    copied onto itself."""
-    if found is None or found.etag != etag:
+def _is_settled(info: ObjectInfo, found: LedgerEntry | None) -> bool:
+    """A file that could not be read is not settled once it was copied onto itself."""
+    if found is None or found.etag != info.etag:
         return False
-    return found.state is not FileState.FAILED or since_ts * 1000 < found.time_ms + 1
+    return found.state is not FileState.FAILED or info.modified_ts * 1000 < found.time_ms + 1

@@ -78,7 +78,7 @@ class BatchPlan:
 
     @property
     def bytes(self) -> int:
-        return sum(file.size for file in self.files)
+        return sum(file.size for file in self.files) + sum(entry.size for entry in self.suspects)
 
 
 def classify(entry: Entry, progress: SourceProgress, rules: BatchRules, *, in_batch: bool) -> EntryClass:

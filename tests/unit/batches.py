@@ -9,6 +9,7 @@ from blizzard.state.batch import (
     BatchPlan,
     BatchRules,
     OnOverwrite,
+    add_late_files,
     plan_batch,
 )
 from blizzard.state.checkpoint import Checkpoint
@@ -31,6 +32,7 @@ def checkpoint(
     files: dict[str, int] | None = None,
     closed_through: str | None = None,
     late_swept_ts: float | None = None,
+    before_ledger_ts: float | None = None,
 ) -> Checkpoint:
     return Checkpoint(
         "events",
@@ -39,6 +41,7 @@ def checkpoint(
         files=MappingProxyType(files or {}),
         closed_through=closed_through,
         late_swept_ts=late_swept_ts,
+        before_ledger_ts=before_ledger_ts,
         last_update_ts=NOW,
     )
 
@@ -61,7 +64,13 @@ def plan(state: Checkpoint, manifest: Manifest, by: BatchRules | None = None) ->
 
 
 def taken(batch: BatchPlan) -> list[str]:
-    return [file.path for file in batch.files]
+    """The paths that the batch reads, or would read if the ledger has none of them."""
+    return [*(file.path for file in batch.files), *(entry.path for entry in batch.suspects)]
+
+
+def resolved(batch: BatchPlan, by: BatchRules | None = None) -> BatchPlan:
+    """As if the ledger had none of the files."""
+    return add_late_files(batch, batch.suspects, by or rules())
 
 
 def settle_mark(partition: str, through: str, relies_on: int = 0) -> Sweep:

@@ -1,21 +1,24 @@
 """A pipeline, its storage and a job service in memory. A dispatcher can be interrupted at each of its calls."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from blizzard.config.published import PublishedPipeline, PublishedSource
+from blizzard.dispatch import backlog
 from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
 from blizzard.dispatch.run_records import RunLog, RunRecord
 from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, StartConflict, StartRefused
 from blizzard.errors import BlizzardError, NotFound
+from blizzard.ledger.settled_files import SettledFiles
+from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
-from blizzard.manifest.segments import Entry
-from blizzard.state.batch import BatchRules, EntryClass, classify
+from blizzard.manifest.segments import Entry, Position
 from blizzard.state.checkpoint import Checkpoint, decode, encode
-from blizzard.state.watermark import SourceProgress, no_folder
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.memory import MemoryStore
 from tests.unit.fakes import Clock, Crash
@@ -26,8 +29,11 @@ Action = Callable[[], object]
 PIPELINE = "events"
 POLICY = FailurePolicy(max_failures=3, backoff_secs=60.0, max_backoff_secs=600.0, run_secs=3600.0)
 
+backlog.PARALLEL_READS = 1
+"""So that each call of a store has its place in the order of all calls."""
 
-def published_source(name: str = "landing", *, on_overwrite: str = "ignore") -> PublishedSource:
+
+def published_source(name: str = "landing", *, on_overwrite: str = "dead_letter") -> PublishedSource:
     return PublishedSource(
         pipeline=PIPELINE,
         name=name,
@@ -265,22 +271,37 @@ class World:
         self.store.put(f"{of.state_prefix}_checkpoint.json", encode(checkpoint).encode())
 
     def consume(self, source: PublishedSource | None = None, *, segments: int | None = None) -> None:
-        """Commit the pending files. A job that finds only suspects that the table has commits nothing."""
+        """Commit the pending files. A job that finds only files that were overwritten commits nothing."""
+        of = source or self.sources[0]
         checkpoint = self.checkpoint(source)
-        progress = SourceProgress.from_checkpoint(checkpoint, no_folder)
-        position, has_new_files = checkpoint.position, False
+        settled = SettledFiles(self.store, self.identity(of), checkpoint, silent, parallel=1)
+        position, late = checkpoint.position, list[Entry]()
         for count, item in enumerate(self.manifest(source).unconsumed(checkpoint.position)):
             if segments is not None and count >= segments:
                 break
-            for entry in item.segment.entries[item.first_entry :]:
-                entry_class = classify(entry, progress, BatchRules(no_folder), in_batch=False)
-                has_new_files = has_new_files or entry_class is EntryClass.INGEST
-                if entry_class is EntryClass.INGEST:
-                    progress.files[entry.path] = -1
+            late += settled.judge(item.segment.entries[item.first_entry :]).late
             position = item.position_at(len(item.segment.entries))
-        if has_new_files:
-            committed = progress.to_checkpoint(checkpoint, active=True)
-            self.save(replace(committed, sequence=checkpoint.sequence + 1, position=position), source)
+        if late:
+            self.commit({entry.path: entry.etag for entry in late}, source, position=position)
+
+    def commit(
+        self, etags: Mapping[str, str], source: PublishedSource | None = None, *, position: Position | None = None
+    ) -> None:
+        """A commit of these files (path to etag), with its receipt."""
+        of, checkpoint = source or self.sources[0], self.checkpoint(source)
+        receipt = Receipts(self.store, of.state_prefix).put(
+            sequence=checkpoint.sequence + 1,
+            attempt=self.new_id(),
+            previous=checkpoint.receipt,
+            now_ts=self.clock.now_ts,
+            lines=[ReceiptLine(path, etag, 10, 1, 0, self.clock.now_ts) for path, etag in etags.items()],
+        )
+        committed = replace(checkpoint, sequence=receipt.sequence, receipt=receipt.name)
+        self.save(replace(committed, position=position or checkpoint.position), source)
+
+    @staticmethod
+    def identity(source: PublishedSource) -> SourceIdentity:
+        return SourceIdentity(source.pipeline, source.name, source.state_prefix)
 
     def finish(self, status: RunStatus = RunStatus.SUCCEEDED, detail: str = "", *, consume: bool | None = None) -> None:
         """End all active runs. A successful run has consumed everything; `consume` overrides that."""
@@ -300,12 +321,12 @@ class World:
 
 
 def settle_names(world: World, *names: str) -> None:
-    """These files are committed, and a watermark has passed them."""
+    """These files are committed. When they land again, they are suspects: they have another content than the table."""
     world.land(*names)
     world.dispatch()
     world.finish()
     world.dispatch()
-    world.save(replace(world.checkpoint(), partition_watermarks={"": max(names)}, files={}))
+    world.commit(dict.fromkeys(names, "of another content"))
 
 
 def refused() -> StartRefused:

@@ -15,7 +15,8 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, SettleMark, Sweep
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchRules, OnOverwrite, plan_batch
-from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
@@ -52,8 +53,8 @@ checkpoints = st.builds(
     partition_watermarks=st.dictionaries(partitions, names, max_size=3).map(MappingProxyType),
     closed_through=st.none() | st.just("date=2026-11-20"),
     late_swept_ts=st.none() | st.just(NOW_TS),
-    files=st.dictionaries(paths, st.just(FINISHED), max_size=3).map(MappingProxyType),
 )
+settled_files = st.dictionaries(paths, st.sampled_from(["e1", "e2"]), max_size=4)
 begun = st.dictionaries(paths, st.just(7), max_size=1)
 
 
@@ -87,15 +88,28 @@ def status_of(store: MemoryStore, rules: BatchRules) -> SourceStatus:
     )
 
 
-@given(segments, checkpoints, st.integers(0, 8), st.sampled_from(OnOverwrite))
+def with_settled(store: MemoryStore, checkpoint: Checkpoint, settled: dict[str, str]) -> Checkpoint:
+    """The checkpoint with a receipt of these files (path to etag)."""
+    receipt = Receipts(store, f"_blizzard/{PIPELINE}_landing").put(
+        sequence=checkpoint.sequence,
+        attempt="a",
+        previous=None,
+        now_ts=NOW_TS,
+        lines=[ReceiptLine(path, etag, 10, 1, 0, NOW_TS) for path, etag in settled.items()],
+    )
+    return replace(checkpoint, receipt=receipt.name)
+
+
+@given(segments, checkpoints, settled_files, st.integers(0, 8), st.sampled_from(OnOverwrite))
 def test_the_backlog_is_what_the_next_batch_would_take(
     segments_given: list[tuple[list[Entry], Sweep | None]],
     checkpoint: Checkpoint,
+    settled: dict[str, str],
     consumed: int,
     on_overwrite: OnOverwrite,
 ) -> None:
     store, manifest = stored(segments_given)
-    checkpoint = replace(checkpoint, position=position_after(manifest, consumed))
+    checkpoint = replace(with_settled(store, checkpoint, settled), position=position_after(manifest, consumed))
     source = replace(published_source(on_overwrite=on_overwrite), prefix_template=TEMPLATE)
     store.put(f"{source.state_prefix}_checkpoint.json", encode(checkpoint).encode())
     rules = BatchRules(
@@ -105,7 +119,9 @@ def test_the_backlog_is_what_the_next_batch_would_take(
         on_overwrite=on_overwrite,
     )
     plan = plan_batch(checkpoint, manifest.unconsumed(checkpoint.position), rules)
-    taken = {file.path for file in plan.files} | {entry.path for entry in plan.suspects}
+    late = {entry.path for entry in plan.suspects if entry.path not in settled}
+    overwritten = {e.path for e in plan.suspects if e.etag != settled.get(e.path, e.etag)}
+    taken = late if on_overwrite is OnOverwrite.IGNORE else late | overwritten
 
     pipeline = PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,))
     found = read_backlog(store, pipeline, {})
@@ -114,9 +130,8 @@ def test_the_backlog_is_what_the_next_batch_would_take(
     assert (shown.backlog_files, shown.backlog_bytes, shown.problem) == (len(taken), 10 * len(taken), None)
 
     seen = read_backlog(store, pipeline, found.positions)
-    certain = {file.path for file in plan.files}
-    assert seen.needs_run == bool(certain)
-    assert seen.stuck == (("landing",) if certain else ())
+    assert seen.needs_run == bool(late)
+    assert seen.stuck == (("landing",) if late else ())
 
 
 @given(segments, checkpoints, begun, st.sampled_from(OnOverwrite))

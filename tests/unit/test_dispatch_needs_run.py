@@ -87,10 +87,7 @@ def test_a_file_in_progress_needs_a_run_without_any_unconsumed_entry(world: Worl
 def test_an_overwritten_file_is_pending_only_if_on_overwrite_is_set() -> None:
     for on_overwrite, started in [("ignore", 0), ("replace", 1), ("dead_letter", 1)]:
         world = World(sources=(published_source(on_overwrite=on_overwrite),))
-        world.land("a")
-        world.dispatch()
-        world.finish()
-        world.dispatch()
+        settle_names(world, "a")
         world.land("a")
         assert world.dispatch().started == started, on_overwrite
 

@@ -1,10 +1,11 @@
 """Judges suspects by the ledger: is this content ingested, is the file new, or was it overwritten?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.ledger.entry import LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
+from blizzard.ledger.verdict import judge
 from blizzard.manifest.segments import Entry
 from blizzard.state.batch import BatchPlan, PlannedFile
 from blizzard.state.checkpoint import Checkpoint
@@ -42,9 +43,9 @@ class Suspects:
     def resolve(self, base: Checkpoint, suspects: Sequence[Entry]) -> Resolution:
         """Looks up all suspects at once. `base`: the checkpoint that the plan continues from."""
         settled = self._ledger.find(base, [entry.path for entry in suspects])
-        late, other, known = judge(suspects, settled)
-        overwritten = {entry.path: entry for entry in other if self._has_new_content(entry, settled[entry.path])}
-        return Resolution(late, list(overwritten.values()), known)
+        verdict = judge(suspects, settled)
+        overwritten = {e.path: e for e in verdict.other if self._has_new_content(e, settled[e.path])}
+        return Resolution(verdict.late, list(overwritten.values()), verdict.known)
 
     def _has_new_content(self, entry: Entry, settled: LedgerEntry) -> bool:
         """Whether the object now has content that is not settled. The etag of the entry does not show it: an old event
@@ -74,28 +75,3 @@ class Suspects:
             replace(file, expected_etag=settled[file.path].etag) if file.skip_records and file.path in settled else file
             for file in plan.files
         ]
-
-
-def judge(
-    suspects: Sequence[Entry], settled: Mapping[str, LedgerEntry]
-) -> tuple[Sequence[Entry], Sequence[Entry], int]:
-    """The suspects that are late files, those whose content was replaced since it was settled, and how many are known.
-
-    Of some files the table has no row: empty ones, and those that could not be read. New content of such a file is
-    simply ingested. If the file was dead-lettered, the same content is read again if it was announced once more since:
-    somebody has copied the file onto itself for that.
-    """
-    late, other, known = [], [], 0
-    for entry in suspects:
-        found = settled.get(entry.path)
-        if found is None or (found.rows == 0 and _may_bring_rows(entry, found)):
-            late.append(entry)
-        elif entry.etag == found.etag:
-            known += 1
-        else:
-            other.append(entry)
-    return late, other, known
-
-
-def _may_bring_rows(entry: Entry, found: LedgerEntry) -> bool:
-    return entry.etag != found.etag or (found.state is FileState.FAILED and entry.event_ts * 1000 >= found.time_ms + 1)

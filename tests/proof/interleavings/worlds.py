@@ -101,7 +101,9 @@ class SmallWorld:
         self.workers = [
             *(self._worker(f"collector {n + 1}", self._collect, PENDING) for n in range(bounds.collectors)),
             *(
-                self._worker(f"sweeper {n + 1}", partial(self._sweep, bounds.stale or n > 0), PENDING, COPY)
+                self._worker(
+                    f"sweeper {n + 1}", partial(self._sweep, bounds.stale or n > 0), PENDING, COPY | RECEIPTS | RUNS
+                )
                 for n in range(bounds.sweepers)
             ),
             *(
@@ -138,13 +140,16 @@ class SmallWorld:
     def _sweep(self, stale: bool, process: Process) -> None:
         """One that storage breaks off is over: others come."""
         with suppress(StorageUnavailable):
-            self._sweeper(self._known(stale, process), process).watermark_sweep()
+            known = self._known(stale, process)
+            self._sweeper(known, process).watermark_sweep(self._settled(known, process).unsettled_paths)
 
     def _late_sweep(self, stale: bool, process: Process) -> None:
         with suppress(StorageUnavailable):
             known = self._known(stale, process)
-            settled = SettledFiles(Remote(process, "state"), self.identity, known, silent, parallel=1)  # type: ignore[arg-type]
-            self._sweeper(known, process).late_sweep(settled.unsettled)
+            self._sweeper(known, process).late_sweep(self._settled(known, process).unsettled)
+
+    def _settled(self, known: Checkpoint, process: Process) -> SettledFiles:
+        return SettledFiles(Remote(process, "state"), self.identity, known, silent, parallel=1)  # type: ignore[arg-type]
 
     def _known(self, stale: bool, process: Process) -> Checkpoint:
         unknown = self._before.unknown()
