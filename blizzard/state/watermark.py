@@ -59,8 +59,8 @@ class SourceProgress:
     files: dict[str, int]
     closed_through: str | None
     late_swept_ts: float | None
-    before_ledger_ts: float | None
     folder_of: FolderOf
+    before_ledger_ts: float | None = None
     changed: bool = False
     """Whether a mark, a closing or a late sweep changed anything."""
 
@@ -71,8 +71,8 @@ class SourceProgress:
             dict(checkpoint.files),
             checkpoint.closed_through,
             checkpoint.late_swept_ts,
-            checkpoint.before_ledger_ts,
             folder_of,
+            checkpoint.before_ledger_ts,
         )
 
     def is_closed(self, partition: str) -> bool:

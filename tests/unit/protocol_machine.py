@@ -60,7 +60,6 @@ class Protocol(RuleBasedStateMachine):
                 interval_files=3,
                 interval_bytes=60,
                 late_overlap_secs=1.0,
-                max_tracked_files=4,
                 max_attempts=50,
             )
         )
@@ -300,10 +299,9 @@ class Protocol(RuleBasedStateMachine):
                 continue
             settling = SourceProgress.from_checkpoint(state, Days().folder_of)
             assert state.sequence == commits[version].txns[self.world.identity.app_id]
-            assert not [path for path, read in state.files.items() if read == FINISHED and settling.is_settled(path)]
+            assert FINISHED not in state.files.values()
+            assert len(state.files) <= 1
             if before is not None:
-                limit = self.world.settings.max_tracked_files + self.world.settings.rules.interval_files + 1
-                assert len(state.files) <= max(limit, len(before.files))
                 for partition, name in before.partition_watermarks.items():
                     assert settling.is_closed(partition) or state.partition_watermarks[partition] >= name
         self.checked = len(commits)

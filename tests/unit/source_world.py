@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any
 
 from blizzard.errors import UnreadableState
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.merge import LedgerSettings
 from blizzard.ledger.settled_files import SettledFiles
+from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segment_codec import decode_segment
 from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
@@ -155,6 +157,19 @@ class World:
 
     def settled_files(self, state: Checkpoint) -> SettledFiles:
         return SettledFiles(self._watched_state(), self.identity, state, self.record, parallel=1)
+
+    def ledger(self, state: Checkpoint) -> set[str]:
+        """The files of the source that the ledger has, as a job opens it from this state."""
+        keeper = LedgerKeeper(
+            self.state,
+            self.identity,
+            ask_table=self.table().files_of_commits,
+            clock=self.clock,
+            new_id=self.new_id,
+            log=silent,
+            settings=IN_ONE_THREAD,
+        )
+        return set(keeper.find(state, {path for path, _ in self.contents}))
 
     def source_sweep(self) -> SourceSweep:
         """As in the sweeper: it starts from the copy of the checkpoint and writes its report."""

@@ -1,13 +1,10 @@
 """How an entry is classified by the state, and what becomes of suspects."""
 
-from dataclasses import replace
-
 import pytest
 
-from blizzard.manifest.segments import Entry, FoundBy
+from blizzard.manifest.segments import Entry
 from blizzard.state.batch import (
     EntryClass,
-    OnOverwrite,
     add_late_files,
     classify,
     next_checkpoint,

@@ -123,6 +123,8 @@ def test_a_turn_without_entries_is_idle_and_one_with_duplicates_moves_on() -> No
     assert job.step(draining=True) is Step.COMMITTED
     assert job.step(draining=True) is Step.IDLE
     world.deliver(event)
+    assert job.step(draining=False) is Step.WAITING
+    world.clock.advance(world.settings.interval_secs)
     assert [job.step(draining=False), job.step(draining=False)] == [Step.MOVED, Step.IDLE]
 
 

@@ -1,16 +1,15 @@
 """From what the table holds to the checkpoint to continue from: every case, and what must never be mistaken for it."""
 
 from dataclasses import replace
-from types import MappingProxyType
 
 import pytest
 
 from blizzard.errors import LostRace, RecoveryError
-from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
+from blizzard.state.checkpoint import encode
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity, read_copy
 from spark_job.ports.source import Recovered
-from tests.unit.fakes import Days, Row, World, settings
+from tests.unit.fakes import Row, World, settings
 from tests.unit.recoveries import CountingStore, recovered, three_commits
 
 
@@ -78,8 +77,9 @@ def test_an_older_state_is_repaired_by_what_the_newer_commits_hold() -> None:
     world.forget_copy()
     found = recovered(world)
     assert (found.repaired, found.checkpoint.sequence) == (True, 2)
-    assert dict(found.checkpoint.files) == dict.fromkeys(["a.txt", "b.txt", "c.txt"], FINISHED)
+    assert dict(found.checkpoint.files) == {}
     assert found.checkpoint.position == world.states()[1].position
+    assert world.ledger(found.checkpoint) == {"a.txt", "b.txt", "c.txt"}
 
 
 def test_a_state_of_another_sequence_is_not_the_state_of_the_commit() -> None:
@@ -88,7 +88,7 @@ def test_a_state_of_another_sequence_is_not_the_state_of_the_commit() -> None:
     world.forget_copy()
     found = recovered(world)
     assert (found.repaired, found.checkpoint.sequence) == (True, 2)
-    assert "c.txt" in found.checkpoint.files
+    assert "c.txt" in world.ledger(found.checkpoint)
 
 
 def test_an_older_copy_is_never_resumed_as_if_it_were_current() -> None:
@@ -98,7 +98,7 @@ def test_an_older_copy_is_never_resumed_as_if_it_were_current() -> None:
     world.state.put(world.identity.copy_key, encode(world.states()[0]).encode())
     found = recovered(world)
     assert (found.repaired, found.checkpoint.sequence) == (True, 2)
-    assert set(found.checkpoint.files) == {"a.txt", "b.txt", "c.txt"}
+    assert world.ledger(found.checkpoint) == {"a.txt", "b.txt", "c.txt"}
 
 
 def test_without_any_readable_state_everything_is_taken_from_the_rows() -> None:
@@ -107,7 +107,7 @@ def test_without_any_readable_state_everything_is_taken_from_the_rows() -> None:
         world.delta.spoil(version)
     world.forget_copy()
     found = recovered(world)
-    assert (found.checkpoint.sequence, set(found.checkpoint.files)) == (2, {"a.txt", "b.txt", "c.txt"})
+    assert (found.checkpoint.sequence, world.ledger(found.checkpoint)) == (2, {"a.txt", "b.txt", "c.txt"})
     assert world.events_logged("state_repaired")[0]["from_sequence"] is None
 
 
@@ -129,7 +129,7 @@ def test_a_txn_that_only_the_snapshot_has_counts_too() -> None:
     world.delta.commits += [Commit(version, {}, None, None) for version in range(4, 50)]
     world.forget_copy()
     found = recovered(world, scan_commits=10)
-    assert (found.repaired, found.checkpoint.sequence, len(found.checkpoint.files)) == (True, 2, 3)
+    assert (found.repaired, found.checkpoint.sequence, len(world.ledger(found.checkpoint))) == (True, 2, 3)
 
 
 def test_a_repair_ignores_rows_of_other_sources() -> None:
@@ -138,24 +138,6 @@ def test_a_repair_ignores_rows_of_other_sources() -> None:
     world.delta.spoil(3)
     world.forget_copy()
     assert "foreign.txt" not in recovered(world).checkpoint.files
-
-
-def test_a_repair_does_not_track_files_below_a_watermark() -> None:
-    world = World(settings(window=Days()))
-    old = Checkpoint(
-        "events",
-        "landing",
-        sequence=0,
-        partition_watermarks=MappingProxyType({"p": "m.txt"}),
-        closed_through="day=0009",
-    )
-    paths = ("p/a.txt", "p/z.txt", "q/a.txt", "day=0008/a.txt")
-    world.delta.rows = [Row("events:landing", path, 0, "e", "x", 1) for path in paths]
-    world.delta.commits = [
-        Commit(0, {world.identity.app_id: 0}, encode(old), None),
-        Commit(1, {world.identity.app_id: 1}, None, None),
-    ]
-    assert set(recovered(world).checkpoint.files) == {"p/z.txt", "q/a.txt"}
 
 
 def test_a_file_larger_than_a_batch_is_in_progress_after_its_last_row() -> None:
@@ -170,14 +152,14 @@ def test_a_file_larger_than_a_batch_is_in_progress_after_its_last_row() -> None:
         assert recovered(world).checkpoint.in_progress == {"large.txt": 20}
 
 
-def test_a_large_file_that_is_gone_counts_as_finished() -> None:
+def test_a_large_file_that_is_gone_is_not_in_progress() -> None:
     world = World(settings(interval_bytes=100))
     world.arrive("large.txt", *(f"record {n:02d}" for n in range(30)))
     world.job().step(draining=True)
     world.source.delete(["large.txt"])
     world.delta.spoil(1)
     world.forget_copy()
-    assert dict(recovered(world).checkpoint.files) == {"large.txt": FINISHED}
+    assert dict(recovered(world).checkpoint.files) == {}
 
 
 def test_rows_without_a_txn_are_an_error_with_instructions() -> None:

@@ -224,15 +224,24 @@ def test_an_event_of_a_missing_file_costs_one_get_and_one_dead_letter() -> None:
     assert world.dead_files() == {"c.txt": "gone"}
 
 
-def test_a_file_that_lands_after_its_forged_event_is_ingested_by_the_next_late_sweep() -> None:
+def test_a_file_that_lands_after_its_forged_event_is_ingested() -> None:
     world = World()
     world.deliver(FORGED)
     world.drain()
-    world.arrive("c.txt", "c0")
-    world.drain()
+    event = world.put("c.txt", "c0")
     world.sweep()
     world.drain()
     assert world.files() == {}
+    world.deliver(event)
+    world.drain()
+    assert world.files() == {"c.txt": ["c0"]}
+
+
+def test_a_file_that_lands_after_its_forged_event_and_whose_own_is_lost_is_found_by_the_next_late_sweep() -> None:
+    world = World()
+    world.deliver(FORGED)
+    world.drain()
+    world.put("c.txt", "c0")
     world.late_sweep()
     world.drain()
     assert world.files() == {"c.txt": ["c0"]}

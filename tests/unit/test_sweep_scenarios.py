@@ -127,9 +127,13 @@ def test_a_late_file_of_a_partition_that_leaves_the_window_is_found_before_it_cl
 
 
 def test_a_stale_cold_sweep_does_not_hide_late_files_of_days_that_it_skipped() -> None:
-    world = dated(max_tracked_files=0, late_overlap_secs=1.0)
+    world = dated(late_overlap_secs=1.0)
     old = day(world)
     world.arrive(f"{old}/b.txt")
+    world.drain()
+    world.clock.advance(100)
+    world.sweep()
+    world.arrive(f"{old}/c.txt")
     world.drain()
     assert world.state_now().partition_watermarks == {old: "b.txt"}
     world.put(f"{old}/a.txt", f"{old}/a.txt 0", f"{old}/a.txt 1")
@@ -139,7 +143,7 @@ def test_a_stale_cold_sweep_does_not_hide_late_files_of_days_that_it_skipped() -
     world.clock.advance(10)
     world.late_sweep()
     world.drain()
-    assert world.files() == lines(f"{old}/a.txt", f"{old}/b.txt")
+    assert world.files() == lines(f"{old}/a.txt", f"{old}/b.txt", f"{old}/c.txt")
 
 
 def test_a_sweep_does_not_settle_files_of_segments_deleted_before_it_appended() -> None:
@@ -151,7 +155,7 @@ def test_a_sweep_does_not_settle_files_of_segments_deleted_before_it_appended() 
     world.clock.advance(100)
     sweeper = world.sweeper()
     world.wipe()
-    sweeper.watermark_sweep()
+    sweeper.watermark_sweep(list)
     world.drain()
     assert world.files() == lines("a.txt", "c.txt")
     world.sweep()

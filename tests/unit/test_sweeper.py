@@ -4,11 +4,8 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
-from blizzard.sweep.settle_by_listing import BatchCapacity, settle_by_listing
-
-from blizzard.manifest.segments import Closing, Entry, FoundBy, Segment, SettleMark
-from blizzard.state.checkpoint import FINISHED
-from blizzard.state.watermark import SourceProgress, no_folder
+from blizzard.manifest.segments import Closing, FoundBy, Segment, SettleMark
+from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.sweeper import SweepKind, cold_closing
@@ -91,7 +88,7 @@ def test_a_sweep_keeps_only_pending_entries_in_memory() -> None:
         world.put(f"{n:03}.txt", "x")
     world.clock.advance(OLD)
     for report in (
-        world.sweeper(segment_entries=10).watermark_sweep(),
+        world.sweeper(segment_entries=10).watermark_sweep(list),
         world.sweeper(segment_entries=10).late_sweep(list),
     ):
         assert report.listed == 300
@@ -161,7 +158,7 @@ def test_a_sweep_appends_after_the_segments_it_relies_on_even_if_they_were_delet
     world.deliver(world.source_event("a.txt"))
     sweeper = world.sweeper()
     world.wipe()
-    assert sweeper.watermark_sweep().segments == (1,)
+    assert sweeper.watermark_sweep(list).segments == (1,)
 
 
 def test_a_sweep_of_an_empty_source_is_recorded_once() -> None:
@@ -333,57 +330,3 @@ def test_a_late_sweep_that_runs_out_of_time_is_not_announced() -> None:
     assert sweep is not None
     assert sweep.late_swept_ts is None
     assert 0 < report.missed < 9
-
-
-# -- SourceProgress by listing
-
-
-def settled(
-    world: World, tracked: list[str], limit: int, capacity: BatchCapacity | None = None, **more: object
-) -> tuple[SourceProgress, list[Entry]]:
-    state = SourceProgress({}, dict.fromkeys(tracked, FINISHED), None, None, no_folder)
-    found = settle_by_listing(state, world.source, world.settings.sweep_rules, limit, capacity=capacity, **more)  # type: ignore[arg-type]
-    return state, found
-
-
-def test_watermarks_advance_over_committed_and_arriving_files() -> None:
-    world = world_of("a.txt", "b.txt", "c.txt", "d.txt")
-    state, found = settled(world, ["a.txt", "c.txt"], 0, arriving=frozenset({"b.txt"}))
-    assert (state.watermarks, found) == ({"": "c.txt"}, [])
-
-
-def test_watermarks_stop_before_a_file_that_is_not_in_the_batch() -> None:
-    world = world_of("a.txt", "b.txt", "c.txt")
-    assert settled(world, ["a.txt", "c.txt"], 0)[0].watermarks == {"": "a.txt"}
-    assert settled(world, ["c.txt"], 0)[0].watermarks == {}
-
-
-def test_watermarks_advance_over_files_that_do_not_match_the_source() -> None:
-    world = world_of("a.txt", "b.tmp", "c.txt")
-    assert settled(world, ["a.txt", "c.txt"], 0)[0].watermarks == {"": "c.txt"}
-
-
-def test_the_fullest_partition_is_listed_first_and_only_as_many_as_the_limit_demands() -> None:
-    world = world_of("p/a.txt", "q/a.txt", "q/b.txt")
-    state, _ = settled(world, ["p/a.txt", "q/a.txt", "q/b.txt"], 1)
-    assert state.watermarks == {"q": "b.txt"}
-
-
-def test_missing_files_are_returned_up_to_the_capacity_of_the_batch() -> None:
-    world = world_of("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
-    state, found = settled(world, ["e.txt"], 0, BatchCapacity(files=2, bytes=100))
-    assert ([entry.path for entry in found], state.watermarks) == (["a.txt", "b.txt"], {"": "b.txt"})
-    state, found = settled(world, ["e.txt"], 0, BatchCapacity(files=9, bytes=5))
-    assert ([entry.path for entry in found], state.watermarks) == (["a.txt", "b.txt"], {"": "b.txt"})
-
-
-def test_a_missing_file_larger_than_the_capacity_is_taken_alone_and_not_passed() -> None:
-    world = world_of("b.txt", "c.txt", "q/c.txt")
-    world.put("a.txt", "x" * 100)
-    state, found = settled(world, ["c.txt", "q/c.txt"], 0, BatchCapacity(files=9, bytes=50))
-    assert ([entry.path for entry in found], state.watermarks) == (["a.txt"], {"q": "c.txt"})
-
-
-def test_deleted_tracked_files_are_passed_once_the_partition_is_listed() -> None:
-    world = world_of("a.txt")
-    assert settled(world, ["a.txt", "b.txt", "gone/c.txt"], 0)[0].watermarks == {"": "b.txt", "gone": "c.txt"}

@@ -104,15 +104,6 @@ def test_no_watermark_ever_moves_backwards(checkpoint: Checkpoint, applied: list
 
 
 @given(states, st.lists(sweeps, max_size=6))
-def test_no_watermark_or_closing_passes_a_file_in_progress(checkpoint: Checkpoint, applied: list[Sweep]) -> None:
-    state = SourceProgress.from_checkpoint(checkpoint, dated_folder)
-    ahead = [path for path in checkpoint.in_progress if not state.is_settled(path)]
-    for sweep in applied:
-        state.apply_sweep(sweep)
-    assert not [path for path in ahead if state.is_settled(path)]
-
-
-@given(states, st.lists(sweeps, max_size=6))
 def test_sweeps_never_change_the_tracked_files_and_the_flag_says_whether_anything_changed(
     checkpoint: Checkpoint, applied: list[Sweep]
 ) -> None:
@@ -147,23 +138,6 @@ def test_the_order_of_connecting_marks_does_not_matter(checkpoint: Checkpoint, d
             state.advance_watermark(mark)
         ends.append(state.watermarks)
     assert all(end == ends[0] for end in ends)
-
-
-def test_a_watermark_stops_before_a_file_in_progress_and_passes_it_once_it_is_finished() -> None:
-    state = progress({"p": "b"}, {"p/d": IN_PROGRESS})
-    state.advance_watermark(SettleMark("p", "b", "c"))
-    state.advance_watermark(SettleMark("p", "b", "f"))
-    assert state.watermarks == {"p": "c"}
-    state.files["p/d"] = FINISHED
-    state.advance_watermark(SettleMark("p", "c", "f"))
-    assert state.watermarks == {"p": "f"}
-
-
-@pytest.mark.parametrize("path", ["p/b", "p/g", "q/d", "d"])
-def test_a_file_in_progress_outside_a_mark_does_not_stop_it(path: str) -> None:
-    state = progress({"p": "b"}, {path: IN_PROGRESS})
-    state.advance_watermark(SettleMark("p", "b", "f"))
-    assert state.watermarks == {"p": "f"}
 
 
 def test_the_latest_late_sweep_time_is_kept() -> None:
@@ -204,14 +178,6 @@ def test_a_closing_applies_only_if_it_connects_to_what_is_closed(
     state = progress(closed_through=closed_through)
     state.apply_sweep(closing(after, through))
     assert state.closed_through == expected
-
-
-@pytest.mark.parametrize("path", ["date=1/a", "date=2/hour=7/a"])
-def test_a_partition_with_a_file_in_progress_is_not_closed(path: str) -> None:
-    state = progress({"date=1": "z"}, {path: IN_PROGRESS})
-    state.apply_sweep(closing(None, "date=2"))
-    assert state.closed_through is None
-    assert state.watermarks == {"date=1": "z"}
 
 
 def test_a_cold_closing_applies_only_if_nothing_before_its_window_was_settled() -> None:
@@ -302,10 +268,9 @@ def test_the_highest_watermark_is_kept_when_its_partition_closes() -> None:
     )
 
 
-@given(states, partitions, st.sets(names))
-def test_unsettled_names_are_those_whose_paths_are_not_settled(
-    state: Checkpoint, partition: str, some: set[str]
-) -> None:
-    found = SourceProgress.from_checkpoint(state, dated_folder)
-    expected = {name for name in some if not found.is_settled(join_path(partition, name))}
-    assert {*found.unsettled_names(partition, some)} == expected
+def test_a_file_in_progress_stops_neither_a_mark_nor_a_closing() -> None:
+    state = progress({"p": "b"}, {"p/d": 7, "date=1/a": 7})
+    state.advance_watermark(SettleMark("p", "b", "f"))
+    state.apply_sweep(closing(None, "date=2"))
+    assert (state.watermarks, state.closed_through) == ({"p": "f"}, "date=2")
+    assert state.files == {"p/d": 7, "date=1/a": 7}

@@ -278,7 +278,7 @@ class FileSource:
             sequence=checkpoint.sequence,
             segment=checkpoint.position.segment,
             watermark=checkpoint.watermark,
-            in_progress_files=len(checkpoint.in_progress),
+            tracked_files=len(checkpoint.files),
             secs=asdict(secs),
         )
 
@@ -293,7 +293,7 @@ class FileSource:
             rows=counts.rows,
             dead_files=counts.dead_files,
             dead_records=counts.dead_records,
-            in_progress_files=len(checkpoint.in_progress),
+            tracked_files=len(checkpoint.files),
             watermark=checkpoint.watermark,
             delta_checkpoint=delta_checkpoint,
             secs=asdict(secs),
