@@ -18,6 +18,7 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.ledger.path_filter import PathFilter, digest_of, filter_bytes
 from blizzard.ledger.run_index import RunIndex, decode_index, encode_index
 from blizzard.state.run_ref import RunRef, SequenceRange
+from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore, ObjectWriter
 
 BLOCK_ENTRIES = 512
@@ -30,7 +31,8 @@ _SMALL_RUN_FILES = 100_000
 
 
 class Run:
-    """A run whose index is in memory. Without a filter every path may be in it."""
+    """A run whose index is in memory. Without a filter, every path may be in it that is not above all others of its
+    partition."""
 
     def __init__(
         self, store: ObjectStore, folder: str, ref: RunRef, index: RunIndex, path_filter: PathFilter | None
@@ -48,13 +50,19 @@ class Run:
         """The blocks that may have a wanted file, by number, each with the files in question. `wanted`: paths with
         their digests."""
         blocks: dict[int, list[str]] = {}
-        may_contain = None if self.filter is None else self.filter.may_contain
         for path, digest in wanted:
-            if may_contain is None or may_contain(digest):
+            if self._may_contain(path, digest):
                 number = self.index.block_of(path)
                 if number >= 0:
                     blocks.setdefault(number, []).append(path)
         return blocks
+
+    def _may_contain(self, path: str, digest: int) -> bool:
+        if self.filter is not None:
+            return self.filter.may_contain(digest)
+        partition, name = split_path(path)
+        stats = self.index.partitions.get(partition)
+        return stats is not None and name <= stats.last_name
 
     def reads(self, numbers: Iterable[int]) -> list[range]:
         """The blocks, in as few requests as are worth it: ranges of neighbours, with small gaps in between."""

@@ -130,6 +130,13 @@ def test_new_files_need_no_request_and_neighbours_one() -> None:
     assert len(run.reads(near)) == 1
 
 
+def test_without_a_filter_names_above_all_others_and_new_partitions_need_no_request() -> None:
+    store = memory_store()
+    run = loaded(store, written(store, thousands(5000)).ref, with_filter=False)
+    new = ["day=004/0005000.json", "day=005/0000001.json", "day=0035/x", "day=000/0000000.json"]
+    assert run.blocks_of((path, digest_of(path)) for path in new) == {0: ["day=000/0000000.json"]}
+
+
 def test_a_look_up_in_a_huge_run_reads_only_the_blocks_in_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blizzard.ledger.run._GAP_BYTES", 0)
     store, content = memory_store(), thousands(20_000)
