@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import spark_job.loop.files.source
+from blizzard.ledger.keeper import LedgerKeeper
+from blizzard.ledger.ledger import Ledger
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.storage.base import ObjectInfo, ObjectStore
@@ -69,7 +71,8 @@ class Believed(_Around):
 
 
 def older_state_as_current() -> None:
-    """From now on, a job in this process resumes from the copy beside the table as if it were the newest state."""
+    """From now on, a job in this process resumes from the copy beside the table as if it were the newest state. It does
+    not notice that its ledger lacks the commits since."""
     whole = spark_job.loop.files.source.recover
 
     def recover(table: Any, store: Any, identity: SourceIdentity, **more: Any) -> Recovered[Checkpoint]:
@@ -78,3 +81,9 @@ def older_state_as_current() -> None:
         return found if copy is None else replace(found, checkpoint=replace(copy, sequence=found.checkpoint.sequence))
 
     spark_job.loop.files.source.recover = recover
+    LedgerKeeper._fill = without_gaps  # type: ignore[method-assign]
+
+
+def without_gaps(keeper: LedgerKeeper, ledger: Ledger) -> Ledger:
+    """In place of `LedgerKeeper._fill`: commits that the ledger lacks are taken for ones without files."""
+    return ledger.with_parts(ledger.runs, ledger.recent)

@@ -22,7 +22,6 @@ from tests.proof.interleavings.campaign import CAMPAIGN, IN_PART, WHOLE, WORLDS,
 from tests.proof.interleavings.explore import explore, smallest
 from tests.proof.interleavings.processes import Actor
 from tests.proof.interleavings.variants import VARIANTS
-from tests.proof.interleavings.world import Found
 from tests.proof.interleavings.worlds import Bounds, SmallWorld
 
 WHERE = {
@@ -66,13 +65,6 @@ def test_every_state_follows_the_rules(world: Explorable, states: int, tmp_path:
     assert (run.counts["answers lost"] > 100) == (world.lost > 0)
     assert run.counts["states"] == run.counts[WHOLE.format(world)] > states
     assert run.counts["deaths"] > 1
-
-
-def test_a_late_sweep_must_append_every_file_that_it_found() -> None:
-    """Its segment has to hold what it found: the event of the same file is of a time that is settled then."""
-    why = r"announced, and after a job not in the table: \['a.txt'\]"
-    with pytest.raises(Found, match=why):
-        explore(partial(SmallWorld, Bounds(1, 0, 1, late=1), VARIANTS[MARKS_ALONE]))
 
 
 def test_a_stale_sweeper_does_not_read_the_state() -> None:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import spark_job.loop.files.source
 from blizzard.errors import CommitOutcomeUnknown
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.state.delta_log import Commit
 from tests.proof.breaks import (
     LATE_LETTERS,
@@ -149,7 +150,10 @@ def letters_after_the_commit(world: SmallWorld) -> None:
 @contextmanager
 def older_state() -> Iterator[None]:
     """All jobs of this process, until the end of the block."""
-    with patch.object(spark_job.loop.files.source, "recover", spark_job.loop.files.source.recover):
+    with (
+        patch.object(spark_job.loop.files.source, "recover", spark_job.loop.files.source.recover),
+        patch.object(LedgerKeeper, "_fill", LedgerKeeper._fill),
+    ):
         older_state_as_current()
         yield
 

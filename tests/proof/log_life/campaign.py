@@ -9,7 +9,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 from blizzard.errors import BlizzardError, RecoveryError
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
@@ -26,6 +27,7 @@ from spark_job.loop.files import recovery, source
 from spark_job.ports.source import Recovered
 from spark_job.ports.table import FileTable
 from spark_job.table.delta_table import DeltaSourceTable
+from tests.proof.breaks import without_gaps
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.log_life import checkpoints, events
 from tests.proof.log_life.events import EVENTS, FROM_COPY, FROM_ROWS, REFUSED, Event
@@ -38,14 +40,16 @@ EPOCH = 40
 """Events on one table; then another table begins, so that the log stays as short as it is in a month."""
 
 
-def older_state_as_current() -> AbstractContextManager[object]:
+@contextmanager
+def older_state_as_current() -> Iterator[None]:
     def unrepaired(
         table: object, identity: SourceIdentity, older: Checkpoint | None, version: int, *_: object
     ) -> Checkpoint:
         base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
         return replace(base, sequence=version)
 
-    return patch.object(recovery, "_repair", unrepaired)
+    with patch.object(recovery, "_repair", unrepaired), patch.object(LedgerKeeper, "_fill", without_gaps):
+        yield
 
 
 def missing_txn_as_fresh_start() -> AbstractContextManager[object]:
