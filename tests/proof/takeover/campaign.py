@@ -1,6 +1,5 @@
 """Campaign 7: tables of the first Blizzard and Penguin go on under this one, with nothing lost and nothing doubled."""
 
-import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -302,12 +301,12 @@ def _taken_over(change: Callable[[Checkpoint], Checkpoint]) -> Iterator[None]:
 
 def _asked() -> AbstractContextManager[None]:
     """Nothing counts as seen because of its age."""
-    return _taken_over(lambda state: replace(state, late_swept_ts=None))
+    return _taken_over(lambda state: replace(state, before_ledger_ts=None))
 
 
 def _seen() -> AbstractContextManager[None]:
     """Everything does."""
-    return _taken_over(lambda state: replace(state, late_swept_ts=math.inf))
+    return _taken_over(lambda state: replace(state, before_ledger_ts=1e12))
 
 
 def _whole() -> AbstractContextManager[None]:
