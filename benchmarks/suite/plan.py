@@ -74,10 +74,11 @@ def path(n: int) -> str:
 
 
 def state(known: int) -> Checkpoint:
-    """A checkpoint to which entries below `known` are known: a watermark for each day, and a late sweep afterwards."""
+    """A checkpoint to which entries below `known` are known: a watermark for each day, and a late sweep afterwards,
+    as a state from before the ledger has them."""
     marks = dict(split_path(path(min(n + FILES_PER_DAY, known) - 1)) for n in range(0, known, FILES_PER_DAY))
     late_ts = 2_000_000_000.0 if known else None
-    return Checkpoint("events", "landing", sequence=0, partition_watermarks=marks, late_swept_ts=late_ts)
+    return Checkpoint("events", "landing", sequence=0, partition_watermarks=marks, before_ledger_ts=late_ts)
 
 
 def measure(total: int, wanted: int, known: int) -> dict[str, float]:
@@ -97,8 +98,10 @@ def measure(total: int, wanted: int, known: int) -> dict[str, float]:
     began = time.perf_counter()
     plan = plan_batch(base, made(), rules)
     secs = time.perf_counter() - began - making_secs
-    if [file.path for file in plan.files] != [path(n) for n in range(known, known + wanted)] or plan.suspects:
-        raise WrongResult(f"plan: expected the {wanted} files from number {known} on, found {len(plan.files)} others")
+    if [entry.path for entry in plan.suspects] != [path(n) for n in range(known, known + wanted)]:
+        raise WrongResult(
+            f"plan: expected the {wanted} files from number {known} on, found {len(plan.suspects)} others"
+        )
     return {"secs": secs, "peak_mb": peak_bytes() / 1e6}
 
 

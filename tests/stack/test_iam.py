@@ -36,6 +36,7 @@ BY_THE_SERVICE = {
 """Grants by the Sid of their statement, which services use and our code does not."""
 WHEN_SOMETHING_BREAKS = {
     ("WriteLake", "s3:AbortMultipartUpload"): "S3A's answer to a write that broke off",
+    ("ListLanding", "s3:ListBucket"): "a repair of the state asks for sizes; a refused read, whether the object exists",
     ("FindArtifacts", "s3:ListBucket"): "spark-submit's answer to an artifact that is not where it looks",
     ("CreateSegments", "s3:GetObject"): "a refused write is looked at: it may be one's own, whose answer was lost",
 }

@@ -228,7 +228,7 @@ def checkpoints() -> Iterator[tuple[str, str | bytes]]:
     yield "of another pipeline", json.dumps(good | {"pipeline": "other"})
     yield "of another source", json.dumps(good | {"source": "other"})
     yield "of a name of a megabyte", json.dumps(good | {"pipeline": "x" * (1 << 20)})
-    yield "of the next schema version", json.dumps(good | {"schema_version": 4})
+    yield "of the next schema version", json.dumps(good | {"schema_version": 5})
     yield "of schema version 10**18", json.dumps(good | {"schema_version": 10**18})
     yield "of schema version true", json.dumps(good | {"schema_version": True})
     yield "of schema version -1", json.dumps(good | {"schema_version": -1})

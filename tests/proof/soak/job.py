@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark import SparkContext
@@ -11,9 +12,11 @@ from pyspark import SparkContext
 import spark_job.main
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
+from blizzard.state.batch import BatchPlan
+from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.sweep.sweeper import SweepRules
 from spark_job.loop import continuous, drain
-from spark_job.loop.files.sweeps import Sweeps
+from spark_job.loop.files import source
 from spark_job.loop.ingest import Ingest
 from spark_job.table.transaction import Transaction
 from spark_job.write.parquet_files import DataFile
@@ -100,8 +103,15 @@ def _leave_segments() -> None:
     Manifest.trim = lambda self, position: 0  # type: ignore[method-assign]
 
 
-def _never_sweep() -> None:
-    Sweeps.sweep = lambda self, **given: None  # type: ignore[method-assign, assignment]
+def _keep_names() -> None:
+    whole = source.next_checkpoint
+
+    def next_checkpoint(plan: BatchPlan, records_read: Mapping[str, int]) -> Checkpoint:
+        names = dict.fromkeys((file.path for file in plan.files), FINISHED)
+        settled = whole(plan, records_read)
+        return replace(settled, files={**plan.base.files, **names, **settled.files})
+
+    source.next_checkpoint = next_checkpoint
 
 
 def _never_close() -> None:
@@ -166,7 +176,7 @@ LEAKS: Mapping[str, Callable[[], object]] = {
     "a file stays open after each commit": _keep_files_open,
     "the JVM keeps a file open after each commit": _in_the_jvm(lambda jvm: jvm.java.io.FileInputStream(os.devnull)),
     "segments are not trimmed": _leave_segments,
-    "no sweep ever settles a file": _never_sweep,
+    "the state keeps the names of ingested files": _keep_names,
     "no partition is ever closed": _never_close,
     "each commit takes longer than the one before": _ever_slower,
     "each commit takes 1.5 ms longer than the one before": _ever_a_little_slower,
