@@ -2,12 +2,12 @@
 
 from hashlib import blake2b
 
-_HASHES = 6
+_HASHES = 9
 _LOW = 0xFFFF_FFFF
-_BITS_PER_PATH, _BITS_PER_PATH_OF_LARGE_RUNS = 16, 10
+_BITS_PER_PATH, _BITS_PER_PATH_OF_LARGE_RUNS = 18, 8
 LARGE_RUN = 1 << 24
-"""From this many files on a filter has 10 bits a path instead of 16, and passes 0.9 instead of 0.1 % of other paths:
-a driver holds the filters of all runs in memory."""
+"""From this many files on a filter has 8 bits a path instead of 18, and passes 3 instead of 0.02 % of other paths: a
+driver holds the filters of all runs in memory."""
 
 
 def digest_of(path: str) -> int:

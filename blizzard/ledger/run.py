@@ -26,7 +26,8 @@ BLOCK_ENTRIES = 512
 _READ_BYTES = 1 << 20
 """Blocks that are near each other are fetched together, up to this size."""
 _GAP_BYTES = 1 << 15
-_FILTER_READ_BYTES = 2 << 20
+_FILTER_READ_BYTES = 1 << 19
+"""Some tens of these requests run in parallel, and each holds its bytes twice for a moment."""
 _SMALL_RUN_FILES = 100_000
 
 

@@ -33,7 +33,7 @@ class TurnSecs:
     prepare: float = 0.0
     """Starting Spark and preparing the table, before the first batch."""
     suspects: float = 0.0
-    """Querying the table for files."""
+    """Looking files up in the ledger."""
     read: float = 0.0
     """The tasks without `write`: fetch, decompress, parse."""
     write: float = 0.0

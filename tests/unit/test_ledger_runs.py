@@ -87,17 +87,17 @@ def test_a_filter_passes_every_path_that_was_added(paths: list[str]) -> None:
     assert all(path_filter.may_contain(digest_of(path)) for path in paths)
 
 
-def test_a_filter_passes_one_in_five_hundred_other_paths_at_most() -> None:
+def test_a_filter_passes_one_in_two_thousand_other_paths_at_most() -> None:
     path_filter = PathFilter(bytearray(filter_bytes(20_000)))
     for number in range(20_000):
         path_filter.add(digest_of(f"known/{number}"))
     passed = sum(path_filter.may_contain(digest_of(f"new/{number}")) for number in range(20_000))
-    assert passed < 40
+    assert passed < 10
 
 
-def test_a_filter_takes_two_bytes_a_path_and_less_in_large_runs() -> None:
-    assert filter_bytes(1_000_000) == 2_000_000
-    assert filter_bytes(LARGE_RUN) == 1.25 * LARGE_RUN
+def test_a_filter_takes_18_bits_a_path_and_8_in_large_runs() -> None:
+    assert filter_bytes(1_000_000) == 2_250_000
+    assert filter_bytes(LARGE_RUN) == LARGE_RUN
     assert filter_bytes(0) == 1
 
 
@@ -150,7 +150,7 @@ def test_a_large_filter_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("blizzard.ledger.run._FILTER_READ_BYTES", 1000)
     store, content = memory_store(), thousands(5000)
     ref = written(store, content).ref
-    assert len(RunLoading(store, FOLDER, ref, SOURCE, True).calls()) == 11
+    assert len(RunLoading(store, FOLDER, ref, SOURCE, True).calls()) == 13
     run = loaded(store, ref)
     assert find(run, [each.path for each in content]) == content
 
