@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders import Work
-from benchmarks.contenders.blizzard import config_of, manifest_of
+from benchmarks.contenders.blizzard import config_of, manifest_of, s3_settings
 from blizzard.config.load import parse_config
 from blizzard.manifest.segments import Entry
-from blizzard.storage.local import LocalStore
-from blizzard.storage.s3_connection import S3Settings
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.open import open_store
 from spark_job.wiring import SourceJob, source_job
 
 if TYPE_CHECKING:
@@ -22,17 +22,19 @@ class LongRunningJob:
     def __init__(self, work: Work, spark: "Callable[[], SparkSession]") -> None:
         config = parse_config(config_of(work, 0), {}, folder="/")
         ((pipeline, source),) = config.sources()
-        self._events: list[dict[str, Any]] = []
-        self._files = LocalStore(work.source_uri)
+        self.events: list[dict[str, Any]] = []
+        self.files = open_store(work.source_uri, s3_settings())
         self._manifest = manifest_of(work.table(0))
-        self.job: SourceJob = source_job(pipeline, source, spark=spark, s3=S3Settings(), log=self._note)
+        self.job: SourceJob = source_job(pipeline, source, spark=spark, s3=s3_settings(), log=self._note)
 
     def _note(self, event: str, /, **fields: object) -> None:
-        self._events.append({"event": event, **fields})
+        self.events.append({"event": event, **fields})
 
     def announce(self, paths: Sequence[str]) -> None:
         """Appends entries to the manifest, as the collector does for the events of these files."""
-        infos = [info for info in map(self._files.head, paths) if info is not None]
+        self.announce_objects([info for info in map(self.files.head, paths) if info is not None])
+
+    def announce_objects(self, infos: Sequence[ObjectInfo]) -> None:
         entries = [Entry(info.key, info.size, info.etag, time.time()) for info in infos]
         self._manifest.append(entries, writer_id="collector", now_ts=time.time())
 
@@ -41,11 +43,11 @@ class LongRunningJob:
 
     def drain(self) -> dict[str, Any]:
         """Ingests all announced files; returns the seconds it took and what the job logged about its commits."""
-        self._events.clear()
+        self.events.clear()
         began = time.monotonic()
         self.job.ingest.drain()
         secs = time.monotonic() - began
-        committed = [event for event in self._events if event["event"] == "batch_committed"]
+        committed = [event for event in self.events if event["event"] == "batch_committed"]
         return {
             "commit_secs": secs,
             "commits": len(committed),

@@ -1,0 +1,101 @@
+"""`python -m benchmarks.ledger.look_up URI BATCHES`: how long a new process needs to look files up in a stored ledger.
+
+The first batch opens the ledger, as the first batch after the start of a job does. Without batches the ledger is only
+opened, and asked which blocks may have 100 new files: for ledgers whose blocks cannot be read.
+"""
+
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.counting_store import CountingStore
+from benchmarks.ledger import random_names
+from benchmarks.ledger.stored import IDENTITY
+from benchmarks.suite.subprocess_run import peak_bytes
+from blizzard.environment import variables
+from blizzard.ledger.keeper import LedgerKeeper
+from blizzard.ledger.ledger import Ledger, open_ledger
+from blizzard.ledger.path_filter import digest_of
+from blizzard.log import silent
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.identity import read_copy_strictly
+from blizzard.state.run_ref import SequenceRange
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+
+NEW = 100
+
+
+class UnexpectedAnswer(Exception):
+    """The ledger has other files than those that were written. (Importing `verify` would take memory.)"""
+
+
+def measure(uri: str, batches: int) -> dict[str, Any]:
+    """Seconds of the batches, and requests and bytes of the first one."""
+    store = CountingStore(open_store(uri, S3Settings.from_environment(variables())))
+    # A job that starts reads its checkpoint first, with the same connection.
+    checkpoint = read_copy_strictly(store, IDENTITY)
+    store.requests = store.read_bytes = 0
+    before = {"bytes_before": peak_bytes()}
+    if not batches:
+        return before | _opened_only(store, checkpoint)
+    keeper = keeper_of(store)
+    first = _secs(keeper, checkpoint, random_names.paths(NEW, "new, first"), known=0)
+    answer = {"first_secs": first, "first_requests": store.requests, "first_bytes": store.read_bytes}
+    at_once = store.requests
+    new = [_secs(keeper, checkpoint, random_names.paths(NEW, f"new {n}"), known=0) for n in range(batches)]
+    answer |= {"new_secs": new, "new_requests": (store.requests - at_once) / batches}
+    before["peak_bytes"] = peak_bytes()  # the next step opens the ledger once more
+    at_once, known = store.requests, _known(store, checkpoint, NEW * batches)
+    secs = [_secs(keeper, checkpoint, known[n::batches], known=len(known[n::batches])) for n in range(batches)]
+    answer |= {"known_secs": secs, "known_requests": (store.requests - at_once) / batches}
+    return {**answer, **before}
+
+
+def keeper_of(store: CountingStore) -> LedgerKeeper:
+    return LedgerKeeper(store, IDENTITY, ask_table=_no_table, clock=time.time, new_id=lambda: "unused", log=silent)
+
+
+def _no_table(sequences: SequenceRange) -> Sequence[Any]:
+    raise UnexpectedAnswer(f"names: expected that the ledger has all commits, but the table was asked for {sequences}")
+
+
+def _secs(keeper: LedgerKeeper, checkpoint: Checkpoint, paths: Sequence[str], *, known: int) -> float:
+    """Raises UnexpectedAnswer unless the ledger knows this many of the files."""
+    began = time.perf_counter()
+    found = keeper.find(checkpoint, paths)
+    secs = time.perf_counter() - began
+    if len(found) != known:
+        raise UnexpectedAnswer(f"names: expected {known} of {len(paths)} files in the ledger, found {len(found)}")
+    return secs
+
+
+def _known(store: CountingStore, checkpoint: Checkpoint, count: int) -> list[str]:
+    """At most so many files of the runs, each from another block, in no order; of the receipts if there are no runs."""
+    requests = store.requests
+    ledger = open_ledger(store, IDENTITY, checkpoint, with_filters=False)
+    found = [path for run in ledger.runs for path in run.index.starts]
+    found = found or [entry.path for commit in ledger.recent for entry in commit.entries]
+    store.requests = requests
+    rng = random.Random("known")
+    return rng.sample(found, min(len(found), count))
+
+
+def _opened_only(store: CountingStore, checkpoint: Checkpoint) -> dict[str, Any]:
+    began = time.perf_counter()
+    ledger = open_ledger(store, IDENTITY, checkpoint, with_filters=True)
+    secs = time.perf_counter() - began
+    blocks = _blocks(ledger)
+    return {"first_secs": secs, "first_bytes": store.read_bytes, "blocks": blocks, "peak_bytes": peak_bytes()}
+
+
+def _blocks(ledger: Ledger) -> int:
+    wanted = [(path, digest_of(path)) for path in random_names.paths(NEW, "new")]
+    return sum(len(run.blocks_of(wanted)) for run in ledger.runs)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
