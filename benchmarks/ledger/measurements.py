@@ -132,12 +132,12 @@ def opened_simulated(options: RunOptions) -> LookUps:
 
 
 def lives(options: RunOptions) -> dict[int, dict[str, Any]]:
-    """By files in a commit, what the ledger wrote over its life. One round: nothing of it depends on time."""
+    """By files in a commit at full size, what the ledger wrote over its life. One round: nothing of it depends on time."""
     found = {}
     for each in LIVES:
         files, per_commit = options.count(1_000_000, 400), options.count(each, 10)
         options.report_progress(f"names: {files:,} files in commits of {per_commit:,}")
-        found[per_commit] = run_module("benchmarks.ledger.lifetime", files, per_commit)
+        found[each] = run_module("benchmarks.ledger.lifetime", files, per_commit)
     return found
 
 

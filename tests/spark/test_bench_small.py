@@ -22,7 +22,7 @@ from benchmarks.goals import goals_of
 from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
-from benchmarks.suite import bulk, dirty, find, history, latency, s3, skew, wide
+from benchmarks.suite import bulk, dirty, find, history, latency, names, s3, skew, wide
 from infra.local.processes.child_process import ChildProcess
 from tests.spark.contender_process import Contenders, contender_process
 from tests.spark.lake import SHORT_JOB, conf_options
@@ -135,6 +135,20 @@ def test_new_files_are_found_behind_a_history_of_each_size(
     monkeypatch.setattr(find, "SIZES", (10_000, 1_000_000))
     result = find.run(options)
     assert reported(result) == ["20", "500"]
+
+
+def test_random_names_are_held_against_names_in_order_and_the_ledger_is_measured(options: RunOptions) -> None:
+    result = names.run(options)
+    ingested, looked_up, first, lives, rebuild = result.tables
+    assert [row[0] for row in ingested.rows[:2]] == ["local disk, in order", "local disk, random"]
+    assert [row[3] for row in ingested.rows if row[3]] == ["0", "40", "0", "40"]
+    assert [row[0] for row in looked_up.rows][-1] == "5,100 known, S3"
+    assert first.rows[-1][0] == "50,000 simulated"
+    assert [row[0] for row in lives.rows] == ["500 in commits of 10", "500 in commits of 10"]
+    facts = dict(rebuild.rows)
+    assert facts["files rebuilt from the table"] == "600"
+    assert facts["jobs of Spark in this time"] == "0"
+    reported(result)
 
 
 def test_a_history_is_measured_commit_by_commit(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
