@@ -55,6 +55,8 @@ GOALS = (
     Goal("names", "written", "bytes of the ledger written over a file's life", "at most", 240.0, " bytes"),
     Goal("names", "race_secs", "lost race to next batch planned", "at most", 1.0, " s"),
     Goal("names", "race_queries", "Spark jobs in this time", "at most", 0.0),
+    Goal("names", "p50", "file of a random name dropped to row visible, p50", "at most", 0.7, " s"),
+    Goal("names", "p99", "the same, p99", "at most", 1.6, " s"),
     Goal("plan", "secs", "planning a batch of 10,000 among 1,000,000 entries", "at most", 1.0, " s"),
     Goal("plan", "mib", "memory of the process", "at most", 200.0, " MB"),
     Goal("collect", "secs", "3,000 events in one invocation", "at most", 1.0, " s"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Work
-from benchmarks.contenders.names_ingest import KINDS, table_of
+from benchmarks.contenders.names_ingest import KINDS, names, table_of
 from benchmarks.data import Dataset, dataset
 from benchmarks.ledger.simulated import sparse_run
 from benchmarks.ledger.stored import StoredLedger, make_ledger
@@ -17,6 +17,7 @@ from benchmarks.process import scratch
 from benchmarks.records import EVENT_SCHEMA
 from benchmarks.run_options import RunOptions
 from benchmarks.s3_stand_in import stand_in
+from benchmarks.suite import latency
 from benchmarks.suite.subprocess_run import run_module
 from benchmarks.verify import Found, WrongResult, found_in
 from blizzard.environment import temporary_variables
@@ -29,6 +30,8 @@ LIVES = (100, 20_000)
 BATCHES = 5
 RACES = 3
 NEW = 100
+DROPS = 40
+DROPPED_KINDS = KINDS
 BATCHES_OF_NEW_FILES = 30
 PLACES = ("local disk", "S3")
 
@@ -132,7 +135,7 @@ def opened_simulated(options: RunOptions) -> LookUps:
 
 
 def lives(options: RunOptions) -> dict[int, dict[str, Any]]:
-    """By files in a commit at full size, what the ledger wrote over its life. One round: nothing of it depends on time."""
+    """By files in a commit at full size, what the ledger wrote over its life. One round: no time is measured."""
     found = {}
     for each in LIVES:
         files, per_commit = options.count(1_000_000, 400), options.count(each, 10)
@@ -165,3 +168,24 @@ def rebuilt(options: RunOptions) -> list[dict[str, Any]]:
 
 def _sum(first: int, count: int) -> int:
     return sum(range(first, first + count))
+
+
+# --- Latency ---
+
+
+def latencies(options: RunOptions) -> dict[str, list[float]]:
+    """By kind of names, the seconds of each file from its arrival until its rows are visible. The kinds run one after
+    the other. The state keeps no names, so that the watermark soon is the highest name."""
+    drops = options.count(DROPS, 3)
+    found = {}
+    for kind in DROPPED_KINDS:
+        options.report_progress(f"names: {drops} files dropped into a running job: {kind}")
+        paths = [name.rpartition("/")[2] + ".gz" for name in names(kind, drops + latency.WARM_UP)]
+        settings = {"pattern": "**/*.json.gz", "limits": {"max_tracked_files": 1}}
+        with scratch_folder() as folder:
+            seen = latency.observe(folder, drops, options, name_of=paths.__getitem__, settings=settings)
+            sequence_of = latency.sequences(folder / "table", len(paths))
+            found[kind] = [one.secs for one in seen.latencies(sequence_of)]
+        if (seen.suspects > 0) != (kind == "random"):
+            raise WrongResult(f"names, latency, {kind}: found {seen.suspects} suspects")
+    return found

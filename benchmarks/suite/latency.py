@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from queue import Empty
+from types import MappingProxyType
 from typing import Any
 
 from deltalake import DeltaTable
@@ -70,6 +71,8 @@ class Observations:
     parts: dict[int, Mapping[str, float]] = field(default_factory=dict)
     committed: int = 0
     """Number of files that the job logged as committed."""
+    suspects: int = 0
+    """Number of late files that the job found among its suspects."""
     warmed_secs: float | None = None
     """Seconds that Delta worked in advance for its first checkpoint while the job waited; None if it did not."""
 
@@ -104,7 +107,7 @@ def run(options: RunOptions) -> Result:
         with ResourceMonitor(os.getpid()) as machine:
             seen = observe(Path(folder), drops, options)
         background = BackgroundLoad(before, machine.usage().others_share)
-        sequence_of = _sequences(Path(folder, "table"), WARM_UP + drops)
+        sequence_of = sequences(Path(folder, "table"), WARM_UP + drops)
         latencies, commits = seen.latencies(sequence_of), seen.commits(sequence_of)
     secs = [one.secs for one in latencies]
     parts = {
@@ -152,7 +155,7 @@ def _inner(commits: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     return {name: [parts.get(name, 0.0) for parts in commits] for name in names}
 
 
-def _sequences(table: Path, files: int) -> dict[str, int]:
+def sequences(table: Path, files: int) -> dict[str, int]:
     """The commit of each file, by path. Raises WrongResult if a record is missing or doubled."""
     numbers = range(RECORDS * files)
     found = found_in(str(table))
@@ -163,37 +166,48 @@ def _sequences(table: Path, files: int) -> dict[str, int]:
     return {row["file"]: row["sequence"] for row in rows}
 
 
-def observe(folder: Path, drops: int, options: RunOptions) -> Observations:
-    """Starts a job, drops files, and polls the Delta log until all are committed."""
+def in_order(index: int) -> str:
+    return f"{index:06}.ndjson.gz"
+
+
+def observe(
+    folder: Path,
+    drops: int,
+    options: RunOptions,
+    *,
+    name_of: Callable[[int], str] = in_order,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> Observations:
+    """Starts a job, drops files, and polls the Delta log until all are committed. `settings`: fields of the source."""
     table, landing = folder / "table", folder / "landing"
     landing.mkdir()
-    words = ["spark_job.main", "--config", str(_config(folder)), "--jars", str(JARS), "--once"]
+    words = ["spark_job.main", "--config", str(_config(folder, settings)), "--jars", str(JARS), "--once"]
     conf = ["--spark-conf", f"spark.master=local[{options.cores}]"]
     rng, seen = random.Random(1), Observations()
     with ChildProcess([*words, *conf], {}, folder / "job.log") as job:
         for _ in range(WARM_UP):
-            _drop(table, landing, seen)
+            _drop(table, landing, name_of, seen)
             _poll(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
         for turn in range(drops):
             options.report_progress(f"latency: file {turn + 1} of {drops}")
             until = time.monotonic() + rng.uniform(*PAUSE_SECS)
             _poll(job, table, seen, lambda until=until: time.monotonic() >= until)  # type: ignore[misc]
-            _drop(table, landing, seen)
+            _drop(table, landing, name_of, seen)
         _poll(job, table, seen, lambda: seen.committed == len(seen.dropped_ts))
     return seen
 
 
-def _config(folder: Path) -> Path:
-    source = {"uri": str(folder / "landing"), "schema": EVENT_SCHEMA, "settle_delay_secs": 0}
+def _config(folder: Path, settings: Mapping[str, Any]) -> Path:
+    source = {"uri": str(folder / "landing"), "schema": EVENT_SCHEMA, "settle_delay_secs": 0, **settings}
     pipeline = {"table_uri": str(folder / "table"), "linger_secs": 3_600, "sources": {SOURCE: source}}
     file = folder / "pipelines.yaml"
     file.write_text(json.dumps({"pipelines": {PIPELINE: pipeline}}))
     return file
 
 
-def _drop(table: Path, landing: Path, seen: Observations) -> None:
+def _drop(table: Path, landing: Path, name_of: Callable[[int], str], seen: Observations) -> None:
     index = len(seen.dropped_ts)
-    path = f"{index:06}.ndjson.gz"
+    path = name_of(index)
     unfinished = landing.parent / "unfinished"
     unfinished.write_bytes(gzip.compress(b"\n".join(event_lines(random.Random(index), RECORDS * index, RECORDS))))
     unfinished.rename(landing / path)
@@ -242,5 +256,7 @@ def _note(event: Mapping[str, Any], seen: Observations) -> None:
     elif name == "batch_committed":
         seen.parts[event["sequence"]] = event.get("secs") or {}
         seen.committed += event["files"]
+    elif name == "suspects_judged":
+        seen.suspects += event["late"]
     elif name == "warmed_up":
         seen.warmed_secs = event["secs"]

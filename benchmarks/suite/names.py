@@ -11,7 +11,7 @@ from benchmarks.ledger.measurements import LATENCY_SECS, NEW, PLACES, LookUps
 from benchmarks.machine import background_load_note
 from benchmarks.result import Result, Table
 from benchmarks.run_options import RunOptions
-from benchmarks.stats import TIMES, Spread, evaluate_goals, number
+from benchmarks.stats import TIMES, Spread, evaluate_goals, number, percentile
 from benchmarks.suite.subprocess_run import background_loads
 
 Batches = Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]
@@ -41,6 +41,10 @@ NOTES = (
         "them. The time is until the next batch is planned; the pause between attempts, a second or more, is not part "
         "of it."
     ),
+    (
+        "For the latencies the state keeps no names (`max_tracked_files: 1`), so that most files of a "
+        "random name are suspects: few names are above all earlier ones."
+    ),
 )
 
 
@@ -53,6 +57,8 @@ class Measured:
     simulated: LookUps
     lives: Mapping[int, Mapping[str, Any]]
     rebuild: Sequence[Mapping[str, Any]]
+    latencies: Mapping[str, Sequence[float]]
+    """Seconds of each dropped file, by kind of names."""
 
 
 def run(options: RunOptions) -> Result:
@@ -62,6 +68,7 @@ def run(options: RunOptions) -> Result:
         measurements.opened_simulated(options),
         measurements.lives(options),
         measurements.rebuilt(options),
+        measurements.latencies(options),
     )
     total = sum(answer["files"] for answer in found.batches["S3"][0]) // len(KINDS)
     runs = {
@@ -101,6 +108,8 @@ def measured(found: Measured) -> dict[str, Spread]:
         "written": Spread.of([max(_written(life) for life in found.lives.values())]),
         "race_secs": _of(races, "planned_secs"),
         "race_queries": _of(races, "spark_jobs"),
+        "p50": Spread.of([percentile(found.latencies["random"], 0.5)]),
+        "p99": Spread.of([percentile(found.latencies["random"], 0.99)]),
     }
 
 
@@ -204,6 +213,13 @@ def _rebuild_table(answers: Sequence[Mapping[str, Any]]) -> Table:
     return Table(("a table without receipts and ledger", ""), rows)
 
 
+def _latency_table(latencies: Mapping[str, Sequence[float]]) -> Table:
+    rows = tuple(
+        (kind, *(number(percentile(secs, share)) for share in (0.5, 0.99, 1.0))) for kind, secs in latencies.items()
+    )
+    return Table(("file dropped until its rows are visible", "p50 s", "p99 s", "longest s"), rows)
+
+
 def _raw(found: Measured) -> dict[str, Any]:
     return {
         "batches": found.batches,
@@ -211,4 +227,5 @@ def _raw(found: Measured) -> dict[str, Any]:
         "simulated": found.simulated.to_json(),
         "lives": {str(each): life for each, life in found.lives.items()},
         "rebuild": found.rebuild,
+        "latencies": found.latencies,
     }
