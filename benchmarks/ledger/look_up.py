@@ -49,8 +49,9 @@ def measure(uri: str, batches: int) -> dict[str, Any]:
     new = [_secs(keeper, checkpoint, random_names.paths(NEW, f"new {n}"), known=0) for n in range(batches)]
     answer |= {"new_secs": new, "new_requests": (store.requests - at_once) / batches}
     before["peak_bytes"] = peak_bytes()  # the next step opens the ledger once more
-    at_once, known = store.requests, _known(store, checkpoint, NEW * batches)
-    secs = [_secs(keeper, checkpoint, known[n::batches], known=len(known[n::batches])) for n in range(batches)]
+    known = _known(store, checkpoint, batches)
+    at_once = store.requests
+    secs = [_secs(keeper, checkpoint, paths, known=len(paths)) for paths in known]
     answer |= {"known_secs": secs, "known_requests": (store.requests - at_once) / batches}
     return {**answer, **before}
 
@@ -73,15 +74,12 @@ def _secs(keeper: LedgerKeeper, checkpoint: Checkpoint, paths: Sequence[str], *,
     return secs
 
 
-def _known(store: CountingStore, checkpoint: Checkpoint, count: int) -> list[str]:
-    """At most so many files of the runs, each from another block, in no order; of the receipts if there are no runs."""
-    requests = store.requests
+def _known(store: CountingStore, checkpoint: Checkpoint, batches: int) -> list[list[str]]:
+    """Batches of files of the runs, each file from another block of them, in no order."""
     ledger = open_ledger(store, IDENTITY, checkpoint, with_filters=False)
     found = [path for run in ledger.runs for path in run.index.starts]
-    found = found or [entry.path for commit in ledger.recent for entry in commit.entries]
-    store.requests = requests
     rng = random.Random("known")
-    return rng.sample(found, min(len(found), count))
+    return [rng.sample(found, min(len(found), NEW)) for _ in range(batches)]
 
 
 def _opened_only(store: CountingStore, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -30,7 +30,7 @@ LIVES = (100, 20_000)
 BATCHES = 5
 RACES = 3
 NEW = 100
-DROPS = 40
+DROPS = 30
 DROPPED_KINDS = KINDS
 BATCHES_OF_NEW_FILES = 30
 PLACES = ("local disk", "S3")
@@ -173,11 +173,12 @@ def _sum(first: int, count: int) -> int:
 # --- Latency ---
 
 
-def latencies(options: RunOptions) -> dict[str, list[float]]:
-    """By kind of names, the seconds of each file from its arrival until its rows are visible. The kinds run one after
-    the other. The state keeps no names, so that the watermark soon is the highest name."""
+def latencies(options: RunOptions) -> dict[str, dict[str, Any]]:
+    """By kind of names, the seconds of each file from its arrival until its rows are visible, and the number of new
+    files among the suspects; none, if all files arrive together. The kinds run one after the other. The state keeps no
+    names, so that the watermark soon is the highest name."""
     drops = options.count(DROPS, 3)
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for kind in DROPPED_KINDS:
         options.report_progress(f"names: {drops} files dropped into a running job: {kind}")
         paths = [name.rpartition("/")[2] + ".gz" for name in names(kind, drops + latency.WARM_UP)]
@@ -185,7 +186,8 @@ def latencies(options: RunOptions) -> dict[str, list[float]]:
         with scratch_folder() as folder:
             seen = latency.observe(folder, drops, options, name_of=paths.__getitem__, settings=settings)
             sequence_of = latency.sequences(folder / "table", len(paths))
-            found[kind] = [one.secs for one in seen.latencies(sequence_of)]
-        if (seen.suspects > 0) != (kind == "random"):
+            secs = [one.secs for one in seen.latencies(sequence_of)]
+        found[kind] = {"secs": secs, "suspects": seen.suspects}
+        if seen.suspects and kind == "in order":
             raise WrongResult(f"names, latency, {kind}: found {seen.suspects} suspects")
     return found
