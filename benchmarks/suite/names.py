@@ -85,6 +85,7 @@ def run(options: RunOptions) -> Result:
             *_look_up_tables(found),
             _life_table(found.lives),
             _rebuild_table(found.rebuild),
+            _latency_table(found.latencies),
         ),
         tuple(evaluate_goals(goals_of("names"), measured(found), {})),
         notes=(*NOTES, background_load_note({name: background_loads([*some]) for name, some in runs.items()})),
