@@ -78,6 +78,7 @@ def measure(files: int, per_commit: int) -> dict[str, Any]:
         raise WrongResult(f"names: expected {files} files in the ledger, found {found}")
     return {
         "files": files,
+        "per_commit": per_commit,
         "secs": secs,
         "ledger_bytes": written.get(f"{IDENTITY.state_prefix}/ledger", 0),
         "receipt_bytes": written[f"{IDENTITY.state_prefix}/receipts"],

@@ -187,13 +187,13 @@ def _mean(runs: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0) -> str
 def _life_table(lives: Mapping[int, Mapping[str, Any]]) -> Table:
     rows = tuple(
         (
-            f"{life['files']:,} in commits of {each:,}",
+            f"{life['files']:,} in commits of {life['per_commit']:,}",
             number(_written(life)),
             number(life["receipt_bytes"] / life["files"]),
             number(life["stored_bytes"] / life["files_in_runs"]) if life["files_in_runs"] else "",
             f"{life['runs']}",
         )
-        for each, life in lives.items()
+        for life in lives.values()
     )
     columns = ("files", "bytes of runs written, a file", "of receipts", "bytes in runs at the end, a file", "runs")
     return Table(columns, rows)
