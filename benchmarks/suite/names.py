@@ -20,9 +20,7 @@ NOTES = (
     (
         "All files of a kind of names lie in one folder. They arrive, are announced and drained batch by batch. The "
         "names of both kinds are UUIDs; those in order count up. Both kinds take turns in one process, each with its "
-        "own table. `suspects` is the part of the turns in which suspects are looked up. For names in order `plan` has "
-        "a listing in each turn: the state would track more files than `max_tracked_files`. Nearly all files of random "
-        "names are below the watermark, so none of them is tracked, and there is nothing to list."
+        "own table. `suspects` is the part of the turns in which files are looked up in the ledger."
     ),
     (
         "The ledgers of the look-ups are written directly, in the runs that the job's merging would leave, and the "
@@ -42,10 +40,6 @@ NOTES = (
         "A race is lost to another job of the same process, which commits the same files after this one has planned "
         "them. The time is until the next batch is planned; the pause between attempts, a second or more, is not part "
         "of it."
-    ),
-    (
-        "For the latencies the state keeps no names (`max_tracked_files: 1`), so that most files of a "
-        "random name are suspects: few names are above all earlier ones."
     ),
 )
 

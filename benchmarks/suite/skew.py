@@ -54,9 +54,7 @@ class Idle:
 def run(options: RunOptions) -> Result:
     data = dataset("skew", options.scale, options.report_progress, cache=options.cache)
     works = {name: Work(name, data, "", 2, options.cores, settings=ONE_BATCH) for name in WHO}
-    # The large file stays in the folder. A job that lists the folder to keep its state small would find it.
-    unlisted = {**ONE_BATCH, "limits": {"max_tracked_files": data.files}}
-    works[ALONE] = replace(works["blizzard"], data=without_the_largest(data), settings=unlisted)
+    works[ALONE] = replace(works["blizzard"], data=without_the_largest(data))
     series = {name: ContenderRuns(contender(work.contender).TITLE) for name, work in works.items()}
     series[ALONE].title += ", small files only"
     idle = {name: Idle() for name in works}
