@@ -15,8 +15,8 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from blizzard.sweep.report import SweepReport
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import SweepReport
 from spark_job.formats.protocol import Limits
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
@@ -112,7 +112,8 @@ def source_job(
         sleep=time.sleep,
         log=log,
     )
-    source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log)
+    inventory = None if source.inventory is None else open_store(source.inventory, s3, log=log)
+    source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log, inventory)
     sweeps = Sweeps(
         source_sweep,
         interval_secs=source.sweep.interval_secs,
@@ -190,6 +191,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         lookback=dated.lookback if dated else 1,
         settle_delay_secs=source.settle_delay_secs,
         late_overlap_secs=overlap_secs,
+        unordered_requests=source.sweep.unordered_requests,
     )
     return FileSettings(
         rules=BatchRules(

@@ -16,6 +16,8 @@ from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity, read_copy_strictly
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
+from blizzard.sweep.reports import read_reports
+from blizzard.sweep.unordered import UnorderedReport
 
 SCAN_COMMITS = 100
 
@@ -50,6 +52,8 @@ class SourceStatus:
     dead_letter_files: int
     last_commit_ts: float | None
     last_commit_age_secs: float | None
+    unordered: UnorderedReport | None = None
+    """How the last ordinary sweep listed folders whose names are in no order; None if it did not look for them."""
     run: RunStatus | None = None
     """Of the source's pipeline; None when no dispatcher has started one."""
     problem: str | None = None
@@ -92,6 +96,7 @@ def source_status(
         dead_letter_files=_dead_letter_files(store, identity),
         last_commit_ts=committed_ts,
         last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
+        unordered=_unordered(store, identity),
         run=run,
         problem=problem or segments_problem or run_problem,
     )
@@ -138,6 +143,14 @@ def _add_segments(backlog: BacklogCounter, manifest: Manifest) -> str | None:
         return None
     rest = f" The same holds for {len(unreadable) - 1} more." if len(unreadable) > 1 else ""
     return f"{unreadable[0]}{rest}"
+
+
+def _unordered(store: ObjectStore, identity: SourceIdentity) -> UnorderedReport | None:
+    try:
+        last = read_reports(store, identity).watermark
+    except BucketMissing:
+        return None
+    return None if last is None else last.unordered
 
 
 def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:

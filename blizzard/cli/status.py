@@ -18,6 +18,7 @@ from blizzard.environment import variables
 from blizzard.state.batch import BatchRules
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from blizzard.sweep.unordered import UnorderedReport
 
 
 def command(
@@ -63,12 +64,12 @@ def _rules(source: Source) -> BatchRules:
 
 def _print(status: SourceStatus) -> None:
     table = Table(title=status.source, title_justify="left", title_style="bold", show_header=False, box=None)
-    for name, value in _facts(status):
+    for name, value in facts_of(status):
         table.add_row(name, value)
     Console(highlight=False).print(table)
 
 
-def _facts(status: SourceStatus) -> list[tuple[str, str]]:
+def facts_of(status: SourceStatus) -> list[tuple[str, str]]:
     facts = [
         ("sequence", _or_none(status.sequence)),
         ("table version", _or_none(status.table_version)),
@@ -82,9 +83,16 @@ def _facts(status: SourceStatus) -> list[tuple[str, str]]:
         facts.append(("in progress", f"{status.in_progress_files:,} files"))
     if status.closed_through:
         facts.append(("closed through", status.closed_through))
+    if status.unordered and status.unordered.partitions:
+        facts.append(("in no order", _unordered(status.unordered)))
     if status.run:
         facts.append(("last run", _run(status.run)))
     return facts + ([("problem", status.problem)] if status.problem else [])
+
+
+def _unordered(report: UnorderedReport) -> str:
+    listed = f"the last sweep listed {report.listed:,} of them with {report.requests:,} requests"
+    return f"{report.partitions:,} folders; {listed}"
 
 
 def _run(run: RunStatus) -> str:

@@ -21,6 +21,7 @@ def check(config: Config, problems: Problems) -> None:
     columns: dict[str, Columns] = {}
     for _, source in config.sources():
         _check_format_options(source, problems)
+        _check_inventory(source, problems)
         source_columns = _columns(source, problems)
         if source_columns is not None:
             columns[source.id] = source_columns
@@ -58,6 +59,16 @@ def _check_format_options(source: Source, problems: Problems) -> None:
         having = " or ".join(other for other, file_format in FILE_FORMATS.items() if name in file_format.options)
         text = f"has no effect with `format: {source.format}`, only with {having}; remove it"
         problems.add(_source_path(source, name), text)
+
+
+def _check_inventory(source: Source, problems: Problems) -> None:
+    path = _source_path(source, "inventory")
+    if source.inventory is None or problems.has(path, _source_path(source, "uri")):
+        return
+    if not source.uri.startswith("s3://"):
+        problems.add(path, f"S3 makes no inventory of {source.uri}; remove it")
+    elif source.inventory.startswith(source.uri):
+        problems.add(path, f"found {source.inventory}, inside the source, which would ingest the reports; move them")
 
 
 # --- Columns ---

@@ -54,6 +54,10 @@ def _table_uri(text: str, info: ValidationInfo) -> str:
     return uri.table_uri(text, _folder(info))
 
 
+def _inventory_uri(text: str) -> str:
+    return uri.inventory_uri(text)
+
+
 def _folder(info: ValidationInfo) -> str | None:
     return info.context.get("folder") if isinstance(info.context, dict) else None
 
@@ -130,6 +134,11 @@ class Sweep(Section):
         description="How many seconds before the start of the previous late sweep a late sweep looks back. Set it to "
         "at least the duration of the longest upload: S3 dates a multipart object by the start of its upload.",
     )
+    unordered_requests: Annotated[int, Field(ge=0), BeforeValidator(_no_bool)] = Field(
+        default=60,
+        description="For how many LIST requests, of 1,000 files each, a sweep lists folders whose files are named in "
+        "no order. 0: only late sweeps look there.",
+    )
 
 
 class Limits(Section):
@@ -203,6 +212,12 @@ class Source(Section):
         "dead_letter: dead-letter the new content. replace: replace the rows of the old content.",
     )
     sweep: Sweep = Field(default=Sweep(), description="How often the source is listed.")
+    inventory: Annotated[str, AfterValidator(_inventory_uri)] | None = Field(
+        default=None,
+        description="Where S3 puts the Inventory reports of the source's bucket, with the bucket and the inventory's "
+        "id: s3://bucket/prefix/source-bucket/id/. Late sweeps read the newest report (CSV) instead of listing.",
+        examples=["s3://reports/inventory/landing/daily/"],
+    )
     limits: Limits = Field(default=Limits(), description="Limits of records, files, state and memory.")
     retries: Retries = Field(default=Retries(), description="How failed calls are retried.")
 

@@ -31,6 +31,8 @@ class PublishedSource:
     sweep_interval_secs: float
     late_interval_secs: float
     late_overlap_secs: float
+    unordered_requests: int
+    inventory: str | None
     interval_files: int
     interval_bytes: int
     max_attempts: int
@@ -106,6 +108,8 @@ def _source(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> 
         sweep_interval_secs=fields.number(sweep["interval_secs"]),
         late_interval_secs=fields.number(sweep["late_interval_secs"]),
         late_overlap_secs=fields.number(sweep["late_overlap_secs"]),
+        unordered_requests=fields.natural(sweep["unordered_requests"]),
+        inventory=None if value["inventory"] is None else _text(value["inventory"]),
         interval_files=fields.natural(checkpoint["interval_files"]),
         interval_bytes=fields.natural(checkpoint["interval_bytes"]),
         max_attempts=fields.natural(retries["max_attempts"]),

@@ -26,6 +26,14 @@ def table_uri(text: str, folder: str | None) -> str:
     return f"{'s3' if root else 'file'}://{root}/{path}"
 
 
+def inventory_uri(text: str) -> str:
+    """Of S3 Inventory reports. Ends in `/`. Raises ValueError."""
+    uri = _absolute(text, "/")
+    if not uri.startswith("s3://"):
+        raise ValueError(f"found {_shown(text)}, expected s3://bucket/prefix/source-bucket/id/")
+    return uri if uri.endswith("/") else f"{uri}/"
+
+
 def _absolute(text: str, folder: str | None) -> str:
     _check_characters(text)
     scheme = _SCHEME.match(text)

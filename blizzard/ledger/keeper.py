@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from blizzard.ledger.entry import LedgerEntry, entries_of
-from blizzard.ledger.ledger import Gap, Ledger, RecentCommit, RunUnreadable, ledger_folder, open_ledger
+from blizzard.ledger.ledger import Gap, Ledger, LedgerCache, RecentCommit, RunUnreadable, ledger_folder, open_ledger
 from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput, next_merge
 from blizzard.ledger.rebuild import AskTable, Piece, pieces_of
 from blizzard.ledger.receipt_chain import ReceiptChain
@@ -49,7 +49,7 @@ class LedgerKeeper:
         self._as_of: tuple[int, str | None] = (-1, None)
         """Sequence and receipt of the checkpoint that `_ledger` belongs to."""
         self._expected: Receipt | None = None
-        self._opened: dict[str, Run] = {}
+        self._cache = LedgerCache()
         self._merge: Merge | None = None
         self._rebuilt = False
 
@@ -100,7 +100,8 @@ class LedgerKeeper:
         another process has just read may name them, or a commit that is about to follow."""
         named = {ref.name for ref in checkpoint.ledger}
         before_ts = self._clock() - KEPT_SECS
-        self._opened = {name: run for name, run in self._opened.items() if name in named or self._is_current(name)}
+        runs = self._cache.runs.items()
+        self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
         self._store.delete(
             [
                 info.key
@@ -131,10 +132,9 @@ class LedgerKeeper:
             self._identity,
             checkpoint,
             with_filters=True,
-            opened=self._opened,
+            cache=self._cache,
             parallel=self._settings.parallel_reads,
         )
-        self._opened = {run.ref.name: run for run in ledger.runs}
         self._log(
             "ledger_opened",
             source=self._identity.source_id,
@@ -147,7 +147,7 @@ class LedgerKeeper:
 
     def _lose(self, ledger: Ledger, error: RunUnreadable) -> None:
         self._log("ledger_run_unreadable", source=self._identity.source_id, run=error.ref.name, error=str(error))
-        self._opened.pop(error.ref.name, None)
+        self._cache.runs.pop(error.ref.name, None)
         self._ledger = self._fill(ledger.without(error.ref))
 
     def _fill(self, ledger: Ledger) -> Ledger:
@@ -185,7 +185,7 @@ class LedgerKeeper:
         if not merge.source.belongs_to(ledger):
             return ledger
         self._rebuilt = self._rebuilt or bool(merge.source.runs)
-        self._opened[merge.run.ref.name] = merge.run
+        self._cache.runs[merge.run.ref.name] = merge.run
         return merge.source.replaced_by(merge.run, ledger)
 
     def _merge_failed(self, merge: Merge, ledger: Ledger) -> None:
@@ -219,7 +219,7 @@ class LedgerKeeper:
             run_id=self._new_id(),
             max_files=len(piece.entries),
         )
-        self._opened[run.ref.name] = run
+        self._cache.runs[run.ref.name] = run
         return run
 
     def _log_written(self, run: Run, *, merged: int) -> None:

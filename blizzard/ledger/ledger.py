@@ -6,10 +6,9 @@ of later commits follow from the one that the checkpoint names. Nothing else cou
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from types import MappingProxyType
 
 from blizzard.errors import AccessDenied, BucketMissing, NotFound, StorageError, UnreadableState
 from blizzard.ledger.entry import LedgerEntry, entries_of, merge_sorted, merged
@@ -19,7 +18,7 @@ from blizzard.ledger.run import Run, RunLoading
 from blizzard.ledger.run_index import PartitionStats
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import Receipts
+from blizzard.state.receipts import Receipt, Receipts
 from blizzard.state.run_ref import RunRef, SequenceRange, ranges_without
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
@@ -126,19 +125,18 @@ class Ledger:
         return merge_sorted(recent, *(_scan(run, prefix) for run in self.runs))
 
     def partitions(self) -> Mapping[str, PartitionStats]:
-        """What the files of each partition look like. A file that several runs have counts in each of them."""
+        """What the files of each partition look like; recent commits count as one run. A file that several runs have
+        counts in each of them."""
         total: dict[str, PartitionStats] = {}
         for run in self.runs:
             for partition, stats in run.index.partitions.items():
                 total.setdefault(partition, PartitionStats()).add_run(stats)
-        for commit in self._recent:
-            for entry in sorted(commit.entries):
-                partition, name = split_path(entry.path)
-                stats = PartitionStats()
-                stats.add(name, entry)
-                known = total.setdefault(partition, PartitionStats())
-                stats.disordered = int(name < known.last_name)
-                known.add_run(stats)
+        recent: dict[str, PartitionStats] = {}
+        for entry in sorted(self._recent_entries.values()):
+            partition, name = split_path(entry.path)
+            recent.setdefault(partition, PartitionStats()).add(name, entry)
+        for partition, stats in recent.items():
+            total.setdefault(partition, PartitionStats()).add_run(stats)
         return total
 
 
@@ -168,46 +166,59 @@ def _naming(ref: RunRef) -> Iterator[None]:
         raise RunUnreadable(ref, error) from error
 
 
+@dataclass(slots=True)
+class LedgerCache:
+    """What was read of a source's ledger, by name. Runs and receipts never change."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+
+
 def open_ledger(
     store: ObjectStore,
     identity: SourceIdentity,
     checkpoint: Checkpoint,
     *,
     with_filters: bool,
-    opened: Mapping[str, Run] = MappingProxyType({}),
+    cache: LedgerCache | None = None,
     parallel: int = PARALLEL_READS,
 ) -> Ledger:
     """The ledger as of a checkpoint, with as few rounds of requests as possible. What cannot be read is a gap.
 
-    `with_filters`: for many look-ups of new files; a reader of few files does without. `opened`: runs in memory, by
-    name. Raises StorageUnavailable, AccessDenied.
+    `with_filters`: for many look-ups of new files; a reader of few files does without. `cache` has what earlier calls
+    read; afterwards it has what this ledger needs. Raises StorageUnavailable, AccessDenied.
     """
+    cache = cache or LedgerCache()
+    chain = ReceiptChain(Receipts(store, identity.state_prefix), parallel=parallel, known=cache.receipts)
+    recent = _RecentReader(chain)
+    newest = max((ref.last for ref in checkpoint.ledger), default=-1)
     folder = ledger_folder(identity)
-    loadings = [
-        RunLoading(store, folder, ref, identity.source_id, with_filters)
-        for ref in checkpoint.ledger
-        if ref.name not in opened
-    ]
+    wanted = [ref for ref in checkpoint.ledger if ref.name not in cache.runs]
+    loadings = [RunLoading(store, folder, ref, identity.source_id, with_filters) for ref in wanted]
     unreadable: set[str] = set()
-    top = _RecentReader(ReceiptChain(Receipts(store, identity.state_prefix), parallel=parallel))
     with ParallelCalls(parallel, name="ledger") as calls:
-        newest = max((ref.last for ref in checkpoint.ledger), default=-1)
         if newest < checkpoint.sequence:
-            calls.submit(partial(top.read, checkpoint.receipt, SequenceRange(newest + 1, checkpoint.sequence)))
+            calls.submit(partial(recent.read, checkpoint.receipt, SequenceRange(newest + 1, checkpoint.sequence)))
         for loading in loadings:
             for call in loading.calls():
                 calls.submit(partial(_load, loading.ref, call, unreadable))
-    runs = [opened[ref.name] for ref in checkpoint.ledger if ref.name in opened]
+    runs = [cache.runs[ref.name] for ref in checkpoint.ledger if ref.name in cache.runs]
     for loading in loadings:
         with suppress(UnreadableState):
             if loading.ref.name not in unreadable:
                 runs.append(loading.run())
+    cache.runs, cache.receipts = {run.ref.name: run for run in runs}, recent.receipts
+    gaps = [*recent.gaps, *_gaps(checkpoint, runs, recent.commits, newest)]
+    return Ledger(runs, recent.commits, gaps, parallel=parallel)
+
+
+def _gaps(checkpoint: Checkpoint, runs: Sequence[Run], recent: Sequence[RecentCommit], newest: int) -> Iterator[Gap]:
+    """The commits up to `newest` that no run has. What follows a gap names its newest receipt."""
     receipts = {run.ref.first: run.index.previous for run in runs}
-    receipts |= {commit.sequence: commit.previous for commit in top.commits}
+    receipts |= {commit.sequence: commit.previous for commit in recent}
     receipts.setdefault(checkpoint.sequence + 1, checkpoint.receipt)
-    covered = [run.ref.range for run in runs]
-    lost = [Gap(missing, receipts.get(missing.last + 1)) for missing in ranges_without(covered, newest)]
-    return Ledger(runs, top.commits, [*top.gaps, *lost], parallel=parallel)
+    for missing in ranges_without([run.ref.range for run in runs], newest):
+        yield Gap(missing, receipts.get(missing.last + 1))
 
 
 def ledger_folder(identity: SourceIdentity) -> str:
@@ -228,6 +239,7 @@ class _RecentReader:
     def __init__(self, chain: ReceiptChain) -> None:
         self._chain = chain
         self.commits: list[RecentCommit] = []
+        self.receipts: dict[str, Receipt] = {}
         self.gaps: list[Gap] = []
 
     def read(self, name: str | None, sequences: SequenceRange) -> None:
@@ -240,5 +252,6 @@ class _RecentReader:
                 self.gaps.append(Gap(SequenceRange(sequences.first, found.sequence), found.name))
                 break
             files += len(found.lines)
+            self.receipts[found.name] = found
             self.commits.append(RecentCommit(found.sequence, found.name, found.previous, entries_of(found)))
         self.commits.reverse()

@@ -1,8 +1,9 @@
 """The receipts that a checkpoint reaches: each names the one before. Those of lost attempts are not among them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.state.receipts import Receipt, Receipts, sequence_of
@@ -21,11 +22,18 @@ class MissingReceipts:
 
 class ReceiptChain:
     """Follows receipts backwards. They are fetched in windows, in parallel, since the names of a listing usually are
-    those of the chain."""
+    those of the chain. `known`: receipts in memory, by name."""
 
-    def __init__(self, receipts: Receipts, *, parallel: int = PARALLEL_READS) -> None:
+    def __init__(
+        self,
+        receipts: Receipts,
+        *,
+        parallel: int = PARALLEL_READS,
+        known: Mapping[str, Receipt] = MappingProxyType({}),
+    ) -> None:
         self._receipts = receipts
         self._parallel = parallel
+        self._known = known
 
     def back_from(self, name: str | None, sequences: SequenceRange) -> Iterator[Receipt | MissingReceipts]:
         """The receipts of the commits `sequences`, newest first, from receipt `name` on, which is that of the newest
@@ -51,8 +59,10 @@ class ReceiptChain:
 
     def _fetch(self, name: str, first: int, last: int) -> dict[str, Receipt]:
         """The readable receipts of the sequences `first` through `last`, and the receipt `name`."""
-        names = {name} if first == last else {name, *self._receipts.names(first, last)}
-        found: dict[str, Receipt] = {}
+        if name in self._known:
+            return dict(self._known)
+        names = {name} if first == last else {name, *self._receipts.names(first, last)} - self._known.keys()
+        found = dict(self._known)
         with ParallelCalls(min(self._parallel, len(names)), name="receipts") as calls:
             for each in names:
                 calls.submit(partial(self._read, each, found))

@@ -105,7 +105,7 @@ def decode_cursor(document: dict[str, Any]) -> LateCursor:
     """Raises one of `json_fields.MALFORMED`."""
     position, scope, required = (json_fields.mapping(document[name]) for name in ("place", "epoch", "ground"))
     return LateCursor(
-        ListingPosition(json_fields.text(position["partition"]), json_fields.optional_text(position["after"])),
+        decode_position(position),
         LateSweepScope(
             json_fields.number(scope["started_ts"]),
             json_fields.optional_number(scope["since_ts"]),
@@ -118,6 +118,11 @@ def decode_cursor(document: dict[str, Any]) -> LateCursor:
             json_fields.optional_text(required["chain"]),
         ),
     )
+
+
+def decode_position(document: dict[str, Any]) -> ListingPosition:
+    """Raises one of `json_fields.MALFORMED`."""
+    return ListingPosition(json_fields.text(document["partition"]), json_fields.optional_text(document["after"]))
 
 
 def open_partitions(source: ObjectStore, progress: SourceProgress, start: str = "") -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Sweeping one source, and the stored report of its sweeps. The job and the sweeper function share this module."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from blizzard.errors import BlizzardError, NotFound
+from blizzard.errors import AccessDenied, BlizzardError, BucketMissing
+from blizzard.ledger.ledger import LedgerCache
 from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import Log
 from blizzard.manifest.pending_manifest import Manifest
@@ -14,14 +14,24 @@ from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity, read_copy
-from blizzard.storage import json_fields
-from blizzard.storage.base import ObjectStore
-from blizzard.sweep.late_cursor import LateCursor, decode_cursor, encode_cursor
-from blizzard.sweep.sweeper import Sweeper, SweepKind, SweepReport, SweepRules
+from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.sweep.inventory import InventoryReader, UnusableInventory, newest_inventory, still_there
+from blizzard.sweep.late_cursor import LateCursor
+from blizzard.sweep.report import SweepKind, SweepReport
+from blizzard.sweep.reports import SweepReports, read_reports
+from blizzard.sweep.rules import UNORDERED_REQUESTS, SweepRules
+from blizzard.sweep.sweeper import EVENT_GRACE_SECS, Sweeper
+from blizzard.sweep.unordered import KnownOrder, UnorderedSearch
 
 
 def sweep_rules(
-    *, pattern: str, prefix_template: str | None, lookback: int, settle_delay_secs: float, late_overlap_secs: float
+    *,
+    pattern: str,
+    prefix_template: str | None,
+    lookback: int,
+    settle_delay_secs: float,
+    late_overlap_secs: float,
+    unordered_requests: int = UNORDERED_REQUESTS,
 ) -> SweepRules:
     """From a source's settings. `prefix_template` None: no partition is ever closed."""
     return SweepRules(
@@ -30,41 +40,9 @@ def sweep_rules(
         lookback=lookback,
         settle_delay_secs=settle_delay_secs,
         late_overlap_secs=late_overlap_secs,
+        unordered_requests=unordered_requests,
         definition=json.dumps([pattern, prefix_template]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SweepReports:
-    """The content of the report file: the last sweep of each kind.
-
-    `watched_since_ts`: start of the source's first sweep. Events of older files cannot be called lost.
-    `sweeping_until_ts`: a sweep is running and ends by then at the latest; None: no running sweep has said so.
-    """
-
-    watched_since_ts: float | None = None
-    watermark: SweepReport | None = None
-    late: SweepReport | None = None
-    sweeping_until_ts: float | None = None
-
-    def report_of(self, kind: SweepKind) -> SweepReport | None:
-        return self.watermark if kind is SweepKind.WATERMARK else self.late
-
-    def with_report(self, report: SweepReport) -> "SweepReports":
-        """Also removes the claim of a running sweep, `sweeping_until_ts`."""
-        since_ts = report.started_ts if self.watched_since_ts is None else self.watched_since_ts
-        if report.kind is SweepKind.WATERMARK:
-            return SweepReports(since_ts, report, self.late)
-        return SweepReports(since_ts, self.watermark, report)
-
-    def to_json(self) -> str:
-        document = {
-            "watched_since_ts": self.watched_since_ts,
-            "watermark": _encode_report(self.watermark),
-            "late": _encode_report(self.late),
-            "sweeping_until_ts": self.sweeping_until_ts,
-        }
-        return json.dumps(document, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,54 +57,10 @@ class Claim:
     until_ts: float
 
 
-def read_reports(store: ObjectStore, identity: SourceIdentity) -> SweepReports:
-    """Empty if the file is missing or unreadable: the source is then swept at once, and no event counts as lost."""
-    try:
-        return _decode_reports(json_fields.mapping(json.loads(store.get(identity.report_key))))
-    except (NotFound, *json_fields.MALFORMED):
-        return SweepReports()
-
-
-def _encode_report(report: SweepReport | None) -> dict[str, Any] | None:
-    if report is None:
-        return None
-    cursor = None if report.cursor is None else encode_cursor(report.cursor)
-    return {**asdict(replace(report, cursor=None)), "cursor": cursor}
-
-
-def _decode_reports(document: dict[str, Any]) -> SweepReports:
-    if "kind" in document:  # written by an earlier version: only the last sweep, of either kind
-        return SweepReports().with_report(_decode_report(document))
-    watermark, late = (
-        None if document[kind] is None else _decode_report(json_fields.mapping(document[kind])) for kind in SweepKind
-    )
-    return SweepReports(
-        json_fields.optional_number(document["watched_since_ts"]),
-        watermark,
-        late,
-        json_fields.optional_number(document.get("sweeping_until_ts")),
-    )
-
-
-def _decode_report(document: dict[str, Any]) -> SweepReport:
-    cursor = document.get("cursor")
-    return SweepReport(
-        kind=SweepKind(document["kind"]),
-        started_ts=json_fields.number(document["started_ts"]),
-        listed=json_fields.natural(document["listed"]),
-        missed=json_fields.natural(document["missed"]),
-        missed_bytes=json_fields.natural(document["missed_bytes"]),
-        partitions=json_fields.natural(document["partitions"]),
-        segments=tuple(json_fields.natural(number) for number in json_fields.array(document["segments"])),
-        complete=document["complete"] is True,
-        unannounced=json_fields.natural(document.get("unannounced", 0)),
-        cursor=None if cursor is None else decode_cursor(json_fields.mapping(cursor)),
-    )
-
-
 @dataclass(slots=True)
 class SourceSweep:
-    """One source to sweep. `state` is the table's store, `files` the source's."""
+    """One source to sweep. `state` is the table's store, `files` the source's, `inventory` that of its S3 Inventory
+    reports."""
 
     identity: SourceIdentity
     files: ObjectStore
@@ -135,7 +69,10 @@ class SourceSweep:
     clock: Callable[[], float]
     new_id: Callable[[], str]
     log: Log
+    inventory: ObjectStore | None = None
     manifest: Manifest = field(init=False)
+    _order: KnownOrder = field(init=False, default_factory=KnownOrder)
+    _ledger: LedgerCache = field(init=False, default_factory=LedgerCache)
 
     def __post_init__(self) -> None:
         # One for all sweeps: it caches segments, which never change.
@@ -165,12 +102,9 @@ class SourceSweep:
         A late sweep with a deadline resumes where the last one ran out of time.
         """
         reports = reports or self.reports()
-        cursor = reports.late.cursor if reports.late is not None and deadline_ts < float("inf") else None
         claim_writer = _ClaimWriter(self, reports, claim)
         try:
-            report = self._run_sweeper(
-                kind, record_if_empty, deadline_ts, reports.watched_since_ts, claim_writer.write_if_due, cursor
-            )
+            report = self._run_sweeper(kind, record_if_empty, deadline_ts, reports, claim_writer.write_if_due)
         except BlizzardError:
             claim_writer.withdraw()
             raise
@@ -192,9 +126,8 @@ class SourceSweep:
         kind: SweepKind,
         record_if_empty: bool,
         deadline_ts: float,
-        watched_since_ts: float | None,
+        reports: SweepReports,
         still_sweeping: Callable[[float], None],
-        cursor: LateCursor | None,
     ) -> SweepReport:
         checkpoint = self.checkpoint()
         sweeper = Sweeper(
@@ -205,13 +138,53 @@ class SourceSweep:
             clock=self.clock,
             writer_id=self.new_id(),
             deadline_ts=deadline_ts,
-            watched_since_ts=watched_since_ts,
+            watched_since_ts=reports.watched_since_ts,
             still_sweeping=still_sweeping,
         )
-        settled = SettledFiles(self.state, self.identity, checkpoint, self.log)
-        if kind is SweepKind.LATE:
-            return sweeper.late_sweep(settled.unsettled, record_if_empty=record_if_empty, cursor=cursor)
-        return sweeper.watermark_sweep(settled.unsettled_paths)
+        settled = SettledFiles(
+            self.state, self.identity, checkpoint, self.log, newest=self.checkpoint, cache=self._ledger
+        )
+        if kind is SweepKind.WATERMARK:
+            unordered = self._unordered(checkpoint.sequence, sweeper.late_swept_ts, settled, reports.watermark)
+            return sweeper.watermark_sweep(settled.unsettled_paths, unordered)
+        cursor = reports.late.cursor if reports.late is not None and deadline_ts < float("inf") else None
+        if self.inventory is not None and sweeper.late_swept_ts is not None:
+            report = self._read_inventory(sweeper, self.inventory, settled, record_if_empty, cursor)
+            if report is not None:
+                return report
+        return sweeper.late_sweep(settled.unsettled, record_if_empty=record_if_empty, cursor=cursor)
+
+    def _unordered(
+        self, sequence: int, late_ts: float | None, settled: SettledFiles, last: SweepReport | None
+    ) -> UnorderedSearch | None:
+        """What the sweep lists whole; None: nothing."""
+        if self.rules.unordered_requests < 1:
+            return None
+        since_ts = float("-inf") if late_ts is None else late_ts - self.rules.settle_delay_secs - EVENT_GRACE_SECS
+        partitions = self._order.unordered(sequence, self.clock(), settled.partitions, since_ts)
+        start = last.unordered.next if last is not None and last.unordered is not None else None
+        return UnorderedSearch(partitions, start, self.rules.unordered_requests, settled.unsettled)
+
+    def _read_inventory(
+        self,
+        sweeper: Sweeper,
+        store: ObjectStore,
+        settled: SettledFiles,
+        record_if_empty: bool,
+        cursor: LateCursor | None,
+    ) -> SweepReport | None:
+        """None: it cannot be used, and the sweep has to list the source."""
+
+        def unsettled(files: Sequence[ObjectInfo]) -> Sequence[ObjectInfo]:
+            return still_there(self.files, settled.unsettled(files))
+
+        try:
+            inventory = newest_inventory(store, self.files.uri, self.clock())
+            reader = InventoryReader(store, inventory, self.files.uri)
+            return sweeper.inventory_sweep(reader, unsettled, record_if_empty=record_if_empty, cursor=cursor)
+        except (UnusableInventory, AccessDenied, BucketMissing) as error:
+            self.log("inventory_unusable", source=self.identity.source_id, error=str(error))
+            return None
 
     def write(self, reports: SweepReports) -> None:
         self.state.put(self.identity.report_key, reports.to_json().encode())

@@ -1,12 +1,11 @@
 """A sweep lists a source and appends files that no event announced.
 
-A watermark sweep lists files above the watermarks, a late sweep also those below them.
+A watermark sweep lists files above the watermarks, and of unordered partitions also those below them. A late sweep
+looks at all files.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Protocol
 
 from blizzard.errors import RetryableError
 from blizzard.manifest.pending_manifest import Manifest
@@ -14,6 +13,8 @@ from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Swee
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.sweep.inventory import LOOKUP_FILES as INVENTORY_LOOKUP_FILES
+from blizzard.sweep.inventory import InventoryReader
 from blizzard.sweep.late_cursor import (
     LateCursor,
     LateSweepScope,
@@ -23,7 +24,10 @@ from blizzard.sweep.late_cursor import (
     listing_fingerprint,
     open_partitions,
 )
-from blizzard.sweep.late_search import LateSearch, Unsettled
+from blizzard.sweep.report import SweepKind, SweepReport
+from blizzard.sweep.rules import SweepRules, cold_closing
+from blizzard.sweep.searches import LateSearch, NewFiles, Unsettled
+from blizzard.sweep.unordered import LOOKUP_FILES, UnorderedListing, UnorderedReport, UnorderedSearch
 
 SEGMENT_ENTRIES = 5_000
 """A sweep appends a segment whenever it has found this many files: about 1 MB of JSON."""
@@ -35,66 +39,6 @@ class OutOfTime(RetryableError):
     """The deadline passed before the first listing, since the manifest has too many unconsumed segments."""
 
 
-class SweepKind(StrEnum):
-    WATERMARK = "watermark"
-    LATE = "late"
-
-
-class Window(Protocol):
-    """The dated folders of a source (its `prefix_template` and `lookback`)."""
-
-    def folder_of(self, partition: str) -> str | None:
-        """The dated folder of a partition; None if its path does not match the template."""
-        ...
-
-    def oldest_folder(self, now_ts: float, lookback: int) -> str:
-        """The oldest of the last `lookback` folders, including today's."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SweepRules:
-    """The settings of a source that sweeps need. `window` None: every partition stays open.
-
-    `definition` is the text of the pattern and template behind `matches` and `window`, so that a late sweep detects a
-    change.
-    """
-
-    matches: Callable[[str], bool]
-    window: Window | None = None
-    lookback: int = 1
-    settle_delay_secs: float = 60.0
-    late_overlap_secs: float = 86_400.0
-    definition: str = field(default="", compare=False)
-
-    def folder_of(self, partition: str) -> str | None:
-        return None if self.window is None else self.window.folder_of(partition)
-
-    def before_window(self, now_ts: float) -> str | None:
-        """The newest folder before the window at `now_ts`; None without a window."""
-        return None if self.window is None else self.window.oldest_folder(now_ts, self.lookback + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    """What a sweep did. `missed`: how many entries it appended, since no event had announced the files yet."""
-
-    kind: SweepKind
-    started_ts: float
-    listed: int
-    missed: int
-    missed_bytes: int
-    partitions: int
-    segments: tuple[int, ...]
-    complete: bool
-    """False if time ran out. The next watermark sweep continues from this one's marks, a late sweep from `cursor`."""
-    unannounced: int = 0
-    """How many of `missed` have an overdue event: found by a watermark sweep, older than the settle delay plus
-    EVENT_GRACE_SECS, and modified after events were first expected."""
-    cursor: LateCursor | None = None
-    """Where an incomplete late sweep stopped."""
-
-
 @dataclass(slots=True)
 class _Pending:
     """Found, and not appended yet."""
@@ -102,24 +46,6 @@ class _Pending:
     entries: list[Entry] = field(default_factory=list)
     marks: list[SettleMark] = field(default_factory=list)
     closing: Closing | None = None
-
-
-@dataclass(slots=True)
-class _NewFiles:
-    """What a watermark sweep looks for: files that are neither `known` (in progress, or in unconsumed entries) nor
-    settled."""
-
-    known: Collection[str]
-    unsettled: Unsettled
-    collected: list[ObjectInfo] = field(default_factory=list)
-
-    def collect(self, info: ObjectInfo) -> None:
-        if info.key not in self.known:
-            self.collected.append(info)
-
-    def take(self) -> Sequence[ObjectInfo]:
-        collected, self.collected = self.collected, []
-        return self.unsettled(collected) if collected else ()
 
 
 class Sweeper:
@@ -188,9 +114,10 @@ class Sweeper:
         the gap in the numbers shows that the segments from `first` on were never consumed."""
         self._relies_on, self._floor, self._chain = first, last + 1, chain
 
-    def watermark_sweep(self, unsettled: Unsettled) -> SweepReport:
-        """List each open partition above its watermark, which may then move past files older than the settle delay.
-        `unsettled` leaves out files of which any content is settled: late sweeps find overwritten ones."""
+    def watermark_sweep(self, unsettled: Unsettled, unordered: UnorderedSearch | None = None) -> SweepReport:
+        """List each open partition above its watermark, which may then move past files older than the settle delay, and
+        some of the unordered partitions up to it. `unsettled` leaves out files of which any content is settled: late
+        sweeps find overwritten ones."""
         progress = self._progress
         first = self._checkpoint.sequence < 0 and not progress.watermarks and progress.closed_through is None
         closing = cold_closing(progress, self._rules, self._started_ts)
@@ -199,7 +126,7 @@ class Sweeper:
             self._pending.closing = closing
             progress.close_partitions(closing)
         closed_before = progress.closed_through
-        search = _NewFiles({*self._checkpoint.files, *(path for path, _ in self._unconsumed)}, unsettled)
+        search = NewFiles({*self._checkpoint.files, *(path for path, _ in self._unconsumed)}, unsettled)
         quiet: dict[str, bool] = {}
         complete = True
         for partition in self._open_partitions():
@@ -213,7 +140,23 @@ class Sweeper:
         self._append_segment(
             closing=closing if complete else None, late_swept_ts=self._started_ts if counts_as_late else None
         )
-        return self._report(SweepKind.WATERMARK, complete=complete)
+        listed = self._list_unordered(unordered) if complete and unordered is not None else None
+        return self._report(SweepKind.WATERMARK, complete=complete, unordered=listed)
+
+    def _list_unordered(self, wanted: UnorderedSearch) -> UnorderedReport:
+        """Append what unordered partitions have below their watermarks. That settles nothing: no mark begins there."""
+        search = LateSearch(self._late_since_ts(), self._unconsumed, wanted.unsettled)
+        listing = UnorderedListing(
+            wanted, self._progress, lambda partition, after: self._list(partition, after=after), self._out_of_time
+        )
+        for info in listing.files():
+            if search.may_be_late(info) and self._rules.matches(info.key):
+                search.found.append(info)
+            if len(search.found) >= LOOKUP_FILES:
+                self._add_unsettled(search, FoundBy.SWEEP)
+        self._add_unsettled(search, FoundBy.SWEEP)
+        self._append_segment()
+        return listing.report()
 
     def late_sweep(
         self,
@@ -231,30 +174,86 @@ class Sweeper:
         `cursor` is where the previous late sweep ran out of time. This one resumes there, and both count as one sweep
         that started with the first. It starts over if anything changed since that could hide a file.
         """
-        position, scope = self._resume_or_start(cursor)
-        since_ts = float("-inf") if scope.since_ts is None else scope.since_ts
-        search = LateSearch(since_ts, self._unconsumed, unsettled)
+        listing = listing_fingerprint(self._source, self._rules.definition)
+        position, scope = self._resume_or_start(cursor, self._started_ts, listing)
+        search = LateSearch(scope.since_ts, self._unconsumed, unsettled)
         stopped: ListingPosition | None = None
         for partition in self._open_partitions(position.partition):
             after = position.after if partition == position.partition else None
             stopped = self._list_whole_partition(ListingPosition(partition, after), search)
             if stopped is not None:
                 break
-        self._add_late_files(search)
+        self._add_unsettled(search, FoundBy.LATE)
+        return self._end_late_sweep(scope, stopped, record_if_empty=record_if_empty)
+
+    def inventory_sweep(
+        self,
+        reader: InventoryReader,
+        unsettled: Unsettled,
+        *,
+        record_if_empty: bool = True,
+        cursor: LateCursor | None = None,
+    ) -> SweepReport:
+        """A late sweep that reads an inventory report instead of listing the source. It covers the files up to the
+        report's time. Nothing is read if an earlier late sweep covers that time. Raises UnusableInventory; files that
+        were found before are appended by the next sweep of this object."""
+        inventory = reader.inventory
+        if self.late_swept_ts is not None and inventory.started_ts <= self.late_swept_ts:
+            return self._report(SweepKind.LATE, complete=True, inventory=inventory.name)
+        listing = listing_fingerprint(self._source, f"{self._rules.definition}\n{inventory.name}")
+        position, scope = self._resume_or_start(cursor, inventory.started_ts, listing)
+        search = LateSearch(scope.since_ts, self._unconsumed, unsettled)
+        stopped: ListingPosition | None = position
+        for page in reader.pages(position, search.since_ts):
+            if self._out_of_time():
+                break
+            self._listed += page.rows
+            search.found += [info for info in page.files if search.may_be_late(info) and self._is_open(info.key)]
+            if len(search.found) >= INVENTORY_LOOKUP_FILES:
+                self._add_unsettled(search, FoundBy.LATE)
+            stopped = page.end
+        else:
+            stopped = None
+        self._add_unsettled(search, FoundBy.LATE)
+        return self._end_late_sweep(scope, stopped, record_if_empty=record_if_empty, inventory=inventory.name)
+
+    def _is_open(self, path: str) -> bool:
+        """Whether a sweep may append the file."""
+        return self._rules.matches(path) and not self._progress.is_closed(split_path(path)[0])
+
+    @property
+    def late_swept_ts(self) -> float | None:
+        """As in Checkpoint, with the sweeps that the job has not consumed yet."""
+        return self._progress.late_swept_ts
+
+    def _end_late_sweep(
+        self,
+        scope: LateSweepScope,
+        stopped: ListingPosition | None,
+        *,
+        record_if_empty: bool,
+        inventory: str | None = None,
+    ) -> SweepReport:
         complete = stopped is None and (record_if_empty or bool(self._missed))
         self._append_segment(late_swept_ts=scope.started_ts if complete else None)
         return self._report(
             SweepKind.LATE,
             complete=stopped is None,
             cursor=None if stopped is None else self._cursor(stopped, scope),
+            inventory=inventory,
         )
 
-    def _resume_or_start(self, cursor: LateCursor | None) -> tuple[ListingPosition, LateSweepScope]:
+    def _late_since_ts(self) -> float | None:
+        """Files that are older were found by an earlier late sweep; None: there was none."""
+        previous = self._progress.late_swept_ts
+        return None if previous is None else previous - self._rules.late_overlap_secs
+
+    def _resume_or_start(
+        self, cursor: LateCursor | None, started_ts: float, listing: str
+    ) -> tuple[ListingPosition, LateSweepScope]:
         """Resume the late sweep of `cursor` if it is still valid, else start a new one."""
-        previous, closed_through = self._progress.late_swept_ts, self._progress.closed_through
-        since_ts = None if previous is None else previous - self._rules.late_overlap_secs
-        listing = listing_fingerprint(self._source, self._rules.definition)
-        scope = LateSweepScope(self._started_ts, since_ts, listing, closed_through)
+        closed_through = self._progress.closed_through
+        scope = LateSweepScope(started_ts, self._late_since_ts(), listing, closed_through)
         unbroken = UnbrokenSegments(self._unbroken[0], self._floor - 1, self._unbroken[1])
         if cursor is None or not (cursor.scope.can_resume(scope, self._progress) and unbroken.covers(cursor.required)):
             return ListingPosition(), scope
@@ -274,7 +273,7 @@ class Sweeper:
             self._partitions += 1
             yield partition
 
-    def _list_above_watermark(self, partition: str, quiet: dict[str, bool], search: "_NewFiles") -> bool:
+    def _list_above_watermark(self, partition: str, quiet: dict[str, bool], search: NewFiles) -> bool:
         """List one partition above its watermark. False if time ran out. `quiet` gets whether the partition has neither
         new nor recently modified files."""
         base = through = self._progress.watermarks.get(partition)
@@ -297,13 +296,11 @@ class Sweeper:
         quiet[partition] = all_old and not found
         return complete
 
-    def _add_new_files(self, search: "_NewFiles") -> bool:
+    def _add_new_files(self, search: NewFiles) -> bool:
         """Add those of the collected files that are new. Returns whether there are any."""
         new = search.take()
         for info in new:
             self._add_entry(info, FoundBy.SWEEP)
-            since_ts, until_ts = self._overdue_range
-            self._unannounced += since_ts <= info.modified_ts <= until_ts
         return bool(new)
 
     def _list_whole_partition(self, position: ListingPosition, search: LateSearch) -> ListingPosition | None:
@@ -316,14 +313,14 @@ class Sweeper:
             if search.may_be_late(info) and self._rules.matches(info.key):
                 search.found.append(info)
             if len(search.found) >= self._segment_entries:
-                self._add_late_files(search)
+                self._add_unsettled(search, FoundBy.LATE)
             position = ListingPosition(position.partition, split_path(info.key)[1])
         return None
 
-    def _add_late_files(self, search: LateSearch) -> None:
+    def _add_unsettled(self, search: LateSearch, found_by: FoundBy) -> None:
         """Append those of the collected files that are not settled."""
         for info in search.take():
-            self._add_entry(info, FoundBy.LATE)
+            self._add_entry(info, found_by)
             if len(self._pending.entries) >= self._segment_entries:
                 self._append_segment()
 
@@ -337,6 +334,8 @@ class Sweeper:
         self._pending.entries.append(entry_of(info, found_by))
         self._missed += 1
         self._missed_bytes += info.size
+        since_ts, until_ts = self._overdue_range
+        self._unannounced += found_by is FoundBy.SWEEP and since_ts <= info.modified_ts <= until_ts
 
     def _add_mark(self, partition: str, base: str | None, through: str | None) -> None:
         if through is not None and through != base:
@@ -368,7 +367,15 @@ class Sweeper:
         ready = [f for f in dated if not not_quiet or f < min(not_quiet)]
         return Closing(closed_before, max(ready)) if ready else None
 
-    def _report(self, kind: SweepKind, *, complete: bool, cursor: LateCursor | None = None) -> SweepReport:
+    def _report(
+        self,
+        kind: SweepKind,
+        *,
+        complete: bool,
+        cursor: LateCursor | None = None,
+        unordered: UnorderedReport | None = None,
+        inventory: str | None = None,
+    ) -> SweepReport:
         return SweepReport(
             kind,
             self._started_ts,
@@ -380,15 +387,9 @@ class Sweeper:
             complete,
             self._unannounced,
             cursor,
+            unordered,
+            inventory,
         )
-
-
-def cold_closing(progress: SourceProgress, rules: SweepRules, now_ts: float) -> Closing | None:
-    """The closing with which the first sweep of a source with a window starts: folders before the last `lookback` ones
-    count as closed. None if the source has no window, or if anything was settled or closed before."""
-    through = rules.before_window(now_ts)
-    closing = None if through is None else Closing(None, through, cold=True)
-    return closing if closing is not None and progress.connects(closing) else None
 
 
 def entry_of(info: ObjectInfo, found_by: FoundBy) -> Entry:

@@ -10,8 +10,10 @@ from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
-from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, sweep_rules
-from blizzard.sweep.sweeper import OutOfTime, SweepReport
+from blizzard.sweep.report import SweepReport
+from blizzard.sweep.reports import SweepReports
+from blizzard.sweep.source_sweep import Claim, SourceSweep, sweep_rules
+from blizzard.sweep.sweeper import OutOfTime
 from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
 
@@ -147,10 +149,12 @@ def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[],
             lookback=source.lookback,
             settle_delay_secs=source.settle_delay_secs,
             late_overlap_secs=source.late_overlap_secs,
+            unordered_requests=source.unordered_requests,
         ),
         clock=clock,
         new_id=lambda: secrets.token_hex(8),
         log=log.info,
+        inventory=None if source.inventory is None else open_store(source.inventory, settings, log=log.warning),
     )
 
 

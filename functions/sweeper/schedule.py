@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from blizzard.config.published import PublishedSource
-from blizzard.sweep.source_sweep import SweepReports
-from blizzard.sweep.sweeper import SweepKind
+from blizzard.sweep.report import SweepKind
+from blizzard.sweep.reports import SweepReports
 
 EARLY_FRACTION = 0.1
 """The fraction of its interval by which a sweep may start early. Schedules are not exact: with a schedule of one

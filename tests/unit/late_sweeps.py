@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from blizzard.state.watermark import SourceProgress, no_folder
-from blizzard.sweep.sweeper import SweepKind, SweepReport
+from blizzard.sweep.report import SweepKind, SweepReport
 from tests.unit.fakes import World, settings
 
 TICK_SECS = 0.001

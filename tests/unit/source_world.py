@@ -18,9 +18,12 @@ from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity, read_copy
 from blizzard.state.watermark import no_folder
+from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.report import SweepReport
+from blizzard.sweep.rules import SweepRules, Window
 from blizzard.sweep.source_sweep import SourceSweep
-from blizzard.sweep.sweeper import Sweeper, SweepReport, SweepRules, Window
+from blizzard.sweep.sweeper import Sweeper
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.ingest import Ingest, Totals
@@ -58,6 +61,7 @@ def settings(
     max_attempts: int = 8,
     max_backoff_secs: float = 20.0,
     ledger: LedgerSettings | None = None,
+    unordered_requests: int = 30,
 ) -> FileSettings:
     """A source of `*.txt` files."""
     return FileSettings(
@@ -65,7 +69,12 @@ def settings(
             window.folder_of if window else no_folder, interval_files, interval_bytes, late_overlap_secs, on_overwrite
         ),
         sweep_rules=SweepRules(
-            lambda path: path.endswith(".txt"), window, lookback, settle_delay_secs, late_overlap_secs
+            lambda path: path.endswith(".txt"),
+            window,
+            lookback,
+            settle_delay_secs,
+            late_overlap_secs,
+            unordered_requests,
         ),
         interval_secs=interval_secs,
         max_attempts=max_attempts,
@@ -171,7 +180,7 @@ class World:
         )
         return set(keeper.find(state, {path for path, _ in self.contents}))
 
-    def source_sweep(self) -> SourceSweep:
+    def source_sweep(self, inventory: ObjectStore | None = None) -> SourceSweep:
         """As in the sweeper: it starts from the copy of the checkpoint and writes its report."""
         return SourceSweep(
             self.identity,
@@ -181,6 +190,7 @@ class World:
             self.clock,
             self.new_id,
             self.record,
+            inventory,
         )
 
     def record(self, event: str, /, **fields: object) -> None:

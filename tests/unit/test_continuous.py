@@ -10,7 +10,7 @@ import pytest
 
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.sweep.sweeper import SweepKind
+from blizzard.sweep.report import SweepKind
 from spark_job import main as job
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import POLL_SECS

@@ -21,7 +21,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.sweep.sweeper import SweepKind
+from blizzard.sweep.report import SweepKind
 from functions.dispatcher.emr import EmrServerless
 from functions.dispatcher.job_request import JobSettings
 from functions.runtime import FunctionLog, function_logger, make_runtime

@@ -16,7 +16,7 @@ from blizzard.state.dead_letters import DeadLetter, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.source_sweep import read_reports
+from blizzard.sweep.reports import read_reports
 from tests.unit.documents import Fence, fences, first_cells, section, text, words
 
 

@@ -58,7 +58,12 @@ def test_the_options_of_a_format_are_what_its_source_sets_for_it(
     lines = source_lines(f"uri: {tmp_path}/in", "format: text", "pattern: '*.x'", table=f"{tmp_path}/table")
     ((pipeline, source),) = config(lines).sources()
     source_job(pipeline, source, spark=started, s3=S3Settings(), log=silent)
-    sweep = {"interval_secs": 60.0, "late_interval_secs": 3600.0, "late_overlap_secs": 86400.0}
+    sweep = {
+        "interval_secs": 60.0,
+        "late_interval_secs": 3600.0,
+        "late_overlap_secs": 86400.0,
+        "unordered_requests": 60,
+    }
     assert [settings.options for settings in found] == [{"pattern": "*.x", "sweep": sweep}]
 
 

@@ -13,7 +13,8 @@ from blizzard.sweep.late_cursor import (
     LateCursor,
     ListingPosition,
 )
-from blizzard.sweep.sweeper import OutOfTime, SweepKind
+from blizzard.sweep.report import SweepKind
+from blizzard.sweep.sweeper import OutOfTime
 from tests.unit.fakes import DAY_SECS, Calls, Days, WatchedStore
 from tests.unit.late_sweeps import (
     MAX_PARTS,

@@ -164,8 +164,9 @@ def test_a_run_larger_than_a_put_is_streamed(monkeypatch: pytest.MonkeyPatch) ->
 def test_partitions_tell_files_newest_time_and_how_many_names_are_in_no_order() -> None:
     content = sorted(
         [
-            *(entry(f"ordered/{n}", n) for n in range(9)),
-            *(entry(f"mixed/{n}", 9 - n) for n in range(9)),
+            *(entry(f"ordered/{n}")._replace(time_ms=n * 100_000) for n in range(9)),
+            *(entry(f"nearly/{n}")._replace(time_ms=(9 - n) * 60_000) for n in range(9)),
+            *(entry(f"mixed/{n}")._replace(time_ms=(9 - n) * 60_001) for n in range(9)),
             entry("root")._replace(time_ms=7),
         ]
     )
@@ -173,6 +174,7 @@ def test_partitions_tell_files_newest_time_and_how_many_names_are_in_no_order() 
     stats = loaded(store, written(store, content).ref).index.partitions
     assert [(name, s.files, s.disordered, s.last_name) for name, s in stats.items()] == [
         ("mixed", 9, 8, "8"),
+        ("nearly", 9, 0, "8"),
         ("ordered", 9, 0, "8"),
         ("", 1, 0, "root"),
     ]

@@ -39,7 +39,8 @@ pipelines:
         checkpoint: {interval_files: 11, interval_bytes: 12MB}
         settle_delay_secs: 13
         on_overwrite: replace
-        sweep: {interval_secs: 14, late_interval_secs: 15, late_overlap_secs: 16}
+        sweep: {interval_secs: 14, late_interval_secs: 15, late_overlap_secs: 16, unordered_requests: 19}
+        inventory: s3://reports/landing/daily
         retries: {max_attempts: 17, max_backoff_secs: 18}
       other: {uri: "s3://landing/other", format: text}
   plain:
@@ -143,6 +144,8 @@ def expected_source(config: Config, pipeline: str, name: str) -> PublishedSource
         sweep_interval_secs=source.sweep.interval_secs,
         late_interval_secs=source.sweep.late_interval_secs,
         late_overlap_secs=source.sweep.late_overlap_secs,
+        unordered_requests=source.sweep.unordered_requests,
+        inventory=source.inventory,
         interval_files=source.checkpoint.interval_files,
         interval_bytes=source.checkpoint.interval_bytes,
         max_attempts=source.retries.max_attempts,
@@ -164,7 +167,8 @@ def test_functions_read_the_values_of_the_configuration() -> None:
         assert match.state_prefix == source.state_prefix
     landing = read.pipelines["events"].sources[0]
     values = [getattr(landing, field.name) for field in dataclasses.fields(landing)]
-    assert values[7:] == [13, 14, 15, 16, 11, 12_000_000, 17, 18, "replace"], (
+    inventory = "s3://reports/landing/daily/"
+    assert values[7:] == [13, 14, 15, 16, 19, inventory, 11, 12_000_000, 17, 18, "replace"], (
         "each of these has a value of its own in the file"
     )
 

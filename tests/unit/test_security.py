@@ -79,7 +79,12 @@ def test_no_data_is_used_as_a_format_template() -> None:
     assert found == {"infra/package/build.py"}, "names of files, from a table beside it"
 
 
-NUMBERS = {"version % self.preparation.checkpoint_interval", "number % PARTITIONS", "at % size"}
+NUMBERS = {
+    "version % self.preparation.checkpoint_interval",
+    "number % PARTITIONS",
+    "at % size",
+    "count % FILES_PER_REQUEST",
+}
 """Modulo operations whose operands the code does not show to be numbers."""
 
 

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from blizzard.errors import AccessDenied
 from blizzard.manifest.segments import FoundBy
-from blizzard.sweep.source_sweep import Claim, SourceSweep, SweepReports, read_reports, sweep_rules
-from blizzard.sweep.sweeper import EVENT_GRACE_SECS, OutOfTime, SweepKind, SweepReport, SweepRules
+from blizzard.sweep.late_cursor import ListingPosition
+from blizzard.sweep.report import SweepKind, SweepReport
+from blizzard.sweep.reports import SweepReports, read_reports
+from blizzard.sweep.rules import SweepRules
+from blizzard.sweep.source_sweep import Claim, SourceSweep, sweep_rules
+from blizzard.sweep.sweeper import EVENT_GRACE_SECS, OutOfTime
+from blizzard.sweep.unordered import UnorderedReport
 from tests.unit.fakes import Calls, WatchedStore, World, settings
 
 SETTLE_SECS = 60.0
@@ -23,6 +28,7 @@ def world() -> World:
 
 
 naturals = st.integers(0, 2**53)
+positions = st.builds(ListingPosition, st.text(max_size=5), st.none() | st.text(max_size=5))
 
 
 def reports_of(kind: SweepKind) -> st.SearchStrategy[SweepReport]:
@@ -37,6 +43,8 @@ def reports_of(kind: SweepKind) -> st.SearchStrategy[SweepReport]:
         segments=st.lists(naturals, max_size=3).map(tuple),
         complete=st.booleans(),
         unannounced=naturals,
+        unordered=st.none() | st.builds(UnorderedReport, naturals, naturals, naturals, st.none() | positions),
+        inventory=st.none() | st.just("2026-11-24T01-00Z"),
     )
 
 

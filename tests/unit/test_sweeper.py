@@ -8,7 +8,8 @@ from blizzard.manifest.segments import Closing, FoundBy, Segment, SettleMark
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
-from blizzard.sweep.sweeper import SweepKind, cold_closing
+from blizzard.sweep.report import SweepKind
+from blizzard.sweep.rules import cold_closing
 from tests.unit.fakes import DAY_SECS, Days, World, settings
 
 OLD = 100.0

@@ -14,8 +14,8 @@ from blizzard.errors import AccessDenied
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import SweepKind
 from functions.runtime import FunctionLog, ReloadingConfig
 from functions.sweeper.composition import CLAIM_MARGIN_SECS, RoundCounts, Setup, SweepRound
 from tests.unit.fakes import Calls, Clock, Crash, WatchedStore, crash

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.published import PublishedSource
-from blizzard.sweep.source_sweep import SweepReports
-from blizzard.sweep.sweeper import SweepKind, SweepReport
+from blizzard.sweep.report import SweepKind, SweepReport
+from blizzard.sweep.reports import SweepReports
 from functions.sweeper.schedule import MAX_CLAIM_SECS, DueSweep, due_sweeps
 
 NOW_TS = 1_000_000.0
@@ -28,6 +28,8 @@ def source(name: str, *, interval_secs: float = INTERVAL_SECS, late_secs: float 
         sweep_interval_secs=interval_secs,
         late_interval_secs=late_secs,
         late_overlap_secs=86_400.0,
+        unordered_requests=30,
+        inventory=None,
         interval_files=1000,
         interval_bytes=1 << 30,
         max_attempts=8,

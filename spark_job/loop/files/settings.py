@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from blizzard.ledger.merge import LedgerSettings
 from blizzard.state.batch import BatchRules
-from blizzard.sweep.sweeper import SweepRules
+from blizzard.sweep.rules import SweepRules
 from spark_job.loop.ingest import LoopSettings
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.source_sweep import SourceSweep
-from blizzard.sweep.sweeper import SweepKind, SweepReport
 
 
 class Sweeps:

@@ -24,8 +24,8 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Settings, S3Store
+from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep
-from blizzard.sweep.sweeper import SweepKind
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.ports.stopwatch import Stopwatch
 from tests.proof.breaks import (

@@ -14,8 +14,8 @@ from typing import Any
 from blizzard.errors import LostRace
 from blizzard.log import stdout_log
 from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from blizzard.sweep.sweeper import SweepKind
 from spark_job.table.commit_errors import translate_commit_error
 from spark_job.table.spark_errors import SPARK_ERRORS
 from spark_job.table.transaction import Transaction

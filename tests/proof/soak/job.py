@@ -14,7 +14,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchPlan
 from blizzard.state.checkpoint import FINISHED, Checkpoint
-from blizzard.sweep.sweeper import SweepRules
+from blizzard.sweep.rules import SweepRules
 from spark_job.loop import continuous, drain
 from spark_job.loop.files import source
 from spark_job.loop.ingest import Ingest

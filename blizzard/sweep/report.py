@@ -1,0 +1,37 @@
+"""What a sweep did."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from blizzard.sweep.late_cursor import LateCursor
+from blizzard.sweep.unordered import UnorderedReport
+
+
+class SweepKind(StrEnum):
+    WATERMARK = "watermark"
+    LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What a sweep did. `missed`: how many entries it appended, since no event had announced the files yet. `listed`:
+    how many objects it saw."""
+
+    kind: SweepKind
+    started_ts: float
+    listed: int
+    missed: int
+    missed_bytes: int
+    partitions: int
+    segments: tuple[int, ...]
+    complete: bool
+    """False if time ran out. The next watermark sweep continues from this one's marks, a late sweep from `cursor`."""
+    unannounced: int = 0
+    """How many of `missed` have an overdue event: found by a watermark sweep, older than the settle delay plus
+    EVENT_GRACE_SECS, and modified after events were first expected."""
+    cursor: LateCursor | None = None
+    """Where an incomplete late sweep stopped."""
+    unordered: UnorderedReport | None = None
+    """Of a watermark sweep; None if it did not look for unordered partitions, or did not get that far."""
+    inventory: str | None = None
+    """The folder of the S3 Inventory report that a late sweep read. None: it listed the source."""
