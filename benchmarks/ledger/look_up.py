@@ -21,7 +21,7 @@ from blizzard.ledger.ledger import Ledger, open_ledger
 from blizzard.ledger.path_filter import digest_of
 from blizzard.log import silent
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import read_copy_strictly
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
@@ -37,7 +37,7 @@ def measure(uri: str, batches: int) -> dict[str, Any]:
     """Seconds of the batches, and requests and bytes of the first one."""
     store = CountingStore(open_store(uri, S3Settings.from_environment(variables())))
     # A job that starts reads its checkpoint first, with the same connection.
-    checkpoint = read_copy_strictly(store, IDENTITY)
+    checkpoint = CheckpointCodec(store, IDENTITY).read_copy()
     store.requests = store.read_bytes = 0
     before = {"bytes_before": peak_bytes()}
     if not batches:

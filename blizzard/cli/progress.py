@@ -11,6 +11,7 @@ from rich.text import Text
 from blizzard.log import one_line
 
 QUIET = {
+    "base_written",
     "batch_read",
     "ledger_opened",
     "ledger_run_written",

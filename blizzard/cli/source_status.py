@@ -10,10 +10,11 @@ from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import BatchRules
-from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
-from blizzard.state.identity import SourceIdentity, read_copy_strictly
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import read_reports
@@ -115,18 +116,19 @@ def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit 
 
 def _state(store: ObjectStore, commit: Commit | None, identity: SourceIdentity) -> tuple[Checkpoint | None, str | None]:
     """The checkpoint of the newest commit, or else its copy; and the problem, if there is one."""
-    copy, copy_problem = _copy(store, identity)
+    codec = CheckpointCodec(store, identity)
+    copy, copy_problem = _copy(codec)
     if commit is None:
         return copy, copy_problem
     try:
-        return decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source), None
+        return codec.decode(commit.user_metadata or ""), None
     except UnreadableState as error:
         return copy, f"{error}; the next run repairs it from the table"
 
 
-def _copy(store: ObjectStore, identity: SourceIdentity) -> tuple[Checkpoint | None, str | None]:
+def _copy(codec: CheckpointCodec) -> tuple[Checkpoint | None, str | None]:
     try:
-        return read_copy_strictly(store, identity), None
+        return codec.read_copy(), None
     except (NotFound, BucketMissing):
         return None, None
     except UnreadableState as error:

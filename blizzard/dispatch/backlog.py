@@ -12,7 +12,8 @@ from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Segment, UnconsumedSegment
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.checkpoint_codec import read_copy
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 
 MAX_UNCONSUMED = 60

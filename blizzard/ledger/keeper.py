@@ -13,7 +13,7 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
 from blizzard.state.run_ref import RunRef
-from blizzard.storage.base import ObjectStore
+from blizzard.storage.base import ObjectInfo, ObjectStore
 
 KEPT_SECS = 3_600.0
 """A run that was merged into another is deleted after this time: a reader may still have the checkpoint before."""
@@ -96,19 +96,27 @@ class LedgerKeeper:
         return self._rebuilt and self._ledger.refs != checkpoint.ledger
 
     def clean(self, checkpoint: Checkpoint) -> None:
-        """After a commit: delete runs that it does not name. Those of the last hour stay, since a checkpoint that
-        another process has just read may name them, or a commit that is about to follow."""
+        """After a commit: delete runs that were merged into others an hour ago, and those of merges that nobody adopted.
+        Until then a checkpoint that another process has just read may name them, or a commit that is about to follow.
+        """
         named = {ref.name for ref in checkpoint.ledger}
-        before_ts = self._clock() - KEPT_SECS
         runs = self._cache.runs.items()
         self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
-        self._store.delete(
-            [
-                info.key
-                for info in self._store.list(self._folder, recursive=False)
-                if info.key.removeprefix(self._folder) not in named and info.modified_ts < before_ts
-            ]
+        stored = {info.key.removeprefix(self._folder): info for info in self._store.list(self._folder, recursive=False)}
+        unnamed = [info for name, info in stored.items() if name not in named]
+        before_ts = self._clock() - KEPT_SECS
+        old = [info.key for info in unnamed if self._unneeded_since(info, checkpoint, stored) < before_ts]
+        self._store.delete(old)
+
+    def _unneeded_since(self, info: ObjectInfo, checkpoint: Checkpoint, stored: Mapping[str, ObjectInfo]) -> float:
+        """When a run was written that has all commits of this one; without such a run, when this one was written."""
+        first, last, _ = info.key.removeprefix(self._folder).split("-", 2)
+        covering = (
+            stored[ref.name].modified_ts
+            for ref in checkpoint.ledger
+            if f"{ref.first:020d}" <= first and last <= f"{ref.last:020d}" and ref.name in stored
         )
+        return max(info.modified_ts, *covering, 0.0)
 
     # -- keeping up
 

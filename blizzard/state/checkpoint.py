@@ -4,17 +4,21 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import UnreadableState
 from blizzard.manifest.segments import Position
+from blizzard.state import base
+from blizzard.state.base import BaseOf, BaseRef, Difference, Settled, difference, no_base
 from blizzard.state.run_ref import RunRef, decode_ref, encode_ref
 from blizzard.storage import json_fields
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
+"""Of a checkpoint that names bases. Programs that read only version 4 must not take it for a whole one."""
+WITHOUT_BASES_VERSION = 4
 BEFORE_LEDGER_VERSION = 3
 """Schema version of states that decided by themselves which files are settled. They name ingested files, and a late
 sweep settled what it had seen below a watermark."""
@@ -24,8 +28,9 @@ COMMITTERS_VERSION = 2
 """Schema version of states of Penguin, the committer of the first Blizzard. They track the table's Parquet files, not a
 source's files. The first Blizzard kept the source's state in a file, where the checkpoint's copy is now."""
 _LEGACY_PARTS = frozenset({"source_state", "watermark", "partition_watermarks"})
+_ONLY_WITH_BASES = ("bases", "removed_partitions", "removed_files")
 
-FINISHED = -1
+FINISHED = base.FINISHED
 """In `Checkpoint.files`: the whole file is committed. Any other value is the number of records read so far."""
 
 
@@ -52,6 +57,9 @@ class Checkpoint:
     """Highest settled path. Only for display; decisions use `partition_watermarks`."""
     partition_watermarks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By partition: the file name up to which (inclusive) all files are settled."""
+    bases: tuple[BaseRef, ...] = ()
+    """Stored objects that have most of `partition_watermarks` and `files`, oldest first, so that commits need not;
+    none if there are few partitions."""
     closed_through: str | None = None
     late_swept_ts: float | None = None
     before_ledger_ts: float | None = None
@@ -66,6 +74,11 @@ class Checkpoint:
     last_update_ts: float = 0.0
 
     @property
+    def settled(self) -> Settled:
+        """What bases can hold of it."""
+        return Settled(self.partition_watermarks, self.files)
+
+    @property
     def in_progress(self) -> dict[str, int]:
         """Files that are committed in part, with the number of records read."""
         return {path: read for path, read in self.files.items() if read != FINISHED}
@@ -76,45 +89,54 @@ class Checkpoint:
         return bool(self.files or self.partition_watermarks)
 
 
-def encode(checkpoint: Checkpoint) -> str:
-    """The JSON for the commit's `userMetadata` and for the copy."""
+class BaseUnreadable(UnreadableState):
+    """A checkpoint is readable, but not one of the bases that it names. `sequence`: the checkpoint's."""
+
+    def __init__(self, message: str, sequence: int) -> None:
+        super().__init__(message)
+        self.sequence = sequence
+
+
+def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
+    """The JSON for the commit's `userMetadata` and for the copy. `change`: how it differs from its bases; only
+    needed if it names any."""
+    if change is None:
+        if checkpoint.bases:
+            raise ValueError("a checkpoint with bases needs the difference from them")
+        change = difference(Settled(), checkpoint.settled)
+    lists = base.encode_difference(change)
     watermark: dict[str, Any] = {"state": str(checkpoint.state)}
     if checkpoint.watermark is not None:
         watermark["value"] = checkpoint.watermark
-    position = checkpoint.position
     document = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION if checkpoint.bases else WITHOUT_BASES_VERSION,
         "pipeline": checkpoint.pipeline,
         "source": checkpoint.source,
         "sequence": checkpoint.sequence,
         "delta_version": checkpoint.delta_version,
-        "manifest": {
-            "segment": position.segment,
-            "entry": position.entry,
-            "etag": position.etag,
-            "unbroken_since": position.unbroken_since,
-            "chain": position.chain,
-        },
+        "manifest": asdict(checkpoint.position),
         "watermark": watermark,
-        "partition_watermarks": dict(sorted(checkpoint.partition_watermarks.items())),
+        "bases": [base.encode_ref(ref) for ref in checkpoint.bases],
+        "partition_watermarks": lists["partition_watermarks"],
+        "removed_partitions": lists["removed_partitions"],
         "closed_through": checkpoint.closed_through,
         "late_swept_ts": checkpoint.late_swept_ts,
         "before_ledger_ts": checkpoint.before_ledger_ts,
         "receipt": checkpoint.receipt,
         "ledger": [encode_ref(ref) for ref in checkpoint.ledger],
-        "source_state": {
-            "files": {
-                path: "Finished" if read == FINISHED else {"RecordsRead": read}
-                for path, read in sorted(checkpoint.files.items())
-            }
-        },
+        "source_state": lists["source_state"],
+        "removed_files": lists["removed_files"],
         "last_update_ts": checkpoint.last_update_ts,
     }
+    if not checkpoint.bases:
+        for name in _ONLY_WITH_BASES:
+            del document[name]
     return json.dumps(document, separators=(",", ":"))
 
 
-def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
-    """Reads schema versions up to SCHEMA_VERSION. Raises UnreadableState, also for a checkpoint of another source."""
+def decode(text: str | bytes, *, pipeline: str, source: str, base_of: BaseOf = no_base) -> Checkpoint:
+    """Reads schema versions up to SCHEMA_VERSION. Raises UnreadableState, also for a checkpoint of another source;
+    BaseUnreadable if `base_of` cannot read the bases."""
     document = _load(text)
     try:
         version = json_fields.natural(document.get("schema_version", 1))
@@ -123,9 +145,13 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> Checkpoint:
                 f"the checkpoint has schema version {version}; this program reads up to {SCHEMA_VERSION}. "
                 "Upgrade blizzard on every machine that runs it."
             )
-        if version >= BEFORE_LEDGER_VERSION:
+        if version == SCHEMA_VERSION:
+            return _decode_on_bases(document, pipeline, source, base_of)
+        if version == WITHOUT_BASES_VERSION:
+            return _decode_current(document, pipeline, source)
+        if version == BEFORE_LEDGER_VERSION:
             state = _decode_current(document, pipeline, source)
-            return state if version == SCHEMA_VERSION else replace(state, before_ledger_ts=state.late_swept_ts)
+            return replace(state, before_ledger_ts=state.late_swept_ts)
         return _decode_legacy(document, pipeline, source)
     except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
@@ -173,6 +199,21 @@ def _load(text: str | bytes) -> dict[str, Any]:
     return document
 
 
+def _decode_on_bases(document: dict[str, Any], pipeline: str, source: str, base_of: BaseOf) -> Checkpoint:
+    change, refs = base.decode_difference(document), base.decode_refs(document["bases"])
+    checkpoint = _decode_current(document, pipeline, source)
+    try:
+        settled = change.apply_to(base_of(refs))
+    except UnreadableState as error:
+        raise BaseUnreadable(str(error), checkpoint.sequence) from error
+    return replace(
+        checkpoint,
+        partition_watermarks=MappingProxyType(settled.watermarks),
+        files=MappingProxyType(settled.files),
+        bases=refs,
+    )
+
+
 def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Checkpoint:
     found = (document["pipeline"], document["source"])
     if found != (pipeline, source):
@@ -194,7 +235,7 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
         before_ledger_ts=json_fields.optional_number(document.get("before_ledger_ts")),
         receipt=json_fields.optional_text(document.get("receipt")),
         ledger=tuple(decode_ref(ref) for ref in json_fields.array(document.get("ledger", []))),
-        files=_files(document["source_state"]),
+        files=MappingProxyType(base.decode_files(document["source_state"])),
     )
 
 
@@ -220,32 +261,17 @@ def _decode_legacy(document: dict[str, Any], pipeline: str, source: str) -> Chec
     return replace(
         shared,
         partition_watermarks=MappingProxyType(watermarks),
-        files=_files(document.get("source_state", {"files": {}})),
+        files=MappingProxyType(base.decode_files(document.get("source_state", {"files": {}}))),
     )
 
 
 def _decode_shared(document: dict[str, Any], pipeline: str, source: str) -> Checkpoint:
     watermark = document.get("watermark", {"state": "Initial"})
-    marks = document.get("partition_watermarks", {})
     return Checkpoint(
         pipeline=pipeline,
         source=source,
         state=WatermarkState(watermark["state"]),
         watermark=json_fields.optional_text(watermark.get("value")),
-        partition_watermarks=MappingProxyType({json_fields.text(k): json_fields.text(v) for k, v in marks.items()}),
+        partition_watermarks=MappingProxyType(base.decode_watermarks(document.get("partition_watermarks", {}))),
         last_update_ts=json_fields.optional_number(document.get("last_update_ts")) or 0.0,
     )
-
-
-def _files(source_state: dict[str, Any]) -> Mapping[str, int]:
-    return MappingProxyType(
-        {json_fields.text(path): _read_state(value) for path, value in source_state["files"].items()}
-    )
-
-
-def _read_state(value: object) -> int:
-    if value is None or value == "Finished":  # the first Blizzard wrote a set: null for each file
-        return FINISHED
-    if isinstance(value, dict) and set(value) == {"RecordsRead"}:
-        return json_fields.natural(value["RecordsRead"])
-    raise ValueError(f"a file's state is {value!r:.80}; expected Finished or RecordsRead")

@@ -1,11 +1,8 @@
-"""The identity of a source, the keys of its state, and reading the checkpoint's copy."""
+"""The identity of a source, and the keys of its state."""
 
 from dataclasses import dataclass
 
 from blizzard.config import source_names
-from blizzard.errors import NotFound, UnreadableState
-from blizzard.state.checkpoint import Checkpoint, decode
-from blizzard.storage.base import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +28,11 @@ class SourceIdentity:
         return f"{self.state_prefix}_checkpoint.json"
 
     @property
+    def bases_folder(self) -> str:
+        """The folder of the bases that checkpoints name; ends in `/`."""
+        return f"{self.state_prefix}/bases/"
+
+    @property
     def report_key(self) -> str:
         """The key of the report of the source's sweeps."""
         return f"{self.state_prefix}_sweep.json"
-
-
-def read_copy(store: ObjectStore, identity: SourceIdentity) -> Checkpoint | None:
-    """The checkpoint's copy. None if it is missing or unreadable: the table has the checkpoint too."""
-    try:
-        return read_copy_strictly(store, identity)
-    except (NotFound, UnreadableState):
-        return None
-
-
-def read_copy_strictly(store: ObjectStore, identity: SourceIdentity) -> Checkpoint:
-    """The checkpoint's copy. Raises NotFound or UnreadableState."""
-    return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)

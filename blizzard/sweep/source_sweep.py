@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from blizzard.errors import AccessDenied, BlizzardError, BucketMissing
+from blizzard.errors import AccessDenied, BlizzardError, BucketMissing, NotFound, UnreadableState
 from blizzard.ledger.ledger import LedgerCache
 from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import Log
@@ -13,7 +13,8 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.checkpoint_codec import CheckpointCodec
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.sweep.inventory import InventoryReader, UnusableInventory, newest_inventory, still_there
 from blizzard.sweep.late_cursor import LateCursor
@@ -73,15 +74,19 @@ class SourceSweep:
     manifest: Manifest = field(init=False)
     _order: KnownOrder = field(init=False, default_factory=KnownOrder)
     _ledger: LedgerCache = field(init=False, default_factory=LedgerCache)
+    codec: CheckpointCodec = field(init=False)
 
     def __post_init__(self) -> None:
-        # One for all sweeps: it caches segments, which never change.
+        # One of each for all sweeps: they keep segments and bases in memory, which never change.
+        self.codec = CheckpointCodec(self.state, self.identity)
         self.manifest = Manifest(self.state, self.identity.state_prefix, self.identity.source_id)
 
     def checkpoint(self) -> Checkpoint:
         """The checkpoint's copy. Without a copy a sweep appends known files too; the job drops them."""
-        unknown = Checkpoint(pipeline=self.identity.pipeline, source=self.identity.source)
-        return read_copy(self.state, self.identity) or unknown
+        try:
+            return self.codec.read_copy()
+        except (NotFound, UnreadableState):
+            return Checkpoint(pipeline=self.identity.pipeline, source=self.identity.source)
 
     def reports(self) -> SweepReports:
         return read_reports(self.state, self.identity)

@@ -22,6 +22,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
     ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "looks up which files are settled",
     ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/ledger/*"): "looks up which files are settled",
+    ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/bases/*"): "what large checkpoint copies name",
     (
         "DispatcherRole",
         "ReadState",
@@ -34,6 +35,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "sweeps look up known files there",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/ledger/*"): "sweeps look up known files there",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/bases/*"): "what large checkpoint copies name",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_checkpoint.json"): "checkpoint copies of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_sweep.json"): "its own reports",
     ("SweeperRole", "CreateSegmentsAndReport", "${LakeBucketName}/*_blizzard/*/pending/*"): "as the collector",
@@ -61,7 +63,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
 
 DEAD_LETTERS = tuple(
     f"${{LakeBucketName}}/tables/events/_blizzard/events_{source}/dead_letters/{folder}/{name}"
-    for source in ("landing", "runs", "pending", "receipts", "ledger")
+    for source in ("landing", "runs", "pending", "receipts", "ledger", "bases")
     for folder in ("raw_pending_receipts__runs_x_checkpoint.json-0123", "x_sweep.json-0123")
     for name in ("file.ndjson", "records-000000000000.ndjson")
 )

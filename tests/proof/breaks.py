@@ -9,7 +9,8 @@ import spark_job.loop.files.source
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.ledger import Ledger
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.checkpoint_codec import read_copy
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from spark_job.ports.source import Recovered
 

@@ -10,8 +10,8 @@ from blizzard.dispatch.run_records import Phase, RunLog
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.merge import LedgerSettings
 from blizzard.log import silent
-from blizzard.state.checkpoint import encode
-from blizzard.state.identity import SourceIdentity, read_copy_strictly
+from blizzard.state.checkpoint_codec import CheckpointCodec
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from infra.local.stack.local_stack import LocalStack, local_stack
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, StackWorld
@@ -60,11 +60,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
 def _a_life(world: StackWorld) -> None:
     """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records; a late sweep while
-    segments wait. Two runs."""
+    segments wait; so many long folder names that the checkpoint names a base. Two runs."""
     with world.runs_on_hold():
+        for n in range(12):
+            world.drop(f"2026-01-01/{'x' * 700}{n:02d}")
         world.drop("2026-01-01", 5)
         (path,) = world.drop("2026-01-02", rows=1)
-        world.wait_for_pending(6)
+        world.wait_for_pending(18)
         world.until(world.queues_are_empty)
     assert world.wait_until_ingested().good
     _write_run_records(world)
@@ -100,14 +102,16 @@ def _merge_receipts(world: StackWorld) -> None:
         log=silent,
         settings=LedgerSettings(commits=1, in_background=False),
     )
-    checkpoint = read_copy_strictly(world.lake, identity)
+    codec = CheckpointCodec(world.lake, identity)
+    checkpoint = codec.read_copy()
+    assert checkpoint.bases
     assert checkpoint.receipt is not None
     previous = Receipts(world.lake, identity.state_prefix).get(checkpoint.receipt).previous
     before = replace(checkpoint, sequence=checkpoint.sequence - 1, receipt=previous)
     keeper.refs(before)
     merged = keeper.refs(before)
     assert merged
-    world.lake.put(identity.copy_key, encode(replace(checkpoint, ledger=merged)).encode())
+    world.lake.put(identity.copy_key, codec.encode(replace(checkpoint, ledger=merged)).encode())
 
 
 def _write_run_records(world: StackWorld) -> None:

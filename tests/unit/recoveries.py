@@ -1,9 +1,10 @@
 """Recovery over a `World`, and a store that counts what recovery asks for."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from spark_job.loop.files.file_sizes import FileSizes
@@ -22,6 +23,7 @@ def recovered(world: World, *, scan_commits: int = 100) -> Recovered[Checkpoint]
         slice_threshold_bytes=rules.interval_bytes,
         sizes=FileSizes(world.source),
         log=lambda event, /, **fields: world.log.append((event, fields)),
+        codec=CheckpointCodec(world.state, world.identity, world.settings.bases),
         scan_commits=scan_commits,
     )
 
@@ -42,7 +44,7 @@ class CountingStore(MemoryStore):
         super().__init__(lambda: 0.0)
         self._objects, self._keys = objects._objects, objects._keys
         self.listed = self.heads = 0
-        self.before_head = lambda: None
+        self.before_head: Callable[[], object] = lambda: None
         self._counting = threading.Lock()
 
     def list(self, prefix: str = "", *, start_after: str = "", recursive: bool = True) -> Iterator[ObjectInfo]:

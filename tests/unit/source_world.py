@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from blizzard.errors import UnreadableState
@@ -14,9 +13,10 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segment_codec import decode_segment
 from blizzard.manifest.segments import Entry, Segment, SegmentRef, Sweep
 from blizzard.state.batch import BatchRules, OnOverwrite
-from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint_codec import BaseSettings, CheckpointCodec, read_copy
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.memory import MemoryStore
@@ -62,6 +62,7 @@ def settings(
     max_backoff_secs: float = 20.0,
     ledger: LedgerSettings | None = None,
     unordered_requests: int = 30,
+    bases: BaseSettings | None = None,
 ) -> FileSettings:
     """A source of `*.txt` files."""
     return FileSettings(
@@ -80,6 +81,7 @@ def settings(
         max_attempts=max_attempts,
         max_backoff_secs=max_backoff_secs,
         ledger=ledger or IN_ONE_THREAD,
+        bases=bases or BaseSettings(),
     )
 
 
@@ -107,6 +109,7 @@ class World:
             self.calls,
         )
         self._ids = 0
+        self._ever_decoded: dict[str, Checkpoint | None] = {}
         self._sweeps: list[Sweep] = []
         self._segments_seen = 0
 
@@ -296,13 +299,27 @@ class World:
 
     def states(self) -> list[Checkpoint]:
         """Every checkpoint that was ever committed, oldest first, including those that are unreadable by now."""
-        return [state for text in self.delta.ever_committed if (state := _decoded(text)) is not None]
+        return [state for text in self.delta.ever_committed if (state := self._ever(text or "")) is not None]
+
+    def _ever(self, text: str) -> Checkpoint | None:
+        if text not in self._ever_decoded:
+            bases = MemoryStore(self.clock)
+            for key, data in self.calls.bases.items():
+                bases.put(key, data)
+            self._ever_decoded[text] = _decoded(CheckpointCodec(bases, self.identity), text)
+        return self._ever_decoded[text]
 
     def state_now(self) -> Checkpoint:
         return self.states()[-1]
 
     def state_of(self, version: int) -> Checkpoint | None:
-        return _decoded(self.delta.commits[version].user_metadata)
+        """The checkpoint in a commit of the table; None if it cannot be read."""
+        text = self.delta.commits[version].user_metadata or ""
+        return _decoded(CheckpointCodec(self.state, self.identity), text)
+
+    def bases(self) -> list[str]:
+        """The keys of the stored bases."""
+        return [info.key for info in self.state.list(self.identity.bases_folder)]
 
     def segments(self) -> list[int]:
         return [ref.number for ref in self.manifest().refs()]
@@ -335,9 +352,8 @@ class World:
         return [fields for event, fields in self.log if event == name]
 
 
-@cache
-def _decoded(user_metadata: str | None) -> Checkpoint | None:
+def _decoded(codec: CheckpointCodec, text: str) -> Checkpoint | None:
     try:
-        return decode(user_metadata or "", pipeline="events", source="landing")
+        return codec.decode(text)
     except UnreadableState:
         return None

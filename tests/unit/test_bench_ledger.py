@@ -10,7 +10,7 @@ from benchmarks.ledger.simulated import sparse_run
 from benchmarks.ledger.stored import IDENTITY, make_ledger
 from benchmarks.ledger.tiers import shape_of
 from blizzard.ledger.ledger import open_ledger
-from blizzard.state.identity import read_copy_strictly
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 
@@ -28,7 +28,7 @@ def test_runs_have_the_sizes_that_merging_leaves() -> None:
 def test_a_written_ledger_has_each_of_its_files_and_needs_nothing_else(tmp_path: Path) -> None:
     made = make_ledger(tmp_path / "lake", 2_000)
     store = LocalStore(tmp_path / "lake")
-    ledger = open_ledger(store, IDENTITY, read_copy_strictly(store, IDENTITY), with_filters=True)
+    ledger = open_ledger(store, IDENTITY, CheckpointCodec(store, IDENTITY).read_copy(), with_filters=True)
     assert not ledger.gaps
     entries = [*ledger.scan()]
     assert len(entries) == made.files >= 2_000
@@ -41,7 +41,7 @@ def test_a_simulated_ledger_takes_the_memory_of_a_real_one(tmp_path: Path) -> No
     for name, make_run in (("real", None), ("simulated", sparse_run)):
         made = make_ledger(tmp_path / name, 30_000, make_run)
         store = LocalStore(tmp_path / name)
-        ledger = open_ledger(store, IDENTITY, read_copy_strictly(store, IDENTITY), with_filters=True)
+        ledger = open_ledger(store, IDENTITY, CheckpointCodec(store, IDENTITY).read_copy(), with_filters=True)
         assert not ledger.gaps
         filters = [run.filter.bits for run in ledger.runs if run.filter is not None]
         found.append((made.files, [len(bits) for bits in filters], [len(run.index.starts) for run in ledger.runs]))

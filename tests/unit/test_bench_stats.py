@@ -132,6 +132,23 @@ def test_the_goals_are_those_that_were_set() -> None:
         "latency": {"p50": "at most 3", "p99": "at most 8"},
         "plan": {"secs": "at most 1", "mib": "at most 200"},
         "collect": {"secs": "at most 1", "mib": "at most 128"},
+        "names": {
+            "local disk": "at most 1.15",
+            "S3": "at most 1.15",
+            "new_small": "at most 20",
+            "new_middle": "at most 30",
+            "new_large": "at most 60",
+            "first_secs": "at most 0.3",
+            "first_mb": "at most 64",
+            "memory": "at most 256",
+            "memory_simulated": "at most 256",
+            "stored": "at most 48",
+            "written": "at most 240",
+            "race_secs": "at most 1",
+            "race_queries": "at most 0",
+            "p50": "at most 0.7",
+            "p99": "at most 1.6",
+        },
     }
 
 

@@ -203,8 +203,8 @@ def test_an_app_id_with_an_unreadable_state_is_an_error(change: dict[str, Any]) 
 
 
 def test_a_newer_schema_version_is_refused_and_the_error_says_to_upgrade() -> None:
-    with pytest.raises(UnreadableState, match=r"version 5; this program reads up to 4\. Upgrade blizzard"):
-        read(current(schema_version=5))
+    with pytest.raises(UnreadableState, match=r"version 6; this program reads up to 5\. Upgrade blizzard"):
+        read(current(schema_version=6))
 
 
 @pytest.mark.parametrize("change", [{"pipeline": "other"}, {"source": "other"}], ids=str)

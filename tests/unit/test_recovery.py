@@ -6,8 +6,9 @@ import pytest
 
 from blizzard.errors import LostRace, RecoveryError
 from blizzard.state.checkpoint import encode
+from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.identity import SourceIdentity
 from spark_job.ports.source import Recovered
 from tests.unit.fakes import Row, World, settings
 from tests.unit.recoveries import CountingStore, recovered, three_commits

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from blizzard.errors import RecoveryError
 from blizzard.state.checkpoint import FINISHED
+from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import read_copy
 from spark_job.loop.files.takeover import newest_legacy
 from spark_job.ports.source import Recovered
 from spark_job.ports.table import Txn

@@ -33,6 +33,8 @@ class Calls:
         self.names: list[str] = []
         self.created: list[tuple[str, bytes]] = []
         """Key and content of every object that was ever created."""
+        self.bases: dict[str, bytes] = {}
+        """Content by key of every base of a checkpoint that was ever written."""
         self._planned: dict[int, Callable[[], object]] = {}
         self._named: dict[str, Callable[[], object]] = {}
         self._limit: int | None = None
@@ -110,6 +112,8 @@ class WatchedStore:
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
         self._calls(f"put {key}")
+        if "/bases/" in key:
+            self._calls.bases[key] = data
         return self._store.put(key, data)
 
     def writer(self, key: str) -> AbstractContextManager[ObjectWriter]:

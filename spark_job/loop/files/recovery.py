@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from blizzard.errors import LostRace, RecoveryError, UnreadableState
+from blizzard.errors import LostRace, NotFound, RecoveryError, UnreadableState
 from blizzard.log import Log
-from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.checkpoint import BaseUnreadable, Checkpoint
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.delta_log import Commit
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.watermark import FolderOf, SourceProgress
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.takeover import Legacy, is_of_other_source, newest_legacy, take_over
@@ -24,7 +25,7 @@ Sizes = Callable[[Collection[str]], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Scanned:
-    """What the newest commits contain: the Txn version, and every readable checkpoint, newest first."""
+    """What the newest commits contain: the Txn version, and the newest readable checkpoint."""
 
     txn_version: int | None
     states: tuple[Checkpoint, ...]
@@ -43,6 +44,7 @@ def recover(
     slice_threshold_bytes: int,
     sizes: Sizes,
     log: Log,
+    codec: CheckpointCodec,
     late_overlap_secs: float = 86_400.0,
     scan_commits: int = SCAN_COMMITS,
 ) -> Recovered[Checkpoint]:
@@ -52,17 +54,17 @@ def recover(
 
     Raises RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
     """
-    scanned = _scan(table.commits(scan_commits), identity)
+    scanned = _scan(table.commits(scan_commits), identity, codec, log)
     version = scanned.txn_version if scanned.txn_version is not None else table.txn_version(identity.app_id)
-    copy = read_copy(store, identity)
+    copy, copy_sequence = copy_of(codec)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
         # Only now: if `_fresh` refuses the run, the copy has to stay, since it helps to restore a lost Txn.
-        if copy is not None and copy.sequence >= 0:
-            _discard_newer_copy(table, store, identity, copy, None, log)
+        if copy_sequence >= 0:
+            _discard_newer_copy(table, store, identity, copy_sequence, None, log)
         return Recovered(fresh)
-    if copy is not None and copy.sequence > version:
-        _discard_newer_copy(table, store, identity, copy, version, log)
+    if copy_sequence > version:
+        _discard_newer_copy(table, store, identity, copy_sequence, version, log)
     states = [*scanned.states, *([copy] if copy else [])]
     for state in states:
         if state.sequence == version:
@@ -72,7 +74,19 @@ def recover(
     return Recovered(repaired, repaired=True, unpublished=True)
 
 
-def _scan(commits: Iterable[Commit], identity: SourceIdentity) -> _Scanned:
+def copy_of(codec: CheckpointCodec) -> tuple[Checkpoint | None, int]:
+    """The checkpoint's copy (None: there is none that can be read) and its sequence (-1: unknown), which is known even
+    if a base of the copy is lost."""
+    try:
+        copy = codec.read_copy()
+    except BaseUnreadable as error:
+        return None, error.sequence
+    except (NotFound, UnreadableState):
+        return None, -1
+    return copy, copy.sequence
+
+
+def _scan(commits: Iterable[Commit], identity: SourceIdentity, codec: CheckpointCodec, log: Log) -> _Scanned:
     version: int | None = None
     states: list[Checkpoint] = []
     legacy: Legacy | None = None
@@ -80,9 +94,13 @@ def _scan(commits: Iterable[Commit], identity: SourceIdentity) -> _Scanned:
     for commit in commits:
         ours = commit.txns.get(identity.app_id)
         if ours is not None:
+            try:
+                states.extend(_states_of(commit, ours, codec))
+            except UnreadableState as error:
+                if version is None:
+                    log("state_unreadable", source=identity.source_id, sequence=ours, error=str(error))
             version = ours if version is None else version
-            states.extend(_states_of(commit, ours, identity))
-            if states and states[0].sequence == version:
+            if states:
                 break
         txns = (Txn(app_id, number, commit.committed_ts) for app_id, number in commit.txns.items())
         legacy = legacy or newest_legacy(txns, identity)
@@ -90,11 +108,8 @@ def _scan(commits: Iterable[Commit], identity: SourceIdentity) -> _Scanned:
     return _Scanned(version, tuple(states), legacy, other_sources)
 
 
-def _states_of(commit: Commit, sequence: int, identity: SourceIdentity) -> list[Checkpoint]:
-    try:
-        state = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
-    except UnreadableState:
-        return []
+def _states_of(commit: Commit, sequence: int, codec: CheckpointCodec) -> list[Checkpoint]:
+    state = codec.decode(commit.user_metadata or "")
     return [state] if state.sequence == sequence else []
 
 
@@ -131,14 +146,19 @@ def _fresh(
 
 
 def _discard_newer_copy(
-    table: FileTable[Any], store: ObjectStore, identity: SourceIdentity, copy: Checkpoint, version: int | None, log: Log
+    table: FileTable[Any],
+    store: ObjectStore,
+    identity: SourceIdentity,
+    copy_sequence: int,
+    version: int | None,
+    log: Log,
 ) -> None:
     """Deletes a copy that names commits which the table does not have, since the table was restored from a backup or
     recreated. Also deletes the manifest, which has records of sweeps that started from that copy. The next sweep then
     lists everything again. The copy is deleted last, so that the next run repeats this after a crash in between."""
     if table.txn_version(identity.app_id) != version:
         raise LostRace(f"another job of source {identity.source_id} has just committed")
-    log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy.sequence)
+    log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy_sequence)
     store.delete([info.key for info in store.list(f"{identity.state_prefix}/pending/")])
     store.delete([identity.copy_key])
 
@@ -173,7 +193,8 @@ def _repair(
         to_sequence=version,
         files_added=len(committed),
     )
-    return replace(progress.to_checkpoint(base, active=True), sequence=version)
+    # Another job's commits may have named newer bases since, so these may be deleted at any time.
+    return replace(progress.to_checkpoint(base, active=True), sequence=version, bases=())
 
 
 def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from blizzard.ledger.merge import LedgerSettings
 from blizzard.state.batch import BatchRules
+from blizzard.state.checkpoint_codec import BaseSettings
 from blizzard.sweep.rules import SweepRules
 from spark_job.loop.ingest import LoopSettings
 
@@ -17,5 +18,6 @@ class FileSettings(LoopSettings):
     min_denied_files: int = 1
     """Fewer denied files are not a systemic failure. 2 on a local disk, where one file may belong to another user."""
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
+    bases: BaseSettings = field(default_factory=BaseSettings)
     segments_ahead: int = 0
     """Segments of the manifest that are prefetched when a batch takes many."""

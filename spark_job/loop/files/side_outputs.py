@@ -8,7 +8,8 @@ from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import PlannedFile
-from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint_codec import BaseSettings, CheckpointCodec
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
@@ -27,6 +28,7 @@ class SideOutputs:
         identity: SourceIdentity,
         *,
         state: ObjectStore,
+        bases: BaseSettings,
         manifest: Manifest,
         ledger: LedgerKeeper,
         dead_letters: DeadLetters,
@@ -37,6 +39,7 @@ class SideOutputs:
     ) -> None:
         self._identity = identity
         self._store = state
+        self.codec = CheckpointCodec(state, identity, bases)
         self._manifest = manifest
         self._receipts = Receipts(state, identity.state_prefix)
         self._ledger = ledger
@@ -47,12 +50,23 @@ class SideOutputs:
         self._watch = watch
         self._trimmed_to: int | None = None
         self._runs: Sequence[RunRef] | None = None
+        self._has_bases = False
 
     def forget(self) -> None:
-        """Trim the manifest at the next `publish`, whatever the position."""
+        """Trim the manifest at the next `publish`, whatever the position. Look again for bases that were not there."""
         self._trimmed_to = None
+        self.codec.forget()
 
     # -- before the commit
+
+    def write_base(self, settled: Checkpoint) -> Checkpoint:
+        """The checkpoint of the next commit (whose sequence it does not have yet) with the bases that it names, of
+        which one is written if need be."""
+        checkpoint = self.codec.with_base(settled, sequence=settled.sequence + 1, new_id=self._new_id)
+        if checkpoint.bases and checkpoint.bases != settled.bases:
+            base = checkpoint.bases[-1].name
+            self._log("base_written", source=self._identity.source_id, base=base, bases=len(checkpoint.bases))
+        return checkpoint
 
     def write_dead_letters(self, rows: FileRows | None, outcomes: Sequence[Outcome]) -> None:
         """Dead letters of files that are not ingested and, unless `rows` is None, of refused records."""
@@ -108,13 +122,13 @@ class SideOutputs:
     # -- after the commit
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
-        """Write the copy of the checkpoint, trim the manifest if another segment was fully consumed, and delete runs of
-        the ledger that were merged into another. None of this is needed to continue: if storage refuses it, the log
-        says so, and a later commit or run repeats it."""
+        """Write the copy of the checkpoint, trim the manifest if another segment was fully consumed, and delete what
+        newer ones have replaced: runs of the ledger, and bases. None of this is needed to continue: if storage refuses
+        it, the log says so, and a later commit or run repeats it."""
         try:
             if copy:
                 with self._watch.part("copy"):
-                    self._store.put(self._identity.copy_key, encode(checkpoint).encode())
+                    self._store.put(self._identity.copy_key, self.codec.encode(checkpoint).encode())
             if self._trimmed_to != checkpoint.position.segment:
                 with self._watch.part("trim"):
                     self._manifest.trim(checkpoint.position)
@@ -123,5 +137,8 @@ class SideOutputs:
                 if self._runs is not None:
                     self._ledger.clean(checkpoint)
                 self._runs = checkpoint.ledger
+            if checkpoint.bases or self._has_bases:
+                self.codec.clean(checkpoint.bases, self._clock())
+            self._has_bases = bool(checkpoint.bases)
         except BlizzardError as error:
             self._log("publish_failed", source=self._identity.source_id, error=str(error))

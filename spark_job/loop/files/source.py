@@ -18,7 +18,7 @@ from blizzard.state.batch import (
     plan_batch,
     planned_file,
 )
-from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
@@ -132,6 +132,7 @@ class FileSource:
         self._outputs = SideOutputs(
             identity,
             state=state,
+            bases=settings.bases,
             manifest=self._manifest,
             ledger=self._ledger,
             dead_letters=dead_letters,
@@ -156,6 +157,7 @@ class FileSource:
             late_overlap_secs=rules.late_overlap_secs,
             sizes=FileSizes(self._files),
             log=self._log,
+            codec=self._outputs.codec,
         )
 
     def stamp(self, checkpoint: Checkpoint, *, delta_version: int, receipt: Receipt) -> Checkpoint:
@@ -168,7 +170,7 @@ class FileSource:
         )
 
     def encode(self, checkpoint: Checkpoint) -> str:
-        return encode(checkpoint)
+        return self._outputs.codec.encode(checkpoint)
 
     # -- planning
 
@@ -258,7 +260,7 @@ class FileSource:
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
         settled = next_checkpoint(plan.batch, records_read(batch.outcomes if batch else ()))
-        return replace(settled, ledger=self._ledger.refs(plan.base))
+        return self._outputs.write_base(replace(settled, ledger=self._ledger.refs(plan.base)))
 
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         outcomes = batch.outcomes if batch else ()

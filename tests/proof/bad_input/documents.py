@@ -215,6 +215,12 @@ def checkpoint_document() -> dict[str, Any]:
     return document
 
 
+def on_a_base(document: dict[str, Any]) -> dict[str, Any]:
+    """The checkpoint as what differs from a base."""
+    bases = [[f"{7:020d}-7f3a-all.json.gz", "58cd26ff66764b55"]]
+    return document | {"schema_version": 4, "bases": bases, "removed_partitions": [], "removed_files": []}
+
+
 def checkpoints() -> Iterator[tuple[str, str | bytes]]:
     """All of them must be refused."""
     good = checkpoint_document()
@@ -229,6 +235,10 @@ def checkpoints() -> Iterator[tuple[str, str | bytes]]:
     yield "of another source", json.dumps(good | {"source": "other"})
     yield "of a name of a megabyte", json.dumps(good | {"pipeline": "x" * (1 << 20)})
     yield "of the next schema version", json.dumps(good | {"schema_version": 5})
+    yield "with a base that nobody has", json.dumps(on_a_base(good))
+    yield "on a base, without what is removed", json.dumps(on_a_base(good) | {"removed_files": None})
+    yield "on a base outside of its folder", json.dumps(on_a_base(good) | {"bases": [["../../x-all.json.gz", "0"]]})
+    yield "on no base", json.dumps(on_a_base(good) | {"bases": []})
     yield "of schema version 10**18", json.dumps(good | {"schema_version": 10**18})
     yield "of schema version true", json.dumps(good | {"schema_version": True})
     yield "of schema version -1", json.dumps(good | {"schema_version": -1})

@@ -130,7 +130,7 @@ def _any_checkpoint(text: str | bytes, *, pipeline: str, source: str) -> checkpo
     with suppress(ValueError, TypeError, RecursionError):
         document = json.loads(text)
         if document["schema_version"] > checkpoint.SCHEMA_VERSION:
-            text = json.dumps({**document, "schema_version": checkpoint.SCHEMA_VERSION})
+            text = json.dumps({**document, "schema_version": checkpoint.WITHOUT_BASES_VERSION})
     return checkpoint.decode(text, pipeline=pipeline, source=source)
 
 

@@ -14,8 +14,9 @@ from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.watermark import SourceProgress
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.sweeper import Sweeper

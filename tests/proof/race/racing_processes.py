@@ -13,7 +13,8 @@ from typing import Any
 
 from blizzard.errors import LostRace
 from blizzard.log import stdout_log
-from blizzard.state.identity import SourceIdentity, read_copy
+from blizzard.state.checkpoint_codec import read_copy
+from blizzard.state.identity import SourceIdentity
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from spark_job.table.commit_errors import translate_commit_error

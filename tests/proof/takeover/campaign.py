@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.state.checkpoint import FINISHED, Checkpoint
-from blizzard.state.identity import read_copy
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from spark_job.loop.files import recovery, source, takeover
 from spark_job.ports.source import Recovered
 from spark_job.ports.table import Txn
@@ -250,13 +250,13 @@ def _ignored() -> Iterator[None]:
     """Nobody sees that there was a first Blizzard."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(takeover, "decode_app_id", lambda app_id, **_: None))
-        stack.enter_context(patch.object(recovery, "read_copy", _own_copy))
+        stack.enter_context(patch.object(recovery, "copy_of", _own_copy))
         yield
 
 
-def _own_copy(*args: Any) -> Checkpoint | None:
-    copy = read_copy(*args)
-    return copy if copy is not None and copy.sequence >= 0 else None
+def _own_copy(codec: CheckpointCodec, _read: Any = recovery.copy_of) -> tuple[Checkpoint | None, int]:
+    copy, sequence = _read(codec)
+    return (copy if sequence >= 0 else None), sequence
 
 
 @contextmanager
