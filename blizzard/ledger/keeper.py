@@ -96,9 +96,8 @@ class LedgerKeeper:
         return self._rebuilt and self._ledger.refs != checkpoint.ledger
 
     def clean(self, checkpoint: Checkpoint) -> None:
-        """After a commit: delete runs that were merged into others an hour ago, and those of merges that nobody adopted.
-        Until then a checkpoint that another process has just read may name them, or a commit that is about to follow.
-        """
+        """After a commit: delete runs that were merged into others an hour ago, or that nobody adopted. Until then a
+        checkpoint that another process has just read may name them, or a commit that is about to follow."""
         named = {ref.name for ref in checkpoint.ledger}
         runs = self._cache.runs.items()
         self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
