@@ -192,6 +192,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         settle_delay_secs=source.settle_delay_secs,
         late_overlap_secs=overlap_secs,
         unordered_requests=source.sweep.unordered_requests,
+        quiet_secs=source.sweep.quiet_secs,
     )
     return FileSettings(
         rules=BatchRules(

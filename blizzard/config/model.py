@@ -139,6 +139,11 @@ class Sweep(Section):
         description="For how many LIST requests, of 1,000 files each, a sweep lists folders whose files are named in "
         "no order. 0: only late sweeps look there.",
     )
+    quiet_secs: Secs = Field(
+        default=86_400,
+        description="In a source with more than 1,000 folders, a folder without a new file for so many seconds is "
+        "looked at only once in this time. 0: each sweep looks at all folders.",
+    )
 
 
 class Limits(Section):

@@ -32,6 +32,7 @@ class PublishedSource:
     late_interval_secs: float
     late_overlap_secs: float
     unordered_requests: int
+    quiet_secs: float
     inventory: str | None
     interval_files: int
     interval_bytes: int
@@ -109,6 +110,7 @@ def _source(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> 
         late_interval_secs=fields.number(sweep["late_interval_secs"]),
         late_overlap_secs=fields.number(sweep["late_overlap_secs"]),
         unordered_requests=fields.natural(sweep["unordered_requests"]),
+        quiet_secs=fields.number(sweep["quiet_secs"]),
         inventory=None if value["inventory"] is None else _text(value["inventory"]),
         interval_files=fields.natural(checkpoint["interval_files"]),
         interval_bytes=fields.natural(checkpoint["interval_bytes"]),

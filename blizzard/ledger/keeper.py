@@ -8,6 +8,7 @@ from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput, next_merge
 from blizzard.ledger.rebuild import AskTable, Piece, pieces_of
 from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.ledger.run import Run, write_run
+from blizzard.ledger.run_index import PartitionStats
 from blizzard.log import Log
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity
@@ -64,6 +65,10 @@ class LedgerKeeper:
                 return ledger.find(wanted)
             except RunUnreadable as error:
                 self._lose(ledger, error)
+
+    def partitions(self, checkpoint: Checkpoint) -> Mapping[str, PartitionStats]:
+        """What the settled files of each partition look like."""
+        return self._at(checkpoint).partitions()
 
     # -- commits
 

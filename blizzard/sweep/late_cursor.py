@@ -1,11 +1,10 @@
 """Where a late sweep that ran out of time stopped, and whether the next one may resume there."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.state.watermark import SourceProgress, partition_from_prefix, prefix_of
+from blizzard.state.watermark import SourceProgress
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -123,26 +122,3 @@ def decode_cursor(document: dict[str, Any]) -> LateCursor:
 def decode_position(document: dict[str, Any]) -> ListingPosition:
     """Raises one of `json_fields.MALFORMED`."""
     return ListingPosition(json_fields.text(document["partition"]), json_fields.optional_text(document["after"]))
-
-
-def open_partitions(source: ObjectStore, progress: SourceProgress, start: str = "") -> Iterator[str]:
-    """Every partition that is not closed, from `start` (inclusive) on. A partition comes before those below it, which
-    come in key order.
-
-    Partitions are found by listing folders, not files. `start` comes first even if it does not exist any more.
-    """
-    return _walk_folders(source, progress, "", prefix_of(start))
-
-
-def _walk_folders(source: ObjectStore, progress: SourceProgress, prefix: str, start: str) -> Iterator[str]:
-    partition = partition_from_prefix(prefix)
-    if progress.is_closed(partition):
-        return
-    after = ""
-    if len(prefix) < len(start):
-        after = start[: start.index("/", len(prefix)) + 1]
-        yield from _walk_folders(source, progress, after, start)
-    else:
-        yield partition
-    for child in source.list_folders(prefix, start_after=after):
-        yield from _walk_folders(source, progress, child, "")

@@ -33,5 +33,7 @@ class SweepReport:
     """Where an incomplete late sweep stopped."""
     unordered: UnorderedReport | None = None
     """Of a watermark sweep; None if it did not look for unordered partitions, or did not get that far."""
+    quiet: int = 0
+    """How many of `partitions` it left out because they are quiet."""
     inventory: str | None = None
     """The folder of the S3 Inventory report that a late sweep read. None: it listed the source."""

@@ -89,6 +89,7 @@ def _decode_report(document: dict[str, Any]) -> SweepReport:
         unannounced=json_fields.natural(document.get("unannounced", 0)),
         cursor=None if cursor is None else decode_cursor(json_fields.mapping(cursor)),
         unordered=None if unordered is None else _decode_unordered(json_fields.mapping(unordered)),
+        quiet=json_fields.natural(document.get("quiet", 0)),
         inventory=json_fields.optional_text(document.get("inventory")),
     )
 

@@ -8,6 +8,8 @@ from blizzard.manifest.segments import Closing
 from blizzard.state.watermark import SourceProgress
 
 UNORDERED_REQUESTS = 60
+QUIET_SECS = 86_400.0
+MANY_FOLDERS = 1_000
 
 
 class Window(Protocol):
@@ -25,7 +27,8 @@ class Window(Protocol):
 @dataclass(frozen=True, slots=True)
 class SweepRules:
     """The settings of a source that sweeps need. `window` None: every partition stays open. `unordered_requests`: for
-    how many LIST requests an ordinary sweep lists unordered partitions whole.
+    how many LIST requests an ordinary sweep lists unordered partitions whole. `quiet_secs`: in a source with more than
+    `many_folders` folders, one without a new file for so long is looked at only once in this time.
 
     `definition` is the text of the pattern and template behind `matches` and `window`, so that a late sweep detects a
     change.
@@ -37,6 +40,8 @@ class SweepRules:
     settle_delay_secs: float = 60.0
     late_overlap_secs: float = 86_400.0
     unordered_requests: int = UNORDERED_REQUESTS
+    quiet_secs: float = QUIET_SECS
+    many_folders: int = MANY_FOLDERS
     definition: str = field(default="", compare=False)
 
     def folder_of(self, partition: str) -> str | None:

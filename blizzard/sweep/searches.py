@@ -19,8 +19,8 @@ class LateSearch:
     unsettled: Unsettled
     found: list[ObjectInfo] = field(default_factory=list)
 
-    def may_be_late(self, info: ObjectInfo) -> bool:
-        young_enough = self.since_ts is None or info.modified_ts >= self.since_ts
+    def may_be_late(self, info: ObjectInfo, *, at_any_time: bool = False) -> bool:
+        young_enough = at_any_time or self.since_ts is None or info.modified_ts >= self.since_ts
         return young_enough and (info.key, info.etag) not in self.unconsumed
 
     def take(self) -> Sequence[ObjectInfo]:

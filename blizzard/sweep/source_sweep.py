@@ -20,7 +20,7 @@ from blizzard.sweep.inventory import InventoryReader, UnusableInventory, newest_
 from blizzard.sweep.late_cursor import LateCursor
 from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports, read_reports
-from blizzard.sweep.rules import UNORDERED_REQUESTS, SweepRules
+from blizzard.sweep.rules import QUIET_SECS, UNORDERED_REQUESTS, SweepRules
 from blizzard.sweep.sweeper import EVENT_GRACE_SECS, Sweeper
 from blizzard.sweep.unordered import KnownOrder, UnorderedSearch
 
@@ -33,6 +33,7 @@ def sweep_rules(
     settle_delay_secs: float,
     late_overlap_secs: float,
     unordered_requests: int = UNORDERED_REQUESTS,
+    quiet_secs: float = QUIET_SECS,
 ) -> SweepRules:
     """From a source's settings. `prefix_template` None: no partition is ever closed."""
     return SweepRules(
@@ -42,6 +43,7 @@ def sweep_rules(
         settle_delay_secs=settle_delay_secs,
         late_overlap_secs=late_overlap_secs,
         unordered_requests=unordered_requests,
+        quiet_secs=quiet_secs,
         definition=json.dumps([pattern, prefix_template]),
     )
 
@@ -135,6 +137,9 @@ class SourceSweep:
         still_sweeping: Callable[[float], None],
     ) -> SweepReport:
         checkpoint = self.checkpoint()
+        settled = SettledFiles(
+            self.state, self.identity, checkpoint, self.log, newest=self.checkpoint, cache=self._ledger
+        )
         sweeper = Sweeper(
             self.files,
             self.manifest,
@@ -145,9 +150,7 @@ class SourceSweep:
             deadline_ts=deadline_ts,
             watched_since_ts=reports.watched_since_ts,
             still_sweeping=still_sweeping,
-        )
-        settled = SettledFiles(
-            self.state, self.identity, checkpoint, self.log, newest=self.checkpoint, cache=self._ledger
+            partitions=settled.partitions() if self._has_many_folders(reports) else None,
         )
         if kind is SweepKind.WATERMARK:
             unordered = self._unordered(checkpoint.sequence, sweeper.late_swept_ts, settled, reports.watermark)
@@ -158,6 +161,11 @@ class SourceSweep:
             if report is not None:
                 return report
         return sweeper.late_sweep(settled.unsettled, record_if_empty=record_if_empty, cursor=cursor)
+
+    def _has_many_folders(self, reports: SweepReports) -> bool:
+        """As far as the last sweeps saw. Else the ledger need not be read to know which folders are quiet."""
+        seen = [report.partitions for report in (reports.watermark, reports.late) if report is not None]
+        return self.rules.quiet_secs > 0 and max(seen, default=0) > self.rules.many_folders
 
     def _unordered(
         self, sequence: int, late_ts: float | None, settled: SettledFiles, last: SweepReport | None

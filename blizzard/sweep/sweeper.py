@@ -4,15 +4,18 @@ A watermark sweep lists files above the watermarks, and of unordered partitions 
 looks at all files.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from blizzard.errors import RetryableError
+from blizzard.ledger.run_index import PartitionStats
 from blizzard.manifest.pending_manifest import Manifest
-from blizzard.manifest.segments import Closing, Entry, FoundBy, SettleMark, Sweep
+from blizzard.manifest.segments import Closing, FoundBy, SettleMark, Sweep
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import SourceProgress, join_path, prefix_of, split_path
 from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.sweep.folders import QuietFolders, open_partitions, quiet_folders
+from blizzard.sweep.found import Pending, entry_of
 from blizzard.sweep.inventory import LOOKUP_FILES as INVENTORY_LOOKUP_FILES
 from blizzard.sweep.inventory import InventoryReader
 from blizzard.sweep.late_cursor import (
@@ -22,7 +25,6 @@ from blizzard.sweep.late_cursor import (
     RequiredSegments,
     UnbrokenSegments,
     listing_fingerprint,
-    open_partitions,
 )
 from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.rules import SweepRules, cold_closing
@@ -39,22 +41,14 @@ class OutOfTime(RetryableError):
     """The deadline passed before the first listing, since the manifest has too many unconsumed segments."""
 
 
-@dataclass(slots=True)
-class _Pending:
-    """Found, and not appended yet."""
-
-    entries: list[Entry] = field(default_factory=list)
-    marks: list[SettleMark] = field(default_factory=list)
-    closing: Closing | None = None
-
-
 class Sweeper:
     """One sweep over one source, from a checkpoint that may be outdated.
 
     `clock` gives Unix seconds. Listing stops at `deadline_ts`; files found by then are still appended. A segment is
     appended whenever `segment_entries` entries were found. `watched_since_ts`: since when events are expected for the
     source (None: not yet, so no event can be overdue). `still_sweeping` is called with the current time whenever the
-    clock is read. Raises OutOfTime if the deadline passes before the first listing.
+    clock is read. `partitions`: what the ledger knows of a source with many folders, so that quiet ones can be left out
+    (None: none are). Raises OutOfTime if the deadline passes before the first listing.
     """
 
     def __init__(
@@ -70,6 +64,7 @@ class Sweeper:
         segment_entries: int = SEGMENT_ENTRIES,
         watched_since_ts: float | None = None,
         still_sweeping: Callable[[float], None] | None = None,
+        partitions: Mapping[str, PartitionStats] | None = None,
     ) -> None:
         self._source = source
         self._manifest = manifest
@@ -80,6 +75,8 @@ class Sweeper:
         self._deadline_ts = deadline_ts
         self._segment_entries = segment_entries
         self._still_sweeping = still_sweeping
+        self._known = partitions
+        self._quiet: QuietFolders | None = None
         self._started_ts = clock()
         overdue_ts = self._started_ts - rules.settle_delay_secs - EVENT_GRACE_SECS
         self._overdue_range = (float("inf") if watched_since_ts is None else watched_since_ts, overdue_ts)
@@ -89,7 +86,7 @@ class Sweeper:
         self._chain: str | None = None
         self._unbroken = (checkpoint.position.unbroken_since, checkpoint.position.chain)
         self._read_unconsumed()
-        self._pending = _Pending()
+        self._pending = Pending()
         self._segments: list[int] = []
         self._listed = self._missed = self._missed_bytes = self._partitions = self._unannounced = 0
 
@@ -119,6 +116,9 @@ class Sweeper:
         some of the unordered partitions up to it. `unsettled` leaves out files of which any content is settled: late
         sweeps find overwritten ones."""
         progress = self._progress
+        self._quiet = quiet_folders(
+            self._known, self._unconsumed, self._rules, now_ts=self._started_ts, due_since_ts=float("inf")
+        )
         first = self._checkpoint.sequence < 0 and not progress.watermarks and progress.closed_through is None
         closing = cold_closing(progress, self._rules, self._started_ts)
         if closing is not None:
@@ -177,6 +177,9 @@ class Sweeper:
         listing = listing_fingerprint(self._source, self._rules.definition)
         position, scope = self._resume_or_start(cursor, self._started_ts, listing)
         search = LateSearch(scope.since_ts, self._unconsumed, unsettled)
+        self._quiet = quiet_folders(
+            self._known, self._unconsumed, self._rules, now_ts=scope.started_ts, due_since_ts=self.late_swept_ts
+        )
         stopped: ListingPosition | None = None
         for partition in self._open_partitions(position.partition):
             after = position.after if partition == position.partition else None
@@ -269,7 +272,7 @@ class Sweeper:
         return now_ts >= self._deadline_ts
 
     def _open_partitions(self, start: str = "") -> Iterator[str]:
-        for partition in open_partitions(self._source, self._progress, start):
+        for partition in open_partitions(self._source, self._progress, start, self._quiet):
             self._partitions += 1
             yield partition
 
@@ -307,10 +310,12 @@ class Sweeper:
         """Collect the files that may be late. Returns how far the listing came if time ran out, else None."""
         if self._out_of_time():
             return position
+        # The last visit of a quiet folder was long before the last late sweep.
+        is_quiet = self._quiet is not None and self._quiet.is_quiet(prefix_of(position.partition))
         for info in self._list(position.partition, after=position.after):
             if self._out_of_time():
                 return position
-            if search.may_be_late(info) and self._rules.matches(info.key):
+            if search.may_be_late(info, at_any_time=is_quiet) and self._rules.matches(info.key):
                 search.found.append(info)
             if len(search.found) >= self._segment_entries:
                 self._add_unsettled(search, FoundBy.LATE)
@@ -343,7 +348,7 @@ class Sweeper:
 
     def _append_segment(self, *, closing: Closing | None = None, late_swept_ts: float | None = None) -> None:
         """Append what is pending. Nothing is written if the segment would be empty."""
-        pending, self._pending = self._pending, _Pending()
+        pending, self._pending = self._pending, Pending()
         closing = closing or pending.closing
         if not (pending.entries or pending.marks or closing or late_swept_ts is not None):
             return
@@ -376,21 +381,19 @@ class Sweeper:
         unordered: UnorderedReport | None = None,
         inventory: str | None = None,
     ) -> SweepReport:
+        quiet = 0 if self._quiet is None else self._quiet.left_out
         return SweepReport(
             kind,
             self._started_ts,
             self._listed,
             self._missed,
             self._missed_bytes,
-            self._partitions,
+            self._partitions + quiet,
             tuple(self._segments),
             complete,
             self._unannounced,
             cursor,
             unordered,
+            quiet,
             inventory,
         )
-
-
-def entry_of(info: ObjectInfo, found_by: FoundBy) -> Entry:
-    return Entry(info.key, info.size, info.etag, info.modified_ts, found_by, info.version_id)

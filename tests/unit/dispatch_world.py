@@ -47,6 +47,7 @@ def published_source(name: str = "landing", *, on_overwrite: str = "dead_letter"
         late_interval_secs=3600.0,
         late_overlap_secs=86_400.0,
         unordered_requests=30,
+        quiet_secs=86_400.0,
         inventory=None,
         interval_files=1000,
         interval_bytes=1 << 30,

@@ -62,6 +62,8 @@ def settings(
     max_backoff_secs: float = 20.0,
     ledger: LedgerSettings | None = None,
     unordered_requests: int = 30,
+    quiet_secs: float = 86_400.0,
+    many_folders: int = 1_000,
     bases: BaseSettings | None = None,
 ) -> FileSettings:
     """A source of `*.txt` files."""
@@ -76,6 +78,8 @@ def settings(
             settle_delay_secs,
             late_overlap_secs,
             unordered_requests,
+            quiet_secs,
+            many_folders,
         ),
         interval_secs=interval_secs,
         max_attempts=max_attempts,

@@ -36,6 +36,7 @@ def test_a_missing_field_has_its_default() -> None:
         "late_interval_secs": 3600,
         "late_overlap_secs": 86400,
         "unordered_requests": 60,
+        "quiet_secs": 86400.0,
     }
     assert plain.limits.model_dump() == {
         "max_record_bytes": 16 << 20,

@@ -63,6 +63,7 @@ def test_the_options_of_a_format_are_what_its_source_sets_for_it(
         "late_interval_secs": 3600.0,
         "late_overlap_secs": 86400.0,
         "unordered_requests": 60,
+        "quiet_secs": 86400.0,
     }
     assert [settings.options for settings in found] == [{"pattern": "*.x", "sweep": sweep}]
 

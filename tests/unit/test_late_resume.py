@@ -11,11 +11,11 @@ from blizzard.state.watermark import SourceProgress, no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.folders import open_partitions
 from blizzard.sweep.late_cursor import (
     LateSweepScope,
     RequiredSegments,
     UnbrokenSegments,
-    open_partitions,
 )
 from blizzard.sweep.source_sweep import sweep_rules
 from tests.unit.fakes import World

@@ -39,7 +39,8 @@ pipelines:
         checkpoint: {interval_files: 11, interval_bytes: 12MB}
         settle_delay_secs: 13
         on_overwrite: replace
-        sweep: {interval_secs: 14, late_interval_secs: 15, late_overlap_secs: 16, unordered_requests: 19}
+        sweep:
+          {interval_secs: 14, late_interval_secs: 15, late_overlap_secs: 16, unordered_requests: 19, quiet_secs: 20}
         inventory: s3://reports/landing/daily
         retries: {max_attempts: 17, max_backoff_secs: 18}
       other: {uri: "s3://landing/other", format: text}
@@ -145,6 +146,7 @@ def expected_source(config: Config, pipeline: str, name: str) -> PublishedSource
         late_interval_secs=source.sweep.late_interval_secs,
         late_overlap_secs=source.sweep.late_overlap_secs,
         unordered_requests=source.sweep.unordered_requests,
+        quiet_secs=source.sweep.quiet_secs,
         inventory=source.inventory,
         interval_files=source.checkpoint.interval_files,
         interval_bytes=source.checkpoint.interval_bytes,
@@ -168,7 +170,7 @@ def test_functions_read_the_values_of_the_configuration() -> None:
     landing = read.pipelines["events"].sources[0]
     values = [getattr(landing, field.name) for field in dataclasses.fields(landing)]
     inventory = "s3://reports/landing/daily/"
-    assert values[7:] == [13, 14, 15, 16, 19, inventory, 11, 12_000_000, 17, 18, "replace"], (
+    assert values[7:] == [13, 14, 15, 16, 19, 20, inventory, 11, 12_000_000, 17, 18, "replace"], (
         "each of these has a value of its own in the file"
     )
 

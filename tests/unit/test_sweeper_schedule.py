@@ -29,6 +29,7 @@ def source(name: str, *, interval_secs: float = INTERVAL_SECS, late_secs: float 
         late_interval_secs=late_secs,
         late_overlap_secs=86_400.0,
         unordered_requests=30,
+        quiet_secs=86_400.0,
         inventory=None,
         interval_files=1000,
         interval_bytes=1 << 30,

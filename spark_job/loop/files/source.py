@@ -21,7 +21,9 @@ from blizzard.state.batch import (
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
+from blizzard.sweep.folders import without_quiet_partitions
 from spark_job.loop.files.batch_checks import check_complete, records_read, refuse_if_systemic
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.loop.files.recovery import recover
@@ -32,6 +34,9 @@ from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
 from spark_job.ports.table import FileTable
+
+FORGET_EVERY_COMMITS = 100
+"""How often the watermarks of quiet partitions are removed from the state of a source with many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +265,12 @@ class FileSource:
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
         settled = next_checkpoint(plan.batch, records_read(batch.outcomes if batch else ()))
+        rules = self._settings.sweep_rules
+        is_due = settled.sequence % FORGET_EVERY_COMMITS == FORGET_EVERY_COMMITS - 1
+        if is_due and len(settled.partition_watermarks) > rules.many_folders:
+            partitions = self._ledger.partitions(plan.base)
+            active = {split_path(file.path)[0] for file in plan.files}
+            settled = without_quiet_partitions(settled, partitions, active, rules, self._clock())
         return self._outputs.write_base(replace(settled, ledger=self._ledger.refs(plan.base)))
 
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
