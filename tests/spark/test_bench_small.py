@@ -150,7 +150,8 @@ def test_random_names_are_held_against_names_in_order_and_the_ledger_is_measured
     ingested, looked_up, first, lives, rebuild, dropped = result.tables
     assert [row[0] for row in ingested.rows[:2]] == ["local disk, in order", "local disk, random"]
     suspects = {row[0]: int(row[3]) for row in ingested.rows if row[3]}
-    assert all((count > 0) == name.endswith("random") for name, count in suspects.items()), suspects
+    assert suspects
+    assert all(count > 0 for count in suspects.values()), suspects
     places = [*measurements.PLACES] * len(measurements.SIZES)
     assert [row[0].partition(" known, ")[2] for row in looked_up.rows] == places
     assert first.rows[-1][0].endswith(" simulated")

@@ -60,13 +60,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
 def _a_life(world: StackWorld) -> None:
     """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records; a late sweep while
-    segments wait; so many long folder names that the checkpoint names a base. Two runs."""
+    segments wait. Two runs."""
     with world.runs_on_hold():
-        for n in range(12):
-            world.drop(f"2026-01-01/{'x' * 700}{n:02d}")
         world.drop("2026-01-01", 5)
         (path,) = world.drop("2026-01-02", rows=1)
-        world.wait_for_pending(18)
+        world.wait_for_pending(6)
         world.until(world.queues_are_empty)
     assert world.wait_until_ingested().good
     _write_run_records(world)
@@ -90,8 +88,8 @@ def _swept_late(world: StackWorld) -> bool:
 
 
 def _merge_receipts(world: StackWorld) -> None:
-    """As a job does after some tens of commits: the checkpoint's copy names a run of the ledger. Only the newest commit
-    is not in it, but in its receipt."""
+    """As a job does after some tens of commits, of a source with many folders: the checkpoint's copy names a run of the
+    ledger, and a base. Only the newest commit is not in the run, but in its receipt."""
     identity = SourceIdentity("events", "landing", "_blizzard/events_landing")
     keeper = LedgerKeeper(
         world.lake,
@@ -104,14 +102,17 @@ def _merge_receipts(world: StackWorld) -> None:
     )
     codec = CheckpointCodec(world.lake, identity)
     checkpoint = codec.read_copy()
-    assert checkpoint.bases
     assert checkpoint.receipt is not None
     previous = Receipts(world.lake, identity.state_prefix).get(checkpoint.receipt).previous
     before = replace(checkpoint, sequence=checkpoint.sequence - 1, receipt=previous)
     keeper.refs(before)
     merged = keeper.refs(before)
     assert merged
-    world.lake.put(identity.copy_key, codec.encode(replace(checkpoint, ledger=merged)).encode())
+    many = {f"{'x' * 700}{n:02d}": "a" for n in range(12)}
+    large = replace(checkpoint, ledger=merged, partition_watermarks={**checkpoint.partition_watermarks, **many})
+    large = codec.with_base(large, sequence=checkpoint.sequence, new_id=lambda: "by-hand")
+    assert large.bases
+    world.lake.put(identity.copy_key, codec.encode(large).encode())
 
 
 def _write_run_records(world: StackWorld) -> None:

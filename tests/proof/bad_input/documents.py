@@ -218,7 +218,7 @@ def checkpoint_document() -> dict[str, Any]:
 def on_a_base(document: dict[str, Any]) -> dict[str, Any]:
     """The checkpoint as what differs from a base."""
     bases = [[f"{7:020d}-7f3a-all.json.gz", "58cd26ff66764b55"]]
-    return document | {"schema_version": 4, "bases": bases, "removed_partitions": [], "removed_files": []}
+    return document | {"schema_version": 5, "bases": bases, "removed_partitions": [], "removed_files": []}
 
 
 def checkpoints() -> Iterator[tuple[str, str | bytes]]:
@@ -234,7 +234,7 @@ def checkpoints() -> Iterator[tuple[str, str | bytes]]:
     yield "of another pipeline", json.dumps(good | {"pipeline": "other"})
     yield "of another source", json.dumps(good | {"source": "other"})
     yield "of a name of a megabyte", json.dumps(good | {"pipeline": "x" * (1 << 20)})
-    yield "of the next schema version", json.dumps(good | {"schema_version": 5})
+    yield "of the next schema version", json.dumps(good | {"schema_version": 6})
     yield "with a base that nobody has", json.dumps(on_a_base(good))
     yield "on a base, without what is removed", json.dumps(on_a_base(good) | {"removed_files": None})
     yield "on a base outside of its folder", json.dumps(on_a_base(good) | {"bases": [["../../x-all.json.gz", "0"]]})
