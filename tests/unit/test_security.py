@@ -84,6 +84,7 @@ NUMBERS = {
     "number % PARTITIONS",
     "at % size",
     "count % FILES_PER_REQUEST",
+    "settled.sequence % FORGET_EVERY_COMMITS",
 }
 """Modulo operations whose operands the code does not show to be numbers."""
 
