@@ -11,7 +11,10 @@ from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RU
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill_calls.places import Places
-from tests.proof.kill_calls.world import ACTORS, OVERWRITTEN_IN_PART, SOMEBODY, World
+from tests.proof.kill_calls.processes import LEDGER_BREAKER
+from tests.proof.kill_calls.world import ACTORS, DAMAGED, OVERWRITTEN_IN_PART, SOMEBODY, World
+from tests.proof.ledger.breaks import CLAIMS_MORE, FALSE_NEGATIVES, HALF_MERGED, OTHERS_RUN, SWAPPED_RECEIPT
+from tests.proof.ledger.damage import DAMAGES, name_of
 
 TURNS = 60
 """Processes of a round that may be killed, before those that are not."""
@@ -31,6 +34,11 @@ VARIANTS = {
         "a dispatcher dies between the start and its record, and the next one starts a second run",
         r"^[2-9] runs are active at once",
     ),
+    CLAIMS_MORE: Fault("a file of that commit is announced again, and ingested again", DOUBLED),
+    FALSE_NEGATIVES: Fault("a file that the filter does not know is announced again, and ingested again", DOUBLED),
+    OTHERS_RUN: Fault("files that the other table has not are ingested again", DOUBLED),
+    HALF_MERGED: Fault("a file that the merge had not reached is ingested again", DOUBLED),
+    SWAPPED_RECEIPT: Fault("files of the receipt whose place another one took are ingested again", DOUBLED),
 }
 
 
@@ -44,6 +52,8 @@ class KillCalls:
         *(f"kills of the {who}" for who in ACTORS),
         f"kills of {SOMEBODY}",
         "times that the manifest was deleted",
+        f"kills of {LEDGER_BREAKER}",
+        *(f"{DAMAGED}: {name_of(does)}" for does in DAMAGES),
         OVERWRITTEN_IN_PART,
         "files overwritten while in progress",
     )

@@ -6,7 +6,7 @@ import os
 import random
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, Logs
 from blizzard.environment import variables
+from blizzard.ledger.merge import LedgerSettings
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.batch import OnOverwrite
@@ -39,6 +40,9 @@ from tests.proof.breaks import (
 from tests.proof.kill_calls.service import FileService
 from tests.proof.kill_calls.steps import SteppedStore, Steps
 from tests.proof.kill_calls.table import FileDelta, Loading
+from tests.proof.ledger.breaks import BREAKS, SHOWN_BY
+from tests.proof.ledger.damage import damage
+from tests.proof.ledger.small import keep_ledger_small
 from tests.unit import fakes
 from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import MemoryReader, MemoryTable
@@ -55,6 +59,9 @@ SETTINGS = fakes.settings(
 )
 POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
 ON_S3 = "s3://"
+LEDGER_BREAKER = "somebody at the ledger"
+"""Who deletes, tears and swaps its parts."""
+LEDGER_EVENTS = frozenset({"ledger_run_written", "ledger_rebuilding", "ledger_run_unreadable", "ledger_merge_failed"})
 BROKEN = {MARKS_ALONE: MarksAlone, UNCONDITIONAL_PUT: Overwriting}
 """Storage of the manifest, by variant."""
 
@@ -92,6 +99,8 @@ def run_process(
     `begin_ts`: when to begin, so that several processes begin together."""
     time.sleep(max(0.0, begin_ts - time.time()))
     os.fsync = lambda fd: None  # SIGKILL loses nothing that was written to the kernel
+    keep_ledger_small(random.Random(seed))
+    BREAKS.get(variant, lambda: None)()
     folders, steps = Folders.of(where), Steps(nth, at=at, after=after, pause_secs=pause_secs, seed=seed)
     broken = BROKEN[variant](folders.state) if variant in BROKEN else folders.state
     state: ObjectStore = SteppedStore(broken, steps)
@@ -103,6 +112,9 @@ def run_process(
         SourceSweep(IDENTITY, landing, state, SETTINGS.sweep_rules, time.time, _new_id, silent).sweep(kind)
     elif who == "somebody":
         _delete_the_manifest(state, random.Random(seed))
+    elif who == LEDGER_BREAKER:
+        how = damage(state, IDENTITY, random.Random(seed), SHOWN_BY.get(variant))
+        print(json.dumps({"event": "damaged", "how": how}), flush=True)
     elif who == "dispatcher":
         _dispatch(state, FileService(folders.service, steps, variant))
     else:
@@ -156,7 +168,7 @@ def _ingest(landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant:
         older_state_as_current()
     totals = ingest_files(
         IDENTITY,
-        SETTINGS,
+        replace(SETTINGS, ledger=LedgerSettings()),
         table=MemoryTable(delta, IDENTITY, calls),
         reader=MemoryReader(landing, letters, IDENTITY.source_id, time.time, calls),  # type: ignore[arg-type]
         state=state,
@@ -171,6 +183,9 @@ def _ingest(landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant:
 
 
 def _say_commits(event: str, /, **fields: Any) -> None:
-    """Prints the receipts, from which the campaign knows what the job logged as committed."""
+    """Prints the receipts, from which the campaign knows what the job logged as committed, and what it does with the
+    ledger."""
     if event in ("batch_read", "batch_committed"):
         print(json.dumps({"event": event, "receipt": fields.get("receipt")}), flush=True)
+    if event in LEDGER_EVENTS:
+        print(json.dumps({"event": event, **fields}), flush=True)

@@ -11,19 +11,30 @@ from typing import Any
 from blizzard.dispatch.service import RunStatus
 from blizzard.state.dead_letters import DeadLetters
 from infra.local.processes.server_process import REGION, LocalAws
+from tests.proof import file_names
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill.fork_server import KILLED, ForkedProcess, ForkServer
 from tests.proof.kill_calls.account import Account, History, account, changed, strangers, wrong_letters
 from tests.proof.kill_calls.messages import event_of, file_of
 from tests.proof.kill_calls.places import Places
-from tests.proof.kill_calls.processes import IDENTITY, ON_S3, SETTINGS, Folders
+from tests.proof.kill_calls.processes import IDENTITY, LEDGER_BREAKER, ON_S3, SETTINGS, Folders
 from tests.proof.kill_calls.service import STARTED, active_runs, end_run
 from tests.proof.kill_calls.table import WRITTEN, FileDelta
+from tests.proof.ledger.breaks import SHOWN_BY
 from tests.unit.fakes import POISON, REFUSED
 
 ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job")
 SOMEBODY = "somebody"
 """Who deletes the pending manifest."""
+SHARE_OF_OTHERS, SHARE_OF_THE_SHOWING, SHARE_OF_SOMEBODY = 0.12, 0.3, 0.4
+RUNS_WRITTEN, RUNS_MERGED = "runs of the ledger written", "runs of the ledger merged from others"
+LEDGER_LOSSES = {
+    "ledger_run_unreadable": "runs of the ledger that could not be read",
+    "ledger_rebuilding": "runs of the ledger written anew",
+    "ledger_merge_failed": "merges of the ledger that failed",
+}
+"""Counts by event."""
+DAMAGED = "times that the ledger was damaged"
 DECISIVE = {"job": WRITTEN, "dispatcher": STARTED}
 """The call before or after which a death matters most, so that many die there."""
 MOST_AT_THE_END = 20
@@ -97,14 +108,16 @@ class World:
         self.done.append(f"{'overwritten' if again else 'landed'}: {path}{'' if told else ', no event'}")
 
     def _new_path(self) -> str:
-        return f"{self.rng.choice('abc')}{len(self.history.paths):04d}.txt"
+        return file_names.drawn(self.rng, len(self.history.paths), ".txt", self.run)
 
     # -- processes and their kills
 
     def turn(self) -> None:
         for _ in range(self.rng.randint(0, 2)):
             self.land()
-        who = self.rng.choice(ACTORS) if self.rng.random() < 0.95 else SOMEBODY
+        share = SHARE_OF_THE_SHOWING if self.run.variant in SHOWN_BY else SHARE_OF_OTHERS
+        others = SOMEBODY if self.rng.random() < SHARE_OF_SOMEBODY else LEDGER_BREAKER
+        who = self.rng.choice(ACTORS) if self.rng.random() > share else others
         if self._runs():
             who = "job" if self.rng.random() < 0.7 else who
         elif who == "job":
@@ -170,15 +183,20 @@ class World:
         self.died = who if killed else ""
         if killed:
             self.run.counts["kills"] += 1
-            self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who}"] += 1
+            self.run.counts[f"kills of {_the(who)}"] += 1
             self.kills += 1
             if self.aws is not None:
                 self.run.counts["kills on S3"] += 1
-                self.run.counts[f"kills of {'' if who == SOMEBODY else 'the '}{who} on S3"] += 1
+                self.run.counts[f"kills of {_the(who)} on S3"] += 1
             if died:
                 self.places.died(who, died["at"], after=died["after"])
         where = f"killed {died['where'] if died else ''}" if killed else "came to its end"
         self.done.append(f"{who}: {where}")
+
+    def _damaged(self, how: str) -> None:
+        self.run.counts[DAMAGED] += 1
+        self.run.counts[f"{DAMAGED}: {how}"] += 1
+        self.done.append(how)
 
     def acknowledge(self, gone: set[str]) -> None:
         """The queue forgets messages that a collector was done with."""
@@ -192,6 +210,12 @@ class World:
                 receipt = event["receipt"]
             elif event["event"] == "batch_committed":
                 self.promised.add(receipt)
+            elif event["event"] == "damaged":
+                self._damaged(event["how"])
+            elif event["event"] == "ledger_run_written":
+                self.run.counts[RUNS_MERGED if event["merged_runs"] else RUNS_WRITTEN] += 1
+            elif event["event"] in LEDGER_LOSSES:
+                self.run.counts[LEDGER_LOSSES[event["event"]]] += 1
 
     def _runs(self) -> list[str]:
         return active_runs(self.folders.service)
@@ -276,3 +300,7 @@ class World:
 
     def fail(self, why: str) -> None:
         raise Failed(why, [f"seed {self.run.seed}, round {self.run.counts['rounds']}, {self.where}", *self.done])
+
+
+def _the(who: str) -> str:
+    return who if who in (SOMEBODY, LEDGER_BREAKER) else f"the {who}"

@@ -4,8 +4,7 @@ Somebody else may have deleted, restored or appended, so the newest rows need no
 hold all the same: each record was brought in once by the product, never twice, whatever became of it afterwards; the
 product removed nothing; and what is in the table now is what these commits, one after the other, leave.
 
-One thing is allowed and counted: a file of which others have removed every row is not in the table, so whoever
-announces it again has it ingested again.
+What others have removed stays removed, even if its file is announced again.
 """
 
 import io
@@ -40,11 +39,7 @@ class Account:
     faults: list[str] = field(default_factory=list)
     removed: Counter[Row] = field(default_factory=Counter)
     """By somebody else, and not brought back by them."""
-    came_back: Counter[Row] = field(default_factory=Counter)
-    """Entered again when others had removed all of their file."""
     commits: int = 0
-    files: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
-    """Rows in the table by source and file."""
     log: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
     """As it was read."""
 
@@ -67,21 +62,10 @@ def account(place: Place) -> Account:
             _of_others(found, version, operation, added, removed)
         found.now += added
         found.now -= removed
-        found.files.update(_by_file(added))
-        found.files.subtract(_by_file(removed))
     return found
 
 
-def _by_file(rows: Counter[Row]) -> Counter[tuple[str | None, str | None]]:
-    counted: Counter[tuple[str | None, str | None]] = Counter()
-    for row, times in rows.items():
-        counted[row[:2]] += times
-    return counted
-
-
 def _of_ours(found: Account, version: int, added: Counter[Row], removed: Counter[Row]) -> None:
-    again = Counter({row: times for row, times in added.items() if found.entered[row]})
-    found.came_back += Counter({row: times for row, times in again.items() if found.files[row[:2]] <= 0})
     found.entered += added
     if removed:
         found.faults.append(f"version {version} of ours removed {removed.total()} rows: {[*removed][:3]}")
@@ -146,7 +130,7 @@ def complaints(
         yield from (f"{source_id}: {wrong}" for wrong in wrong_letters(letters, objects, etags_of(place, folder)))
     if missing := wanted - found.entered:
         yield f"{MISSING}: {missing.total()} records, {[*missing][:5]}"
-    if doubled := found.entered - found.came_back - wanted:
+    if doubled := found.entered - wanted:
         back = sum(row in found.removed for row in doubled)
         yield (
             f"entered more than once: {doubled.total()} records, {back} of them after others had removed them: "

@@ -8,12 +8,15 @@ from blizzard.dispatch.service import RunStatus
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
 from tests.proof.campaign import Fault, Run
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
+from tests.proof.kill_calls.processes import LEDGER_BREAKER
 from tests.proof.kill_calls.world import World
 
 TURNS = 6
 """Races of a round, before the comparison."""
 COLLECTORS = ("collector", "collector", "collector", "dispatcher", "dispatcher")
 SWEEPERS = ("sweeper", "sweeper", "late sweeper")
+SHARE_OF_DAMAGES = 0.3
+"""Of the races: somebody damages the ledger meanwhile."""
 PAUSE_SECS = 0.003
 START_SECS = 0.01
 """Within which a process is forked."""
@@ -39,7 +42,8 @@ class _World(World):
             self.land()
         # Sweeps would make good at once what collectors do to each other.
         racers = COLLECTORS + (SWEEPERS if self.raced and self.rng.random() < 0.5 else ())
-        who = [*racers, *["job"] * self.rng.randint(2, 4)]
+        breakers = [LEDGER_BREAKER] * (self.rng.random() < SHARE_OF_DAMAGES)
+        who = [*racers, *["job"] * self.rng.randint(2, 4), *breakers]
         self.rng.shuffle(who)
         told = {number: self._received() for number, name in enumerate(who) if name == "collector"}
         begin_ts = time.time() + START_SECS * len(who)

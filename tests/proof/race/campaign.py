@@ -235,7 +235,6 @@ class _Race:
             self._fail(f"{UNREADABLE}: {type(error).__name__}: {error}")
         self.run.counts["rows compared"] += found.entered.total()
         self.run.counts["rows removed by others"] += found.removed.total()
-        self.run.counts["rows that came back with a repeated event"] += found.came_back.total()
         self.run.counts["commits"] += found.commits
         self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(found.log)
         wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims)]

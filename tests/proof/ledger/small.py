@@ -1,0 +1,20 @@
+"""A ledger that is merged all the time, in the processes of a campaign: some commits are enough for what takes days."""
+
+import random
+
+from blizzard.ledger import keeper, run
+from blizzard.ledger.merge import LedgerSettings
+
+KEPT_SECS = 1.0
+"""So runs are deleted while others still read them."""
+BLOCK_ENTRIES = 4
+
+
+def keep_ledger_small(rng: random.Random) -> None:
+    """From now on, in this process."""
+    in_background = rng.random() < 0.5
+    small = {"commits": rng.choice((2, 3)), "files": 12, "factor": 2, "in_background": in_background}
+    LedgerSettings.__init__.__kwdefaults__.update(small)
+    keeper.KEPT_SECS = KEPT_SECS
+    run.BLOCK_ENTRIES = BLOCK_ENTRIES
+    run._SMALL_RUN_FILES = rng.choice((0, 100_000))  # 0: also small runs are written in several calls
