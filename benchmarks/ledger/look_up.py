@@ -9,6 +9,8 @@ import random
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from benchmarks.counting_store import CountingStore
@@ -16,14 +18,17 @@ from benchmarks.ledger import random_names
 from benchmarks.ledger.stored import IDENTITY
 from benchmarks.suite.subprocess_run import peak_bytes
 from blizzard.environment import variables
+from blizzard.ledger.block_codec import decode_block
 from blizzard.ledger.keeper import LedgerKeeper
-from blizzard.ledger.ledger import Ledger, open_ledger
+from blizzard.ledger.ledger import PARALLEL_READS, Ledger, open_ledger
 from blizzard.ledger.path_filter import digest_of
+from blizzard.ledger.run import Run
 from blizzard.log import silent
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.open import open_store
+from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.storage.s3_connection import S3Settings
 
 NEW = 100
@@ -75,11 +80,21 @@ def _secs(keeper: LedgerKeeper, checkpoint: Checkpoint, paths: Sequence[str], *,
 
 
 def _known(store: CountingStore, checkpoint: Checkpoint, batches: int) -> list[list[str]]:
-    """Batches of files of the runs, each file from another block of them, in no order."""
+    """Batches of files of the runs, each file of a batch from another block of them, in no order."""
     ledger = open_ledger(store, IDENTITY, checkpoint, with_filters=False)
-    found = [path for run in ledger.runs for path in run.index.starts]
+    blocks = [(run, number) for run in ledger.runs for number in range(len(run.index.starts))]
     rng = random.Random("known")
-    return [rng.sample(found, min(len(found), NEW)) for _ in range(batches)]
+    chosen = [rng.sample(blocks, min(len(blocks), NEW)) for _ in range(batches)]
+    first: dict[tuple[str, int], str] = {}
+    with ParallelCalls(PARALLEL_READS, name="known") as calls:
+        for run, number in chain.from_iterable(chosen):
+            calls.submit(partial(_read_first, run, number, first))
+    return [[first[run.ref.name, number] for run, number in batch] for batch in chosen]
+
+
+def _read_first(run: Run, number: int, first: dict[tuple[str, int], str]) -> None:
+    ((_, data),) = run.read(range(number, number + 1))
+    first[run.ref.name, number] = next(iter(decode_block(data))).path
 
 
 def _opened_only(store: CountingStore, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from benchmarks.ledger.tiers import Shape
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.ledger.path_filter import filter_bytes
 from blizzard.ledger.run import BLOCK_ENTRIES
-from blizzard.ledger.run_index import PartitionStats, RunIndex, encode_index
+from blizzard.ledger.run_index import PartitionStats, RunIndex, encode_index, shortest_above
 from blizzard.state.run_ref import RunRef
 
 _BLOCK_BYTES = 19_000
@@ -44,8 +44,9 @@ def sparse_run(folder: str, shape: Shape, number: int) -> RunRef:
 def _index(files: int, first: int, number: int) -> RunIndex:
     index = RunIndex(IDENTITY.source_id, receipt_name(first - 1) if first else None)
     blocks = -(-files // BLOCK_ENTRIES)
-    index.starts = sorted(random_names.paths(blocks, f"starts {number}"))
-    for block in range(blocks):
+    starts = sorted(random_names.paths(blocks, f"starts {number}"))
+    for block, (before, start) in enumerate(zip(["", *starts], starts, strict=False)):
+        index.starts.append(shortest_above(before, start))
         index.offsets.append((block + 1) * _BLOCK_BYTES)
         index.checksums.append(zlib.crc32(str(block).encode()))
     last_name = random_names.file_name((1 << 128) - 1)

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from blizzard.state.receipts import Receipt, ReceiptLine
+from blizzard.state.receipts import Receipt
 
 _MAX_TS = 1e15
 
@@ -44,18 +44,21 @@ class LedgerEntry(NamedTuple):
 
 def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     """The entries of a commit, one for each line of its receipt."""
-    return [_entry(line, receipt.sequence) for line in receipt.lines]
+    sequence = receipt.sequence
+    return [
+        LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(finished, error))
+        for path, etag, size, rows, rejected, event_ts, error, finished in receipt.lines
+    ]
 
 
-def _entry(line: ReceiptLine, sequence: int) -> LedgerEntry:
-    time_ms = max(0, round(min(line.event_ts, _MAX_TS) * 1000))
-    return LedgerEntry(line.path, sequence, line.etag, line.size, time_ms, line.rows, line.dead_records, _state(line))
+def _time_ms(event_ts: float) -> int:
+    return max(0, round(min(event_ts, _MAX_TS) * 1000))
 
 
-def _state(line: ReceiptLine) -> FileState:
-    if not line.finished:
+def _state(finished: bool, error: str | None) -> FileState:
+    if not finished:
         return FileState.PARTLY
-    return FileState.DONE if line.error is None else FileState.FAILED
+    return FileState.DONE if error is None else FileState.FAILED
 
 
 def merged(entries: Iterable[LedgerEntry]) -> LedgerEntry:

@@ -19,7 +19,7 @@ class LedgerSettings:
     requests at a time."""
 
     commits: int = 32
-    files: int = 50_000
+    files: int = 20_000
     factor: int = FACTOR
     in_background: bool = True
     parallel_reads: int = PARALLEL_READS

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from blizzard.errors import UnreadableState
 from blizzard.ledger.entry import LedgerEntry
+from blizzard.ledger.path_list import PathList
 from blizzard.state.run_ref import RunRef
 from blizzard.state.watermark import split_path
 from blizzard.storage import json_fields
@@ -51,19 +52,23 @@ class PartitionStats:
 
 @dataclass(slots=True)
 class RunIndex:
-    """`starts`: the first path of each block; `offsets`: where each block begins, then the end of the last; `checksums`
-    (CRC-32) of the blocks. `previous`: the name of the receipt before the run's first commit; None if there is none."""
+    """`starts`: for each block a text above all paths of the block before, and not above its own; `offsets`: where each
+    block begins, then the end of the last; `checksums` (CRC-32)
+    of the blocks. `previous`: the name of the receipt before the run's first commit; None if there is none."""
 
     source_id: str
     previous: str | None
     filter_checksum: int = 0
-    starts: list[str] = field(default_factory=list)
+    starts: PathList = field(default_factory=PathList)
     offsets: "array[int]" = field(default_factory=lambda: array("Q", [0]))
     checksums: "array[int]" = field(default_factory=lambda: array("I"))
     partitions: dict[str, PartitionStats] = field(default_factory=dict)
+    last_path: str = field(default="", repr=False)
+    """Of the block before, while a run is written."""
 
     def add_block(self, entries: Sequence[LedgerEntry], data: bytes) -> None:
-        self.starts.append(entries[0].path)
+        self.starts.append(shortest_above(self.last_path, entries[0].path))
+        self.last_path = entries[-1].path
         self.offsets.append(self.offsets[-1] + len(data))
         self.checksums.append(zlib.crc32(data))
         for entry in entries:
@@ -84,6 +89,12 @@ class RunIndex:
         return data
 
 
+def shortest_above(before: str, path: str) -> str:
+    """The shortest beginning of `path` that sorts above `before`, as `path` does."""
+    shared = next((at for at, (one, other) in enumerate(zip(before, path, strict=False)) if one != other), len(before))
+    return path[: shared + 1]
+
+
 def encode_index(index: RunIndex) -> tuple[bytes, str]:
     """The bytes, and their digest for the reference."""
     document = {
@@ -91,7 +102,7 @@ def encode_index(index: RunIndex) -> tuple[bytes, str]:
         "source": index.source_id,
         "previous": index.previous,
         "filter": index.filter_checksum,
-        "starts": index.starts,
+        "starts": [*index.starts],
         "sizes": _differences(index.offsets),
         "checksums": index.checksums.tolist(),
         "partitions": [[name, s.files, s.disordered, s.newest_ms, s.last_name] for name, s in index.partitions.items()],
@@ -115,7 +126,7 @@ def decode_index(data: bytes, ref: RunRef, source_id: str) -> RunIndex:
             source_id=source_id,
             previous=json_fields.optional_text(document["previous"]),
             filter_checksum=json_fields.natural(document["filter"]),
-            starts=json_fields.array(document["starts"]),
+            starts=PathList(json_fields.array(document["starts"])),
             offsets=offsets,
             checksums=array("I", document["checksums"]),
             partitions={name: PartitionStats(*stats) for name, *stats in document["partitions"]},

@@ -58,3 +58,22 @@ def mapping(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"expected an object, found {value!r:.80}")
     return value
+
+
+def texts(values: list[Any]) -> list[str]:
+    """All of them texts: much quicker than one by one."""
+    return values if _are(values, {str}) and "".join(values).isascii() else [*map(text, values)]
+
+
+def naturals(values: list[Any]) -> list[int]:
+    if _are(values, {int}) and min(values) >= 0 and max(values) <= MAX_INTEGER:
+        return values
+    return [*map(natural, values)]
+
+
+def numbers(values: list[Any]) -> list[float]:
+    return values if _are(values, {float}) and all(map(math.isfinite, values)) else [*map(number, values)]
+
+
+def _are(values: list[Any], types: set[type]) -> bool:
+    return {*map(type, values)} == types

@@ -18,11 +18,11 @@ from blizzard.storage.memory import MemoryStore
 def test_runs_have_the_sizes_that_merging_leaves() -> None:
     shape = shape_of(1_000_000, per_commit=1_000)
     assert 1_000_000 <= shape.files <= 1_100_000
-    assert [files for _, _, files in shape.runs] == [320_000] * 3 + [32_000] * 3
-    assert shape.recent == 31
+    assert [files for _, _, files in shape.runs] == [200_000] * 5 + [20_000] * 4
+    assert shape.recent == 19
     firsts, lasts = ([run[at] for run in shape.runs] for at in (0, 1))
     assert firsts == [0, *(last + 1 for last in lasts[:-1])]
-    assert shape.commits == lasts[-1] + 1 + 31
+    assert shape.commits == lasts[-1] + 1 + 19
 
 
 def test_a_written_ledger_has_each_of_its_files_and_needs_nothing_else(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from blizzard.errors import UnreadableState
 from blizzard.ledger.block_codec import decode_block, encode_block
 from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
 from blizzard.ledger.path_filter import LARGE_RUN, PathFilter, digest_of, filter_bytes
+from blizzard.ledger.path_list import PathList
 from blizzard.ledger.run import BLOCK_ENTRIES, Run, RunLoading, write_run
+from blizzard.ledger.run_index import shortest_above
 from blizzard.state.run_ref import RunRef, SequenceRange, decode_ref, encode_ref, ranges_without
 from blizzard.storage.memory import MemoryStore
 from tests.unit import strategies
@@ -110,6 +112,22 @@ def test_a_run_finds_what_was_written_and_nothing_else(
     by_path = {each.path: each for each in content}
     assert {each.path: each for each in find(run, asked)} == {p: by_path[p] for p in asked if p in by_path}
     assert [*run.scan()] == content
+
+
+@given(st.lists(small_paths, min_size=2, max_size=2, unique=True))
+def test_a_block_begins_with_the_shortest_text_above_the_block_before(both: list[str]) -> None:
+    before, path = sorted(both)
+    start = shortest_above(before, path)
+    assert before < start <= path
+    assert start[:-1] <= before
+
+
+def test_a_list_of_paths_is_a_list() -> None:
+    packed = PathList(["a/1", "", "é/\ud800", "z"])
+    assert [*packed] == ["a/1", "", "é/\ud800", "z"]
+    assert (packed[-1], packed[1:3], len(packed)) == ("z", ["", "é/\ud800"], 4)
+    with pytest.raises(IndexError):
+        packed[4]
 
 
 def test_a_run_of_many_blocks_is_found_and_scanned_from_any_path() -> None:
