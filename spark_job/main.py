@@ -13,20 +13,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from shutil import which
+from typing import Any
 
 from blizzard.config.load import parse_config
-from blizzard.config.model import Config
+from blizzard.config.model import Config, Pipeline
 from blizzard.config.spark_settings import settings as spark_settings
 from blizzard.environment import variables
-from blizzard.errors import BlizzardError, ConfigError
+from blizzard.errors import BlizzardError, ConfigError, PermanentError
 from blizzard.log import Log, stdout_log
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.choose import EngineName, Engines
+from spark_job.engines.spark.spark_errors import error_text
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
 from spark_job.loop.warm_up import WarmUp
 from spark_job.session import lazy_session, start_jvm_thread
-from spark_job.table.spark_errors import error_text
 from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
@@ -34,6 +37,8 @@ SPARK_LOST = (
     "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often the machine "
     "is out of memory: lower spark.driver.memory, or use a larger machine."
 )
+CONFIGURED = "configured"
+_INSTALL = "install Java 17 or 21, and run `make setup`"
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 
 
@@ -94,6 +99,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECS",
         help="with --once: start no step after this time; 0: no limit",
     )
+    parser.add_argument(
+        "--engine",
+        choices=[*EngineName, CONFIGURED],
+        default=EngineName.SPARK,
+        help="what runs the tasks and commits: spark (the default, always right on a cluster), local, auto, or what "
+        "each pipeline of the configuration says",
+    )
     parser.add_argument("--jars", help="folder with Delta's jars, unless spark-submit provides them")
     parser.add_argument(
         "--spark-conf",
@@ -107,6 +119,32 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.max_secs and not options.once:
         parser.error("--max-secs: expected --once as well; without it the job runs until a signal")
     return options
+
+
+def _checked(session: Callable[[], Any], jars: str | None) -> Callable[[], Any]:
+    """The session, after a look at what Spark needs on this machine. Spark's own errors do not say what is missing."""
+
+    def checked() -> Any:
+        if jars is not None and not Path(jars).is_dir():
+            raise PermanentError(f"Spark needs Delta's jars: expected them in {jars}, found no such folder; {_INSTALL}")
+        if jars is not None and which("java") is None and not variables().get("JAVA_HOME"):
+            raise PermanentError(f"Spark needs Java: expected `java` on PATH, or JAVA_HOME, found neither; {_INSTALL}")
+        return session()
+
+    return checked
+
+
+def _engine_of(pipeline: Pipeline, options: argparse.Namespace) -> EngineName:
+    return EngineName(pipeline.engine if options.engine == CONFIGURED else options.engine)
+
+
+def _storage_options(config: Config, s3: S3Settings) -> Mapping[str, str]:
+    """deltalake's, for the tables of the configuration. Importing botocore takes a tenth of a second."""
+    if not any(pipeline.table_uri.startswith("s3") for pipeline in config.pipelines.values()):
+        return {}
+    from spark_job.engines.local.storage_options import storage_options
+
+    return storage_options(s3)
 
 
 def seconds(text: str) -> float:
@@ -133,9 +171,10 @@ def _jobs(
             [f"--pipeline {', '.join(sorted(unknown))}: there is no such pipeline; expected one of {known}"]
         )
     conf = spark_settings(jars_dir=options.jars, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
-    spark = lazy_session({**conf, **dict(options.spark_conf)}, log, on_start=on_start)
+    spark = _checked(lazy_session({**conf, **dict(options.spark_conf)}, log, on_start=on_start), options.jars)
+    engines = Engines(spark, s3, partial(_storage_options, config, s3), log)
     return [
-        source_job(pipeline, source, spark=spark, s3=s3, log=log)
+        source_job(pipeline, source, engine=engines.named(_engine_of(pipeline, options)), s3=s3, log=log)
         for pipeline, source in config.sources()
         if not options.pipeline or pipeline.name in options.pipeline
     ]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.environment import set_variables, variables
 from blizzard.log import Log
-from spark_job.table.checksum_files import unset_missing_classes
+from spark_job.engines.spark.checksum_files import unset_missing_classes
 
 
 def lazy_session(

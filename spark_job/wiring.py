@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
@@ -23,13 +22,11 @@ from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.table_source import TableSource
+from spark_job.tasks.engine import Engine
+from spark_job.tasks.reader import BatchReader
 from spark_job.tasks.task_reader import ReadSettings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_job.table.delta_table import DeltaSourceTable
-    from spark_job.tasks.reader import SparkReader
 
 LOCAL_OVERLAP_SECS = 5.0
 """The change time of a local file is never earlier than its arrival, so a late sweep need not look back a day."""
@@ -73,7 +70,7 @@ class _Parts:
     settings: FileSettings
     state: ObjectStore
     files: ObjectStore
-    spark: "Callable[[], SparkSession]"
+    engine: Engine
     s3: S3Settings
     watch: Stopwatch
     log: Log
@@ -87,23 +84,23 @@ def source_job(
     pipeline: Pipeline,
     source: Source,
     *,
-    spark: "Callable[[], SparkSession]",
+    engine: Engine,
     s3: S3Settings,
     log: Log,
 ) -> SourceJob:
-    """Nothing is opened or started yet; `spark` is called when the source first needs the session."""
+    """Nothing is opened or started yet."""
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
     settings = _settings(source, files, state)
-    parts = _Parts(pipeline, source, identity, settings, state, files, spark, s3, Stopwatch(time.monotonic), log)
+    parts = _Parts(pipeline, source, identity, settings, state, files, engine, s3, Stopwatch(time.monotonic), log)
     table = _delta_table(parts)
     ingest = ingest_files(
         identity,
         settings,
         table=table,
-        reader=_spark_reader(parts, table),
+        reader=_batch_reader(parts, table),
         state=state,
         files=files,
         clock=time.time,
@@ -123,20 +120,21 @@ def source_job(
     return SourceJob(identity, ingest, sweeps, pipeline.linger_secs, source.sweep.interval_secs, table.warm_up)
 
 
-def _delta_table(parts: _Parts) -> "DeltaSourceTable":
-    from spark_job.table.delta_table import DeltaSourceTable
-
+def _delta_table(parts: _Parts) -> DeltaSourceTable:
     pipeline, source, identity = parts.pipeline, parts.source, parts.identity
+    table_source = TableSource(
+        pipeline.table_uri,
+        identity.source_id,
+        identity.app_id,
+        source.row_ddl,
+        source.partition_columns,
+        tuple(pipeline.partition_by),
+    )
     return DeltaSourceTable(
-        parts.spark,
-        uri=pipeline.table_uri,
+        parts.engine.table(table_source),
+        table_source,
         store=parts.state,
         state_prefix=identity.state_prefix,
-        app_id=identity.app_id,
-        source_id=identity.source_id,
-        schema=source.row_ddl,
-        partition_columns=source.partition_columns,
-        partition_by=pipeline.partition_by,
         target_file_bytes=pipeline.target_file_bytes,
         watch=parts.watch,
         siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
@@ -144,16 +142,14 @@ def _delta_table(parts: _Parts) -> "DeltaSourceTable":
     )
 
 
-def _spark_reader(parts: _Parts, table: "DeltaSourceTable") -> "SparkReader":
-    from spark_job.tasks.reader import SparkReader
-
+def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> BatchReader:
     source, identity = parts.source, parts.identity
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
     dead_letters = DeadLetters(
         parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS
     )
-    return SparkReader(
-        parts.spark,
+    return BatchReader(
+        parts.engine,
         uri=source.uri,
         s3=parts.s3,
         table_uri=parts.pipeline.table_uri,

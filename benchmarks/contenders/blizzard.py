@@ -61,6 +61,7 @@ def prepare(work: Work, number: int) -> None:
 @contextmanager
 def opened(work: Work) -> Iterator[Run]:
     from benchmarks.contenders.session import session_of
+    from spark_job.engines.spark.engine import SparkEngine
     from spark_job.wiring import source_job
 
     spark = session_of(work)
@@ -76,7 +77,7 @@ def opened(work: Work) -> Iterator[Run]:
         ((pipeline, source),) = config.sources()
         log("run_began")
         session = timestamps.noting_session(spark)
-        totals = source_job(pipeline, source, spark=session, s3=s3_settings(), log=log).ingest.drain()
+        totals = source_job(pipeline, source, engine=SparkEngine(session), s3=s3_settings(), log=log).ingest.drain()
         log("run_ended")
         told = json.loads(json.dumps(events, default=str))
         return {"totals": asdict(totals), "events": told, "moments": timestamps.at}

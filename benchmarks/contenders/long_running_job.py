@@ -10,6 +10,7 @@ from blizzard.config.load import parse_config
 from blizzard.manifest.segments import Entry
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.open import open_store
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.wiring import SourceJob, source_job
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class LongRunningJob:
         self.events: list[dict[str, Any]] = []
         self.files = open_store(work.source_uri, s3_settings())
         self._manifest = manifest_of(work.table(0))
-        self.job: SourceJob = source_job(pipeline, source, spark=spark, s3=s3_settings(), log=self._note)
+        self.job: SourceJob = source_job(pipeline, source, engine=SparkEngine(spark), s3=s3_settings(), log=self._note)
 
     def _note(self, event: str, /, **fields: object) -> None:
         self.events.append({"event": event, **fields})

@@ -99,6 +99,10 @@ def _failed(event: dict[str, Any]) -> str:
     return f"{event['source']}: failed: {event['error']}"
 
 
+def _needs_spark(event: dict[str, Any]) -> str:
+    return f"{event['source']}: starting Spark for {event['reason']}"
+
+
 def _lost(event: dict[str, Any]) -> str:
     return f"failed: {event['error']}"
 
@@ -111,4 +115,5 @@ _TEXTS = {
     "drained": _drained,
     "source_failed": _failed,
     "spark_lost": _lost,
+    "spark_needed": _needs_spark,
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -14,6 +15,13 @@ import typer
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
+
+
+class Engine(StrEnum):
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
@@ -25,7 +33,11 @@ def command(
     *,
     once: Annotated[bool, typer.Option("--once", help="Ingest the backlog, then end.")] = False,
     pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be given more than once.")] = None,
-    jars: Annotated[Path, typer.Option(help="Folder of Delta's jars, as `make setup` fills it.")] = JARS,
+    engine: Annotated[
+        Engine | None,
+        typer.Option(help="What ingests: local (no Java), spark, or auto. Default: `engine` of each pipeline."),
+    ] = None,
+    jars: Annotated[Path, typer.Option(help="Folder of Delta's jars for Spark, as `make setup` fills it.")] = JARS,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the job's events as JSON lines, for programs.")
     ] = False,
@@ -34,10 +46,12 @@ def command(
 
     Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
-    load_config(file, variables())
-    if not jars.is_dir():
+    config = load_config(file, variables())
+    wanted = {found.engine for found in config.pipelines.values()} if engine is None else {engine}
+    if Engine.SPARK in wanted and not jars.is_dir():
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
     command_line = [sys.executable, "-m", "spark_job.main", "--config", file, "--sweep", "--jars", str(jars)]
+    command_line += ["--engine", "configured" if engine is None else engine]
     command_line += ["--once"] if once else []
     command_line += [argument for name in pipeline or () for argument in ("--pipeline", name)]
     raise typer.Exit(_run(command_line, as_json=as_json))

@@ -277,6 +277,11 @@ class Pipeline(Section):
         default=128 << 20,
         description="Size at which the job starts a new data file in a partition of the table.",
     )
+    engine: Literal["auto", "local", "spark"] = Field(
+        default="spark",
+        description="What `blizzard run` ingests with: `spark`; `local`, processes of this machine, without Java; or "
+        "`auto`, local with Spark for what only Spark can do. On EMR Serverless it is always Spark.",
+    )
     linger_secs: Secs = Field(
         default=0,
         description="How many seconds a run with `--once` keeps looking for new files after its backlog is gone. Under "

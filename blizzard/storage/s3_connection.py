@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +18,7 @@ _CREDENTIALS_TTL = timedelta(minutes=10)
 # obstore's limit for a whole download. A slow reader of a large object must not reach it; read_timeout catches stalls.
 _DOWNLOAD_LIMIT = timedelta(days=7)
 _MAX_IDLE_CONNECTIONS = 1024
+_DEFAULT_REGION = "us-east-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,17 @@ def _connection(settings: S3Settings) -> "S3Connection":
     return S3Connection(settings)
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedS3:
+    """What a client of S3 needs. Without credentials the three last are None."""
+
+    endpoint_url: str
+    region: str
+    access_key: str | None = field(repr=False)
+    secret_key: str | None = field(repr=False)
+    token: str | None = field(repr=False)
+
+
 class S3Connection:
     """Clients for any bucket. Safe to share between threads, not across a fork."""
 
@@ -125,6 +137,18 @@ class S3Connection:
                 self._obstore_stores[bucket] = self._connect_obstore(bucket, client)
             return self._obstore_stores[bucket]
 
+    def resolved(self) -> "ResolvedS3":
+        """Endpoint, region and current credentials, as botocore finds them. For clients that are not botocore's."""
+        client = self.client
+        with self._lock:
+            found = self._session.get_credentials()
+        frozen = None if found is None else found.get_frozen_credentials()
+        endpoint, region = client.meta.endpoint_url, client.meta.region_name
+        region = _DEFAULT_REGION if region == "aws-global" else region
+        if frozen is None:
+            return ResolvedS3(endpoint, region, None, None, None)
+        return ResolvedS3(endpoint, region, frozen.access_key, frozen.secret_key, frozen.token)
+
     def _connect(self) -> None:
         # boto3's session would do the same, but takes 50 ms, 11 MB and another package in each function's bundle.
         from botocore.config import Config  # type: ignore[import-untyped]
@@ -158,7 +182,7 @@ class S3Connection:
             bucket,
             # As botocore resolved it, profiles included. This option has precedence over the environment.
             aws_endpoint_url_s3=endpoint,
-            region="us-east-1" if region == "aws-global" else region,
+            region=_DEFAULT_REGION if region == "aws-global" else region,
             virtual_hosted_style_request=False,
             credential_provider=Boto3CredentialProvider(self._session, ttl=_CREDENTIALS_TTL),
             retry_config={"max_retries": 0},

@@ -13,7 +13,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from blizzard.errors import PermanentError
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, TableDescription, leaf_paths
 from spark_job.table.sql import quoted
@@ -36,14 +35,6 @@ STATS_COLUMNS = 26
 TYPES_WITH_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 STATS_PREFIX_CHARS = 256
 """Length of the prefixes that statistics keep of strings: paths often differ only near their end."""
-
-
-def columns_of(ddl: str) -> StructType:
-    """Needs a Spark session, whose parser reads the DDL."""
-    parsed_type = StructType.fromDDL(ddl)
-    if not isinstance(parsed_type, StructType):
-        raise PermanentError(f"schema {ddl!r}: expected columns, found the type {parsed_type.simpleString()}")
-    return parsed_type
 
 
 def nullable_schema(columns: Sequence[StructField]) -> StructType:

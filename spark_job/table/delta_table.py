@@ -1,12 +1,10 @@
-"""One Delta table, as one source sees it: implements the port `Table` with Delta's log and the modules `source_rows`
-(queries), `preparation` (columns), `commit` and `staging`."""
+"""One Delta table, as one source sees it: implements the port `Table` with Delta's log, an engine, and the modules
+`source_rows` (queries), `preparation` (columns), `commit` and `staging`."""
 
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from pyspark.sql import SparkSession
 
 from blizzard.errors import BucketMissing
 from blizzard.ledger.entry import LedgerEntry
@@ -17,15 +15,14 @@ from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Txn
 from spark_job.table.columns import new_table_stats_columns
 from spark_job.table.commit import TableCommits
+from spark_job.table.engine import TableEngine
 from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.safety_checks import HasFile, check_txns_are_kept
-from spark_job.table.snapshot import Snapshot, set_snapshot_partitions
 from spark_job.table.source_rows import SourceRows
-from spark_job.table.spark_errors import translating_spark_errors
 from spark_job.table.staging import Staging
 from spark_job.table.table_source import TableSource
-from spark_job.table.transaction import WrittenFiles
+from spark_job.table.written_files import WrittenFiles
 from spark_job.write.parquet_files import TableLayout
 
 TARGET_FILE_BYTES = 128 << 20
@@ -35,7 +32,7 @@ _HIDDEN_NAME = re.compile(r"(^|/)[_.]")
 
 
 class DeltaSourceTable:
-    """`schema` is DDL; `spark` returns the session and may start it.
+    """`engine` makes the table's engine for this source.
 
     `state_prefix`: prefix of the source's own files below the table. `clock` gives Unix seconds, `new_id` a short
     unique text. `watch` times the Txn lookups. `siblings`: ids of the pipeline's other sources. `has_file`: whether the
@@ -44,15 +41,10 @@ class DeltaSourceTable:
 
     def __init__(
         self,
-        spark: Callable[[], SparkSession],
+        engine: TableEngine,
+        source: TableSource,
         *,
-        uri: str,
         store: ObjectStore,
-        app_id: str,
-        source_id: str,
-        schema: str,
-        partition_columns: Mapping[str, str],
-        partition_by: Sequence[str],
         state_prefix: str | None = None,
         target_file_bytes: int = TARGET_FILE_BYTES,
         clock: Callable[[], float] = time.time,
@@ -61,21 +53,20 @@ class DeltaSourceTable:
         siblings: frozenset[str] = frozenset(),
         has_file: HasFile = lambda path, etag: False,
     ) -> None:
-        self._session, self._uri, self._store = spark, uri, store
+        self._engine, self._source, self._uri, self._store = engine, source, source.table_uri, store
         self._log_tail = DeltaLogTail(store)
         self._target_file_bytes = target_file_bytes
         self._watch = watch or Stopwatch(time.monotonic)
-        prefix = state_prefix or f"_blizzard/{source_id.replace(':', '_')}"
+        prefix = state_prefix or f"_blizzard/{source.source_id.replace(':', '_')}"
         self.staging = Staging(store, prefix, clock=clock, new_id=new_id)
-        self._source = TableSource(uri, source_id, app_id, schema, partition_columns, tuple(partition_by))
-        self.preparation = TablePreparation(spark, self._source)
+        self.preparation = TablePreparation(engine, source)
         exists, prepare = self._exists, lambda: self.prepare()
-        self._source_rows = SourceRows(spark, self._source, siblings=siblings, has_file=has_file, table_exists=exists)
+        self._source_rows = SourceRows(engine, source, siblings=siblings, has_file=has_file, table_exists=exists)
         self._commits = TableCommits(
-            spark, self._source, self.preparation, self.staging, watch=self._watch, table_exists=exists, prepare=prepare
+            engine, source, self.preparation, self.staging, watch=self._watch, table_exists=exists, prepare=prepare
         )
         self.layout_reason: str | None = None
-        """Why the last `layout` is for Spark's writer; None if the commit adds the files as they are."""
+        """Why the last `layout` is for the engine's own writer; None if the commit adds the files as they are."""
 
     # -- the log, without Spark
 
@@ -115,30 +106,23 @@ class DeltaSourceTable:
     def txn_version(self, app_id: str) -> int | None:
         if not self._exists():
             return None
-        with translating_spark_errors("reading a Txn from the table's snapshot"), self._watch.part("lookup"):
-            return self._snapshot().txn_version(app_id)
+        with self._engine.translating("reading a Txn from the table's snapshot"), self._watch.part("lookup"):
+            return self._engine.txn_version(app_id)
 
-    def txns(self) -> list[Txn]:
+    def txns(self) -> Sequence[Txn]:
         if not self._exists():
             return []
-        with translating_spark_errors("reading all Txns from the table's snapshot"), self._watch.part("lookup"):
-            return self._snapshot().txns()
+        with self._engine.translating("reading all Txns from the table's snapshot"), self._watch.part("lookup"):
+            return self._engine.txns()
 
     def orphan_files(self) -> list[str]:
-        with translating_spark_errors("reading the files of the table's snapshot"):
-            known = self.preparation.transactions().snapshot().data_file_paths()
+        with self._engine.translating("reading the files of the table's snapshot"):
+            known = self._engine.data_file_paths()
         names = (info.key for info in self._store.list() if info.key.endswith(".parquet"))
         return [name for name in names if name not in known and not _HIDDEN_NAME.search(name)]
 
-    def _snapshot(self) -> Snapshot:
-        snapshot = self.preparation.transactions().snapshot()
-        set_snapshot_partitions(self._session(), snapshot)
-        return snapshot
-
     def warm_up(self) -> bool:
-        """Run the first part of Delta's checkpoint once, before a commit has to wait for it. Returns False if it
-        skipped the table. Commits nothing, delays no commit, and may raise any error."""
-        return self.preparation.transactions().independent_snapshot().compute_state()
+        return self._engine.warm_up()
 
     # -- the rows of this source
 
@@ -155,16 +139,16 @@ class DeltaSourceTable:
 
     def prepare(self) -> None:
         if self._exists():
-            with translating_spark_errors(f"preparing table {self._uri}"):
+            with self._engine.translating(f"preparing table {self._uri}"):
                 self.preparation.start_transaction()
             self.staging.remove_leftovers()
 
     def layout(self, *, staged: bool = False) -> TableLayout:
         """How tasks write the rows of the next commit. `staged`: for `replace`.
 
-        Sets `layout_reason` when the rows must be staged, for Spark to write them again.
+        Sets `layout_reason` when the rows must be staged, for the engine to write them again.
         """
-        with translating_spark_errors(f"reading the file layout of table {self._uri}"):
+        with self._engine.translating(f"reading the file layout of table {self._uri}"):
             direct = None if staged else self._direct_layout()
         if direct is not None:
             return direct
@@ -182,10 +166,10 @@ class DeltaSourceTable:
         self.layout_reason = why_spark_must_write(table, columns)
         if self.layout_reason is not None:
             return None
-        if transaction.snapshot.version < 0:
+        if transaction.version < 0:
             stats = new_table_stats_columns(columns, self._source.partition_by)
         else:
-            stats = transaction.snapshot.stats_columns()
+            stats = tuple(transaction.stats_columns())
         return TableLayout("", table.partition_by, stats, table.string_prefix_chars, self._target_file_bytes)
 
     def append(self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str) -> None:

@@ -1,33 +1,27 @@
 """Before a commit: create the table, or add the columns that it lacks, and check that it keeps Txns."""
 
-from collections.abc import Callable
 from functools import cached_property
 
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
 from blizzard.errors import PermanentError
 from spark_job.table.columns import (
     SOURCE_COLUMN,
     column_conflicts,
-    columns_of,
     missing_columns,
     new_table_properties,
     nullable_schema,
 )
+from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL, TableDescription
 from spark_job.table.safety_checks import check_txns_are_kept
-from spark_job.table.snapshot import set_snapshot_partitions
-from spark_job.table.sql import quoted, type_sql
+from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
-from spark_job.table.transaction import DeltaTransactions, Transaction
 
 
 class TablePreparation:
-    """`spark` returns the session and may start it."""
-
-    def __init__(self, spark: Callable[[], SparkSession], source: TableSource) -> None:
-        self._session = spark
+    def __init__(self, engine: TableEngine, source: TableSource) -> None:
+        self._engine = engine
         self._source = source
         self._uri = source.table_uri
         self.checkpoint_interval = DEFAULT_CHECKPOINT_INTERVAL
@@ -37,7 +31,6 @@ class TablePreparation:
     def source_columns(self) -> list[StructField]:
         """All columns of this source's rows: schema, partition columns, `_source`. NOT NULL if the reader makes sure
         that the rows hold no nulls."""
-        self._session()
         partitions = [
             StructField(name, columns_of(f"c {type_name}").fields[0].dataType)
             for name, type_name in self._source.partition_columns.items()
@@ -46,12 +39,12 @@ class TablePreparation:
 
     @cached_property
     def unsupported_reason(self) -> str | None:
-        """Why this build of Delta cannot add existing files by a transaction; None if it can."""
-        missing = self.transactions().missing_api()
-        return missing and f"this build of Delta cannot commit existing files: {missing}"
+        """Why the engine cannot add existing files by a transaction; None if it can."""
+        return self._engine.why_no_transactions()
 
-    def transactions(self) -> DeltaTransactions:
-        return DeltaTransactions(self._session(), self._uri)
+    def new_table(self) -> NewTable:
+        properties = new_table_properties(self.source_columns, self._source.partition_by)
+        return NewTable(nullable_schema(self.source_columns), self._source.partition_by, properties)
 
     def start_transaction(self, *, newest: bool = True) -> Transaction:
         """A transaction on a table that has the source's columns, or that creates such a table.
@@ -59,11 +52,9 @@ class TablePreparation:
         With `newest=False` it starts on the version that this process has seen last, without a request. Raises
         PermanentError when the table conflicts with the source, or lets Delta expire Txns.
         """
-        transaction = self.transactions().start(newest=newest)
-        set_snapshot_partitions(self._session(), transaction.snapshot)
-        if transaction.snapshot.version < 0:
-            properties = new_table_properties(self.source_columns, self._source.partition_by)
-            transaction.create_table(nullable_schema(self.source_columns), self._source.partition_by, properties)
+        transaction = self._engine.start(newest=newest)
+        if transaction.version < 0:
+            transaction.create_table(self.new_table())
             check_txns_are_kept(transaction.description().properties, self._uri)
             return transaction
         table = transaction.description()
@@ -83,6 +74,5 @@ class TablePreparation:
             )
         missing = missing_columns(table, self.source_columns)
         if missing:
-            columns = ", ".join(f"{quoted(field.name)} {type_sql(field.dataType)}" for field in missing)
-            self._session().sql(f"ALTER TABLE delta.`{self._uri}` ADD COLUMNS ({columns})")
+            self._engine.add_columns(missing)
         return bool(missing)

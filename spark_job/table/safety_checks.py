@@ -1,16 +1,24 @@
 """Checks that end a run before it writes, since files would be ingested twice: a table that loses Txns, and a source
 that was renamed."""
 
-from collections.abc import Callable, Mapping
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from blizzard.errors import PermanentError, RecoveryError
 
 RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
 MAX_FILES_CHECKED = 100
 """The newest files of other sources; older ones may no longer be in the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of which the table has rows."""
+
+    source: str
+    path: str
+    etag: str
+
 
 HasFile = Callable[[str, str], bool]
 """Whether the source has this path with this etag now."""
@@ -28,20 +36,17 @@ def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
             )
 
 
-def check_source_was_not_renamed(rows: DataFrame, source_id: str, siblings: frozenset[str], has_file: HasFile) -> None:
-    """Checks a source of which the table has no rows. `rows`: of the whole table; `siblings`: ids of the pipeline's
-    other sources.
+def check_source_was_not_renamed(others: Sequence[SourceFile], source_id: str, has_file: HasFile) -> None:
+    """Checks a source of which the table has no rows. `others`: the newest files of sources that the pipeline does not
+    have.
 
-    Raises RecoveryError when the table holds files of this source under a name that the pipeline does not have.
+    Raises RecoveryError when the table holds files of this source under such a name.
     """
-    source, file, etag = (F.col(f"_source.{name}") for name in ("source", "file", "etag"))
-    others = rows.where(~source.isin(source_id, *siblings))
-    newest = others.groupBy(source, file, etag).agg(F.max("_source.modified").alias("modified"))
-    for found in newest.orderBy(F.desc("modified")).limit(MAX_FILES_CHECKED).collect():
-        if has_file(found["file"], found["etag"]):
+    for found in others:
+        if has_file(found.path, found.etag):
             raise RecoveryError(
                 f"the table has no Txn of source {source_id}, but it holds the same files under another name: "
-                f"{found['file']} came from source {found['source']}. Ingesting them again would double their rows. "
+                f"{found.path} came from source {found.source}. Ingesting them again would double their rows. "
                 "The likely cause is that the pipeline or the source was renamed. Give it its former name back, or "
                 "write to another table."
             )

@@ -1,15 +1,12 @@
-"""Staged data files: Spark reads them to write their rows into the table, or to parse deferred lines. They are in the
-table's `_blizzard/` folder until the commit."""
+"""Staged data files: an engine reads them to write their rows into the table, or to judge deferred lines. They are in
+the table's `_blizzard/` folder until the commit."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from blizzard.errors import BlizzardError, BucketMissing
 from blizzard.storage.base import ObjectStore
@@ -49,11 +46,6 @@ class Staging:
         """The prefix for the deferred lines of all batches, which share it since file names are unique; ends in `/`."""
         return f"{self._prefix}left/"
 
-    def frame(self, spark: SparkSession, table_uri: str, files: Sequence[DataFile], schema: StructType) -> DataFrame:
-        """The files' rows. A missing or corrupt file is an error, even if the session ignores those."""
-        paths = [_escape_glob(f"{table_uri.rstrip('/')}/{file.path}") for file in files]
-        return spark.read.schema(schema).options(ignoreMissingFiles=False, ignoreCorruptFiles=False).parquet(*paths)
-
     def table(self, files: Sequence[DataFile]) -> pa.Table:
         """The files' rows, in memory, in the order of the files. Raises NotFound and other errors of storage."""
         with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="staged") as pool:
@@ -84,8 +76,3 @@ class Staging:
         if isinstance(self._store, LocalStore):
             for folder in sorted({parent_folder(key) for key in keys} - {self.deferred_folder, self._prefix}):
                 self._store.remove_folder(folder)
-
-
-def _escape_glob(path: str) -> str:
-    """Spark reads a path as a glob pattern."""
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)

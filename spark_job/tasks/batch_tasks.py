@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark import SparkContext
-
 from blizzard.paths.partition import BadPartition, partition_of, partition_values
 from blizzard.state.batch import PlannedFile
 from blizzard.storage.open import open_store
@@ -21,7 +19,7 @@ from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
 from spark_job.tasks.worker_process import forget_archives
-from spark_job.write.write_errors import CannotWriteError, raise_refused
+from spark_job.write.write_errors import CannotWriteError
 
 TARGET_TASK_BYTES = 64 << 20
 """Stored bytes. Spark requests executors when more tasks are pending than the present ones can run."""
@@ -138,14 +136,9 @@ def _cost(file: TaskFile) -> int:
     return file.size + FILE_OVERHEAD_BYTES
 
 
-def run_tasks(context: SparkContext, task: Task, files: Sequence[TaskFile]) -> list[Report]:
-    """One Spark job that reads the files; only their names and the reports travel. Raises StorageError or
-    StorageUnavailable if the table's storage refuses the rows."""
-    packed = [json.dumps([_values(file) for file in part]) for part in pack(files, context.defaultParallelism)]
-    collected = context.parallelize(packed, len(packed)).map(ReadTasks(task.to_json())).collect()
-    reports = [Report.from_json(report) for report in collected]
-    raise_refused(report.refused_write for report in reports)
-    return reports
+def packed_files(files: Sequence[TaskFile], cores: int) -> list[str]:
+    """The files of each task, as `ReadTasks` takes them: only their names and the reports travel."""
+    return [json.dumps([_values(file) for file in part]) for part in pack(files, cores)]
 
 
 def _values(file: TaskFile) -> tuple[Any, ...]:

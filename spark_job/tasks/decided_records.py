@@ -1,19 +1,15 @@
 """What became of the deferred records: rows in further data files, or dead letters."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
 
 from blizzard.state.dead_letters import DeadLetter, Stage
 from spark_job.write.parquet_files import DataFile
-from spark_job.write.write_errors import RefusedWrite, raise_refused
 
 
 class DecidedRecords(Protocol):
@@ -47,44 +43,11 @@ class RefusedByTasks:
 
     def dead_letters(self) -> Iterator[DeadLetter]:
         return (
-            _dead_letter(row) for batch in self._records.to_batches(max_chunksize=1000) for row in batch.to_pylist()
+            dead_letter_of(row) for batch in self._records.to_batches(max_chunksize=1000) for row in batch.to_pylist()
         )
 
     def release(self) -> None:
         """Nothing to free but memory."""
-
-
-class DecidedBySpark:
-    """Records that a Spark query decided; `frame` has the `DEAD_LETTER_COLUMNS`."""
-
-    def __init__(self, frame: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
-        self._frame = frame
-        self.refused: Counter[str] = Counter()
-        self.data_files: list[DataFile] = []
-        for report in reports:
-            self.refused.update(report["refused"])
-            self.data_files += [DataFile(**data_file) for data_file in report["data_files"]]
-
-    @classmethod
-    def of(cls, frame: DataFrame) -> Self:
-        """Runs the stage. The frame stays cached until `release`, so that it runs once. Raises StorageError or
-        StorageUnavailable if the table's storage refuses the rows."""
-        frame.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            rows = frame.where("report IS NOT NULL").select("report").collect()
-            reports = [json.loads(row["report"]) for row in rows]
-            raise_refused(RefusedWrite.from_document(report["refused_write"]) for report in reports)
-            return cls(frame, reports)
-        except BaseException:
-            frame.unpersist()
-            raise
-
-    def dead_letters(self) -> Iterator[DeadLetter]:
-        refused = self._frame.where("report IS NULL").sort("file", "row").toLocalIterator()
-        return (_dead_letter(row) for row in refused)
-
-    def release(self) -> None:
-        self._frame.unpersist()
 
 
 def dead_letters_of(parts: Iterable[DecidedRecords]) -> Iterator[DeadLetter]:
@@ -98,6 +61,6 @@ def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
     return deferred.filter(pc.and_(pc.is_valid(deferred["fault"]), pc.invert(of_failed)))
 
 
-def _dead_letter(row: Any) -> DeadLetter:
+def dead_letter_of(row: Any) -> DeadLetter:
     raw = bytes(row["undecodable"]) if row["undecodable"] is not None else row["line"]
     return DeadLetter(row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"], raw)

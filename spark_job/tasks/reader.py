@@ -1,56 +1,46 @@
-"""Reads a batch: Spark tasks that write data files, then Spark's decision on the records that they defer."""
+"""Reads a batch: tasks that write data files, then Spark's decision on the records that they defer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from blizzard.errors import RetryableError
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.deferred import all_refused, deferred_records_type
-from spark_job.formats.protocol import Format
-from spark_job.formats.registry import open_format
 from spark_job.ports.reader import Outcome
-from spark_job.table.columns import columns_of
-from spark_job.table.spark_errors import translating_spark_errors
+from spark_job.table.schema import columns_of
 from spark_job.table.staging import Staging
-from spark_job.tasks.arrow_stage import map_in_arrow
-from spark_job.tasks.batch_tasks import Task, run_tasks, task_files
+from spark_job.tasks.batch_tasks import Task, packed_files, task_files
 from spark_job.tasks.decided_records import (
-    DecidedBySpark,
     DecidedRecords,
     RefusedByTasks,
     dead_letters_of,
     refused_already,
 )
-from spark_job.tasks.decided_records_writer import DEAD_LETTER_COLUMNS, DecidedRecordsWriter
 from spark_job.tasks.destination import Destination
+from spark_job.tasks.engine import TaskEngine, Undecided
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.write_errors import raise_refused
 
 IN_MEMORY_BYTES = 32 << 20
 """Deferred records up to this size are sorted on the driver; more are sorted by Spark."""
 
 
-class SparkReader:
+class BatchReader:
     """Reads planned files of one source into data files of its table.
 
-    `schema` is DDL; `spark` may start the session. `layout` returns the layout of the data files, with `staged=True`
-    for rows that Spark will write once more. `layout_reason` returns why the table requires that; None if it does not.
+    `schema` is DDL. `layout` returns the layout of the data files, with `staged=True` for rows that the engine will
+    write once more. `layout_reason` returns why the table requires that; None if it does not.
     """
 
     def __init__(
         self,
-        spark: Callable[[], SparkSession],
+        engine: TaskEngine,
         *,
         uri: str,
         table_uri: str,
@@ -67,7 +57,7 @@ class SparkReader:
         log: Log,
         in_memory_bytes: int = IN_MEMORY_BYTES,
     ) -> None:
-        self._session = spark
+        self._engine = engine
         self._uri = uri
         self._table_uri = table_uri
         self._s3 = s3
@@ -84,22 +74,19 @@ class SparkReader:
         self._dead_letters = dead_letters
         self._clock = clock
 
-    @property
-    def _spark(self) -> SparkSession:
-        return self._session()
-
-    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "SparkRows":
+    def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "BatchRows":
         layout = self._layout(staged=replacing)
         self._log_layout_reason()
-        with translating_spark_errors("reading the source's schema"):
-            schema = columns_of(self._ddl)
+        schema = columns_of(self._ddl)
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns))
         destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), provenance)
         task = Task(self._uri, self._s3, self._settings, destination)
-        with translating_spark_errors(f"reading a batch of {len(files)} files"):
-            reports = run_tasks(self._spark.sparkContext, task, task_files(files, self._partition_columns))
+        with self._engine.translating(f"reading a batch of {len(files)} files"):
+            parts = packed_files(task_files(files, self._partition_columns), self._engine.cores)
+            reports = self._engine.run(task, parts)
+            raise_refused(report.refused_write for report in reports)
             deferred = [data_file for report in reports for data_file in report.deferred]
-            decided = self._decided(task, schema, reports, deferred) if deferred else []
+            decided = self._decided(task, reports, deferred) if deferred else []
         outcomes = [outcome for report in reports for outcome in report.outcomes]
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
@@ -107,8 +94,16 @@ class SparkReader:
         data_files += [data_file for part in decided for data_file in part.data_files]
         remove_deferred = partial(self._staging.remove, deferred)
         write_share = _write_share(reports)
-        return SparkRows(
-            outcomes, data_files, layout, decided, self._dead_letters, self._clock, remove_deferred, write_share
+        return BatchRows(
+            outcomes,
+            data_files,
+            layout,
+            decided,
+            self._dead_letters,
+            self._clock,
+            remove_deferred,
+            write_share,
+            self._engine,
         )
 
     def _log_layout_reason(self) -> None:
@@ -118,42 +113,16 @@ class SparkReader:
             self._logged_reasons.add(reason)
             self._log("rows_written_twice", source=self._source_id, reason=reason)
 
-    def _decided(
-        self, task: Task, schema: StructType, reports: Sequence[Report], deferred: Sequence[DataFile]
-    ) -> list[DecidedRecords]:
+    def _decided(self, task: Task, reports: Sequence[Report], deferred: Sequence[DataFile]) -> list[DecidedRecords]:
         """Decides the deferred records, except those of files that failed as a whole."""
         failed = [outcome.path for report in reports for outcome in report.outcomes if outcome.error is not None]
+        some_undecided = any(report.undecided for report in reports)
         if sum(report.deferred_bytes for report in reports) > self._in_memory_bytes:
-            return [self._decided_by_spark(task, schema, reports, self._deferred_records(deferred, failed))]
+            return [self._engine.judge(task, Undecided(deferred, failed, True, not some_undecided))]
         refused = RefusedByTasks(refused_already(self._staging.table(deferred), failed))
-        if not any(report.undecided for report in reports):
+        if not some_undecided:
             return [refused]
-        undecided = self._deferred_records(deferred, failed).where("fault IS NULL")
-        return [refused, self._decided_by_spark(task, schema, reports, undecided)]
-
-    def _deferred_records(self, deferred: Sequence[DataFile], failed: Sequence[str]) -> DataFrame:
-        records = self._staging.frame(
-            self._spark, self._table_uri, deferred, deferred_records_type(len(self._partition_columns))
-        )
-        return records.where(~F.col("file").isin(list(failed))) if failed else records
-
-    def _decided_by_spark(
-        self, task: Task, schema: StructType, reports: Sequence[Report], records: DataFrame
-    ) -> DecidedRecords:
-        settings = task.settings
-        file_format = open_format(settings.format, schema, settings.limits, settings.options)
-        decided = decision_of(file_format, schema, reports)(records)
-        stage = DecidedRecordsWriter(task.destination, task.s3, settings.buffer_bytes)
-        return DecidedBySpark.of(map_in_arrow(decided, stage, DEAD_LETTER_COLUMNS))
-
-
-def decision_of(
-    file_format: Format[Any], schema: StructType, reports: Sequence[Report]
-) -> Callable[[DataFrame], DataFrame]:
-    """How the deferred records of these tasks are decided."""
-    if any(report.undecided for report in reports):
-        return file_format.decide
-    return lambda deferred: all_refused(deferred, schema)
+        return [refused, self._engine.judge(task, Undecided(deferred, failed, False, False))]
 
 
 def _write_share(reports: Sequence[Report]) -> float:
@@ -165,7 +134,7 @@ def _with_refused(outcome: Outcome, refused: int) -> Outcome:
     return outcome if outcome.error is not None else replace(outcome, rows=outcome.rows - refused, dead_records=refused)
 
 
-class SparkRows:
+class BatchRows:
     """The result of reading a batch: data files to commit, and dead letters for refused records."""
 
     def __init__(
@@ -178,6 +147,7 @@ class SparkRows:
         clock: Callable[[], float],
         remove_deferred: Callable[[], None],
         write_share: float,
+        engine: TaskEngine,
     ) -> None:
         self.outcomes = [
             replace(outcome, rows=0, dead_records=0) if outcome.error is not None else outcome for outcome in outcomes
@@ -190,12 +160,13 @@ class SparkRows:
         self._dead_letters = dead_letters
         self._clock = clock
         self._remove_deferred = remove_deferred
+        self._engine = engine
 
     def write_dead_records(self) -> None:
         """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
         if not self._decided:
             return
-        with translating_spark_errors("collecting the refused records"):
+        with self._engine.translating("collecting the refused records"):
             written = self._dead_letters.write_records(dead_letters_of(self._decided), self._clock())
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
@@ -206,7 +177,7 @@ class SparkRows:
 
     def release(self) -> None:
         try:
-            with translating_spark_errors("releasing the refused records"):
+            with self._engine.translating("releasing the refused records"):
                 for part in self._decided:
                     part.release()
         finally:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from blizzard.storage.local import LocalStore
+from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile, TableLayout
 
 APP_ID = "blizzard:events:landing"
@@ -55,17 +57,18 @@ class World:
 
     def source(self, name: str = "landing", **changes: Any) -> DeltaSourceTable:
         """As a new process sees the table."""
-        wanted: dict[str, Any] = {
-            "uri": str(self.table),
-            "store": LocalStore(self.table, may_be_missing=True),
-            "app_id": f"blizzard:events:{name}",
-            "source_id": f"events:{name}",
-            "schema": self.schema,
-            "partition_columns": self.partition_columns,
-            "partition_by": self.partition_by,
-            "clock": self.now_ts,
-        }
-        return DeltaSourceTable(self.spark, **{**wanted, **changes})
+        wanted = TableSource(
+            str(self.table),
+            f"events:{name}",
+            f"blizzard:events:{name}",
+            self.schema,
+            self.partition_columns,
+            self.partition_by,
+        )
+        of_source = {key: changes.pop(key) for key in [*changes] if key in TableSource.__slots__}
+        source = replace(wanted, **of_source)
+        more = {"store": LocalStore(self.table, may_be_missing=True), "clock": self.now_ts, **changes}
+        return DeltaSourceTable(SparkTable(self.spark, source), source, **more)
 
     def write(self, layout: TableLayout, *ids: str | None, folder: str = "", **more: Any) -> DataFile:
         """One Parquet file with these ids; `more`: constant columns, and those of the partition under their names."""

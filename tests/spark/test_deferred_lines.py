@@ -14,8 +14,9 @@ from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.table.staging import Staging
-from spark_job.tasks.reader import SparkReader
+from spark_job.tasks.reader import BatchReader
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 from tests.spark.lake import jobs_so_far
@@ -49,8 +50,8 @@ def read(
         landing.put(name + ".gz", gzip.compress("\n".join(lines).encode("latin-1" if "\xff" in lines else "utf-8")))
     staging = Staging(table, "_blizzard/x", clock=lambda: 0.0, new_id=lambda: "id")
     letters = DeadLetters(table, "_blizzard/x", "p:s")
-    reader = SparkReader(
-        spark,
+    reader = BatchReader(
+        SparkEngine(spark),
         uri=str(folder / "landing"),
         table_uri=str(folder / "table"),
         s3=S3Settings(),

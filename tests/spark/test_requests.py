@@ -19,8 +19,10 @@ from benchmarks.s3_stand_in.objects import Bucket
 from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.errors import LostRace
 from blizzard.storage.s3 import S3Settings, S3Store
-from spark_job.table.checksum_files import unset_missing_classes
+from spark_job.engines.spark.checksum_files import unset_missing_classes
+from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.table_source import TableSource
 
 pytestmark = pytest.mark.spark
 
@@ -97,16 +99,9 @@ def lake(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.
 
 @pytest.fixture
 def table(lake: Lake, spark: Callable[[], SparkSession]) -> DeltaSourceTable:
-    return DeltaSourceTable(
-        spark,
-        uri=f"s3a://{BUCKET}/table",
-        store=S3Store(BUCKET, "table/", S3Settings(lake.endpoint, "us-east-1")),
-        app_id=APP_ID,
-        source_id="events:landing",
-        schema="id STRING",
-        partition_columns={},
-        partition_by=(),
-    )
+    source = TableSource(f"s3a://{BUCKET}/table", "events:landing", APP_ID, "id STRING", {}, ())
+    store = S3Store(BUCKET, "table/", S3Settings(lake.endpoint, "us-east-1"))
+    return DeltaSourceTable(SparkTable(spark, source), source, store=store)
 
 
 def commit(table: DeltaSourceTable, sequence: int) -> None:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from blizzard.errors import CommitOutcomeUnknown, PermanentError
-from spark_job.table import transaction
+from spark_job.engines.spark import transaction
 from tests.spark.table_world import SCHEMA, SOURCE, World, Written
 
 pytestmark = pytest.mark.spark

@@ -6,8 +6,8 @@ import pytest
 
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError
 from blizzard.state.run_ref import SequenceRange
+from spark_job.engines.spark.snapshot import PARTITIONS_SETTING
 from spark_job.table.delta_table import DeltaSourceTable
-from spark_job.table.snapshot import PARTITIONS_SETTING
 from spark_job.write.parquet_files import TableLayout
 from tests.spark.table_world import APP_ID, World, Written, overtaken_by
 

@@ -69,7 +69,7 @@ def test_a_table_created_by_a_transaction_equals_one_created_by_sparks_writer(wo
         return {**metadata, "id": "", "createdTime": 0}, next(a["protocol"] for a in actions if "protocol" in a)
 
     assert described(by_transaction) == described(by_writer)
-    columns = list(by_spark._session().read.format("delta").load(str(other.table)).columns)
+    columns = list(other.spark().read.format("delta").load(str(other.table)).columns)
     assert columns == ["id", "n", "t", "s", "x.y", "_source"]
 
 
@@ -240,6 +240,20 @@ def test_concurrent_changes_of_other_rows_are_no_conflict(world: World) -> None:
     assert world.versions() == [0, 1, 2, 3, 4, 5]
 
 
+class ThenBreaking:
+    """A transaction of Delta's in whose commit a hook fails afterwards."""
+
+    def __init__(self, java: Any, spark: Any) -> None:
+        self._java, self._spark = java, spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._java, name)
+
+    def commit(self, *arguments: Any) -> int:
+        self._java.commit(*arguments)
+        return int(self._spark._jvm.java.lang.Integer.parseInt("a hook that fails"))
+
+
 def test_an_error_after_the_commit_leaves_the_outcome_unknown(world: World) -> None:
     source = world.source()
     world.append(0, "a", table=source)
@@ -247,14 +261,8 @@ def test_an_error_after_the_commit_leaves_the_outcome_unknown(world: World) -> N
     begin = source.preparation.start_transaction
 
     def breaking(**named: Any) -> Any:
-        transaction = begin(**named)
-        commit = transaction.commit
-
-        def then_break(*args: Any, **named: Any) -> int:
-            commit(*args, **named)
-            return int(source._session()._jvm.java.lang.Integer.parseInt("a hook that fails"))
-
-        transaction.commit = then_break  # type: ignore[method-assign]
+        transaction: Any = begin(**named)
+        transaction._java = ThenBreaking(transaction._java, world.spark())
         return transaction
 
     source.preparation.start_transaction = breaking  # type: ignore[method-assign]

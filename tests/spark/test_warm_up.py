@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_job.engines.spark import snapshot
+from spark_job.engines.spark.transaction import DeltaTransactions
 from spark_job.session import start_jvm_thread
-from spark_job.table import snapshot
-from spark_job.table.transaction import DeltaTransactions
 from tests.spark.lake import Lake, event_of, ids, jobs_so_far, run, until
 
 pytestmark = pytest.mark.spark

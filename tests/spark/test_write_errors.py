@@ -14,9 +14,10 @@ from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.formats.protocol import Limits
 from spark_job.table.staging import Staging
-from spark_job.tasks.reader import SparkReader
+from spark_job.tasks.reader import BatchReader
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
 
@@ -25,13 +26,13 @@ pytestmark = pytest.mark.spark
 TAKEN_AT_ONCE, FOR_SPARK = b'{"n":1,"t":"a"}', b'{"n":2,"t":7}'
 
 
-def reader_of(folder: Path, spark: Callable[[], SparkSession], line: bytes, **settings: Any) -> SparkReader:
+def reader_of(folder: Path, spark: Callable[[], SparkSession], line: bytes, **settings: Any) -> BatchReader:
     """Of a source with one file. A file is in the place of the folder for its data files."""
     landing, table = LocalStore(folder / "landing"), LocalStore(folder / "table")
     landing.put("day=1/a.ndjson", line)
     table.put("taken", b"")
-    return SparkReader(
-        spark,
+    return BatchReader(
+        SparkEngine(spark),
         uri=str(folder / "landing"),
         table_uri=str(folder / "table"),
         s3=S3Settings(),

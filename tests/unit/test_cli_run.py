@@ -114,12 +114,12 @@ def test_the_job_gets_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return 3
 
     monkeypatch.setattr(run, "_run", record)
-    words = ["run", str(config), "--once", "--pipeline", "p", "--jars", str(tmp_path), "--json"]
+    words = ["run", str(config), "--once", "--pipeline", "p", "--engine", "auto", "--jars", str(tmp_path), "--json"]
     assert main(words) == 3
     ((command, as_json),) = asked
     assert command[1:] == [
-        *("-m", "spark_job.main", "--config", str(config), "--sweep", "--jars", str(tmp_path), "--once"),
-        *("--pipeline", "p"),
+        *("-m", "spark_job.main", "--config", str(config), "--sweep", "--jars", str(tmp_path)),
+        *("--engine", "auto", "--once", "--pipeline", "p"),
     ]
     assert as_json
 
@@ -129,3 +129,15 @@ def test_a_missing_folder_of_jars_is_refused(tmp_path: Path, capsys: pytest.Capt
     config.write_text(CONFIG)
     assert main(["run", str(config), "--jars", str(tmp_path / "none")]) == 2
     assert "run `make setup`" in capsys.readouterr().err
+
+
+def test_without_spark_no_jars_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG.replace("table_uri", "engine: local, table_uri"))
+    asked = list[list[str]]()
+    monkeypatch.setattr(run, "_run", lambda command_line, as_json: asked.append(command_line) or 0)
+    words = ["run", str(config), "--jars", str(tmp_path / "none")]
+    assert main(words) == 0
+    assert asked[0][-2:] == ["--engine", "configured"]
+    assert main([*words, "--engine", "spark"]) == 2
+    assert main([*words, "--engine", "auto"]) == 0

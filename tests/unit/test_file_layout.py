@@ -18,6 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_job.engines.spark.snapshot import snapshot_partitions
+from spark_job.table.add_action import url_path
 from spark_job.table.columns import (
     SOURCE_COLUMN,
     column_conflicts,
@@ -26,8 +28,6 @@ from spark_job.table.columns import (
     new_table_stats_columns,
 )
 from spark_job.table.file_layout import HARMLESS_FEATURES, TableDescription, why_spark_must_write
-from spark_job.table.snapshot import snapshot_partitions
-from spark_job.table.transaction import url_path
 
 ID = StructField("id", StringType(), nullable=False)
 N = StructField("n", LongType())

@@ -11,10 +11,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 from blizzard.config.formats import FILE_FORMATS
 from blizzard.log import silent
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.reader import SparkReader
+from spark_job.tasks.reader import BatchReader
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.wiring import source_job
 from spark_job.write.parquet_files import TableLayout
@@ -45,7 +46,7 @@ def test_the_options_of_a_format_are_what_its_source_sets_for_it(
 ) -> None:
     found = list[ReadSettings]()
 
-    class Noting(SparkReader):
+    class Noting(BatchReader):
         def __init__(self, *args: Any, **parts: Any) -> None:
             found.append(parts["settings"])
             super().__init__(*args, **parts)
@@ -54,10 +55,10 @@ def test_the_options_of_a_format_are_what_its_source_sets_for_it(
         raise AssertionError("nothing may start the session")
 
     options_of_text(monkeypatch, "pattern", "sweep")
-    monkeypatch.setattr("spark_job.tasks.reader.SparkReader", Noting)
+    monkeypatch.setattr("spark_job.wiring.BatchReader", Noting)
     lines = source_lines(f"uri: {tmp_path}/in", "format: text", "pattern: '*.x'", table=f"{tmp_path}/table")
     ((pipeline, source),) = config(lines).sources()
-    source_job(pipeline, source, spark=started, s3=S3Settings(), log=silent)
+    source_job(pipeline, source, engine=SparkEngine(started), s3=S3Settings(), log=silent)
     sweep = {
         "interval_secs": 60.0,
         "late_interval_secs": 3600.0,

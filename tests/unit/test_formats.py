@@ -26,7 +26,6 @@ from spark_job.ports.reader import Outcome
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.reader import decision_of
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
@@ -339,13 +338,6 @@ def test_a_file_that_is_read_in_slices_gives_each_record_once(lake: Lake) -> Non
 
 def test_a_format_is_opened_by_its_name_alone() -> None:
     assert type(open_format("text", TEXT, Limits(), {})).__name__ == "TextFormat"
-
-
-def test_a_format_is_asked_to_decide_only_when_a_record_is_undecided() -> None:
-    """`parse` of most formats has a reason for each record that it refuses."""
-    file_format = KINDS["values"].open()
-    assert decision_of(file_format, SCHEMA, [Report(undecided=0), Report(undecided=1)]) == file_format.decide
-    assert decision_of(file_format, SCHEMA, [Report(undecided=0), Report(undecided=0)]) != file_format.decide
 
 
 # --- What a format may not know ---

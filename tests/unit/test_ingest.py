@@ -15,6 +15,7 @@ from blizzard.state.checkpoint import WatermarkState
 from blizzard.state.delta_log import Commit
 from blizzard.state.receipts import Receipts
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.loop.ingest import Step
 from spark_job.ports.reader import Outcome
 from spark_job.wiring import source_job
@@ -273,7 +274,7 @@ def test_the_configuration_sets_the_number_of_attempts_and_the_longest_pause() -
     source = {"uri": "/landing", "schema": "id STRING", "retries": {"max_attempts": 30, "max_backoff_secs": 0.25}}
     document = {"pipelines": {"p": {"table_uri": "/lake", "sources": {"a": source}}}}
     [(pipeline, found)] = parse_config(json.dumps(document), {}).sources()
-    job = source_job(pipeline, found, spark=no_engine, s3=S3Settings(), log=silent)
+    job = source_job(pipeline, found, engine=SparkEngine(no_engine), s3=S3Settings(), log=silent)
     assert job.ingest.retry_after_secs(StorageUnavailable("503"), 29) <= 0.25
     with pytest.raises(StorageUnavailable):
         job.ingest.retry_after_secs(StorageUnavailable("503"), 30)

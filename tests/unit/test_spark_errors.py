@@ -7,8 +7,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
-from spark_job.table.commit_errors import translate_commit_error
-from spark_job.table.spark_errors import MAX_TEXT_CHARS, error_text, translating_spark_errors
+from spark_job.engines.spark.commit_errors import translate_commit_error
+from spark_job.engines.spark.spark_errors import MAX_TEXT_CHARS, error_text, translating_spark_errors
 from spark_job.tasks.error_context import add_file_names
 
 JAVA_FRAMES = "\n".join(f"\tat org.apache.spark.scheduler.Frame{n}.run(Frame.scala:{n})" for n in range(60))

@@ -10,7 +10,9 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, PermanentError, RetryableError
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.memory import MemoryStore
+from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile, TableLayout
 
 FILE = DataFile("_blizzard/p_a/staging/1/a.parquet", 1, 1, 0.0, {}, "{}")
@@ -51,17 +53,8 @@ def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
     store = MemoryStore(lambda: 0.0)
     store.put(f"_delta_log/{0:020d}.json", b'{"commitInfo":{}}')
     session: Callable[[], Any] = engine
-    return DeltaSourceTable(
-        session,
-        uri="memory://lake",
-        store=store,
-        app_id="blizzard:p:a",
-        source_id="p:a",
-        schema="id STRING",
-        partition_columns={},
-        partition_by=[],
-        state_prefix="_blizzard/p_a",
-    )
+    source = TableSource("memory://lake", "p:a", "blizzard:p:a", "id STRING", {}, ())
+    return DeltaSourceTable(SparkTable(session, source), source, store=store, state_prefix="_blizzard/p_a")
 
 
 def without_transactions(table: DeltaSourceTable) -> DeltaSourceTable:

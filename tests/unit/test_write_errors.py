@@ -21,8 +21,8 @@ from blizzard.errors import (
     UnreadableState,
 )
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.spark.decided_records_writer import DecidedRecordsWriter
 from spark_job.tasks.batch_tasks import ReadTasks, Task
-from spark_job.tasks.decided_records_writer import DecidedRecordsWriter
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report

@@ -16,6 +16,7 @@ from blizzard.config.spark_settings import settings
 from blizzard.log import silent
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.jobs.emr_image import OWN_JAR, class_path, delta_jars
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.session import lazy_session
 from spark_job.wiring import source_job
 
@@ -37,7 +38,7 @@ def main(scratch: Path, jars: str, *, as_a_run: bool) -> None:
     for number in range(commits):
         lines = [json.dumps({"id": number, "at": "2024-01-28T00:00:00Z", "name": "x"}), '{"id": "1.0e1"}', '{"id": ']
         (landing / f"{commits - number:02}.ndjson.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-        job = source_job(pipeline, landed, spark=spark, s3=S3Settings(), log=silent)
+        job = source_job(pipeline, landed, engine=SparkEngine(spark), s3=S3Settings(), log=silent)
         job.sweep(late=False, record_if_empty=True)
         job.sweep(late=True, record_if_empty=True)
         job.ingest.drain()

@@ -17,6 +17,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.processes.server_process import REGION, local_aws
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.loop.ingest import Totals
 from spark_job.ports.reader import Outcome
 from spark_job.wiring import source_job
@@ -104,7 +105,7 @@ def check_keys(folder: Path, spark: Spark, landing: Landing, keys: Sequence[str]
         store.put(key, body)
     lake = Lake(folder, spark, {**SETTINGS, "uri": f"s3://{landing.bucket}/"}, TABLE)
     (described,) = lake.config().sources()
-    totals = run(source_job(*described, spark=spark, s3=landing.s3, log=lake._note))
+    totals = run(source_job(*described, engine=SparkEngine(spark), s3=landing.s3, log=lake._note))
     return _checked(files, lake, totals)
 
 

@@ -16,10 +16,10 @@ from blizzard.errors import CommitOutcomeUnknown
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
+from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.commit import TableCommits
 from spark_job.table.delta_table import DeltaSourceTable
-from spark_job.table.transaction import Transaction
-from spark_job.tasks.reader import SparkReader
+from spark_job.tasks.reader import BatchReader
 from tests.proof.kill.daemon import set_trap
 from tests.proof.kill.names import RANDOM_MOMENT, Whom
 
@@ -101,22 +101,22 @@ def _both(point: KillPoint, name: str, when: Callable[..., bool], *, after: bool
 
 
 def before_the_read(point: KillPoint) -> None:
-    point.before(SparkReader, "read")
+    point.before(BatchReader, "read")
 
 
 def after_the_read(point: KillPoint) -> None:
-    point.after(SparkReader, "read")
+    point.after(BatchReader, "read")
 
 
 def in_the_write_of_a_data_file(point: KillPoint) -> None:
-    whole = SparkReader.read
+    whole = BatchReader.read
 
     def read(*args: Any, **named: Any) -> Any:
         if point.due():
             set_trap(point.trap, point.group, os.getpid())
         return whole(*args, **named)
 
-    SparkReader.read = read  # type: ignore[method-assign]
+    BatchReader.read = read  # type: ignore[method-assign]
 
 
 def before_the_receipt(point: KillPoint) -> None:
@@ -130,7 +130,7 @@ def after_the_dead_letters(point: KillPoint) -> None:
 
 def before_the_commit(point: KillPoint) -> None:
     point.before(Transaction, "commit")
-    point.before(TableCommits, "commit_by_spark_writer")
+    point.before(TableCommits, "rewrite")
 
 
 def in_the_commit(point: KillPoint) -> None:
@@ -144,12 +144,12 @@ def in_the_commit(point: KillPoint) -> None:
         return False
 
     point.before(Transaction, "commit", soon)
-    point.before(TableCommits, "commit_by_spark_writer", soon)
+    point.before(TableCommits, "rewrite", soon)
 
 
 def after_the_commit_and_before_its_answer(point: KillPoint) -> None:
     point.after(Transaction, "commit")
-    point.after(TableCommits, "commit_by_spark_writer")
+    point.after(TableCommits, "rewrite")
 
 
 def before_the_copy(point: KillPoint) -> None:
@@ -201,7 +201,7 @@ def when_the_answer_of_a_commit_is_lost(point: KillPoint) -> None:
         setattr(owner, name, lose)
 
     around(Transaction, "commit")
-    around(TableCommits, "commit_by_spark_writer")
+    around(TableCommits, "rewrite")
 
 
 Step = Callable[[KillPoint], None]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.preparation import TablePreparation
-from spark_job.table.transaction import Transaction
-from spark_job.tasks.reader import SparkRows
+from spark_job.tasks.reader import BatchRows
 from spark_job.write.parquet_files import DataFile
 from tests.proof.breaks import (
     LATE_LETTERS,
@@ -54,8 +54,8 @@ def txn_without_rows() -> None:
 
 def letters_after_the_commit() -> None:
     """The letters of bad records wait until their batch is committed: who dies in between never writes them."""
-    commit_whole, put_whole = Transaction.commit, SparkRows.write_dead_records
-    waiting: list[SparkRows] = []
+    commit_whole, put_whole = Transaction.commit, BatchRows.write_dead_records
+    waiting: list[BatchRows] = []
 
     def commit(self: Transaction, files: Any, **more: Any) -> int:
         version = commit_whole(self, files, **more)
@@ -63,7 +63,7 @@ def letters_after_the_commit() -> None:
             put_whole(waiting.pop())
         return version
 
-    SparkRows.write_dead_records = lambda self: waiting.append(self)  # type: ignore[method-assign,assignment]
+    BatchRows.write_dead_records = lambda self: waiting.append(self)  # type: ignore[method-assign,assignment]
     Transaction.commit = commit  # type: ignore[method-assign]
 
 

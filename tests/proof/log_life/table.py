@@ -15,6 +15,7 @@ from blizzard.config.load import parse_config
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, Record, compare, read_source
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.loop.ingest import Step
 from spark_job.wiring import SourceJob, source_job
 from tests.proof import large_file
@@ -89,7 +90,7 @@ class Life(Lake):
         named = {source: {**self.settings, "uri": str(self.landing())}}
         document = {"pipelines": {pipeline: self.document(named)["pipelines"]["events"]}}
         ((found, its),) = parse_config(json.dumps(document), {}, folder=str(self.folder)).sources()
-        return source_job(found, its, spark=self.spark, s3=S3Settings(), log=self._note)
+        return source_job(found, its, engine=SparkEngine(self.spark), s3=S3Settings(), log=self._note)
 
     def begin(self, steps: int) -> None:
         """A job that ends after a few batches, even if files are left."""

@@ -17,9 +17,7 @@ from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.identity import SourceIdentity
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from spark_job.table.commit_errors import translate_commit_error
-from spark_job.table.spark_errors import SPARK_ERRORS
-from spark_job.table.transaction import Transaction
+from spark_job.engines.spark.transaction import Transaction
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill import job as kill_job
 from tests.proof.kill.names import Whom
@@ -96,9 +94,9 @@ def _leave_rows_out() -> None:
     def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
         try:
             return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
-        except SPARK_ERRORS as error:
+        except LostRace:
             again = begin_again(self)
-            if isinstance(translate_commit_error(error), LostRace) and again.txn_version(app_id) == sequence:
+            if again.txn_version(app_id) == sequence:
                 state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
                 whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=state)
             raise

@@ -15,10 +15,10 @@ from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchPlan
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.sweep.rules import SweepRules
+from spark_job.engines.spark.transaction import Transaction
 from spark_job.loop import continuous, drain
 from spark_job.loop.files import source
 from spark_job.loop.ingest import Ingest
-from spark_job.table.transaction import Transaction
 from spark_job.write.parquet_files import DataFile
 from tests.proof.kill.job import attached
 

@@ -2,40 +2,31 @@
 
 import json
 import time
-import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from spark_job.engines.spark.commit_errors import translate_commit_error
+from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
+from spark_job.engines.spark.spark_errors import SPARK_ERRORS
+from spark_job.table.add_action import add_fields
+from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
-from spark_job.table.snapshot import Snapshot
-from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.parquet_files import DataFile
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
 _WRITE_OPERATION_FIELDS = 4
 """Fields of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all
 Options."""
-_UNESCAPED_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
-"""Characters, besides letters and digits, that Hadoop does not escape in the path of a URI."""
 _INDEPENDENT_LOG = "fs.blizzard.apart"
 """An option that nothing reads. Delta caches one DeltaLog for each table and set of `fs.` options, so this option makes
 it create a second one."""
 MISSING_API_ERRORS = (Py4JError, TypeError, AttributeError, IndexError)
 """Errors of the gateway when a class, constructor or method does not exist."""
-
-
-class WrittenFiles(Protocol):
-    """The data files of a batch, and the layout they were written for."""
-
-    @property
-    def data_files(self) -> Sequence[DataFile]: ...
-
-    @property
-    def layout(self) -> TableLayout: ...
 
 
 class DeltaTransactions:
@@ -65,7 +56,9 @@ class DeltaTransactions:
         """`newest`: on the newest version of the table; otherwise on the one that this process has seen last."""
         log = self._delta_log()
         version = self._none if newest else self._some(log.unsafeVolatileSnapshot())
-        return Transaction(self._spark, log.startTransaction(self._none, version))
+        transaction = Transaction(self._spark, log.startTransaction(self._none, version))
+        set_snapshot_partitions(self._spark, transaction.snapshot)
+        return transaction
 
     def _updated(self, log: Any) -> Snapshot:
         return Snapshot(self._spark, log.update(False, self._none, self._none))
@@ -101,29 +94,36 @@ class Transaction:
         self.snapshot = Snapshot(spark, java.snapshot())
 
     def description(self) -> TableDescription:
-        """The description of the table after this commit."""
         return TableDescription.from_actions(str(self._java.metadata().json()), str(self._java.protocol().json()))
 
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    def stats_columns(self) -> Sequence[str]:
+        return self.snapshot.stats_columns()
+
     def txn_version(self, app_id: str) -> int | None:
-        """The newest Txn of this app id. After this call a concurrent commit of the same app id is a conflict."""
         self._java.readTxn().addOne(app_id)
         return self.snapshot.txn_version(app_id)
 
-    def create_table(self, schema: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
-        """Let the commit also create the table. If two commits do so, the second one gets ProtocolChangedException."""
+    def create_table(self, table: NewTable) -> None:
+        """If two commits do so, the second one gets ProtocolChangedException."""
         metadata = {
             "id": str(uuid4()),
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": schema.json(),
-            "partitionColumns": list(partition_by),
-            "configuration": dict(properties),
+            "schemaString": table.schema.json(),
+            "partitionColumns": list(table.partition_by),
+            "configuration": dict(table.properties),
             "createdTime": time.time_ns() // 1_000_000,
         }
         self._java.updateMetadata(self._action("metaData", metadata), False)
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
-        """Returns the version. Any error may be raised after the commit has reached the log."""
-        return int(self._java.commit(*self._commit_arguments(files, app_id, sequence, user_metadata)))
+        try:
+            return int(self._java.commit(*self._commit_arguments(files, app_id, sequence, user_metadata)))
+        except SPARK_ERRORS as error:
+            raise translate_commit_error(error) from error
 
     def dry_run(self) -> str | None:
         """Build everything that a commit needs, without committing it. Returns what differs from the expected, or
@@ -131,7 +131,7 @@ class Transaction:
         self._java.readTxn().isEmpty()
         self.snapshot.stats_columns()
         if self.snapshot.version < 0:
-            self.create_table(StructType().add("a", "string"), (), {})
+            self.create_table(NewTable(StructType().add("a", "string"), (), {}))
         _, operation = self._commit_arguments([DataFile("a b", 1, 1, 0.0, {}, "{}")], "blizzard", 0, "rehearsal")
         found = (
             str(operation.mode().name()),
@@ -158,17 +158,7 @@ class Transaction:
 
     def _add_file_actions(self, files: Sequence[DataFile]) -> Any:
         """A Java list of AddFile actions, made by one call to the JVM for all files."""
-        adds = [
-            {
-                "path": url_path(file.path),
-                "partitionValues": {name: value or None for name, value in file.partition_values.items()},
-                "size": file.size,
-                "modificationTime": round(file.modified_ts * 1000),
-                "dataChange": True,
-                "stats": file.stats,
-            }
-            for file in files
-        ]
+        adds = [*map(add_fields, files)]
         mapper, array_list = self._delta.util.JsonUtils.mapper(), self._jvm.java.util.ArrayList().getClass()
         list_type = mapper.getTypeFactory().constructCollectionType(array_list, self._load_class("actions.AddFile"))
         return mapper.readValue(json.dumps(adds), list_type)
@@ -210,17 +200,3 @@ class Transaction:
 
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-
-
-def url_path(path: str) -> str:
-    """A path as in Delta's log: escaped as Hadoop escapes the path of a URI. `urllib.parse.quote` escapes other
-    characters: all non-ASCII ones, of which Hadoop escapes only spaces and control characters."""
-    return "".join(map(_url_char, path))
-
-
-def _url_char(char: str) -> str:
-    if char in _UNESCAPED_IN_PATHS or (char.isascii() and char.isalnum()):
-        return char
-    if char.isascii() or unicodedata.category(char) in ("Zs", "Zl", "Zp", "Cc"):
-        return "".join(f"%{byte:02X}" for byte in char.encode())
-    return char

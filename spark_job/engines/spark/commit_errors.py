@@ -4,7 +4,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
-from spark_job.table.spark_errors import error_text
+from spark_job.engines.spark.spark_errors import error_text
 
 CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
 """Delta may raise any of these when another one applies as well, so the Txn version decides what happened."""

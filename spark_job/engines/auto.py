@@ -1,0 +1,148 @@
+"""The local engine, and Spark for what only Spark can do. Spark starts when it is first needed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+from pyspark.sql.types import StructField, StructType
+
+from blizzard.ledger.entry import LedgerEntry
+from blizzard.log import Log
+from blizzard.state.run_ref import SequenceRange
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.ports.table import Txn
+from spark_job.table.engine import NewTable, TableEngine, Transaction
+from spark_job.table.safety_checks import SourceFile
+from spark_job.table.table_source import TableSource
+from spark_job.tasks.batch_tasks import Task
+from spark_job.tasks.decided_records import DecidedRecords
+from spark_job.tasks.engine import Engine, Undecided
+from spark_job.tasks.report import Report
+from spark_job.write.parquet_files import DataFile
+
+T = TypeVar("T")
+
+
+class AutoEngine:
+    """Implements `Engine`. `spark` makes the other engine, once, and may raise ConfigError."""
+
+    def __init__(self, local: Engine, spark: Callable[[], Engine], log: Log) -> None:
+        self._local = local
+        self._make = spark
+        self._spark: Engine | None = None
+        self._log = log
+
+    @property
+    def cores(self) -> int:
+        return self._local.cores
+
+    def translating(self, action: str) -> AbstractContextManager[None]:
+        return self._translating(action)
+
+    @contextmanager
+    def _translating(self, action: str) -> Iterator[None]:
+        """Spark may start while the block runs."""
+        with self._local.translating(action):
+            try:
+                yield
+            except Exception:
+                if self._spark is None:
+                    raise
+                with self._spark.translating(action):
+                    raise
+
+    def table(self, source: TableSource) -> "AutoTable":
+        return AutoTable(self._local.table(source), source, self)
+
+    def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
+        return self._local.run(task, parts)
+
+    def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
+        try:
+            return self._local.judge(task, undecided)
+        except NeedsSpark as error:
+            return self.spark_for(error, task.destination.provenance.source_id).judge(task, undecided)
+
+    def spark_for(self, error: NeedsSpark, source_id: str) -> Engine:
+        """Says why, once."""
+        if self._spark is None:
+            self._log("spark_needed", source=source_id, reason=error.reason)
+            self._spark = self._make()
+        return self._spark
+
+
+class AutoTable:
+    """Implements `TableEngine`. A table that once needed Spark stays with it until the process ends."""
+
+    def __init__(self, local: TableEngine, source: TableSource, engine: AutoEngine) -> None:
+        self._local = local
+        self._source = source
+        self._engine = engine
+        self._spark: TableEngine | None = None
+
+    def _ask(self, call: Callable[[TableEngine], T]) -> T:
+        if self._spark is not None:
+            return call(self._spark)
+        try:
+            return call(self._local)
+        except NeedsSpark as error:
+            return call(self._switch(error))
+
+    def _switch(self, error: NeedsSpark) -> TableEngine:
+        self._spark = table = self._engine.spark_for(error, self._source.source_id).table(self._source)
+        return table
+
+    def translating(self, action: str) -> AbstractContextManager[None]:
+        return self._engine.translating(action)
+
+    def why_no_transactions(self) -> str | None:
+        return self._ask(lambda table: table.why_no_transactions())
+
+    def start(self, *, newest: bool = True) -> Transaction:
+        return self._ask(lambda table: table.start(newest=newest))
+
+    def add_columns(self, columns: Sequence[StructField]) -> None:
+        self._ask(lambda table: table.add_columns(columns))
+
+    def rewrite(
+        self,
+        staged: Sequence[DataFile],
+        schema: StructType,
+        *,
+        sequence: int,
+        user_metadata: str,
+        replaced: Sequence[str] | None = None,
+        new_table: NewTable | None = None,
+    ) -> None:
+        self._ask(
+            lambda table: table.rewrite(
+                staged, schema, sequence=sequence, user_metadata=user_metadata, replaced=replaced, new_table=new_table
+            )
+        )
+
+    def txn_version(self, app_id: str) -> int | None:
+        return self._ask(lambda table: table.txn_version(app_id))
+
+    def txns(self) -> Sequence[Txn]:
+        return self._ask(lambda table: table.txns())
+
+    def data_file_paths(self) -> set[str]:
+        return self._ask(lambda table: table.data_file_paths())
+
+    def warm_up(self) -> bool:
+        return self._ask(lambda table: table.warm_up())
+
+    def has_source_column(self) -> bool:
+        return self._ask(lambda table: table.has_source_column())
+
+    def holds_rows(self) -> bool:
+        return self._ask(lambda table: table.holds_rows())
+
+    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+        return self._ask(lambda table: table.last_row_by_file(after_sequence=after_sequence))
+
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        return self._ask(lambda table: table.files_of_commits(sequences))
+
+    def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
+        return self._ask(lambda table: table.newest_files_of_others(known, limit))

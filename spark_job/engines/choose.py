@@ -1,0 +1,67 @@
+"""Which engine each pipeline gets."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from blizzard.log import Log
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.tasks.engine import Engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class EngineName(StrEnum):
+    """Values of `engine:` and `--engine`."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+@dataclass(slots=True)
+class Engines:
+    """The engines of one process, each made when a pipeline first needs it. `spark` returns the session and may start
+    it; `storage_options` are deltalake's for S3."""
+
+    spark: "Callable[[], SparkSession]"
+    s3: S3Settings
+    storage_options: Callable[[], Mapping[str, str]]
+    log: Log
+    _local: Engine | None = None
+    _spark: Engine | None = None
+    _auto: Engine | None = None
+
+    def named(self, name: EngineName) -> Engine:
+        match name:
+            case EngineName.SPARK:
+                return self._spark_engine()
+            case EngineName.LOCAL:
+                return self._local_engine()
+            case EngineName.AUTO:
+                return self._auto_engine()
+
+    # Each engine's packages are imported only when it is used: Spark's take half a second.
+
+    def _spark_engine(self) -> Engine:
+        from spark_job.engines.spark.engine import SparkEngine
+
+        if self._spark is None:
+            self._spark = SparkEngine(self.spark)
+        return self._spark
+
+    def _local_engine(self) -> Engine:
+        from spark_job.engines.local.engine import LocalEngine
+
+        if self._local is None:
+            self._local = LocalEngine(self.s3, self.storage_options, self.log)
+        return self._local
+
+    def _auto_engine(self) -> Engine:
+        from spark_job.engines.auto import AutoEngine
+
+        if self._auto is None:
+            self._auto = AutoEngine(self._local_engine(), self._spark_engine, self.log)
+        return self._auto

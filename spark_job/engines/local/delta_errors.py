@@ -1,0 +1,46 @@
+"""Translates errors of deltalake into Blizzard's errors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
+
+DELTALAKE_ERRORS = (DeltaError, OSError)
+_OTHER_COMMIT_OF_SOURCE = "Concurrent transaction failed"
+_CHANGED_TABLE = ("Metadata changed", "protocol changed")
+_MAX_TEXT_CHARS = 2_000
+
+
+@contextmanager
+def translating_delta_errors(action: str) -> Iterator[None]:
+    """Translates errors of work that commits nothing. `action` starts the error's text."""
+    try:
+        yield
+    except BlizzardError:
+        raise
+    except DELTALAKE_ERRORS as error:
+        raise RetryableError(
+            f"{action}: nothing was committed: {_text(error)}\nIt can be retried. If the same error comes back each "
+            "time, the table's log or its storage is at fault: `blizzard status` reads both."
+        ) from error
+
+
+def translate_commit_error(error: Exception) -> Exception:
+    """An error does not mean that nothing was committed."""
+    text = _text(error)
+    if isinstance(error, CommitFailedError):
+        if _OTHER_COMMIT_OF_SOURCE in text or any(reason.lower() in text.lower() for reason in _CHANGED_TABLE):
+            return LostRace(text)
+        if "conflict" in text.lower() or "concurrent" in text.lower():
+            return RetryableError(f"a concurrent change of the table interfered: {text}")
+    return CommitOutcomeUnknown(text)
+
+
+def refused(error: Exception) -> Exception:
+    return PermanentError(f"the table refused the commit: {_text(error)}")
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:_MAX_TEXT_CHARS]}"

@@ -1,0 +1,102 @@
+"""A table as deltalake holds it in memory, kept up to date with one listing a commit."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from blizzard.errors import BucketMissing, NotFound
+from blizzard.state.delta_log import LOG_FOLDER
+from blizzard.storage import json_fields
+from blizzard.storage.base import ObjectStore
+from spark_job.engines.needs_spark import NeedsSpark
+
+MAX_FILES = 50_000
+"""deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit."""
+MAX_READER_VERSION, MAX_WRITER_VERSION = 3, 7
+WRITER_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
+READER_FEATURES = frozenset({"timestampNtz"})
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+
+
+class OpenTable:
+    """`storage_options` are deltalake's, asked for when the table is opened, since credentials expire."""
+
+    def __init__(self, uri: str, store: ObjectStore, storage_options: Callable[[], Mapping[str, str]]) -> None:
+        self._uri = uri
+        self._store = store
+        self._storage_options = storage_options
+        self._options: dict[str, str] = {}
+        self._table: DeltaTable | None = None
+        self._etag: str | None = None
+        """Of the commit of the version in memory. A table that was made anew has another."""
+
+    def last_seen(self) -> DeltaTable | None:
+        """Without a request, if there has been one before."""
+        return self._table or self.newest()
+
+    def newest(self) -> DeltaTable | None:
+        """None: there is no table. Raises NeedsSpark for one that only Spark can commit to."""
+        table, options = self._table, dict(self._storage_options())
+        if table is None or options != self._options:
+            return self._open(options)
+        newest, etag = self._listed(table.version())
+        if etag is None or etag != self._etag:
+            return self._open(options)
+        if newest > table.version():
+            table.update_incremental()
+            if table.version() < newest:
+                return self._open(options)
+            self._etag = self._listed(table.version())[1]
+            _check(table)
+        return table
+
+    def committed(self) -> None:
+        """The table in memory has just made a commit."""
+        if self._table is not None:
+            self._etag = self._listed(self._table.version())[1]
+
+    def _open(self, options: dict[str, str]) -> DeltaTable | None:
+        self._table, self._options = None, options
+        self._check_size()
+        try:
+            table = DeltaTable(self._uri, storage_options=options)
+        except TableNotFoundError:
+            return None
+        _check(table)
+        self._table, self._etag = table, self._listed(table.version())[1]
+        return table
+
+    def _listed(self, version: int) -> tuple[int, str | None]:
+        """The newest version, from `version` on, and the etag of that of `version`."""
+        newest, etag = -1, None
+        after = f"{LOG_FOLDER}{version - 1:020d}.json" if version > 0 else LOG_FOLDER
+        for info in self._store.list(LOG_FOLDER, start_after=after, recursive=False):
+            if name := _COMMIT.fullmatch(info.key.removeprefix(LOG_FOLDER)):
+                newest = int(name[1])
+                etag = info.etag if newest == version else etag
+        return newest, etag
+
+    def _check_size(self) -> None:
+        """Asks the table's last checkpoint, since opening a table takes the memory already."""
+        try:
+            pointer = json.loads(self._store.get(LOG_FOLDER + "_last_checkpoint"))
+            files = pointer.get("numOfAddFiles") or pointer["size"]
+        except (NotFound, BucketMissing, *json_fields.MALFORMED):
+            return
+        if isinstance(files, int) and files > MAX_FILES:
+            raise NeedsSpark(f"a table of about {files:,} files, more than the {MAX_FILES:,} that fit into memory")
+
+
+def _check(table: DeltaTable) -> None:
+    protocol = table.protocol()
+    if protocol.min_reader_version > MAX_READER_VERSION or protocol.min_writer_version > MAX_WRITER_VERSION:
+        raise NeedsSpark(f"a table of writer version {protocol.min_writer_version}")
+    others = {*(protocol.writer_features or ())} - WRITER_FEATURES
+    others |= {*(protocol.reader_features or ())} - READER_FEATURES
+    if others:
+        raise NeedsSpark(f"a table with the feature {min(others)}")
+    if protocol.min_writer_version in (3, 4, 5, 6) or protocol.min_reader_version == 2:
+        raise NeedsSpark(f"a table of writer version {protocol.min_writer_version}")

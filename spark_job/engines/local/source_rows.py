@@ -1,0 +1,98 @@
+"""Questions about the rows of one source, answered from its data files. Files without rows of the wanted commits are
+left out by their statistics; of the others only `_source` is decoded, one file at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.state.run_ref import SequenceRange
+from blizzard.storage.base import ObjectStore
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.safety_checks import SourceFile
+
+_COLUMNS = ("source", "file", "row", "etag", "modified", "sequence")
+_ALL = SequenceRange(0, 2**62)
+
+
+class SourceRows:
+    """Rows of version `table` of a table that has a `_source` column."""
+
+    def __init__(self, table: DeltaTable, store: ObjectStore, source_id: str) -> None:
+        self._table = table
+        self._store = store
+        self._source_id = source_id
+
+    def exist(self) -> bool:
+        return any(rows.num_rows for rows in self._own(_ALL))
+
+    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+        last: dict[str, int] = {}
+        for rows in self._own(SequenceRange(after_sequence + 1, _ALL.last)):
+            grouped = rows.group_by("file").aggregate([("row", "max")])
+            for file, row in zip(grouped["file"].to_pylist(), grouped["row_max"].to_pylist(), strict=True):
+                last[file] = max(row, last.get(file, row))
+        return last
+
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        found: dict[tuple[str, str, int], tuple[int, int]] = {}
+        for rows in self._own(sequences):
+            grouped = rows.group_by(["file", "etag", "sequence"]).aggregate([("modified", "max"), ("row", "count")])
+            modified = pc.cast(grouped["modified_max"], pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+            columns = (grouped[name].to_pylist() for name in ("file", "etag", "sequence", "row_count"))
+            for file, etag, sequence, count, modified_ms in zip(*columns, modified.to_pylist(), strict=True):
+                rows_before, ms_before = found.get((file, etag, sequence), (0, 0))
+                found[file, etag, sequence] = rows_before + count, max(ms_before, modified_ms or 0)
+        return [
+            LedgerEntry(file, sequence, etag, 0, modified_ms, rows, 0, FileState.DONE)
+            for (file, etag, sequence), (rows, modified_ms) in found.items()
+        ]
+
+    def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
+        newest: dict[SourceFile, object] = {}
+        for rows in self._rows(_ALL):
+            others = rows.filter(pc.invert(pc.is_in(rows["source"], pa.array([*known], pa.string()))))
+            grouped = others.group_by(["source", "file", "etag"]).aggregate([("modified", "max")])
+            for row in grouped.to_pylist():
+                file, modified = SourceFile(row["source"], row["file"], row["etag"]), row["modified_max"]
+                newest[file] = max(filter(None, (modified, newest.get(file))), default=None)
+            ranked = sorted(newest, key=lambda file: str(newest[file] or ""), reverse=True)
+            newest = {file: newest[file] for file in ranked[:limit]}
+        return [*newest]
+
+    def _own(self, sequences: SequenceRange) -> Iterator[pa.Table]:
+        for rows in self._rows(sequences):
+            yield rows.filter(pc.equal(rows["source"], self._source_id))
+
+    def _rows(self, sequences: SequenceRange) -> Iterator[pa.Table]:
+        """The `_source` of the rows of these commits, with its fields as columns."""
+        if self._table.protocol().min_reader_version >= 3:
+            raise NeedsSpark("reading a table with reader features")
+        for path in self._files(sequences):
+            whole = pq.read_table(BytesIO(self._store.get(path)), columns=["_source"])
+            rows = pa.Table.from_batches(
+                [pa.RecordBatch.from_struct_array(chunk) for chunk in whole["_source"].combine_chunks().chunks]
+                if isinstance(whole["_source"].combine_chunks(), pa.ChunkedArray)
+                else [pa.RecordBatch.from_struct_array(whole["_source"].combine_chunks())]
+            ).select(_COLUMNS)
+            wanted = pc.and_(
+                pc.greater_equal(rows["sequence"], sequences.first), pc.less_equal(rows["sequence"], sequences.last)
+            )
+            yield rows.filter(wanted)
+
+    def _files(self, sequences: SequenceRange) -> Iterator[str]:
+        """Paths of the data files that may have rows of these commits."""
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        lows, highs = (
+            actions[f"{side}._source.sequence"].to_pylist()
+            if f"{side}._source.sequence" in actions.column_names
+            else [None] * actions.num_rows
+            for side in ("min", "max")
+        )
+        for path, low, high in zip(actions["path"].to_pylist(), lows, highs, strict=True):
+            if (low is None or low <= sequences.last) and (high is None or high >= sequences.first):
+                yield path

@@ -1,0 +1,23 @@
+"""How deltalake reaches S3: as botocore does, with its profiles, roles and endpoints."""
+
+from collections.abc import Mapping
+
+from blizzard.storage.s3_connection import S3Settings, connection
+
+
+def storage_options(settings: S3Settings) -> Mapping[str, str]:
+    """Asked for again at each commit, since credentials of a role expire."""
+    found = connection(settings).resolved()
+    options = {
+        "aws_endpoint_url": found.endpoint_url,
+        "aws_region": found.region,
+        "aws_virtual_hosted_style_request": "false",
+        "aws_conditional_put": "etag",
+    }
+    if found.endpoint_url.startswith("http://"):
+        options["aws_allow_http"] = "true"
+    if found.access_key is not None and found.secret_key is not None:
+        options |= {"aws_access_key_id": found.access_key, "aws_secret_access_key": found.secret_key}
+    if found.token is not None:
+        options["aws_session_token"] = found.token
+    return options

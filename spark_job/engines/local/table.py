@@ -1,0 +1,136 @@
+"""A table as deltalake reads it and commits to it, without Spark and without Java."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+
+from deltalake import DeltaTable
+from deltalake.schema import Field
+from pyspark.sql.types import StructField, StructType
+
+from blizzard.ledger.entry import LedgerEntry
+from blizzard.log import Log
+from blizzard.state.run_ref import SequenceRange
+from blizzard.storage.base import ObjectStore
+from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, translating_delta_errors
+from spark_job.engines.local.open_table import OpenTable
+from spark_job.engines.local.source_rows import SourceRows
+from spark_job.engines.local.transaction import AppendTransaction, FirstCommit, describe
+from spark_job.engines.local.txns import txns_of
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.ports.table import Txn
+from spark_job.table.engine import NewTable, Transaction
+from spark_job.table.safety_checks import SourceFile
+from spark_job.table.table_source import TableSource
+from spark_job.write.parquet_files import DataFile
+
+
+class LocalTable:
+    """Implements `TableEngine`. `store` is the table's folder; `clock` gives Unix seconds."""
+
+    def __init__(
+        self,
+        source: TableSource,
+        store: ObjectStore,
+        storage_options: Callable[[], Mapping[str, str]],
+        *,
+        clock: Callable[[], float],
+        log: Log,
+    ) -> None:
+        self._source = source
+        self._uri = source.table_uri
+        self._store = store
+        self._clock = clock
+        self._log = log
+        self._opened = OpenTable(source.table_uri, store, storage_options)
+
+    def translating(self, action: str) -> AbstractContextManager[None]:
+        return translating_delta_errors(action)
+
+    # -- commits
+
+    def why_no_transactions(self) -> str | None:
+        return None
+
+    def start(self, *, newest: bool = True) -> Transaction:
+        table = self._opened.newest() if newest else self._opened.last_seen()
+        if table is None:
+            return FirstCommit(self._store, self._uri, self._clock)
+        return _Checkpointed(self._opened, table, self._log, self._uri)
+
+    def add_columns(self, columns: Sequence[StructField]) -> None:
+        table = self._opened.newest()
+        if table is not None:
+            table.alter.add_columns([Field.from_json(json.dumps(column.jsonValue())) for column in columns])
+            self._opened.committed()
+
+    def rewrite(
+        self,
+        staged: Sequence[DataFile],
+        schema: StructType,
+        *,
+        sequence: int,
+        user_metadata: str,
+        replaced: Sequence[str] | None = None,
+        new_table: NewTable | None = None,
+    ) -> None:
+        if replaced is not None:
+            raise NeedsSpark("replacing the rows of files that were overwritten")
+        raise NeedsSpark(f"writing to table {self._uri} as it is")
+
+    # -- the snapshot
+
+    def txn_version(self, app_id: str) -> int | None:
+        table = self._opened.newest()
+        return None if table is None else table.transaction_version(app_id)
+
+    def txns(self) -> Sequence[Txn]:
+        return txns_of(self._store)
+
+    def data_file_paths(self) -> set[str]:
+        raise NeedsSpark("looking for data files that no commit has")
+
+    def warm_up(self) -> bool:
+        return False
+
+    # -- rows
+
+    def has_source_column(self) -> bool:
+        table = self._opened.newest()
+        return table is not None and "_source" in describe(table).schema.names
+
+    def holds_rows(self) -> bool:
+        return self._rows().exist()
+
+    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+        return self._rows().last_row_by_file(after_sequence=after_sequence)
+
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        return self._rows().files_of_commits(sequences)
+
+    def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
+        return self._rows().newest_files_of_others(known, limit)
+
+    def _rows(self) -> SourceRows:
+        table = self._opened.newest()
+        if table is None:
+            raise NeedsSpark(f"reading table {self._uri}, which has just disappeared")
+        return SourceRows(table, self._store, self._source.source_id)
+
+
+class _Checkpointed(AppendTransaction):
+    """Writes a checkpoint of Delta where the table wants one, as Spark does after its commits."""
+
+    def __init__(self, opened: OpenTable, table: DeltaTable, log: Log, uri: str) -> None:
+        super().__init__(opened, table)
+        self._log = log
+        self._uri = uri
+
+    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        version = super().commit(files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+        interval = self.description().checkpoint_interval
+        if version % interval == 0:
+            with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
+                self._table.create_checkpoint()
+                self._table.cleanup_metadata()
+        return version

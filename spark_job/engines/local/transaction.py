@@ -1,0 +1,184 @@
+"""Commits of existing data files by deltalake; the first one of a table is its version 0, which this module writes."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import DeltaProtocolError
+from deltalake.transaction import AddAction
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType
+
+from blizzard.errors import AlreadyExists, LostRace
+from blizzard.state.delta_log import LOG_FOLDER
+from blizzard.storage.base import ObjectStore
+from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, refused, translate_commit_error
+from spark_job.engines.local.open_table import OpenTable
+from spark_job.table.add_action import add_fields, modified_ms, partition_values
+from spark_job.table.engine import NewTable
+from spark_job.table.file_layout import TableDescription
+from spark_job.table.stats_columns import stats_columns
+from spark_job.write.parquet_files import DataFile
+
+PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+PROTOCOL_WITH_NTZ = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["timestampNtz"],
+    "writerFeatures": ["appendOnly", "invariants", "timestampNtz"],
+}
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def describe(table: DeltaTable) -> TableDescription:
+    metadata, protocol = table.metadata(), table.protocol()
+    return TableDescription(
+        schema=StructType.fromJson(json.loads(table.schema().to_json())),
+        partition_by=tuple(metadata.partition_columns),
+        properties=metadata.configuration,
+        writer_version=protocol.min_writer_version,
+        writer_features=frozenset(protocol.writer_features or ()),
+    )
+
+
+class AppendTransaction:
+    """A commit to a table that exists."""
+
+    def __init__(self, opened: OpenTable, table: DeltaTable) -> None:
+        self._opened = opened
+        self._table = table
+
+    @property
+    def version(self) -> int:
+        return self._table.version()
+
+    def description(self) -> TableDescription:
+        return describe(self._table)
+
+    def stats_columns(self) -> Sequence[str]:
+        return stats_columns(self.description())
+
+    def txn_version(self, app_id: str) -> int | None:
+        """deltalake compares the Txns of a commit with those of all commits that came meanwhile."""
+        return self._table.transaction_version(app_id)
+
+    def create_table(self, table: NewTable) -> None:
+        raise LostRace(f"the table exists already, at version {self.version}")
+
+    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        txn = deltalake.Transaction(app_id, sequence, time.time_ns() // 1_000_000)
+        properties = CommitProperties({"userMetadata": user_metadata}, app_transactions=[txn])
+        try:
+            self._table.create_write_transaction(
+                [*map(_add_action, files)],
+                "append",
+                self._table.schema(),
+                self._table.metadata().partition_columns,
+                commit_properties=properties,
+                post_commithook_properties=_NO_HOOKS,
+            )
+            self._table.update_incremental()
+        except DeltaProtocolError as error:
+            raise refused(error) from error
+        except DELTALAKE_ERRORS as error:
+            raise translate_commit_error(error) from error
+        self._opened.committed()
+        return self._table.version()
+
+
+class FirstCommit:
+    """The commit that makes the table: metadata, rows and Txn in one, as Delta's own writers do it. deltalake would
+    make an empty table first, and refuses a property that Delta knows."""
+
+    version = -1
+
+    def __init__(self, store: ObjectStore, uri: str, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._uri = uri
+        self._clock = clock
+        self._new: NewTable | None = None
+
+    @property
+    def _table(self) -> NewTable:
+        if self._new is None:
+            raise LostRace(f"there is no table {self._uri} any more")
+        return self._new
+
+    def description(self) -> TableDescription:
+        table = self._table
+        protocol = _protocol_of(table.schema)
+        features = frozenset[str](protocol.get("writerFeatures", ()))
+        return TableDescription(
+            table.schema, table.partition_by, table.properties, protocol["minWriterVersion"], features
+        )
+
+    def stats_columns(self) -> Sequence[str]:
+        return stats_columns(self.description())
+
+    def txn_version(self, app_id: str) -> int | None:
+        return None
+
+    def create_table(self, table: NewTable) -> None:
+        self._new = table
+
+    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        now_ms = round(self._clock() * 1000)
+        actions: list[Mapping[str, Any]] = [
+            {"commitInfo": self._commit_info(user_metadata, now_ms)},
+            {"protocol": _protocol_of(self._table.schema)},
+            {"metaData": _metadata(self._table, now_ms)},
+            {"txn": {"appId": app_id, "version": sequence, "lastUpdated": now_ms}},
+            *({"add": add_fields(file)} for file in files),
+        ]
+        text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
+        try:
+            self._store.create(f"{LOG_FOLDER}{0:020d}.json", text.encode())
+        except AlreadyExists as error:
+            raise LostRace(f"another commit has made table {self._uri} meanwhile") from error
+        return 0
+
+    def _commit_info(self, user_metadata: str, now_ms: int) -> Mapping[str, Any]:
+        return {
+            "timestamp": now_ms,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": json.dumps(list(self._table.partition_by))},
+            "isBlindAppend": True,
+            "userMetadata": user_metadata,
+            "txnId": str(uuid4()),
+        }
+
+
+def _protocol_of(schema: StructType) -> dict[str, Any]:
+    return PROTOCOL_WITH_NTZ if _has_ntz(schema) else PROTOCOL
+
+
+def _has_ntz(found: DataType) -> bool:
+    match found:
+        case TimestampNTZType():
+            return True
+        case StructType():
+            return any(_has_ntz(field.dataType) for field in found.fields)
+        case ArrayType():
+            return _has_ntz(found.elementType)
+        case MapType():
+            return _has_ntz(found.keyType) or _has_ntz(found.valueType)
+    return False
+
+
+def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:
+    return {
+        "id": str(uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": table.schema.json(),
+        "partitionColumns": list(table.partition_by),
+        "configuration": dict(table.properties),
+        "createdTime": now_ms,
+    }
+
+
+def _add_action(file: DataFile) -> AddAction:
+    """deltalake escapes the path."""
+    return AddAction(file.path, file.size, partition_values(file), modified_ms(file), True, file.stats)

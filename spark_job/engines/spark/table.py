@@ -1,0 +1,125 @@
+"""A table as Spark and Delta's own classes read it and commit to it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from blizzard.ledger.entry import LedgerEntry
+from blizzard.state.run_ref import SequenceRange
+from spark_job.engines.spark.commit_errors import translate_commit_error
+from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
+from spark_job.engines.spark.source_rows import SourceRows
+from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark_errors
+from spark_job.engines.spark.staged_rows import staged_rows
+from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
+from spark_job.ports.table import Txn
+from spark_job.table.engine import NewTable
+from spark_job.table.safety_checks import SourceFile
+from spark_job.table.sql import literal, quoted, type_sql
+from spark_job.table.table_source import TableSource
+from spark_job.write.parquet_files import DataFile
+
+
+class SparkTable:
+    """Implements `TableEngine`. `spark` returns the session and may start it."""
+
+    def __init__(self, spark: Callable[[], SparkSession], source: TableSource) -> None:
+        self._session = spark
+        self._source = source
+        self._uri = source.table_uri
+        self._rows = SourceRows(spark, source)
+
+    def translating(self, action: str) -> AbstractContextManager[None]:
+        return translating_spark_errors(action)
+
+    # -- commits
+
+    def why_no_transactions(self) -> str | None:
+        missing = self._transactions().missing_api()
+        return missing and f"this build of Delta cannot commit existing files: {missing}"
+
+    def start(self, *, newest: bool = True) -> Transaction:
+        return self._transactions().start(newest=newest)
+
+    def add_columns(self, columns: Sequence[StructField]) -> None:
+        added = ", ".join(f"{quoted(field.name)} {type_sql(field.dataType)}" for field in columns)
+        self._session().sql(f"ALTER TABLE delta.`{self._uri}` ADD COLUMNS ({added})")
+
+    def rewrite(
+        self,
+        staged: Sequence[DataFile],
+        schema: StructType,
+        *,
+        sequence: int,
+        user_metadata: str,
+        replaced: Sequence[str] | None = None,
+        new_table: NewTable | None = None,
+    ) -> None:
+        """Delta's public writer silently skips a Txn version that the table already has."""
+        with translating_spark_errors(f"beginning a commit to table {self._uri}"):
+            writer = self._writer(self._staged_rows(staged, schema), replaced, new_table)
+            writer = writer.options(txnAppId=self._source.app_id, txnVersion=str(sequence))
+            writer = writer.option("userMetadata", user_metadata)
+        try:
+            writer.save(self._uri)
+        except SPARK_ERRORS as error:
+            raise translate_commit_error(error) from error
+
+    def _writer(self, rows: DataFrame, replaced: Sequence[str] | None, new_table: NewTable | None) -> DataFrameWriter:
+        writer = rows.write.format("delta").mode("append" if replaced is None else "overwrite")
+        if replaced is not None:
+            files = ", ".join(literal(path) for path in sorted(replaced))
+            source_id = literal(self._source.source_id)
+            writer = writer.option("replaceWhere", f"_source.source = {source_id} AND _source.file IN ({files})")
+        if new_table is not None:  # CREATE TABLE would take a folder with `_blizzard/` for an existing table
+            writer = writer.options(**new_table.properties)
+            writer = writer.partitionBy(*new_table.partition_by) if new_table.partition_by else writer
+        return writer
+
+    def _staged_rows(self, staged: Sequence[DataFile], schema: StructType) -> DataFrame:
+        if not staged:
+            return self._session().createDataFrame([], schema)
+        with translating_spark_errors("reading the staged rows"):
+            return staged_rows(self._session(), self._uri, staged, schema)
+
+    # -- the snapshot
+
+    def txn_version(self, app_id: str) -> int | None:
+        return self._snapshot().txn_version(app_id)
+
+    def txns(self) -> Sequence[Txn]:
+        return self._snapshot().txns()
+
+    def data_file_paths(self) -> set[str]:
+        return self._transactions().snapshot().data_file_paths()
+
+    def warm_up(self) -> bool:
+        """Runs the first part of Delta's checkpoint once, before a commit has to wait for it."""
+        return self._transactions().independent_snapshot().compute_state()
+
+    def _snapshot(self) -> Snapshot:
+        snapshot = self._transactions().snapshot()
+        set_snapshot_partitions(self._session(), snapshot)
+        return snapshot
+
+    def _transactions(self) -> DeltaTransactions:
+        return DeltaTransactions(self._session(), self._uri)
+
+    # -- rows
+
+    def has_source_column(self) -> bool:
+        return self._rows.has_source_column()
+
+    def holds_rows(self) -> bool:
+        return self._rows.exist()
+
+    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+        return self._rows.last_row_by_file(after_sequence=after_sequence)
+
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        return self._rows.files_of_commits(sequences)
+
+    def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
+        return self._rows.newest_files_of_others(known, limit)

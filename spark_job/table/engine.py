@@ -1,0 +1,131 @@
+"""What a table needs of the engine that reads it and commits to it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql.types import StructField, StructType
+
+from blizzard.ledger.entry import LedgerEntry
+from blizzard.state.run_ref import SequenceRange
+from spark_job.ports.table import Txn
+from spark_job.table.file_layout import TableDescription
+from spark_job.table.safety_checks import SourceFile
+from spark_job.write.parquet_files import DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that does not exist yet. All columns are nullable."""
+
+    schema: StructType
+    partition_by: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+class Transaction(Protocol):
+    """A commit to one version of the table, until it is made."""
+
+    @property
+    def version(self) -> int:
+        """The version that it starts on; -1: there is no table."""
+        ...
+
+    def description(self) -> TableDescription:
+        """The table after this commit."""
+        ...
+
+    def stats_columns(self) -> Sequence[str]:
+        """Dotted paths of the fields for which the table keeps statistics."""
+        ...
+
+    def txn_version(self, app_id: str) -> int | None:
+        """The newest Txn of this app id. After this call a concurrent commit of the same app id is a conflict."""
+        ...
+
+    def create_table(self, table: NewTable) -> None:
+        """Let the commit also create the table."""
+        ...
+
+    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        """Add existing data files, with `sequence` as the Txn version of `app_id`. Returns the table's version.
+
+        Raises LostRace when another commit of the same app id or a change of the table came first, RetryableError when
+        another change interfered and nothing was committed, PermanentError when the table refuses the files, and
+        CommitOutcomeUnknown after any other error: it may have been committed.
+        """
+        ...
+
+
+class TableEngine(Protocol):
+    """One table, as an engine reads it and commits to it for one source. Methods raise BlizzardError, or errors that
+    `translating` turns into one."""
+
+    def translating(self, action: str) -> AbstractContextManager[None]:
+        """Translates the engine's errors in work that commits nothing. `action` begins their text."""
+        ...
+
+    def why_no_transactions(self) -> str | None:
+        """Why this engine adds existing files to no table at all; None if it does."""
+        ...
+
+    def start(self, *, newest: bool = True) -> Transaction:
+        """`newest`: on the newest version; otherwise on the one that this process has seen last, without a request."""
+        ...
+
+    def add_columns(self, columns: Sequence[StructField]) -> None:
+        """Add nullable columns, in a commit of their own."""
+        ...
+
+    def rewrite(
+        self,
+        staged: Sequence[DataFile],
+        schema: StructType,
+        *,
+        sequence: int,
+        user_metadata: str,
+        replaced: Sequence[str] | None = None,
+        new_table: NewTable | None = None,
+    ) -> None:
+        """Write the rows of staged files into the table with the engine's own writer, as one commit of the source's
+        Txn. `schema`: of the rows; `replaced`: paths of the source whose rows are removed; `new_table`: if it has to be
+        made. Errors as for `Transaction.commit`. A Txn version that the table already has may be skipped silently."""
+        ...
+
+    def txn_version(self, app_id: str) -> int | None:
+        """From the table's snapshot: exact even after log clean-up."""
+        ...
+
+    def txns(self) -> Sequence[Txn]:
+        """The newest Txn of each app id."""
+        ...
+
+    def data_file_paths(self) -> set[str]:
+        """Paths of the table's files, and of removed ones that the log still names; relative to the table's folder."""
+        ...
+
+    def warm_up(self) -> bool:
+        """Do in advance what a later commit would wait for. False: the table was skipped, since it would take long.
+        Commits nothing, delays no commit, and may raise any error. Called on another thread."""
+        ...
+
+    # -- rows
+
+    def has_source_column(self) -> bool: ...
+
+    def holds_rows(self) -> bool:
+        """Whether there are rows of this source."""
+        ...
+
+    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+        """Path to highest `_source.row`, of the source's files of commits after `after_sequence` (exclusive)."""
+        ...
+
+    def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
+        """The source's files of these commits, as far as the table has rows of them."""
+        ...
+
+    def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
+        """The newest files of sources that are not `known`, newest first."""
+        ...
