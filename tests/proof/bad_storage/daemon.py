@@ -5,6 +5,7 @@ argument `shipped` its clients have the retries and timeouts of production, othe
 """
 
 import json
+import random
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from blizzard.log import Log
 from blizzard.storage.s3_connection import S3Settings
 from spark_job import main as job
+from tests.proof.ledger.small import keep_ledger_small
 
 SHIPPED = "shipped"
 TIME_OUT_SECS = 1
@@ -46,6 +48,7 @@ def _let_s3a_be_impatient() -> None:
 def main() -> None:
     if SHIPPED not in sys.argv[1:]:
         impatient()
+    keep_ledger_small(random.Random(SHIPPED))
     for line in sys.stdin:
         try:
             code = job.main(json.loads(line))

@@ -19,7 +19,7 @@ from infra.local.processes.checkout import CHECKOUT
 from tests.proof import large_file, places
 from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage.proxy import BadStorage, Plan
-from tests.proof.bad_storage.world import LAKE, LANDING
+from tests.proof.bad_storage.world import FOLDERS, LAKE, LANDING
 from tests.spark.lake import JARS, SHORT_JOB, conf_options
 
 FILES_AT_ONCE = 6
@@ -129,7 +129,7 @@ class SparkJobs:
             )
             records = ({"id": f"{self._files}-{row}{rng.randbytes(id_bytes).hex()}", "n": row} for row in range(rows))
             body = "".join(json.dumps(record) + "\n" for record in records)
-            path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
+            path = f"{rng.choice(FOLDERS)}{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             self._landing.put(path, gzip.compress(body.encode()))
 
     def run(self, plan: Plan, *, shipped: bool = False) -> Ended:

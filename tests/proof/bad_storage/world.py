@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.dispatch.service import RunStatus
 from blizzard.errors import BlizzardError, RetryableError
+from blizzard.ledger.merge import LedgerSettings
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
 from blizzard.state.dead_letters import DeadLetters
@@ -50,13 +51,18 @@ def impatient(endpoint: str) -> S3Settings:
     )
 
 
+FOLDERS = ("", "p0/", "p1/", "p2/")
+SMALL_LEDGER = LedgerSettings(commits=2, files=12, factor=2, in_background=False, parallel_reads=4)
+"""Jobs write and merge runs all the time, over storage that fails."""
+
+
 class StoredWorld(World):
     """One source on S3. `honest`: as in Service."""
 
     def __init__(
         self, calm_endpoint: str, proxy: BadStorage, delta: MemoryDelta, prefix: str, *, honest: bool = True
     ) -> None:
-        super().__init__(settings(settle_delay_secs=0.0, interval_files=5, max_attempts=3))
+        super().__init__(settings(settle_delay_secs=0.0, interval_files=5, max_attempts=3, ledger=SMALL_LEDGER))
         self.clock = _Now()
         self.delta = delta
         self._proxy = proxy
@@ -85,7 +91,7 @@ class StoredWorld(World):
         """New files, which S3 is certain to have."""
         entries = []
         for index in range(FILES_AT_ONCE):
-            path = f"p{rng.randrange(3)}/{rng.randrange(16**6):06x}-{number}-{index}.txt"
+            path = f"{rng.choice(FOLDERS)}{rng.randrange(16**6):06x}-{number}-{index}.txt"
             data = "".join(f"{path} {row}\n" for row in range(rng.randint(1, 4))).encode()
             info = self.calm_source.put(path, data)
             self.contents[path, info.etag] = data

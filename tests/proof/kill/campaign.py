@@ -9,9 +9,11 @@ from itertools import count
 from pathlib import Path
 
 from blizzard.environment import temporary_variables
+from blizzard.state.identity import SourceIdentity
 from infra.local.processes.checkout import CHECKOUT
 from tests.proof import campaign, large_file, places
 from tests.proof.campaign import Failed, Run
+from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.kill import kill_counts
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log
 from tests.proof.kill.fork_server import KILLED, ForkedProcess
@@ -21,6 +23,7 @@ from tests.proof.kill.landing import Landing
 from tests.proof.kill.letters import etags_of, wrong_letters
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
+    IN_A_MERGE,
     JVM_STEPS,
     LOST_ANSWER,
     RANDOM_MOMENT,
@@ -31,18 +34,23 @@ from tests.proof.kill.names import (
     Whom,
 )
 from tests.proof.kill.stage import Stage, stage
+from tests.proof.ledger.damage import DAMAGES_OF_RUNS, damage
 from tests.proof.places import Place
 from tests.proof.reduce import reduced
 from tests.spark.lake import SHORT_JOB, conf_options
 
 FOLDER, SOURCE = "landing", "events:landing"
+IDENTITY = SourceIdentity("events", FOLDER, places.prefix_of(SOURCE))
 SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
 SHORT = (
     ("in the write of a data file", "before the commit", "before the copy", "in recovery", LOST_ANSWER, RANDOM_MOMENT),
-    ("after the read", "after the commit and before its answer", "before the trim"),
+    ("after the read", "after the commit and before its answer", "before the trim", IN_A_MERGE),
 )
 """The steps of a run with a limit of rounds, on local files and on S3."""
 WITH_JVM_SHORT = "before the commit"
+DAMAGED_SHARE = 0.08
+"""Jobs before which the runs of the ledger are damaged."""
+DAMAGED = "times that the ledger was damaged"
 TRIES = 4
 """Attempts to kill at one step: the step may not be reached, for example no dead letter without a broken record."""
 MOST_CALLS = 60
@@ -105,6 +113,10 @@ class _Table:
         self.planned_kills.append(planned)
         step, nth, whom, rng = planned.step, planned.nth, planned.whom, random.Random(planned.seed)
         self._done += self._landing.land(rng, self._run)
+        if not self._run.variant and rng.random() < DAMAGED_SHARE:
+            what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_OF_RUNS))
+            self._run.counts[DAMAGED] += 1
+            self._done.append(f"the ledger was damaged: {what}")
         self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
         process = self._start(step, nth, rng, whom)
         jvm = process.pid if whom is Whom.OWN else self._stage.jvm().group
@@ -364,6 +376,9 @@ class Kill:
         *(kill_counts.kills(step, place) for place in PLACES for step in (*STEPS, LOST_ANSWER, RANDOM_MOMENT)),
         *map(jvm_deaths, (*JVM_STEPS, RANDOM_MOMENT)),
         kill_counts.OUTLIVED,
+        DAMAGED,
+        RANDOM_NAMES,
+        IN_PARTITIONS,
         *map(large_file.commits_of_a_part, PLACES),
     )
 

@@ -1,6 +1,7 @@
 """Runs the real job, `spark_job.main`, in the campaign's JVM or in its own, and kills it at the planned step."""
 
 import os
+import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,7 @@ from tests.proof.kill import steps as kill_steps
 from tests.proof.kill import variants as kill_variants
 from tests.proof.kill.jvm import TRAP
 from tests.proof.kill.names import SPARK_STARTED, Whom
+from tests.proof.ledger.small import keep_ledger_small
 
 
 def session_of_the_running_jvm() -> SparkSession:
@@ -58,6 +60,7 @@ def run_job(words: Sequence[str], step: str, nth: int, whom: str, jvm: int, seed
     group = {Whom.JOB: 0, Whom.JVM: jvm}.get(Whom(whom), os.getpgid(0))
     trap = os.environ.get(TRAP, "")
     point = kill_steps.KillPoint(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
+    keep_ledger_small(random.Random(f"ledger {seed}"))
     spark_job.main.lazy_session = _telling(point, attached if jvm else spark_job.main.lazy_session)
     kill_steps.prepare(step, point)
     if variant:  # around the steps: what is one step to the product may be two to what is broken

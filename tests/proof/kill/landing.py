@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.proof import large_file, places
 from tests.proof.campaign import Run
+from tests.proof.file_names import drawn
 from tests.proof.places import Place
 
 LARGE_EVERY = 25
@@ -42,7 +43,7 @@ class Landing:
     def _new(self, rng: random.Random, run: Run) -> str:
         self.count += 1
         late = rng.random() < 0.04
-        path = f"{'a' if late else 'b'}-{self.count:06d}.ndjson.gz"
+        path = f"a-{self.count:06d}.ndjson.gz" if late else drawn(rng, self.count, ".ndjson.gz", run)
         run.counts["files"] += 1
         run.counts["files that come late"] += late
         if self.count % LARGE_EVERY == 2:

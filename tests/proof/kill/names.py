@@ -6,6 +6,7 @@ from enum import StrEnum
 from tests.proof.breaks import LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, TXN_ALONE
 from tests.proof.campaign import Fault
 
+IN_A_MERGE = "in a merge of the ledger"
 BETWEEN_CALLS = "between two calls of storage"
 STEPS = (
     "before the read",
@@ -21,6 +22,7 @@ STEPS = (
     "after the trim",
     "in recovery",
     "in the sweep",
+    IN_A_MERGE,
     BETWEEN_CALLS,
 )
 JVM_STEPS = tuple(step for step in STEPS if step != "in the sweep")

@@ -87,6 +87,10 @@ def _is_receipt(_: object, key: str, *__: object) -> bool:
     return "/receipts/" in key
 
 
+def _is_run(_: object, key: str, *__: object) -> bool:
+    return key.endswith(".run")
+
+
 def _is_letter(_: object, key: str, *__: object) -> bool:
     return "/dead_letters/" in key
 
@@ -179,6 +183,12 @@ def in_the_sweep(point: KillPoint) -> None:
         (point.after if point.rng.random() < 0.5 else point.before)(Manifest, "append")
 
 
+def in_a_merge_of_the_ledger(point: KillPoint) -> None:
+    """Before a run is written or right after it, in the thread that merges or in the one that commits."""
+    _both(point, "put", _is_run, after=point.rng.random() < 0.5)
+    _both(point, "writer", _is_run, after=point.rng.random() < 0.5)
+
+
 def between_two_calls_of_storage(point: KillPoint) -> None:
     """Any call of the driver, before its effect or after it."""
     after = point.rng.random() < 0.5
@@ -221,6 +231,7 @@ STEPS = {
         after_the_trim,
         in_recovery,
         in_the_sweep,
+        in_a_merge_of_the_ledger,
         between_two_calls_of_storage,
         when_the_answer_of_a_commit_is_lost,
     )

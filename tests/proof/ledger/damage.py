@@ -127,11 +127,14 @@ def _get(store: ObjectStore, key: str) -> bytes:
 
 
 Damage = Callable[[ObjectStore, SourceIdentity, random.Random], None]
-DAMAGES: tuple[Damage, ...] = (
+DAMAGES_OF_RUNS: tuple[Damage, ...] = (
     _runs_are_deleted,
     _runs_are_torn,
     _runs_are_swapped,
     runs_become_those_of_another_table,
+)
+DAMAGES: tuple[Damage, ...] = (
+    *DAMAGES_OF_RUNS,
     _receipts_are_deleted,
     _receipts_are_torn,
     receipts_are_swapped_and_runs_deleted,

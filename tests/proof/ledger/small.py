@@ -1,6 +1,8 @@
 """A ledger that is merged all the time, in the processes of a campaign: some commits are enough for what takes days."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from blizzard.ledger import keeper, run
 from blizzard.ledger.merge import LedgerSettings
@@ -18,3 +20,16 @@ def keep_ledger_small(rng: random.Random) -> None:
     keeper.KEPT_SECS = KEPT_SECS
     run.BLOCK_ENTRIES = BLOCK_ENTRIES
     run._SMALL_RUN_FILES = rng.choice((0, 100_000))  # 0: also small runs are written in several calls
+
+
+@contextmanager
+def small_ledger(rng: random.Random) -> Iterator[None]:
+    """For the block, where a campaign runs in a process with other tests."""
+    usual = dict(LedgerSettings.__init__.__kwdefaults__)
+    sizes = keeper.KEPT_SECS, run.BLOCK_ENTRIES, run._SMALL_RUN_FILES
+    keep_ledger_small(rng)
+    try:
+        yield
+    finally:
+        LedgerSettings.__init__.__kwdefaults__.update(usual)
+        keeper.KEPT_SECS, run.BLOCK_ENTRIES, run._SMALL_RUN_FILES = sizes

@@ -8,7 +8,7 @@ the source is compared with every row.
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +18,11 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 from blizzard.errors import BlizzardError, RecoveryError
+from blizzard.ledger.entry import LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.state.checkpoint import FINISHED, Checkpoint, encode
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from infra.local.demo.reconcile import Reconciliation
 from spark_job.loop.files import recovery, source
@@ -29,14 +31,15 @@ from spark_job.ports.table import FileTable
 from spark_job.table.delta_table import DeltaSourceTable
 from tests.proof.breaks import without_gaps
 from tests.proof.campaign import Failed, Fault, Run, check_shown
-from tests.proof.log_life import checkpoints, events
+from tests.proof.ledger.small import small_ledger
+from tests.proof.log_life import checkpoints, events, rows
 from tests.proof.log_life.events import EVENTS, FROM_COPY, FROM_ROWS, REFUSED, Event
 from tests.proof.log_life.table import BATCH, Life
 from tests.proof.spark_session import session
 from tests.spark.lake import run
 
 EVENTS_OF_A_BROKEN_LIFE = 2
-EPOCH = 40
+EPOCH = 50
 """Events on one table; then another table begins, so that the log stays as short as it is in a month."""
 
 
@@ -80,6 +83,14 @@ def part_as_whole() -> AbstractContextManager[object]:
     return patch.object(recovery, "_repair", repaired)
 
 
+def rows_instead_of_ledger() -> AbstractContextManager[object]:
+    def found(keeper: LedgerKeeper, checkpoint: Checkpoint, paths: Iterable[str]) -> Mapping[str, LedgerEntry]:
+        in_table = keeper._ask_table(SequenceRange(0, checkpoint.sequence))
+        return {entry.path: entry for entry in in_table if entry.path in {*paths}}
+
+    return patch.object(LedgerKeeper, "find", found)
+
+
 def future_believed() -> AbstractContextManager[object]:
     return patch.object(recovery, "_discard_newer_copy", lambda *_: None)
 
@@ -103,6 +114,11 @@ VARIANTS: Mapping[str, Broken] = {
         Fault("the rest of the file is never read", r"\bmissing +[1-9]"),
         part_as_whole,
         checkpoints.the_log_is_cleaned_up_in_the_middle_of_a_file,
+    ),
+    "what the table has no rows of is new": Broken(
+        Fault("rows that a user deleted come back with the next event of their file", r"\bunexpected +[1-9]"),
+        rows_instead_of_ledger,
+        rows.a_user_deletes_all_rows_of_some_files,
     ),
     "what lies beside a table that was made again is believed": Broken(
         Fault("sweeps begin where the former table ended, so its files stay out", r"\bmissing +[1-9]"),
@@ -141,7 +157,7 @@ class LogLife:
     def run(self, run: Run) -> None:
         """Raises Failed, also if every event happened but a required count is zero."""
         broken = VARIANTS[run.variant].by() if run.variant else nullcontext()
-        with broken:
+        with small_ledger(random.Random(run.seed)), broken:
             spark = session(run.folder)
             lives = _lives(run, self._events, spark)
             for (number, rng), (life, event) in zip(run.rounds(), lives, strict=False):
@@ -257,6 +273,8 @@ class _Round:
             self._life.run(late=True)
         except BlizzardError as error:
             self._fail(f"the job does not go on: {type(error).__name__}: {error}")
+        if self._life.logged("state_repaired"):
+            self._life.gone.clear()  # such a state knows what the rows tell, and no more
         return self._life.judged()
 
     def _fail(self, why: str) -> None:

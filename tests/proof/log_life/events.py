@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_job.wiring import SourceJob
-from tests.proof.log_life import checkpoints
+from tests.proof.log_life import checkpoints, rows
 from tests.proof.log_life.table import Life
 
 
@@ -47,6 +47,8 @@ def the_table_is_dropped(life: Life, rng: random.Random) -> None:
     shutil.rmtree(life.table)
     life.forget_in_memory()
     life.removed.clear()
+    life.gone.clear()
+    life.vacuumed_at = -1
 
 
 def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
@@ -56,25 +58,28 @@ def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: Life, rng: ra
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     life.forget_in_memory()
     life.removed.clear()
+    life.gone.clear()
+    life.vacuumed_at = -1
 
 
 def the_table_is_overwritten_with_nothing(life: Life, rng: random.Random) -> None:
     before = life.records()
     nothing = life.spark().read.format("delta").load(str(life.table)).limit(0)
     nothing.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(life.table))
-    life.removed |= before
+    life.note_deleted(before)
 
 
 def the_table_is_restored_to_an_older_version(life: Life, rng: random.Random) -> None:
     before = life.records()
-    older = life.versions()[-4:-1]
+    older = life.restorable()[-4:-1]
     if not older:  # a clean-up has left the newest alone
         life.insert_foreign_row()
-        older = life.versions()[:-1]
+        older = life.restorable()[:-1]
     life.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {rng.choice(older)}")
     after = life.records()
     life.removed |= before - after
     life.removed -= after
+    life.gone.clear()  # files that came after that version are new again
 
 
 def a_backup_of_the_whole_table_takes_its_place(life: Life, rng: random.Random) -> None:
@@ -84,6 +89,8 @@ def a_backup_of_the_whole_table_takes_its_place(life: Life, rng: random.Random) 
     shutil.rmtree(life.table)
     shutil.copytree(folder, life.table)
     life.removed = set(removed)
+    life.gone.clear()
+    life.vacuumed_at = life.versions()[-1]
     life.forget_in_memory()
 
 
@@ -100,6 +107,8 @@ def a_backup_of_the_log_and_the_data_takes_their_place(life: Life, rng: random.R
     shutil.rmtree(life.table / "_blizzard")
     newer.rename(life.table / "_blizzard")
     life.removed = set(removed)
+    life.gone.clear()
+    life.vacuumed_at = life.versions()[-1]
     life.forget_in_memory()
 
 
@@ -123,6 +132,7 @@ def the_table_is_copied_to_another_place(life: Life, rng: random.Random) -> None
 def the_table_is_copied_without_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
     the_table_is_copied_to_another_place(life, rng)
     shutil.rmtree(life.table / "_blizzard")
+    life.gone.clear()
 
 
 def the_table_is_renamed(life: Life, rng: random.Random) -> None:
@@ -185,6 +195,7 @@ EVENTS = [
     Event(checkpoints.the_pointer_to_the_last_checkpoint_is_torn),
     Event(checkpoints.the_checksums_of_the_versions_are_lost),
     Event(somebody_lets_delta_forget_txns, r"setTransactionRetentionDuration.*UNSET TBLPROPERTIES", keep_txns),
+    *(Event(by_user) for by_user in rows.USERS),
     Event(the_table_is_dropped),
     Event(the_table_is_dropped_but_not_what_blizzard_put_beside_it, calm=True),
     Event(the_table_is_overwritten_with_nothing),

@@ -27,10 +27,14 @@ BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}, "sweep":
 
 @dataclass
 class Life(Lake):
-    """One table through all events. `removed`: records that were deleted on purpose."""
+    """One table through all events. `removed`: records that were deleted on purpose. `gone`: those of them that must
+    not come back, since ledger or receipts know their files."""
 
     place: str = "table"
     removed: set[Record] = field(default_factory=set)
+    gone: set[Record] = field(default_factory=set)
+    vacuumed_at: int = -1
+    """The version at which data files of all older versions were removed."""
     history: list[str] = field(default_factory=list)
     backup: "tuple[Path, set[Record]] | None" = None
     aside: str = ""
@@ -61,7 +65,8 @@ class Life(Lake):
         paths = []
         for _ in range(rng.randint(1, 3)):
             self._files += 1
-            path = f"day={rng.randint(1, 3)}/{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
+            folder = rng.choice(("", *(f"day={day}/" for day in (1, 2, 3))))
+            path = f"{folder}{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             large = rng.random() < 0.15
             self.put(path, *(self._large(rng) if large else self._made(rng, rng.randint(0, 5))))
             paths.append(path)
@@ -116,6 +121,25 @@ class Life(Lake):
 
     def sql(self, text: str) -> None:
         self.spark().sql(text.format(table=f"delta.`{self.table}`"))
+
+    def delete(self, condition: str) -> None:
+        before = self.records()
+        self.sql(f"DELETE FROM {{table}} WHERE {condition}")
+        self.note_deleted(before)
+
+    def note_deleted(self, before: set[Record]) -> None:
+        """Of the records that were there before, those that are not any more must stay away."""
+        deleted = before - self.records()
+        self.removed |= deleted
+        self.gone |= deleted
+
+    def restorable(self) -> list[int]:
+        """Versions whose data files are there."""
+        return [version for version in self.versions() if version >= self.vacuumed_at]
+
+    def newest_record(self) -> int:
+        """The highest `n` so far."""
+        return self._records
 
     def commit_txn(self, version: int) -> None:
         """With Delta's public writer, without a row."""
@@ -174,6 +198,9 @@ class Life(Lake):
         """Of this source, in the table."""
         return {(row["_source"]["file"], row["_source"]["row"]) for row in self.own_rows()}
 
+    def files_in_table(self) -> set[str]:
+        return {file for file, _ in self.records()}
+
     def own_rows(self) -> list[dict[str, Any]]:
         """Those of this source."""
         rows = (row for row in self.rows_unsorted() if row.get("_source"))
@@ -196,10 +223,12 @@ class Life(Lake):
         return compare(read_source(objects, "id"), rows, self.letters(), ["id", "n"])
 
     def judged(self) -> Reconciliation:
-        """Without rows of other programs and records that were deleted on purpose."""
+        """Without rows of other programs and records that were deleted on purpose. Deleted records that came back are
+        unexpected."""
         verdict = self.verdict()
+        came_back = sorted(self.gone & self.records()) if self.gone else []
         return replace(
             verdict,
-            unexpected=[record for record in verdict.unexpected if record[0] != "theirs"],
+            unexpected=[*(record for record in verdict.unexpected if record[0] != "theirs"), *came_back],
             missing=[record for record in verdict.missing if record not in self.removed],
         )

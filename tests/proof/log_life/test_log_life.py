@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.log_life import checkpoints, events
+from tests.proof.log_life import checkpoints, events, rows
 from tests.proof.log_life.campaign import CAMPAIGN, VARIANTS, LogLife
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
 
@@ -24,6 +24,9 @@ SHORT = {
     events.a_backup_of_the_log_and_the_data_takes_their_place,
     events.the_table_is_restored_to_an_older_version,
     events.the_pipeline_has_another_name,
+    rows.a_user_deletes_old_rows_and_removes_their_files,
+    rows.a_user_merges_changes_and_deletions,
+    rows.a_user_deletes_rows_and_the_ledger_is_lost,
 }
 TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset(VARIANTS)}
 SEED = 478

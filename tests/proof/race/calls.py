@@ -1,7 +1,9 @@
 """Campaign `race-calls`: collectors, sweepers, dispatchers and jobs as processes that work on one manifest and one
 table at once, over the product's own code and local files."""
 
+import re
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 from blizzard.dispatch.service import RunStatus
@@ -20,6 +22,10 @@ SHARE_OF_DAMAGES = 0.3
 PAUSE_SECS = 0.003
 START_SECS = 0.01
 """Within which a process is forked."""
+WRITTEN, RANGE_OF_RUN = "ledger_run_written", re.compile(r"\d+-\d+")
+TWO_MERGERS = "merges of the same commits by two jobs at once"
+"""A run is the same, whoever merges it: its commits decide what is in it. So nothing in the product keeps mergers apart,
+and there is nothing to break on purpose."""
 VARIANTS = {
     OVERWRITING_LOG: Fault(
         "of two jobs that commit the same version the first one's rows are gone",
@@ -49,12 +55,14 @@ class _World(World):
         begin_ts = time.time() + START_SECS * len(who)
         started = [(name, self._start(name, told.get(number, []), begin_ts)) for number, name in enumerate(who)]
         gone: set[str] = set()
+        merged: Counter[str] = Counter()
         for number, (name, process) in enumerate(started):
             if (ended := process.wait()) != 0:
                 self.fail(f"a {name} ended with {ended}: {process.log.read_text()[-1500:]}")
             gone |= {message_id for message_id, _ in told.get(number, [])}
             events = process.events()
             self.believe(events)
+            merged.update(RANGE_OF_RUN.match(event["run"])[0] for event in events if event["event"] == WRITTEN)  # type: ignore[index]
             for event in events:
                 self.run.counts["races lost"] += event.get("lost_races", 0)
                 self.run.counts["commits"] += event.get("commits", 0)
@@ -62,6 +70,7 @@ class _World(World):
         again = [message for message in self.queue if message[0] in gone and self.rng.random() < 0.1]
         self.acknowledge(gone)
         self.queue += again
+        self.run.counts[TWO_MERGERS] += sum(count > 1 for count in merged.values())
         self.run.counts["races"] += 1
         self.raced += 1
         self.run.counts["racers"] += len(started)
@@ -79,6 +88,7 @@ class RaceCalls:
     name = "race-calls"
     about = "collectors, sweepers, dispatchers and jobs at once on one manifest and one table"
     variants = VARIANTS
+    wanted = (TWO_MERGERS,)
 
     def run(self, run: Run) -> None:
         with ForkServer(run.folder / "processes", ["tests.proof.kill_calls.processes"]) as fork_server:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.proof import places
 from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.file_names import RANDOM_NAMES
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
 from tests.proof.soak.job import HEAP
@@ -181,6 +182,7 @@ class _Soak:
         sizes = [*_sizes(self._grounds.table / places.prefix_of(SOURCE) / "pending")]
         note("number of segments", len(sizes))
         note("size of the manifest", sum(sizes))
+        note("number of runs of the ledger", len(state.get("ledger", ())) if state else 0)
 
     def _judge(self) -> None:
         if grown := self._samples.grown():
@@ -233,6 +235,9 @@ class Soak:
         ),
         "segments are not trimmed": Fault("number of segments grows", "(?m)^number of segments grows"),
         "the state keeps the names of ingested files": Fault("size of the state grows", "(?m)^size of the state grows"),
+        "runs of the ledger are never merged": Fault(
+            "number of runs of the ledger grows", "(?m)^number of runs of the ledger grows"
+        ),
         "no partition is ever closed": Fault(
             "number of partitions in the state grows", "(?m)^number of partitions in the state grows"
         ),
@@ -250,7 +255,7 @@ class Soak:
         ),
     }
 
-    wanted = ("kills", "kills of Spark", "faults", "broken files", "events withheld", *WANTED)
+    wanted = ("kills", "kills of Spark", "faults", "broken files", "events withheld", RANDOM_NAMES, *WANTED)
 
     def run(self, run: Run) -> None:
         """Over S3 that fails now and then; what is broken on purpose shows sooner on local files."""

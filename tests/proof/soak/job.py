@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 
 import spark_job.main
+from blizzard.ledger import merge
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchPlan
@@ -21,6 +23,7 @@ from spark_job.loop.files import source
 from spark_job.loop.ingest import Ingest
 from spark_job.write.parquet_files import DataFile
 from tests.proof.kill.job import attached
+from tests.proof.ledger.small import keep_ledger_small
 
 LEAK_BYTES = 12 << 20
 JVM_LEAK_BYTES = 256 << 10
@@ -50,6 +53,7 @@ def run_job(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float
     """`day_secs`: duration of a simulated day of the dated folders."""
     spark_job.main.lazy_session = attached
     drain.POLL_SECS = continuous.POLL_SECS = IDLE_SECS
+    keep_ledger_small(random.Random(epoch_ts))
     _let_days_pass(epoch_ts, day_secs)
     _after_each_step(_tell_heap())
     if variant:
@@ -112,6 +116,10 @@ def _keep_names() -> None:
         return replace(settled, files={**plan.base.files, **names, **settled.files})
 
     source.next_checkpoint = next_checkpoint
+
+
+def _merge_no_runs() -> None:
+    merge.runs_to_merge = lambda refs, factor=0: ()
 
 
 def _never_close() -> None:
@@ -177,6 +185,7 @@ LEAKS: Mapping[str, Callable[[], object]] = {
     "the JVM keeps a file open after each commit": _in_the_jvm(lambda jvm: jvm.java.io.FileInputStream(os.devnull)),
     "segments are not trimmed": _leave_segments,
     "the state keeps the names of ingested files": _keep_names,
+    "runs of the ledger are never merged": _merge_no_runs,
     "no partition is ever closed": _never_close,
     "each commit takes longer than the one before": _ever_slower,
     "each commit takes 1.5 ms longer than the one before": _ever_a_little_slower,

@@ -221,11 +221,14 @@ def test_the_stored_soak_reports_are_within_the_current_bounds() -> None:
     soaks = [each["counts"] for each in outcomes if each["campaign"] == CAMPAIGN.name and not each["variant"]]
     assert soaks
     for counts, (name, bound) in product(soaks, BOUNDS.items()):
+        if name == RUNS and f"samples: {name}" not in counts:
+            continue  # a report from before the ledger; docs/proof.md lists what it lacks
         first, last = (counts[f"{bound.unit} at {when}: {name}"] for when in ("first", "last"))
         assert last <= bound.most(first, counts[f"samples: {name}"]), name
 
 
 STATE = "size of the state"
+RUNS = "number of runs of the ledger"
 
 
 def _growing_by_life(samples: Samples, name: str, lives: int) -> list[str]:

@@ -7,13 +7,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from blizzard.paths.partition import TimeTemplate
 from tests.proof import places
 from tests.proof.campaign import Run
+from tests.proof.file_names import RANDOM_NAMES
 from tests.proof.places import Place
 from tests.proof.soak.job import days_since
 
+AT_RANDOM = "/by-uuid/"
+"""The folder, in that of the day, of the files with random names."""
 FOLDER, SOURCE = "landing", "events:landing"
 LOOKBACK = 2
 TEMPLATE = "date=%Y-%m-%d"
@@ -58,7 +62,7 @@ class Traffic:
     count: int = 0
 
     def land(self, rng: random.Random, run: Run, *, begun: bool) -> list[str]:
-        """A few files. Those that are announced and sort behind all others of their day: the state will name them.
+        """A few files. Those that are announced and sort behind all others of their day: the watermark will pass them.
 
         No sweep promises to find what comes into a folder that has left the window, however short a day is and however
         long the machine was busy elsewhere, nor what came before a source was `begun`: that is announced.
@@ -68,13 +72,17 @@ class Traffic:
         told = [path for path in paths if rng.random() < 0.9 or not begun or path < window]
         run.counts["events withheld"] += len(paths) - len(told)
         places.announce(self.place, SOURCE, FOLDER, told)
-        return [path for path in told if not is_late(path)]
+        return [path for path in told if not (is_late(path) or AT_RANDOM in path)]
 
     def _file(self, rng: random.Random, run: Run) -> str:
         self.count += 1
         late = rng.random() < 0.05
         run.counts["files that sort below others of their day"] += late
-        path = f"{self._day(1)}/{'0-' if late else ''}{self.count:08d}.ndjson.gz"
+        if rng.random() < 0.5:
+            run.counts[RANDOM_NAMES] += 1
+            path = f"{self._day(1)}{AT_RANDOM}{UUID(int=rng.getrandbits(128), version=4)}.ndjson.gz"
+        else:
+            path = f"{self._day(1)}/{'0-' if late else ''}{self.count:08d}.ndjson.gz"
         lines = [json.dumps({"id": f"{self.count}-{n}", "n": n}) for n in range(rng.randint(1, 30))]
         if rng.random() < 0.1:
             lines[rng.randrange(len(lines))] = '{"id": '

@@ -1,0 +1,89 @@
+"""What users do to the rows of a table. Then the events of exactly these files come again: nothing that was deleted may
+come back, nothing that was changed may be doubled."""
+
+import random
+from collections.abc import Sequence
+
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.local import LocalStore
+from tests.proof.ledger.damage import damage
+from tests.proof.log_life.table import Life
+
+IDENTITY = SourceIdentity("events", "landing", "_blizzard/events_landing")
+
+
+def a_user_deletes_all_rows_of_some_files(life: Life, rng: random.Random) -> None:
+    """As the law may demand."""
+    files = _files(life, rng)
+    life.delete(_of(files))
+    life.announce(*files)
+
+
+def a_user_deletes_old_rows_and_removes_their_files(life: Life, rng: random.Random) -> None:
+    """As a retention rule does every night."""
+    files = life.files_in_table()
+    life.delete(f"n < {life.newest_record() - rng.randint(0, 40)} AND _source.source = 'events:landing'")
+    with life.conf(spark__databricks__delta__retentionDurationCheck__enabled="false"):
+        life.sql("VACUUM {table} RETAIN 0 HOURS")
+    life.vacuumed_at = life.versions()[-1]
+    life.announce(*files)
+
+
+def a_user_deletes_single_rows(life: Life, rng: random.Random) -> None:
+    """The others of their files stay."""
+    life.delete(f"n % 2 = {rng.randint(0, 1)} AND {_of(files := _files(life, rng))}")
+    life.announce(*files)
+
+
+def a_user_updates_rows(life: Life, rng: random.Random) -> None:
+    """To the same values: the rows are in other data files afterwards."""
+    files = _files(life, rng)
+    life.sql(f"UPDATE {{table}} SET n = n WHERE {_of(files)}")
+    life.announce(*files)
+
+
+def a_user_merges_changes_and_deletions(life: Life, rng: random.Random) -> None:
+    files = _files(life, rng)
+    before = life.records()
+    life.sql(
+        "MERGE INTO {table} AS t USING (SELECT explode(sequence(0, 9)) AS last) AS s ON t.n % 10 = s.last "
+        f"AND {_of(files, prefix='t.')} "
+        "WHEN MATCHED AND s.last < 4 THEN DELETE WHEN MATCHED THEN UPDATE SET t.n = t.n"
+    )
+    life.note_deleted(before)
+    life.announce(*files)
+
+
+def a_user_deletes_rows_and_the_ledger_is_lost(life: Life, rng: random.Random) -> None:
+    """It is made again from the receipts, which know the files without rows, too."""
+    a_user_deletes_all_rows_of_some_files(life, rng)
+    store = LocalStore(life.table)
+    store.delete([info.key for info in store.list("_blizzard/events_landing/ledger/")])
+
+
+def the_ledger_is_damaged(life: Life, rng: random.Random) -> None:
+    """Runs and receipts. Where both are lost only the rows tell what is ingested: deleted ones may come back."""
+    damage(LocalStore(life.table), IDENTITY, rng)
+    life.gone.clear()
+    life.announce(*life.files_in_table())
+
+
+def _files(life: Life, rng: random.Random) -> list[str]:
+    known = sorted(life.files_in_table())
+    return rng.sample(known, min(len(known), rng.randint(1, 4)))
+
+
+def _of(files: Sequence[str], prefix: str = "") -> str:
+    names = ", ".join(f"'{file}'" for file in files) or "''"
+    return f"{prefix}_source.source = 'events:landing' AND {prefix}_source.file IN ({names})"
+
+
+USERS = (
+    a_user_deletes_all_rows_of_some_files,
+    a_user_deletes_old_rows_and_removes_their_files,
+    a_user_deletes_single_rows,
+    a_user_updates_rows,
+    a_user_merges_changes_and_deletions,
+    a_user_deletes_rows_and_the_ledger_is_lost,
+    the_ledger_is_damaged,
+)
