@@ -8,6 +8,7 @@ written as a whole.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +65,22 @@ def as_json(machine: Machine, results: Sequence[Result]) -> str:
 
 
 def merge_results(parts: Sequence[tuple[Machine, Sequence[Result]]]) -> tuple[Machine, list[Result]]:
-    """A later result replaces an earlier one of the same benchmark on the same number of cores. Raises CannotPublish
-    if the results are not all of one machine."""
+    """A later result replaces an earlier one of the same benchmark on the same number of cores. The machine is that of
+    the first part; results of another one carry it. Raises CannotPublish if one benchmark was measured on several
+    machines, since its results are compared with each other."""
     machine = parts[0][0]
-    for other, _ in parts[1:]:
-        if other != machine:
-            raise CannotPublish(f"expected results of one machine with the same versions, found {machine} and {other}")
-    every = (replace(one, cores=one.cores or machine["cores"]) for _, results in parts for one in results)
-    found = {(one.name, one.cores): one for one in every}
+    found: dict[tuple[str, int], Result] = {}
+    for where, results in parts:
+        for one in results:
+            own = one.machine or where
+            cores = one.cores or own["cores"]
+            found[one.name, cores] = replace(one, cores=cores, machine=None if own == machine else own)
+    for one, other in product(found.values(), repeat=2):
+        if one.name == other.name and one.machine != other.machine:
+            raise CannotPublish(
+                f"{one.name}: expected results of one machine, found those of two; measure it on {one.cores} and "
+                f"{other.cores} cores again"
+            )
     return machine, sorted(found.values(), key=lambda one: (BENCHMARKS.index(one.name), -one.cores))
 
 

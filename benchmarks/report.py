@@ -19,6 +19,7 @@ def as_text(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 def _text(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
     yield about(machine) + _only_version(results)
     yield from _versions(results)
+    yield from _other_machines(results)
     for result in on_most_cores(results):
         yield ""
         yield f"{result.name}: {_what(machine, result)}"
@@ -51,7 +52,7 @@ def as_markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
 def _markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
     yield about(machine) + _only_version(results)
     yield ""
-    for line in _versions(results):
+    for line in (*_versions(results), *_other_machines(results)):
         yield line
         yield ""
     shown = on_most_cores(results)
@@ -67,9 +68,10 @@ def _markdown(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator
         if result.notes:
             yield ""
             yield from (f"- {note}" for note in result.notes)
+    of_machine = [result for result in shown if result.machine is None]
     for heading, table in (
-        ("What a core does in a second", core(machine, shown)),
-        ("What a million files would cost", cost(machine, shown)),
+        ("What a core does in a second", core(machine, of_machine)),
+        ("What a million files would cost", cost(machine, of_machine)),
         *((_grown(name), table) for name, table in growth(machine, results).items()),
     ):
         if table is not None:
@@ -124,8 +126,9 @@ def verdict_of(goal_result: GoalResult, scale: float = 1.0) -> str:
 
 def _what(machine: Mapping[str, Any], result: Result) -> str:
     scaled = "" if result.scale == 1 else f" (scale {result.scale:g}: too small to compare times)"
-    fewer = result.cores and result.cores != machine["cores"]
-    return result.what + (f", on {result.cores} of the {machine['cores']} cores" if fewer else "") + scaled
+    cores = (result.machine or machine)["cores"]
+    fewer = result.cores and result.cores != cores
+    return result.what + (f", on {result.cores} of the {cores} cores" if fewer else "") + scaled
 
 
 def about(machine: Mapping[str, Any]) -> str:
@@ -134,6 +137,16 @@ def about(machine: Mapping[str, Any]) -> str:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, {machine['kernel']}; "
         f"Python {machine['python']}, {versions}"
     )
+
+
+def _other_machines(results: Sequence[Result]) -> Iterator[str]:
+    """A line for each further machine, with its benchmarks."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        if result.machine is not None:
+            found.setdefault(about(result.machine), []).append(result.name)
+    for machine, names in found.items():
+        yield f"Measured on another machine: {', '.join(dict.fromkeys(names))}, on {machine}."
 
 
 def _measured_of(results: Sequence[Result]) -> dict[Version | None, list[str]]:

@@ -1,5 +1,6 @@
 """The result of a benchmark: tables, goals, notes and raw numbers."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -18,7 +19,8 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Result:
     """`what`: the subject, shown below the name. `bars`: seconds by contender, for the chart. `raw`: all numbers, for
-    `--json`. `version`: Blizzard's version when the benchmark began; None if unknown. `cores`: 0 means all cores."""
+    `--json`. `version`: Blizzard's version when the benchmark began; None if unknown. `cores`: 0 means all cores.
+    `machine`: None means that of the other results of the document."""
 
     name: str
     what: str
@@ -32,6 +34,7 @@ class Result:
     took_secs: float = 0.0
     version: Version | None = None
     cores: int = 0
+    machine: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,6 +44,7 @@ class Result:
             "scale": self.scale,
             "rounds": self.rounds,
             "cores": self.cores,
+            **({} if self.machine is None else {"machine": self.machine}),
             "took_secs": round(self.took_secs, 1),
             "tables": [{"columns": table.columns, "rows": table.rows} for table in self.tables],
             "goals": [goal_result.to_json() for goal_result in self.goal_results],
@@ -51,7 +55,7 @@ class Result:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """Accepts older files too, which lack `version`, `cores`, or the `rounds` of a goal."""
+        """Accepts older files too, which lack `version`, `cores`, `machine`, or the `rounds` of a goal."""
         tables = tuple(Table(tuple(t["columns"]), tuple(map(tuple, t["rows"]))) for t in document["tables"])
         goal_results = tuple(_goal_result(document["name"], goal) for goal in document["goals"])
         known = document.get("version")
@@ -64,6 +68,7 @@ class Result:
             notes=tuple(document["notes"]),
             version=version,
             cores=cores,
+            machine=document.get("machine"),
             **plain,
         )
 

@@ -32,7 +32,7 @@ class CoreRate:
 
 def core_rates(machine: Mapping[str, Any], results: Sequence[Result]) -> list[CoreRate]:
     """For the local disk and for S3, each only if both small and large files were measured."""
-    found = [*rates(machine, on_most_cores(results))]
+    found = [*rates(machine, [result for result in on_most_cores(results) if result.machine is None])]
     both = (("a local disk", [rate for rate in found if not rate.from_s3]), ("S3", [r for r in found if r.from_s3]))
     return [CoreRate(where, _most(some, "per_sec"), _most(some, "stored_mb")) for where, some in both if len(some) > 1]
 

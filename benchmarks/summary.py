@@ -21,6 +21,10 @@ FINDING = {
     "streaming": "found by Structured Streaming, where each batch is a new query",
 }
 JUDGED = {
+    "names": {
+        "local disk": "100,000 files with random names, in batches, beside names in order: time on a local disk",
+        "S3": "the same, over S3 with 30 ms a request",
+    },
     "latency": {"p50": "file dropped into a running job to rows visible, median", "p99": "the same, 99th percentile"},
     "s3": {
         "big": "throughput over S3 with 30 ms a request, relative to a local disk, large files",
@@ -33,7 +37,11 @@ def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
     """Rows of benchmarks without a result are left out."""
     by_name = {result.name: result for result in on_most_cores(results)}
     compared = [row for name in ("big", "small") if name in by_name for row in _compared(by_name[name])]
-    rows = [*_judged(by_name, "latency"), *_finding(by_name), *_judged(by_name, "s3")]
+    rows = [
+        row
+        for name in ("latency", "find", "names", "s3")
+        for row in (_finding(by_name) if name == "find" else _judged(by_name, name))
+    ]
     lines: list[str] = []
     for columns, found in ((COMPARISON_COLUMNS, compared), (COLUMNS, rows)):
         if found:

@@ -6,8 +6,10 @@ from typing import Any
 
 from benchmarks.contenders.names_ingest import KINDS
 from benchmarks.goals import goals_of
-from benchmarks.ledger import measurements
+from benchmarks.ledger import many_folders, measurements, missed_events
+from benchmarks.ledger.many_folders import ManyFolders
 from benchmarks.ledger.measurements import LATENCY_SECS, NEW, PLACES, LookUps
+from benchmarks.ledger.missed_events import MissedEvents
 from benchmarks.machine import background_load_note
 from benchmarks.result import Result, Table
 from benchmarks.run_options import RunOptions
@@ -55,6 +57,8 @@ class Measured:
     rebuild: Sequence[Mapping[str, Any]]
     latencies: Mapping[str, Mapping[str, Any]]
     """By kind of names: `secs` of each dropped file, and the number of `suspects`."""
+    missed: MissedEvents
+    folders: ManyFolders
 
 
 def run(options: RunOptions) -> Result:
@@ -65,6 +69,8 @@ def run(options: RunOptions) -> Result:
         measurements.lives(options),
         measurements.rebuilt(options),
         measurements.latencies(options),
+        missed_events.measure(options),
+        many_folders.measure(options),
     )
     total = sum(answer["files"] for answer in found.batches["S3"][0]) // len(KINDS)
     runs = {
@@ -80,9 +86,15 @@ def run(options: RunOptions) -> Result:
             _life_table(found.lives),
             _rebuild_table(found.rebuild),
             _latency_table(found.latencies),
+            found.missed.table(),
+            found.folders.table(),
         ),
         tuple(evaluate_goals(goals_of("names"), measured(found), {})),
-        notes=(*NOTES, background_load_note({name: background_loads([*some]) for name, some in runs.items()})),
+        notes=(
+            *NOTES,
+            *found.missed.notes(),
+            background_load_note({name: background_loads([*some]) for name, some in runs.items()}),
+        ),
         raw=_raw(found),
     )
 
@@ -107,6 +119,9 @@ def measured(found: Measured) -> dict[str, Spread]:
         "race_queries": _of(races, "spark_jobs"),
         "p50": Spread.of([percentile(found.latencies["random"]["secs"], 0.5)]),
         "p99": Spread.of([percentile(found.latencies["random"]["secs"], 0.99)]),
+        "missed": Spread.of([found.missed.usual["most_sweeps"]]),
+        "metadata": Spread.of([found.folders.most_metadata_bytes / 1024]),
+        "folders": Spread.of([float(found.folders.most_requests)]),
     }
 
 
@@ -197,7 +212,8 @@ def _rebuild_table(answers: Sequence[Mapping[str, Any]]) -> Table:
     rebuild, *races = answers
     batch, again = rebuild["parts"][-1], rebuild["again"]["parts"][-1]
     rows = (
-        ("files rebuilt from the table", f"{rebuild['rebuilt_files']:,}"),
+        ("rows of the table", f"{rebuild['rows']:,}"),
+        ("files rebuilt from it", f"{rebuild['rebuilt_files']:,}"),
         ("first batch of a new job, s", number(rebuild["commit_secs"])),
         ("of these `suspects`, which rebuilds, s", number(batch["suspects"])),
         ("next batch, s", number(rebuild["again"]["commit_secs"])),
@@ -227,4 +243,6 @@ def _raw(found: Measured) -> dict[str, Any]:
         "lives": {str(each): life for each, life in found.lives.items()},
         "rebuild": found.rebuild,
         "latencies": found.latencies,
+        "missed_events": {str(bound): one for bound, one in found.missed.by_bound.items()},
+        "folders": {"sweeps": found.folders.sweeps, "checkpoints": found.folders.checkpoints},
     }

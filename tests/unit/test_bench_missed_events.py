@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.suite.missed_events import CountedSource, SimulatedClock, simulate
+from benchmarks.ledger.missed_events import CountedSource, SimulatedClock, simulate
 from benchmarks.verify import WrongResult
 from blizzard.ledger import settled_files
 

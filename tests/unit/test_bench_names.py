@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.ledger.many_folders import ManyFolders
 from benchmarks.ledger.measurements import LookUps
+from benchmarks.ledger.missed_events import MissedEvents
 from benchmarks.ledger.stored import StoredLedger
 from benchmarks.suite import names
 from tests.unit.test_bench_goal_results import medians, verdicts
@@ -34,6 +36,8 @@ def test_random_names_are_held_against_names_in_order_round_by_round() -> None:
             {100: {"ledger_bytes": 2_000, "files": 10}, 20_000: {"ledger_bytes": 3_000, "files": 10}},
             [{}, race, {**race, "spark_jobs": 2}, race],
             {"in order": {"secs": [9.0]}, "random": {"secs": [0.6, 0.6, 0.6, 2.0]}},
+            MissedEvents(10, {60: {"most_sweeps": 3}, 30: {"most_sweeps": 9}}),
+            ManyFolders(10, 2, [{"lists": 90}, {"lists": 7}, {"lists": 8}], {2: {"user_metadata_max_bytes": 2048}}),
         )
     )
     assert medians(found) == {
@@ -52,6 +56,9 @@ def test_random_names_are_held_against_names_in_order_round_by_round() -> None:
         "race_queries": 0.0,
         "p50": 0.6,
         "p99": 2.0,
+        "missed": 3.0,
+        "metadata": 2.0,
+        "folders": 8.0,
     }
     not_met = {name for name, verdict in verdicts("names", found).items() if verdict == "not met"}
-    assert not_met == {"local disk", "new_middle", "memory_simulated", "written", "p99"}
+    assert not_met == {"local disk", "new_middle", "memory_simulated", "written", "p99", "missed"}

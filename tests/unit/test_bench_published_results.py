@@ -1,6 +1,7 @@
 """The published documents match the stored results, and how they are regenerated."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -56,6 +57,14 @@ def test_the_kept_results_are_of_the_full_size_and_lack_no_benchmark() -> None:
     assert merge_results([(machine, results)]) == (machine, results)
 
 
+def test_each_benchmark_says_which_names_its_files_have() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .+? \| ((?:in order|both|none)\b[^|]*) \|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == [*command.BENCHMARKS]
+    bare = [name for name, said in rows if said.strip() in ("in order", "none")]
+    assert not bare, "and why that is enough"
+
+
 def test_the_kept_goals_are_the_ones_that_were_set() -> None:
     _, results = read_results(KEPT.json)
     for result in results:
@@ -102,6 +111,7 @@ def test_one_command_writes_all_documents_anew(
     assert [result.name for result in read_results(place.json)[1]] == ["big", "small"]
     assert "### Goals that were not met, and why" in place.page.read_text()
     assert "## What a million files cost" in place.sizing.read_text()
+    assert "Example: " in place.sizing.read_text()
 
 
 def test_keeping_once_more_changes_nothing(place: Documents) -> None:
@@ -117,18 +127,47 @@ def test_a_later_file_takes_the_place_of_an_earlier_ones_results(place: Document
     assert kept == [("big", 2, "measured again"), ("big", 1, "what big is"), ("small", 2, "what small is")]
 
 
-@pytest.mark.parametrize("trouble", ["scale", "machine", "mark", "end"])
+OTHER = {**MACHINE, "kernel": "Linux 7"}
+
+
+def test_results_of_another_machine_say_so(
+    place: Documents, bench: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b.json").write_text(as_json(OTHER, [SMALL]))
+    files = [bench("a.json", BIG), str(tmp_path / "b.json")]
+    assert command.main(["--read", *files, "--keep", str(place.json)]) == 0
+    shown = place.page.read_text()
+    assert "a processor, 2 cores, 16 GiB, Linux 6; " in shown
+    assert "Measured on another machine: small, on a processor, 2 cores, 16 GiB, Linux 7; " in shown
+    assert "Example: " not in place.sizing.read_text(), "rates of two machines make none"
+    kept = texts_of(place)
+    assert command.main(["--read", str(place.json), "--keep", str(place.json)]) == 0
+    assert texts_of(place) == kept
+    capsys.readouterr()
+    assert command.main(["--read", str(place.json)]) == 0
+    assert "Measured on another machine: small, on" in capsys.readouterr().out
+
+
+def test_one_benchmark_is_not_of_two_machines(
+    place: Documents, bench: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its growth with cores would be that of the machines."""
+    (tmp_path / "b.json").write_text(as_json(OTHER, [BIG_ON_ONE]))
+    before = texts_of(place)
+    files = [bench("a.json", BIG), str(tmp_path / "b.json")]
+    assert command.main(["--read", *files, "--keep", str(place.json)]) == 2
+    assert "big: expected results of one machine, found those of two" in capsys.readouterr().err
+    assert texts_of(place) == before
+
+
+@pytest.mark.parametrize("trouble", ["scale", "mark", "end"])
 def test_what_cannot_be_kept_changes_no_document(
     place: Documents,
     bench: Callable[..., str],
     trouble: str,
-    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     files = [bench("a.json", replace(BIG, scale=0.5 if trouble == "scale" else 1.0))]
-    if trouble == "machine":
-        (tmp_path / "b.json").write_text(as_json({**MACHINE, "kernel": "Linux 7"}, [SMALL]))
-        files.append(str(tmp_path / "b.json"))
     if trouble in ("mark", "end"):
         lost = (
             "<!-- measured: figures of the benchmarks -->" if trouble == "mark" else "<!-- end of what was measured -->"

@@ -1,6 +1,6 @@
 """How large a commit's checkpoint is, and what its bases cost, for a source with many folders.
 
-    .venv/bin/python -m benchmarks.checkpoint_size --folders 100000 --active 1000 --commits 1000
+    .venv/bin/python -m benchmarks.ledger.checkpoint_size --folders 100000 --active 1000 --commits 1000
 
 Each commit has a file for each active folder. Every few commits a sweep settles them: their watermarks move. The active
 folders change slowly. Storage is memory, and times are those of the processor alone.

@@ -1,10 +1,9 @@
-"""`missed_events`: how many ordinary sweeps does it take to find files with random names whose events were lost?
+"""How many ordinary sweeps does it take to find files with random names whose events were lost?
 
 100,000 files arrive in 30 folders in 100 minutes; one event in a hundred is lost. Every minute the source is swept, and
 what is known is committed. Sweeper, planner and ledger are the real ones; files are not read, the storage is in memory,
-and its requests are counted as S3 counts them. `python -m benchmarks.suite.missed_events` prints the result as JSON,
-`python -m benchmarks.suite.missed_events FILES REQUESTS` that of one simulation. It is not one of `make bench` before
-its result is kept with those of the others, which have to be from one machine.
+and its requests are counted as S3 counts them. `python -m benchmarks.ledger.missed_events FILES REQUESTS` prints the
+result of one simulation as JSON.
 """
 
 import hashlib
@@ -16,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmarks.result import Result, Table
+from benchmarks.result import Table
 from benchmarks.run_options import RunOptions
-from benchmarks.stats import Goal, Spread, evaluate_goals, percentile
+from benchmarks.stats import percentile
 from benchmarks.suite.subprocess_run import run_module
 from benchmarks.verify import WrongResult
 from blizzard.ledger.entry import LedgerEntry
@@ -38,7 +37,6 @@ from blizzard.sweep.rules import UNORDERED_REQUESTS, SweepRules
 from blizzard.sweep.source_sweep import SourceSweep
 from blizzard.sweep.sweeper import SweepKind
 
-GOALS = (Goal("missed_events", "sweeps", "sweeps until the file of a lost event is found, maximum", "at most", 2.0),)
 FILES = 100_000
 FOLDERS = 30
 MINUTES = 100
@@ -146,7 +144,7 @@ class Job:
 
 
 def _no_table(sequences: SequenceRange) -> list[LedgerEntry]:
-    raise WrongResult(f"missed_events: expected that the ledger has no gap, found one: {sequences}")
+    raise WrongResult(f"names: expected that the ledger has no gap, found one: {sequences}")
 
 
 def path_of(number: int) -> str:
@@ -208,7 +206,7 @@ class Simulation:
         missing, doubled = self.files - len(committed), sum(count > 1 for count in committed.values())
         if missing or doubled or set(self.found) != set(self.lost):
             raise WrongResult(
-                f"missed_events: expected {self.files} files committed once, and {len(self.lost)} lost ones found; "
+                f"names: expected {self.files} files committed once, and {len(self.lost)} lost ones found; "
                 f"found {missing} missing, {doubled} doubled, and {len(self.found)} of the lost ones"
             )
 
@@ -234,21 +232,34 @@ def simulate(files: int, max_requests: int) -> dict[str, Any]:
     }
 
 
-def run(options: RunOptions) -> Result:
+@dataclass(frozen=True, slots=True)
+class MissedEvents:
+    """By `sweep.unordered_requests`, what each simulation found."""
+
+    files: int
+    by_bound: Mapping[int, Mapping[str, Any]]
+
+    @property
+    def usual(self) -> Mapping[str, Any]:
+        return self.by_bound[UNORDERED_REQUESTS]
+
+    def table(self) -> Table:
+        return Table(COLUMNS, tuple(row_of(bound, one) for bound, one in self.by_bound.items()))
+
+    def notes(self) -> tuple[str, ...]:
+        what = (
+            f"{self.files:,} files with random names arrive in {FOLDERS} folders in {MINUTES} minutes; the events of "
+            f"{self.usual['lost']:,} are lost. One sweep a minute, no late sweep. {SIMULATED}"
+        )
+        return what, last_note(self.usual["last"]), warm_up_note(self.usual["most_sweeps_with_warm_up"])
+
+
+def measure(options: RunOptions) -> MissedEvents:
     files, found = options.count(FILES, 3_000), {}
     for max_requests in (UNORDERED_REQUESTS // 2, UNORDERED_REQUESTS, UNORDERED_REQUESTS * 2):
-        options.report_progress(f"missed_events: {max_requests} requests a sweep")
-        found[max_requests] = run_module("benchmarks.suite.missed_events", files, max_requests)
-    usual = found[UNORDERED_REQUESTS]
-    return Result(
-        "missed_events",
-        f"{files:,} files with random names arrive in {FOLDERS} folders in {MINUTES} minutes; the events of "
-        f"{usual['lost']:,} are lost. One sweep a minute, no late sweep",
-        (Table(COLUMNS, tuple(row_of(max_requests, one) for max_requests, one in found.items())),),
-        tuple(evaluate_goals(GOALS, {"sweeps": Spread.of([usual["most_sweeps"]])}, {})),
-        notes=(last_note(usual["last"]), warm_up_note(usual["most_sweeps_with_warm_up"]), SIMULATED),
-        raw={str(max_requests): one for max_requests, one in found.items()},
-    )
+        options.report_progress(f"names: lost events, {max_requests} requests a sweep")
+        found[max_requests] = run_module("benchmarks.ledger.missed_events", files, max_requests)
+    return MissedEvents(files, found)
 
 
 def row_of(max_requests: int, one: Mapping[str, float]) -> tuple[str, ...]:
@@ -273,8 +284,4 @@ def warm_up_note(most_sweeps: float) -> str:
 
 
 if __name__ == "__main__":
-    if words := sys.argv[1:]:
-        print(json.dumps(simulate(int(words[0]), int(words[1]))))
-    else:
-        options = RunOptions(scale=1.0, rounds=1, cores=0, report_progress=lambda line: print(line, file=sys.stderr))
-        print(json.dumps(run(options).to_json(), indent=1))
+    print(json.dumps(simulate(int(sys.argv[1]), int(sys.argv[2]))))
