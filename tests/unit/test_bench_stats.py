@@ -148,6 +148,9 @@ def test_the_goals_are_those_that_were_set() -> None:
             "race_queries": "at most 0",
             "p50": "at most 0.7",
             "p99": "at most 1.6",
+            "missed": "at most 2",
+            "metadata": "at most 32",
+            "folders": "at most 1100",
         },
     }
 

@@ -24,8 +24,8 @@ START_SECS = 0.01
 """Within which a process is forked."""
 WRITTEN, RANGE_OF_RUN = "ledger_run_written", re.compile(r"\d+-\d+")
 TWO_MERGERS = "merges of the same commits by two jobs at once"
-"""A run is the same, whoever merges it: its commits decide what is in it. So nothing in the product keeps mergers apart,
-and there is nothing to break on purpose."""
+"""A run is the same, whoever merges it: its commits decide what is in it. So nothing in the product keeps mergers
+apart, and there is nothing to break on purpose."""
 VARIANTS = {
     OVERWRITING_LOG: Fault(
         "of two jobs that commit the same version the first one's rows are gone",
