@@ -26,7 +26,7 @@ NOTES = (
     ),
     (
         "The ledgers of the look-ups are written directly, in the runs that the job's merging would leave, and the "
-        "newest 31 commits are only in receipts. Of the numbers of files near the wanted one, that with the most runs "
+        "newest commits are only in receipts. Of the numbers of files near the wanted one, that with the most runs "
         "is taken. Each look-up is of other names. The known ones are of as many blocks as possible: the worst case "
         "for a redelivered batch of events."
     ),
