@@ -4,18 +4,19 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders import Run, Work
 from benchmarks.ledger import random_names
+from benchmarks.s3_stand_in import adopt
+from blizzard.environment import variables
+from blizzard.storage.base import ObjectInfo
 
 TITLE = "Blizzard"
 UNSUPPORTED: dict[str, str] = {}
 KINDS = ("in order", "random")
 FOLDER = "date=2024-01-01"
-PARALLEL_PUTS = 64
 
 
 def prepare(work: Work, number: int) -> None:
@@ -62,8 +63,8 @@ class _Arrivals:
 
         name = name.replace(" ", "-")
         source = f"{work.source_uri}/{name}"
-        if "://" not in source:
-            Path(source, FOLDER).mkdir(parents=True)
+        self._folder = str(Path(work.options["landing"], name))
+        Path(self._folder, FOLDER).mkdir(parents=True)
         self._kind = kind
         self._data = work.data
         self._names = names(kind, work.data.files)
@@ -77,19 +78,17 @@ class _Arrivals:
         return {**answer, "kind": self._kind, "files": len(numbers), "suspects": sum(e["late"] for e in judged)}
 
     def _drop(self, numbers: Sequence[int]) -> None:
-        from blizzard.storage.base import ObjectInfo
-        from blizzard.storage.parallel_calls import ParallelCalls
-
-        found: list[ObjectInfo] = []
-        with ParallelCalls(1 if "://" not in self._source else PARALLEL_PUTS, name="drop") as calls:
-            for number in numbers:
-                calls.submit(partial(self._drop_one, number, found))
+        """New hard links in the source's folder; on S3 that is the folder of the stand-in's bucket."""
+        paths = [self._names[number] for number in numbers]
+        for number, path in zip(numbers, paths, strict=True):
+            os.link(Path(self._data.folder, self._data.paths[number]), Path(self._folder, path))
+        if self._folder == self._source:
+            found = [info for path in paths if (info := self._job.files.head(path))]
+        else:
+            found = self._adopted(paths)
         self._job.announce_objects(found)
 
-    def _drop_one(self, number: int, found: list[Any]) -> None:
-        original, name = Path(self._data.folder, self._data.paths[number]), self._names[number]
-        if "://" in self._source:
-            found.append(self._job.files.put(name, original.read_bytes()))
-            return
-        os.link(original, Path(self._source, name))
-        found.append(self._job.files.head(name))
+    def _adopted(self, paths: Sequence[str]) -> list[ObjectInfo]:
+        bucket, _, prefix = self._source.partition("://")[2].partition("/")
+        infos = adopt(variables()["AWS_ENDPOINT_URL"], bucket, [f"{prefix}/{path}" for path in paths])
+        return [replace(info, key=path) for info, path in zip(infos, paths, strict=True)]

@@ -80,7 +80,7 @@ def _ingested_at(place: str, folder: Path, data: Dataset, options: RunOptions) -
     runs = len(KINDS) * -(-data.files // each)
     work = Work("names_ingest", data, str(folder / "lake"), runs, options.cores, settings=settings)
     (folder / "landing").mkdir()
-    work = replace(work, source=str(folder / "landing"), options={"batch": each})
+    work = replace(work, source=str(folder / "landing"), options={"batch": each, "landing": str(folder / "landing")})
     if place == "local disk":
         answers, _ = options.process(work, folder, {})
     else:

@@ -12,6 +12,9 @@ from xml.sax.saxutils import escape, unescape
 from benchmarks.s3_stand_in.objects import Bucket, Exists, Object
 
 META = "x-amz-meta-"
+ADOPT = "stand-in-adopt"
+"""Not of S3: the body lists keys of files that were put into the bucket's folder. The answer has size, etag and time of
+each."""
 PAGE = 1000
 
 
@@ -55,6 +58,10 @@ def _of_bucket(bucket: Bucket, query: Mapping[str, str], request: Request) -> An
         for key in keys:
             bucket.delete(key)
         return _xml("DeleteResult", "".join(f"<Deleted><Key>{escape(key)}</Key></Deleted>" for key in keys))
+    if request.method == "POST" and ADOPT in query:
+        keys = request.body.decode().splitlines()
+        lines = (f"{one.size} {one.etag} {one.modified_ts}" for one in bucket.adopt(keys))
+        return Answer(200, "\n".join(lines).encode())
     if request.method == "GET" and "location" in query:
         return _xml("LocationConstraint", "")
     if request.method == "GET" and query.get("list-type") == "2":

@@ -2,7 +2,7 @@
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
 from pathlib import Path
@@ -31,6 +31,11 @@ class Object:
             return file.read(stop - start)
 
 
+def _stored(path: Path) -> Object:
+    found = path.stat()
+    return Object(found.st_size, f"{found.st_mtime_ns:x}-{found.st_size:x}", found.st_mtime, str(path))
+
+
 class Bucket:
     """The files in the folder when it is opened, and objects that are written later."""
 
@@ -43,11 +48,15 @@ class Bucket:
         for parent, _, names in os.walk(folder):
             for name in names:
                 path = Path(parent, name)
-                found = path.stat()
-                etag = f"{found.st_mtime_ns:x}-{found.st_size:x}"
-                key = path.relative_to(folder).as_posix()
-                self.objects[key] = Object(found.st_size, etag, found.st_mtime, str(path))
+                self.objects[path.relative_to(folder).as_posix()] = _stored(path)
         self._keys = sorted(self.objects, key=str.encode)
+
+    def adopt(self, keys: Sequence[str]) -> list[Object]:
+        """Files that somebody has put into the folder under these new keys."""
+        found = [_stored(self._folder / key) for key in keys]
+        self.objects.update(zip(keys, found, strict=True))
+        self._keys = sorted([*self._keys, *keys], key=str.encode)
+        return found
 
     def put(self, key: str, body: bytes, meta: dict[str, str], *, create: bool) -> Object:
         """Raises Exists if `create` is set and the key exists. Check and write are atomic, because there is only one
