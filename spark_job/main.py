@@ -7,6 +7,7 @@ if __package__ in (None, ""):  # spark-submit runs this file as a script, with o
 
 import argparse
 import math
+import os
 import signal
 import threading
 import time
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         s3 = S3Settings.from_environment(environ)
         config = _config(options.config, environ, s3)
-        jobs = _jobs(config, options, s3, log, partial(_stop_on_signals, stop))
+        engines = _engines(config, options, s3, log, partial(_stop_on_signals, stop))
+        jobs = _jobs(config, options, s3, log, engines)
     except ConfigError as error:
         for problem in error.problems:
             log("configuration_wrong", problem=problem)
@@ -72,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         log("job_failed", kind=type(error).__name__, error=str(error)[:2000])
         raise
+    finally:
+        engines.close()
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
@@ -161,18 +165,22 @@ def setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _jobs(
+def _engines(
     config: Config, options: argparse.Namespace, s3: S3Settings, log: Log, on_start: Callable[[], None]
-) -> list[SourceJob]:
+) -> Engines:
+    """Starts none of them."""
+    conf = spark_settings(jars_dir=options.jars, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
+    spark = _checked(lazy_session({**conf, **dict(options.spark_conf)}, log, on_start=on_start), options.jars)
+    return Engines(spark, s3, partial(_storage_options, config, s3), log)
+
+
+def _jobs(config: Config, options: argparse.Namespace, s3: S3Settings, log: Log, engines: Engines) -> list[SourceJob]:
     unknown = set(options.pipeline or ()) - set(config.pipelines)
     if unknown:
         known = ", ".join(sorted(config.pipelines))
         raise ConfigError(
             [f"--pipeline {', '.join(sorted(unknown))}: there is no such pipeline; expected one of {known}"]
         )
-    conf = spark_settings(jars_dir=options.jars, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
-    spark = _checked(lazy_session({**conf, **dict(options.spark_conf)}, log, on_start=on_start), options.jars)
-    engines = Engines(spark, s3, partial(_storage_options, config, s3), log)
     return [
         source_job(pipeline, source, engine=engines.named(_engine_of(pipeline, options)), s3=s3, log=log)
         for pipeline, source in config.sources()
@@ -219,5 +227,15 @@ def _wait_with_warm_up(jobs: Sequence[SourceJob], log: Log, stop: threading.Even
     )
 
 
+def _end_process(code: int) -> None:
+    """Threads of deltalake may abort a process that ends in the usual way, when its work is done and its exit code is
+    known."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "deltalake" in sys.modules:
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end_process(main())

@@ -8,7 +8,21 @@ from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
 from benchmarks.version import version
 
-BENCHMARKS = ("big", "small", "find", "names", "history", "wide", "dirty", "skew", "s3", "latency", "plan", "collect")
+BENCHMARKS = (
+    "big",
+    "small",
+    "find",
+    "names",
+    "engine",
+    "history",
+    "wide",
+    "dirty",
+    "skew",
+    "s3",
+    "latency",
+    "plan",
+    "collect",
+)
 _MODULES = {"big": "bulk", "small": "bulk"}
 
 

@@ -177,11 +177,13 @@ def observe(
     *,
     name_of: Callable[[int], str] = in_order,
     settings: Mapping[str, Any] = MappingProxyType({}),
+    engine: str = "spark",
 ) -> Observations:
     """Starts a job, drops files, and polls the Delta log until all are committed. `settings`: fields of the source."""
     table, landing = folder / "table", folder / "landing"
     landing.mkdir()
     words = ["spark_job.main", "--config", str(_config(folder, settings)), "--jars", str(JARS), "--once"]
+    words += ["--engine", engine]
     conf = ["--spark-conf", f"spark.master=local[{options.cores}]"]
     rng, seen = random.Random(1), Observations()
     with ChildProcess([*words, *conf], {}, folder / "job.log") as job:

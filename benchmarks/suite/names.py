@@ -221,6 +221,7 @@ def _rebuild_table(answers: Sequence[Mapping[str, Any]]) -> Table:
         ("events `ledger_rebuilding`", f"{rebuild['progress_events']}"),
         ("peak of all processes, MB", number(rebuild["peak_bytes"] / MB)),
         ("peak of Python, MB", number(rebuild["peak_python_bytes"] / MB)),
+        ("peak of Java, MB", number(rebuild["peak_java_bytes"] / MB)),
         ("after a lost race, until the next batch is planned, s", str(_of(races, "planned_secs"))),
         ("jobs of Spark in this time", str(_of(races, "spark_jobs"))),
     )
@@ -244,5 +245,8 @@ def _raw(found: Measured) -> dict[str, Any]:
         "rebuild": found.rebuild,
         "latencies": found.latencies,
         "missed_events": {str(bound): one for bound, one in found.missed.by_bound.items()},
-        "folders": {"sweeps": found.folders.sweeps, "checkpoints": found.folders.checkpoints},
+        "folders": {
+            "sweeps": found.folders.sweeps,
+            "checkpoints": {str(count): one for count, one in found.folders.checkpoints.items()},
+        },
     }

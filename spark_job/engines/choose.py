@@ -12,6 +12,8 @@ from spark_job.tasks.engine import Engine
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_job.engines.local.engine import LocalEngine
+
 
 class EngineName(StrEnum):
     """Values of `engine:` and `--engine`."""
@@ -30,7 +32,7 @@ class Engines:
     s3: S3Settings
     storage_options: Callable[[], Mapping[str, str]]
     log: Log
-    _local: Engine | None = None
+    _local: "LocalEngine | None" = None
     _spark: Engine | None = None
     _auto: Engine | None = None
 
@@ -43,6 +45,11 @@ class Engines:
             case EngineName.AUTO:
                 return self._auto_engine()
 
+    def close(self) -> None:
+        """End the processes of the local engine."""
+        if self._local is not None:
+            self._local.close()
+
     # Each engine's packages are imported only when it is used: Spark's take half a second.
 
     def _spark_engine(self) -> Engine:
@@ -52,7 +59,7 @@ class Engines:
             self._spark = SparkEngine(self.spark)
         return self._spark
 
-    def _local_engine(self) -> Engine:
+    def _local_engine(self) -> "LocalEngine":
         from spark_job.engines.local.engine import LocalEngine
 
         if self._local is None:

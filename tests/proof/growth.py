@@ -68,9 +68,11 @@ BOUNDS: Mapping[str, Bound] = {
     "number of open files": Bound(Of.JOB, 1.0, 6.0, "files"),
     "number of open files of the JVM": Bound(Of.JVM, 1.0, 40.0, "files", fewest=40),
     "size of the state": Bound(Of.TABLE, 1.1, 600.0, "bytes"),
-    "number of partitions in the state": Bound(Of.TABLE, 1.0, 3.0, "partitions"),
+    "number of partitions in the state": Bound(Of.TABLE, 1.0, 6.0, "partitions"),
     "number of segments": Bound(Of.TABLE, 1.0, 6.0, "segments"),
     "number of runs of the ledger": Bound(Of.TABLE, 1.0, 5.0, "runs"),
+    "bytes of the ledger per file": Bound(Of.TABLE, 1.25, 60.0, "bytes"),
+    "time of looking up suspects": Bound(Of.TABLE, 1.5, 100.0, "ms", fewest=40, share=0.1),
     "size of the manifest": Bound(Of.TABLE, 1.25, 6_000.0, "bytes"),
     "time of a commit": Bound(
         Of.TABLE, 1.5, 400.0, "ms", fewest=40, share=0.1, closer=Closer(300, factor=1.2, slack=100.0)

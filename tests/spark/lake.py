@@ -27,6 +27,7 @@ from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.processes.child_process import ChildProcess
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.loop.ingest import Totals
+from spark_job.tasks.engine import Engine
 from spark_job.wiring import SourceJob, source_job
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
@@ -121,7 +122,11 @@ class Lake:
     def jobs(self, sources: Mapping[str, Mapping[str, Any]] | None = None) -> list[SourceJob]:
         """As in a new process: without any memory of earlier runs."""
         found = self.config(sources).sources()
-        return [source_job(p, s, engine=SparkEngine(self.spark), s3=S3Settings(), log=self._note) for p, s in found]
+        return [source_job(p, s, engine=self.engine(), s3=S3Settings(), log=self._note) for p, s in found]
+
+    def engine(self) -> Engine:
+        """Of one job."""
+        return SparkEngine(self.spark)
 
     def job(self) -> SourceJob:
         return self.jobs()[0]

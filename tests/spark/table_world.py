@@ -13,9 +13,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from blizzard.log import silent
 from blizzard.storage.local import LocalStore
+from spark_job.engines.local.table import LocalTable
 from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.engine import TableEngine
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile, TableLayout
 
@@ -50,6 +53,8 @@ class World:
     schema: str = SCHEMA
     partition_by: tuple[str, ...] = ()
     partition_columns: dict[str, str] = field(default_factory=dict)
+    engine: str = "spark"
+    """`spark` or `local`."""
 
     @property
     def table(self) -> Path:
@@ -68,13 +73,21 @@ class World:
         of_source = {key: changes.pop(key) for key in [*changes] if key in TableSource.__slots__}
         source = replace(wanted, **of_source)
         more = {"store": LocalStore(self.table, may_be_missing=True), "clock": self.now_ts, **changes}
-        return DeltaSourceTable(SparkTable(self.spark, source), source, **more)
+        engine = more.pop("engine", self.engine)
+        return DeltaSourceTable(self.engine_of(source, engine), source, **more)
 
-    def write(self, layout: TableLayout, *ids: str | None, folder: str = "", **more: Any) -> DataFile:
-        """One Parquet file with these ids; `more`: constant columns, and those of the partition under their names."""
+    def engine_of(self, source: TableSource, engine: str) -> TableEngine:
+        store = LocalStore(self.table, may_be_missing=True)
+        local = LocalTable(source, store, dict, clock=self.now_ts, log=silent)
+        return local if engine == "local" else SparkTable(self.spark, source)
+
+    def write(self, layout: TableLayout, *ids: str | None, folder: str = "", of: str = "", **more: Any) -> DataFile:
+        """One Parquet file with these ids, of the source's file `of`; `more`: constant columns, and those of the
+        partition under their names."""
         self.written += 1
         named = f"{self.written:05d}.parquet"
-        provenance = {"source": "events:landing", "file": f"f{self.written}", "row": 0, "etag": "e", "sequence": 0}
+        named_file = of or f"f{self.written}"
+        provenance = {"source": "events:landing", "file": named_file, "row": 0, "etag": "e", "sequence": 0}
         columns = {"id": pa.array(ids, pa.string()), "n": pa.array(range(len(ids)), pa.int64())}
         columns |= {name: pa.array([value] * len(ids)) for name, value in more.items()}
         columns["_source"] = pa.array([{**provenance, "modified": datetime.now(UTC)}] * len(ids), SOURCE)

@@ -23,7 +23,7 @@ from benchmarks.ledger import measurements
 from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
-from benchmarks.suite import bulk, dirty, find, history, latency, names, s3, skew, wide
+from benchmarks.suite import bulk, dirty, engine, find, history, latency, names, s3, skew, wide
 from infra.local.processes.child_process import ChildProcess
 from tests.spark.contender_process import Contenders, contender_process
 from tests.spark.lake import SHORT_JOB, conf_options
@@ -147,7 +147,7 @@ def test_random_names_are_held_against_names_in_order_and_the_ledger_is_measured
     monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
     monkeypatch.setattr(latency, "ChildProcess", short_job)
     result = names.run(options)
-    ingested, looked_up, first, lives, rebuild, dropped = result.tables
+    ingested, looked_up, first, lives, rebuild, dropped, missed, folders = result.tables
     assert [row[0] for row in ingested.rows[:2]] == ["local disk, in order", "local disk, random"]
     suspects = {row[0]: int(row[3]) for row in ingested.rows if row[3]}
     assert suspects
@@ -157,9 +157,26 @@ def test_random_names_are_held_against_names_in_order_and_the_ledger_is_measured
     assert first.rows[-1][0].endswith(" simulated")
     assert [row[0] for row in lives.rows] == ["500 in commits of 10", "500 in commits of 10"]
     facts = dict(rebuild.rows)
-    assert facts["files rebuilt from the table"] == "600"
+    assert (facts["files rebuilt from it"], facts["rows of the table"]) == ("600", "50,000")
     assert facts["jobs of Spark in this time"] == "0"
     assert [row[0] for row in dropped.rows] == ["random"]
+    assert [row[0] for row in missed.rows] == ["30", "60", "120"]
+    assert dict(folders.rows)["LIST requests of an ordinary sweep, most"] == "22"
+    reported(result)
+
+
+def test_whole_processes_are_compared_with_a_loop(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the engine Spark, which takes half a minute."""
+    monkeypatch.setattr(engine, "ENGINES", ("local",))
+    monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
+    result = engine.run(options)
+    whole, dropped = result.tables
+    assert [row[0].rpartition(", ")[2] for row in whole.rows] == [
+        *("local", "deltalake loop", "local", "local"),
+        *("local", "deltalake loop", "local", "deltalake loop"),
+    ]
+    assert [row[0] for row in dropped.rows] == ["local"]
+    assert all(goal.measured for goal in result.goal_results)
     reported(result)
 
 

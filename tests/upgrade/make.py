@@ -1,19 +1,24 @@
-"""Makes the archive of a lake as one version leaves it: `python tests/upgrade/make.py ARCHIVE`, from a checkout of it.
+"""Makes the archive of a lake as one version leaves it: `python tests/upgrade/make.py ARCHIVE [random]`, from a
+checkout of it.
 
 It uses only the command of that checkout's job, so it also runs in other versions. The lake has two tables, enough
 commits for a Delta checkpoint, dead letters of files and of records, an overwritten file, a file of which only a part
-is in the table, and unconsumed segments.
+is in the table, and unconsumed segments. With `random` it has files with random names instead, in folders (`events`)
+and flat (`notes`).
 """
 
 import gzip
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import boto3  # type: ignore[import-untyped]
 from moto.server import ThreadedMotoServer
@@ -85,6 +90,21 @@ def land_and_ingest(landing: Landing) -> None:
     run("--max-secs", "0.5", "--pipeline", "events")
 
 
+def land_random_names(landing: Landing) -> None:
+    rng = random.Random(18)
+    for batch in range(3):
+        for number in range(batch * 8, batch * 8 + 8):
+            records = [record(f"{number}-{row}", row) for row in range(3)]
+            landing.put(f"events/date=2026-01-0{1 + number % 3}/{_random_name(rng)}.ndjson.gz", *records)
+        for number in range(batch * 2, batch * 2 + 2):
+            landing.put(f"notes/{_random_name(rng)}.txt", f"note {number}", f"another {number}")
+        run()
+
+
+def _random_name(rng: random.Random) -> str:
+    return str(UUID(int=rng.getrandbits(128), version=4))
+
+
 def archive(client: Any, target: Path) -> None:
     with tarfile.open(target, "w:gz", compresslevel=9) as tar:
         for bucket in (SOURCE, LAKE):
@@ -96,7 +116,7 @@ def archive(client: Any, target: Path) -> None:
                     tar.addfile(entry, io.BytesIO(body))
 
 
-def main(target: Path) -> None:
+def main(target: Path, land: Callable[[Landing], None]) -> None:
     os.environ.update(CREDENTIALS)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -106,11 +126,11 @@ def main(target: Path) -> None:
         client = boto3.client("s3")
         for bucket in (SOURCE, LAKE):
             client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-        land_and_ingest(Landing(client))
+        land(Landing(client))
         archive(client, target)
     finally:
         server.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), land_random_names if sys.argv[2:] == ["random"] else land_and_ingest)

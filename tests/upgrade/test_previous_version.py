@@ -1,6 +1,7 @@
 """A lake as the previous version left it: this version continues from its tables and state, nothing lost or doubled.
 
-`0.1.0.tar.gz` was made by `make.py` in a checkout of commit cfd617b, the last one before the code was restructured.
+`0.1.0.tar.gz` was made by `make.py` in a checkout of commit cfd617b, the last one before the code was restructured, and
+`before-ledger.tar.gz` by `make.py … random` in one of commit 0dccedb, the last one without the ledger.
 """
 
 import gzip
@@ -8,6 +9,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.environment import variables
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
@@ -29,6 +33,8 @@ from tests.spark.lake import SHORT_JOB, conf_options
 from tests.upgrade.make import CONFIG, LARGE_RECORDS
 
 ARCHIVE = Path(__file__).with_name("0.1.0.tar.gz")
+BEFORE_LEDGER = Path(__file__).with_name("before-ledger.tar.gz")
+"""Files with random names; the state has schema version 3."""
 LARGE = "date=2026-01-04/0200-large.ndjson"
 OVERWRITTEN = "date=2026-01-01/0001.ndjson.gz"
 LAST_SEQUENCE = 13
@@ -47,6 +53,13 @@ class OldLake:
     @property
     def _client(self) -> Any:
         return self.aws.client("s3")
+
+    def unpack(self, archive: Path) -> None:
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                content = tar.extractfile(entry)
+                assert content is not None
+                self.put(entry.name, content.read())
 
     def put(self, key: str, body: bytes) -> None:
         self._client.put_object(Bucket=self.bucket, Key=key, Body=body)
@@ -79,15 +92,24 @@ class OldLake:
         pytest.fail(f"the job ended with {self.jobs.wait()} after {events[-30:]}")
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        options = {**self.aws.environment(), "AWS_ALLOW_HTTP": "true"}
-        found = DeltaTable(f"s3://{self.bucket}/lake/{table}", storage_options=options).to_pyarrow_table()
-        rows: list[dict[str, Any]] = found.to_pylist()
+        rows: list[dict[str, Any]] = self.delta(table).to_pyarrow_table().to_pylist()
         return rows
 
+    def delta(self, table: str) -> DeltaTable:
+        options = {**self.aws.environment(), "AWS_ALLOW_HTTP": "true"}
+        return DeltaTable(f"s3://{self.bucket}/lake/{table}", storage_options=options)
+
+    def store(self, prefix: str) -> S3Store:
+        return S3Store(self.bucket, prefix, S3Settings.from_environment(self.aws.environment()))
+
+    def announce_all(self, table: str) -> None:
+        """The events of all files come again."""
+        entries = [Entry(f.key, f.size, f.etag, time.time()) for f in self.store(f"landing/{table}/").list("")]
+        manifest = Manifest(self.store(f"lake/{table}/"), f"_blizzard/{table}_landing", f"{table}:landing")
+        manifest.append(entries, writer_id="collector", now_ts=time.time())
+
     def dead_letters(self) -> list[tuple[str, int | None]]:
-        settings = S3Settings.from_environment(self.aws.environment())
-        store = S3Store(self.bucket, "lake/events/", settings)
-        letters = DeadLetters(store, "_blizzard/events_landing", "events:landing").letters()
+        letters = DeadLetters(self.store("lake/events/"), "_blizzard/events_landing", "events:landing").letters()
         return sorted((letter["path"], letter.get("row")) for letter in letters)
 
 
@@ -101,7 +123,7 @@ def jobs(aws: LocalAws) -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.fixture
-def lake(
+def empty_lake(
     aws: LocalAws,
     bucket: str,
     jobs: "subprocess.Popen[str]",
@@ -110,15 +132,15 @@ def lake(
 ) -> OldLake:
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG.read_text().replace("s3://", f"s3://{bucket}/"))
-    lake = OldLake(aws, bucket, config, jobs)
-    with tarfile.open(ARCHIVE) as archive:
-        for entry in archive:
-            content = archive.extractfile(entry)
-            assert content is not None
-            lake.put(entry.name, content.read())
     for name, value in aws.environment().items():
         monkeypatch.setenv(name, value)
-    return lake
+    return OldLake(aws, bucket, config, jobs)
+
+
+@pytest.fixture
+def lake(empty_lake: OldLake) -> OldLake:
+    empty_lake.unpack(ARCHIVE)
+    return empty_lake
 
 
 def landed(lake: OldLake) -> Counter[tuple[str, int, str]]:
@@ -194,3 +216,35 @@ def test_ingestion_continues_when_the_state_copy_and_the_manifest_are_gone(lake:
     land_more(lake)
     lake.run()
     assert in_table(lake) == landed(lake)
+
+
+@pytest.mark.parametrize("receipts", [True, False], ids=["receipts", "no receipts"])
+def test_files_with_random_names_get_their_ledger_at_the_first_run(empty_lake: OldLake, receipts: bool) -> None:
+    """Each old file is announced again. Of some files a user has deleted rows: of one in each folder, all of them. Only
+    receipts know these files; without them they are new."""
+    lake = empty_lake
+    lake.unpack(BEFORE_LEDGER)
+    old, notes = in_table(lake), len(lake.rows("notes"))
+    lost = "', '".join(name for _, row, name in old if name.partition("-")[0] in {"0", "1", "2"} or row == 1)
+    lake.delta("events").delete(f"id IN ('{lost}')")
+    left = in_table(lake)
+    assert 0 < left.total() < old.total()
+    if not receipts:
+        lake.delete("lake/events/_blizzard/events_landing/receipts/")
+        lake.delete("lake/notes/_blizzard/notes_landing/receipts/")
+    for table in ("events", "notes"):
+        lake.announce_all(table)
+    land_more(lake)
+    lake.put("landing/notes/0a6d1f6c-5d4c-4d0e-8a06-6a1e40f1e9d7.txt", b"landed after the upgrade\n")
+    events = lake.run()
+
+    new = [row["id"] for row in lake.rows("events") if row["id"] == "landed after the upgrade"]
+    assert len(new) == 2
+    known = {file for file, *_ in (old if receipts else left)}
+    gone = Counter({row: count for row, count in (old - left).items() if row[0] in known})
+    assert gone
+    assert in_table(lake) == landed(lake) - gone
+    assert len(lake.rows("notes")) == notes + 1
+    rebuilt = [event for event in events if event["event"] == "ledger_rebuilding"]
+    assert {event["source"] for event in rebuilt} == (set() if receipts else {"events:landing", "notes:landing"})
+    assert all(event["from_table"] for event in rebuilt)

@@ -1,6 +1,7 @@
 """The local engine: tasks run in processes of this machine, deltalake commits. It needs no Java."""
 
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -73,5 +74,10 @@ class LocalEngine:
     def _processes(self) -> ProcessPoolExecutor:
         """Started at first use, and kept: a new process takes a third of a second."""
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.cores, mp_context=get_context("spawn"))
+            self._pool = ProcessPoolExecutor(self.cores, mp_context=get_context("spawn"), initializer=_ignore_ctrl_c)
         return self._pool
+
+
+def _ignore_ctrl_c() -> None:
+    """A terminal sends it to all processes. The job's own process ends its batch first, and then this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -15,6 +15,7 @@ from spark_job.engines.needs_spark import NeedsSpark
 
 MAX_FILES = 50_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit."""
+SIZE_CHECK_VERSIONS = 100
 MAX_READER_VERSION, MAX_WRITER_VERSION = 3, 7
 WRITER_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
 READER_FEATURES = frozenset({"timestampNtz"})
@@ -32,6 +33,7 @@ class OpenTable:
         self._table: DeltaTable | None = None
         self._etag: str | None = None
         """Of the commit of the version in memory. A table that was made anew has another."""
+        self._size_checked_at = -1
 
     def last_seen(self) -> DeltaTable | None:
         """Without a request, if there has been one before."""
@@ -45,6 +47,9 @@ class OpenTable:
         newest, etag = self._listed(table.version())
         if etag is None or etag != self._etag:
             return self._open(options)
+        if newest - self._size_checked_at >= SIZE_CHECK_VERSIONS:
+            self._check_size()
+            self._size_checked_at = newest
         if newest > table.version():
             table.update_incremental()
             if table.version() < newest:
@@ -67,6 +72,7 @@ class OpenTable:
             return None
         _check(table)
         self._table, self._etag = table, self._listed(table.version())[1]
+        self._size_checked_at = table.version()
         return table
 
     def _listed(self, version: int) -> tuple[int, str | None]:

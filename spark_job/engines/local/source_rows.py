@@ -74,11 +74,8 @@ class SourceRows:
             raise NeedsSpark("reading a table with reader features")
         for path in self._files(sequences):
             whole = pq.read_table(BytesIO(self._store.get(path)), columns=["_source"])
-            rows = pa.Table.from_batches(
-                [pa.RecordBatch.from_struct_array(chunk) for chunk in whole["_source"].combine_chunks().chunks]
-                if isinstance(whole["_source"].combine_chunks(), pa.ChunkedArray)
-                else [pa.RecordBatch.from_struct_array(whole["_source"].combine_chunks())]
-            ).select(_COLUMNS)
+            columns = [pc.struct_field(whole["_source"], name) for name in _COLUMNS]
+            rows = pa.Table.from_arrays(columns, names=_COLUMNS)
             wanted = pc.and_(
                 pc.greater_equal(rows["sequence"], sequences.first), pc.less_equal(rows["sequence"], sequences.last)
             )

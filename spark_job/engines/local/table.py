@@ -8,21 +8,26 @@ from deltalake import DeltaTable
 from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
+from blizzard.errors import LostRace
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
+from spark_job.engines.local.replace import replace_rows
 from spark_job.engines.local.source_rows import SourceRows
-from spark_job.engines.local.transaction import AppendTransaction, FirstCommit, describe
+from spark_job.engines.local.transaction import AppendTransaction, FirstCommit, RemovedFile, describe
 from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import Txn
 from spark_job.table.engine import NewTable, Transaction
+from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
+
+CLEAN_UP = "delta.enableExpiredLogCleanup"
 
 
 class LocalTable:
@@ -74,9 +79,32 @@ class LocalTable:
         replaced: Sequence[str] | None = None,
         new_table: NewTable | None = None,
     ) -> None:
-        if replaced is not None:
-            raise NeedsSpark("replacing the rows of files that were overwritten")
-        raise NeedsSpark(f"writing to table {self._uri} as it is")
+        app_id = self._source.app_id
+        with translating_delta_errors(f"beginning a commit to table {self._uri}"):
+            table = self._opened.newest()
+            if table is None or replaced is None:
+                raise NeedsSpark(f"writing to table {self._uri} as it is")
+            if (reason := why_spark_must_write(describe(table), schema.fields)) is not None:
+                raise NeedsSpark(f"a table with {reason}")
+            committed = table.transaction_version(app_id)
+            if committed is not None and committed >= sequence:
+                raise LostRace(f"the table has sequence {committed} of source {self._source.source_id} already")
+            replacement = replace_rows(
+                table,
+                self._store,
+                staged,
+                source_id=self._source.source_id,
+                paths=replaced,
+                clock=self._clock,
+            )
+        transaction = _Checkpointed(self._opened, table, self._log, self._uri)
+        transaction.commit(
+            replacement.added,
+            app_id=app_id,
+            sequence=sequence,
+            user_metadata=user_metadata,
+            removed=replacement.removed,
+        )
 
     # -- the snapshot
 
@@ -126,11 +154,20 @@ class _Checkpointed(AppendTransaction):
         self._log = log
         self._uri = uri
 
-    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
-        version = super().commit(files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+    def commit(
+        self,
+        files: Sequence[DataFile],
+        *,
+        app_id: str,
+        sequence: int,
+        user_metadata: str,
+        removed: Sequence[RemovedFile] = (),
+    ) -> int:
+        version = super().commit(files, app_id=app_id, sequence=sequence, user_metadata=user_metadata, removed=removed)
         interval = self.description().checkpoint_interval
         if version % interval == 0:
             with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
                 self._table.create_checkpoint()
-                self._table.cleanup_metadata()
+                if self.description().properties.get(CLEAN_UP, "true").lower() == "true":
+                    self._table.cleanup_metadata()
         return version

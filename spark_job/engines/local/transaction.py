@@ -3,13 +3,14 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import deltalake
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import DeltaProtocolError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType
 
 from blizzard.errors import AlreadyExists, LostRace
@@ -44,6 +45,15 @@ def describe(table: DeltaTable) -> TableDescription:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RemovedFile:
+    """A data file whose rows a commit removes, with its values of the partition columns."""
+
+    path: str
+    size: int
+    partition_values: Mapping[str, str | None]
+
+
 class AppendTransaction:
     """A commit to a table that exists."""
 
@@ -68,12 +78,21 @@ class AppendTransaction:
     def create_table(self, table: NewTable) -> None:
         raise LostRace(f"the table exists already, at version {self.version}")
 
-    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
-        txn = deltalake.Transaction(app_id, sequence, time.time_ns() // 1_000_000)
+    def commit(
+        self,
+        files: Sequence[DataFile],
+        *,
+        app_id: str,
+        sequence: int,
+        user_metadata: str,
+        removed: Sequence[RemovedFile] = (),
+    ) -> int:
+        now_ms = time.time_ns() // 1_000_000
+        txn = deltalake.Transaction(app_id, sequence, now_ms)
         properties = CommitProperties({"userMetadata": user_metadata}, app_transactions=[txn])
         try:
             self._table.create_write_transaction(
-                [*map(_add_action, files)],
+                [*map(_add_action, files), *(_remove_action(file, now_ms) for file in removed)],
                 "append",
                 self._table.schema(),
                 self._table.metadata().partition_columns,
@@ -182,3 +201,7 @@ def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:
 def _add_action(file: DataFile) -> AddAction:
     """deltalake escapes the path."""
     return AddAction(file.path, file.size, partition_values(file), modified_ms(file), True, file.stats)
+
+
+def _remove_action(file: RemovedFile, now_ms: int) -> RemoveAction:
+    return RemoveAction(file.path, True, now_ms, file.size, dict(file.partition_values))

@@ -23,9 +23,15 @@ from tests.proof.kill.landing import Landing
 from tests.proof.kill.letters import etags_of, wrong_letters
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
+    DAMAGED,
+    DAMAGED_SHARE,
+    GAVE_UP,
     IN_A_MERGE,
+    IN_THE_WRITE,
+    JOBS_OF,
     JVM_STEPS,
     LOST_ANSWER,
+    MOST_CALLS,
     RANDOM_MOMENT,
     SHORTEST,
     SPARK_STARTED,
@@ -48,18 +54,11 @@ SHORT = (
 )
 """The steps of a run with a limit of rounds, on local files and on S3."""
 WITH_JVM_SHORT = "before the commit"
-DAMAGED_SHARE = 0.08
-"""Jobs before which the runs of the ledger are damaged."""
-DAMAGED = "times that the ledger was damaged"
 TRIES = 4
 """Attempts to kill at one step: the step may not be reached, for example no dead letter without a broken record."""
-MOST_CALLS = 60
-"""Storage calls of one process, at most."""
 RUN_SECS, OWN_JVM_RUN_SECS = 1.5, 12.0
 """Random moments lie within this time, until the duration of a run is measured; the second is for a job with its own
 JVM."""
-GAVE_UP = frozenset({"source_failed", "spark_lost"})
-"""What a job has to say that lost its JVM and cannot go on."""
 OUTLIVES_SECS = 2.0
 """For a JVM that was killed to be gone once its driver has ended."""
 SMALLER_SECS = 300.0
@@ -158,7 +157,9 @@ class _Table:
         kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
 
     def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> ForkedProcess:
-        words, environment, jvm = self._words, dict(self.place.environment), 0
+        engine = self._engine(step, whom, rng)
+        self._run.counts[JOBS_OF[engine]] += 1
+        words, environment, jvm = [*self._words, "--engine", engine], dict(self.place.environment), 0
         if whom is Whom.OWN:
             words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
             environment |= {"PYTHONPATH": str(CHECKOUT), TRAP: str(self._stage.trap)}
@@ -178,6 +179,12 @@ class _Table:
             seed=str(rng.random()),
             variant=self._run.variant,
         )
+
+    def _engine(self, step: str, whom: Whom, rng: random.Random) -> str:
+        """Spark, if its JVM or a process of its is to be killed, and for a broken variant."""
+        if self._run.variant or whom is not Whom.JOB or step == IN_THE_WRITE:
+            return "spark"
+        return rng.choice(["spark", "auto"])
 
     def _kill(self, process: ForkedProcess, whom: Whom) -> None:
         if whom in (Whom.BOTH, Whom.JVM):
@@ -379,6 +386,7 @@ class Kill:
         DAMAGED,
         RANDOM_NAMES,
         IN_PARTITIONS,
+        *JOBS_OF.values(),
         *map(large_file.commits_of_a_part, PLACES),
     )
 

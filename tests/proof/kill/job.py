@@ -54,13 +54,25 @@ def _telling(point: kill_steps.KillPoint, lazy_session: Callable[..., Callable[[
     return telling
 
 
-def run_job(words: Sequence[str], step: str, nth: int, whom: str, jvm: int, seed: str, variant: str) -> int:
+def run_job(
+    words: Sequence[str],
+    step: str,
+    nth: int,
+    whom: str,
+    jvm: int,
+    seed: str,
+    variant: str,
+    *,
+    small_ledger: bool = True,
+) -> int:
     """`step`: one of kill_steps; empty: no kill. `whom`: what is killed there. `jvm`: the process group of the running
-    JVM; 0: the job starts its own."""
+    JVM; 0: the job starts its own. `small_ledger`: not for what is broken on purpose: a ledger that is merged all the
+    time finds some of these faults in the table, and mends them."""
     group = {Whom.JOB: 0, Whom.JVM: jvm}.get(Whom(whom), os.getpgid(0))
     trap = os.environ.get(TRAP, "")
     point = kill_steps.KillPoint(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
-    keep_ledger_small(random.Random(f"ledger {seed}"))
+    if small_ledger and not variant:
+        keep_ledger_small(random.Random(f"ledger {seed}"))
     spark_job.main.lazy_session = _telling(point, attached if jvm else spark_job.main.lazy_session)
     kill_steps.prepare(step, point)
     if variant:  # around the steps: what is one step to the product may be two to what is broken

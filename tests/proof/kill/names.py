@@ -6,11 +6,12 @@ from enum import StrEnum
 from tests.proof.breaks import LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, TXN_ALONE
 from tests.proof.campaign import Fault
 
+IN_THE_WRITE = "in the write of a data file"
 IN_A_MERGE = "in a merge of the ledger"
 BETWEEN_CALLS = "between two calls of storage"
 STEPS = (
     "before the read",
-    "in the write of a data file",
+    IN_THE_WRITE,
     "after the read",
     "after the dead letters",
     "before the receipt",
@@ -29,6 +30,14 @@ JVM_STEPS = tuple(step for step in STEPS if step != "in the sweep")
 """Steps at which the job uses its JVM; it does not until its sweep is done."""
 LOST_ANSWER = "when the answer of a commit is lost"
 """The job is not killed: the commit succeeds, and the job gets an error with unknown outcome."""
+JOBS_OF = {"spark": "jobs that commit with Spark", "auto": "jobs that commit with the local engine if they can"}
+"""Counts, by engine."""
+DAMAGED, DAMAGED_SHARE = "times that the ledger was damaged", 0.08
+"""Count, and share of the jobs before which its runs are damaged."""
+GAVE_UP = frozenset({"source_failed", "spark_lost"})
+"""What a job has to say that lost its JVM and cannot go on."""
+MOST_CALLS = 60
+"""Storage calls of one process, at most."""
 SPARK_STARTED = "spark_started"
 """Log event of a job that begins to use a JVM."""
 RANDOM_MOMENT = "at a random moment"

@@ -16,6 +16,7 @@ from blizzard.errors import CommitOutcomeUnknown
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
+from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.commit import TableCommits
 from spark_job.table.delta_table import DeltaSourceTable
@@ -24,6 +25,13 @@ from tests.proof.kill.daemon import set_trap
 from tests.proof.kill.names import RANDOM_MOMENT, Whom
 
 STORE_CALLS = ("list", "list_folders", "head", "get", "open", "create", "put", "delete")
+COMMITS = (
+    (Transaction, "commit"),
+    (AppendTransaction, "commit"),
+    (FirstCommit, "commit"),
+    (TableCommits, "rewrite"),
+)
+"""Of each engine."""
 IN_THE_COMMIT_SECS = 0.3
 """About as long as a commit takes."""
 
@@ -133,8 +141,8 @@ def after_the_dead_letters(point: KillPoint) -> None:
 
 
 def before_the_commit(point: KillPoint) -> None:
-    point.before(Transaction, "commit")
-    point.before(TableCommits, "rewrite")
+    for owner, name in COMMITS:
+        point.before(owner, name)
 
 
 def in_the_commit(point: KillPoint) -> None:
@@ -147,13 +155,13 @@ def in_the_commit(point: KillPoint) -> None:
             timer.start()
         return False
 
-    point.before(Transaction, "commit", soon)
-    point.before(TableCommits, "rewrite", soon)
+    for owner, name in COMMITS:
+        point.before(owner, name, soon)
 
 
 def after_the_commit_and_before_its_answer(point: KillPoint) -> None:
-    point.after(Transaction, "commit")
-    point.after(TableCommits, "rewrite")
+    for owner, name in COMMITS:
+        point.after(owner, name)
 
 
 def before_the_copy(point: KillPoint) -> None:
@@ -210,8 +218,8 @@ def when_the_answer_of_a_commit_is_lost(point: KillPoint) -> None:
 
         setattr(owner, name, lose)
 
-    around(Transaction, "commit")
-    around(TableCommits, "rewrite")
+    for owner, name in COMMITS:
+        around(owner, name)
 
 
 Step = Callable[[KillPoint], None]

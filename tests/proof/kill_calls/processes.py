@@ -57,6 +57,8 @@ SETTINGS = fakes.settings(
     on_overwrite=OnOverwrite.REPLACE,
     max_attempts=100,
 )
+BATCH_FILES = (2, 4, 7)
+"""Jobs differ in it: what one commits first is only a part of what the other has read, or more."""
 POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_secs=0.0)
 ON_S3 = "s3://"
 LEDGER_BREAKER = "somebody at the ledger"
@@ -119,7 +121,8 @@ def run_process(
         _dispatch(state, FileService(folders.service, steps, variant))
     else:
         answers = random.Random(seed) if nth or not pause_secs else None
-        _ingest(landing, state, FileDelta(folders.delta, steps, answers, variant), variant)
+        files = random.Random(f"{seed}, files").choice(BATCH_FILES)
+        _ingest(landing, state, FileDelta(folders.delta, steps, answers, variant), variant, files)
     print(json.dumps({"event": "ended", "calls": steps.count, "names": sorted(steps.names)}), flush=True)
     return 0
 
@@ -161,14 +164,15 @@ def _dispatch(state: ObjectStore, service: FileService) -> None:
         raise found.error
 
 
-def _ingest(landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant: str) -> None:
+def _ingest(landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant: str, files: int) -> None:
+    """`files`: of a batch."""
     calls = Loading(delta)
     letters = DeadLetters(state, IDENTITY.state_prefix, IDENTITY.source_id)
     if variant == OLDER_STATE:
         older_state_as_current()
     totals = ingest_files(
         IDENTITY,
-        replace(SETTINGS, ledger=LedgerSettings()),
+        replace(SETTINGS, rules=replace(SETTINGS.rules, interval_files=files), ledger=LedgerSettings()),
         table=MemoryTable(delta, IDENTITY, calls),
         reader=MemoryReader(landing, letters, IDENTITY.source_id, time.time, calls),  # type: ignore[arg-type]
         state=state,

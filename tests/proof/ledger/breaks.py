@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 
 from blizzard.ledger import run_index
-from blizzard.ledger.entry import LedgerEntry
+from blizzard.ledger.entry import LedgerEntry, entries_of
+from blizzard.ledger.keeper import LedgerKeeper
+from blizzard.ledger.ledger import Ledger, RecentCommit
 from blizzard.ledger.merge import MergeInput
 from blizzard.ledger.path_filter import PathFilter
+from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipt, Receipts, sequence_of
 from blizzard.storage.base import ObjectStore
 from tests.proof.ledger.damage import Damage, receipts_are_swapped_and_runs_deleted, runs_become_those_of_another_table
@@ -19,6 +22,7 @@ FALSE_NEGATIVES = "a filter of the ledger has false negatives"
 OTHERS_RUN = "a run of another table is taken for one of the ledger"
 HALF_MERGED = "a merge of the ledger that was killed half-way counts as whole"
 SWAPPED_RECEIPT = "a receipt is not compared with its name"
+LOST_MERGED = "of two jobs that merge the ledger at once the one that lost its race merges its own commit"
 
 
 def run_claims_more() -> None:
@@ -76,12 +80,30 @@ def receipts_have_any_name() -> None:
     Receipts.get = get  # type: ignore[method-assign]
 
 
+def lost_commit_is_merged() -> None:
+    """Two jobs merge at once, and the one that lost the race still believes in its own receipt: its runs say of that
+    commit what never was."""
+    whole = LedgerKeeper._at
+    LedgerKeeper.forget = lambda self: None  # type: ignore[method-assign]
+
+    def at(keeper: LedgerKeeper, checkpoint: Checkpoint) -> Ledger:
+        expected, now = keeper._expected, (checkpoint.sequence, checkpoint.receipt)
+        if expected is not None and expected.sequence == checkpoint.sequence and keeper._ledger is not None:
+            own = RecentCommit(expected.sequence, expected.name, expected.previous, entries_of(expected))
+            keeper._ledger.add(own)
+            keeper._as_of, keeper._expected = now, None
+        return whole(keeper, checkpoint)
+
+    LedgerKeeper._at = at  # type: ignore[method-assign]
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     CLAIMS_MORE: run_claims_more,
     FALSE_NEGATIVES: filter_with_false_negatives,
     OTHERS_RUN: any_run_is_ours,
     HALF_MERGED: half_a_merge_is_whole,
     SWAPPED_RECEIPT: receipts_have_any_name,
+    LOST_MERGED: lost_commit_is_merged,
 }
 SHOWN_BY: Mapping[str, Damage] = {
     OTHERS_RUN: runs_become_those_of_another_table,

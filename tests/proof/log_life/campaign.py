@@ -162,14 +162,16 @@ class LogLife:
             lives = _lives(run, self._events, spark)
             for (number, rng), (life, event) in zip(run.rounds(), lives, strict=False):
                 run.say(f"round {number}: {event.name}")
-                form = life.cleanups
+                form, partitioned = life.cleanups, life.partitioned
                 try:
                     _Round(run, life, event, rng).go()
                 except Failed as failed:
                     if len(life.history) == 1:
                         raise
                     run.say(f"round {number} failed; once more on a new table: {event.name}")
-                    raise _alone(run, failed, number, event, _life(run.folder / "alone", spark, form)) from failed
+                    raise _alone(
+                        run, failed, number, event, _life(run.folder / "alone", spark, partitioned, form)
+                    ) from failed
         if not run.variant and run.counts["rounds"] >= len(self._events):
             check_shown(run, self.wanted)
 
@@ -185,9 +187,9 @@ def _alone(run: Run, failed: Failed, number: int, event: Event, life: Life) -> F
     return Failed(failed.why, [*failed.steps, "(on a new table the last of these alone does no harm)"])
 
 
-def _life(folder: Path, spark: Callable[[], SparkSession], cleanups: int | None = None) -> Life:
+def _life(folder: Path, spark: Callable[[], SparkSession], partitioned: bool, cleanups: int | None = None) -> Life:
     folder.mkdir()
-    return Life(folder, spark, BATCH, cleanups=cleanups)
+    return Life(folder, spark, BATCH, partitioned=partitioned, cleanups=cleanups)
 
 
 def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession]) -> Iterator[tuple[Life, Event]]:
@@ -197,7 +199,7 @@ def _lives(run: Run, possible: Sequence[Event], spark: Callable[[], SparkSession
     first = VARIANTS[run.variant].shown_by if run.variant else None
     age = 0
     while True:
-        life = _life(run.folder / f"life-{age}", spark)
+        life = _life(run.folder / f"life-{age}", spark, partitioned=(run.seed + age) % 2 == 0)
         order = [*rng.sample(possible, len(possible)), *rng.choices(possible, k=EPOCH - len(possible))]
         shown = sorted(order, key=lambda event: event.do is not first)
         for event in shown[:EVENTS_OF_A_BROKEN_LIFE] if first else order:
@@ -222,8 +224,10 @@ class _Round:
         if self._event.refused:
             self._is_refused()
             self._event.cure(life)
-        if not self._event.calm and rng.random() < 0.5:
-            life.arrive(rng)
+        if not self._event.calm:
+            life.announce_removed(rng)
+            if rng.random() < 0.5:
+                life.arrive(rng)
         self._goes_on()
         self._run.counts[self._event.name] += 1
         for form in life.cleaned_behind:
@@ -269,12 +273,14 @@ class _Round:
         return {*repaired}
 
     def _after_a_run(self) -> Reconciliation:
+        known = self._life.files_in_table() if self._life.gone else set()
         try:
             self._life.run(late=True)
         except BlizzardError as error:
             self._fail(f"the job does not go on: {type(error).__name__}: {error}")
-        if self._life.logged("state_repaired"):
-            self._life.gone.clear()  # such a state knows what the rows tell, and no more
+        if self._life.logged("state_repaired"):  # such a state knows what the rows told, and no more
+            self._life.receipts_whole = False
+            self._life.gone = {record for record in self._life.gone if record[0] in known}
         return self._life.judged()
 
     def _fail(self, why: str) -> None:

@@ -48,6 +48,7 @@ def the_table_is_dropped(life: Life, rng: random.Random) -> None:
     life.forget_in_memory()
     life.removed.clear()
     life.gone.clear()
+    life.receipts_whole = True
     life.vacuumed_at = -1
 
 
@@ -65,7 +66,8 @@ def the_table_is_dropped_but_not_what_blizzard_put_beside_it(life: Life, rng: ra
 def the_table_is_overwritten_with_nothing(life: Life, rng: random.Random) -> None:
     before = life.records()
     nothing = life.spark().read.format("delta").load(str(life.table)).limit(0)
-    nothing.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(life.table))
+    writer = nothing.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.partitionBy(life.partition_by).save(str(life.table))
     life.note_deleted(before)
 
 
@@ -76,20 +78,17 @@ def the_table_is_restored_to_an_older_version(life: Life, rng: random.Random) ->
         life.insert_foreign_row()
         older = life.restorable()[:-1]
     life.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {rng.choice(older)}")
-    after = life.records()
-    life.removed |= before - after
-    life.removed -= after
-    life.gone.clear()  # files that came after that version are new again
+    life.note_deleted(before)  # the job goes on at its position: it ingests nothing of that again
+    life.announce(*{file for file, _ in before - life.records()})
 
 
 def a_backup_of_the_whole_table_takes_its_place(life: Life, rng: random.Random) -> None:
     _back_up_and_go_on(life, rng)
     assert life.backup is not None
-    folder, removed = life.backup
+    folder, removed, gone = life.backup
     shutil.rmtree(life.table)
     shutil.copytree(folder, life.table)
-    life.removed = set(removed)
-    life.gone.clear()
+    life.removed, life.gone = {*removed}, {*gone}
     life.vacuumed_at = life.versions()[-1]
     life.forget_in_memory()
 
@@ -99,15 +98,15 @@ def a_backup_of_the_log_and_the_data_takes_their_place(life: Life, rng: random.R
     newer = life.folder / "newer"
     _back_up_and_go_on(life, rng)
     assert life.backup is not None
-    folder, removed = life.backup
+    folder, removed, gone = life.backup
     shutil.rmtree(newer, ignore_errors=True)
     (life.table / "_blizzard").rename(newer)
     shutil.rmtree(life.table)
     shutil.copytree(folder, life.table)
     shutil.rmtree(life.table / "_blizzard")
     newer.rename(life.table / "_blizzard")
-    life.removed = set(removed)
-    life.gone.clear()
+    life.removed, life.gone = {*removed}, {*gone}
+    life.lose_ledger(receipts=False)
     life.vacuumed_at = life.versions()[-1]
     life.forget_in_memory()
 
@@ -117,7 +116,7 @@ def _back_up_and_go_on(life: Life, rng: random.Random) -> None:
         folder = life.folder / "backup"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(life.table, folder)
-        life.backup = (folder, set(life.removed))
+        life.backup = (folder, {*life.removed}, {*life.gone})
         life.arrive(rng)
         life.begin(9)
 
@@ -132,7 +131,7 @@ def the_table_is_copied_to_another_place(life: Life, rng: random.Random) -> None
 def the_table_is_copied_without_what_blizzard_put_beside_it(life: Life, rng: random.Random) -> None:
     the_table_is_copied_to_another_place(life, rng)
     shutil.rmtree(life.table / "_blizzard")
-    life.gone.clear()
+    life.lose_ledger(receipts=True)
 
 
 def the_table_is_renamed(life: Life, rng: random.Random) -> None:
@@ -145,7 +144,8 @@ def the_rows_are_copied_without_the_log(life: Life, rng: random.Random) -> None:
     life.aside = life.place
     here = life.table
     life.move()
-    life.spark().read.format("delta").load(str(here)).write.format("delta").save(str(life.table))
+    rows = life.spark().read.format("delta").load(str(here))
+    rows.write.format("delta").partitionBy(life.partition_by).save(str(life.table))
 
 
 def the_table_is_cloned(life: Life, rng: random.Random) -> None:

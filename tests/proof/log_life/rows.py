@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
-from tests.proof.ledger.damage import damage
+from tests.proof.ledger.damage import DAMAGES_OF_RUNS, damage, name_of, receipts_of, runs_of
 from tests.proof.log_life.table import Life
 
 IDENTITY = SourceIdentity("events", "landing", "_blizzard/events_landing")
+ALL = 99
+"""Batches: until the backlog is gone."""
 
 
 def a_user_deletes_all_rows_of_some_files(life: Life, rng: random.Random) -> None:
@@ -36,9 +38,9 @@ def a_user_deletes_single_rows(life: Life, rng: random.Random) -> None:
 
 
 def a_user_updates_rows(life: Life, rng: random.Random) -> None:
-    """To the same values: the rows are in other data files afterwards."""
+    """The rows are in other data files afterwards, or in another partition."""
     files = _files(life, rng)
-    life.sql(f"UPDATE {{table}} SET n = n WHERE {_of(files)}")
+    life.sql(f"UPDATE {{table}} SET kind = 'updated' WHERE {_of(files)}")
     life.announce(*files)
 
 
@@ -48,7 +50,7 @@ def a_user_merges_changes_and_deletions(life: Life, rng: random.Random) -> None:
     life.sql(
         "MERGE INTO {table} AS t USING (SELECT explode(sequence(0, 9)) AS last) AS s ON t.n % 10 = s.last "
         f"AND {_of(files, prefix='t.')} "
-        "WHEN MATCHED AND s.last < 4 THEN DELETE WHEN MATCHED THEN UPDATE SET t.n = t.n"
+        "WHEN MATCHED AND s.last < 4 THEN DELETE WHEN MATCHED THEN UPDATE SET t.kind = 'merged'"
     )
     life.note_deleted(before)
     life.announce(*files)
@@ -58,13 +60,27 @@ def a_user_deletes_rows_and_the_ledger_is_lost(life: Life, rng: random.Random) -
     """It is made again from the receipts, which know the files without rows, too."""
     a_user_deletes_all_rows_of_some_files(life, rng)
     store = LocalStore(life.table)
-    store.delete([info.key for info in store.list("_blizzard/events_landing/ledger/")])
+    store.delete(runs_of(store, IDENTITY))
+    life.lose_ledger(receipts=False)
+
+
+def a_user_deletes_rows_and_ledger_and_receipts_are_lost(life: Life, rng: random.Random) -> None:
+    """Only rows tell what is ingested: files that still have some stay settled, and the others are ingested again."""
+    life.begin(ALL)
+    a_user_deletes_all_rows_of_some_files(life, rng)
+    a_user_deletes_single_rows(life, rng)
+    store = LocalStore(life.table)
+    store.delete([*runs_of(store, IDENTITY), *receipts_of(store, IDENTITY)])
+    life.lose_ledger(receipts=True)
+    again = life.without_rows()
+    life.removed = {record for record in life.removed if record[0] not in again}
+    life.announce(*again)
 
 
 def the_ledger_is_damaged(life: Life, rng: random.Random) -> None:
-    """Runs and receipts. Where both are lost only the rows tell what is ingested: deleted ones may come back."""
-    damage(LocalStore(life.table), IDENTITY, rng)
-    life.gone.clear()
+    """Runs and receipts."""
+    done = damage(LocalStore(life.table), IDENTITY, rng)
+    life.lose_ledger(receipts=done not in {name_of(does) for does in DAMAGES_OF_RUNS})
     life.announce(*life.files_in_table())
 
 
@@ -85,5 +101,6 @@ USERS = (
     a_user_updates_rows,
     a_user_merges_changes_and_deletions,
     a_user_deletes_rows_and_the_ledger_is_lost,
+    a_user_deletes_rows_and_ledger_and_receipts_are_lost,
     the_ledger_is_damaged,
 )

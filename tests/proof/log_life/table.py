@@ -12,31 +12,42 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 
 from blizzard.config.load import parse_config
+from blizzard.log import silent
 from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, Record, compare, read_source
+from spark_job.engines.auto import AutoEngine
+from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.loop.ingest import Step
+from spark_job.tasks.engine import Engine
 from spark_job.wiring import SourceJob, source_job
 from tests.proof import large_file
-from tests.spark.lake import Lake
+from tests.spark.lake import SCHEMA, Lake
 
 BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}, "sweep": {"late_overlap_secs": 1}}
 """A late sweep looks back no further than it must, so that it does not repair what an earlier one left out."""
+
+ANNOUNCED = 5
 
 
 @dataclass
 class Life(Lake):
     """One table through all events. `removed`: records that were deleted on purpose. `gone`: those of them that must
-    not come back, since ledger or receipts know their files."""
+    not come back, since ledger, receipts or other rows of their files show that these are settled."""
 
     place: str = "table"
     removed: set[Record] = field(default_factory=set)
     gone: set[Record] = field(default_factory=set)
+    receipts_whole: bool = True
+    """Whether the ledger could be made again from receipts alone."""
+    partitioned: bool = False
+    """By `kind`, which users change."""
     vacuumed_at: int = -1
     """The version at which data files of all older versions were removed."""
     history: list[str] = field(default_factory=list)
-    backup: "tuple[Path, set[Record]] | None" = None
+    backup: "tuple[Path, set[Record], set[Record]] | None" = None
+    """A copy of the table, and what was `removed` and `gone` then."""
     aside: str = ""
     """The location of the table that a copy was made of."""
     cleanups: int | None = None
@@ -47,6 +58,15 @@ class Life(Lake):
     _records: int = 0
     _foreign: int = 0
     _moves: int = 0
+    _jobs: int = 0
+
+    def __post_init__(self) -> None:
+        self.settings = {**self.settings, "schema": f"{SCHEMA}, kind STRING"}
+        self.table_settings = {"partition_by": self.partition_by}
+
+    @property
+    def partition_by(self) -> list[str]:
+        return ["kind"] if self.partitioned else []
 
     @property
     def table(self) -> Path:
@@ -86,7 +106,8 @@ class Life(Lake):
     def _made(self, rng: random.Random, count: int, row_bytes: int = 24) -> Iterator[dict[str, object]]:
         for _ in range(count):
             self._records += 1
-            yield {"id": f"{self._records}-{rng.randbytes(row_bytes).hex()}", "n": self._records}
+            kind = "even" if self._records % 2 == 0 else "odd"
+            yield {"id": f"{self._records}-{rng.randbytes(row_bytes).hex()}", "n": self._records, "kind": kind}
 
     # -- the job
 
@@ -95,7 +116,15 @@ class Life(Lake):
         named = {source: {**self.settings, "uri": str(self.landing())}}
         document = {"pipelines": {pipeline: self.document(named)["pipelines"]["events"]}}
         ((found, its),) = parse_config(json.dumps(document), {}, folder=str(self.folder)).sources()
-        return source_job(found, its, engine=SparkEngine(self.spark), s3=S3Settings(), log=self._note)
+        return source_job(found, its, engine=self.engine(), s3=S3Settings(), log=self._note)
+
+    def engine(self) -> Engine:
+        """Spark, or the local engine with Spark for what only Spark can do, by turns."""
+        self._jobs += 1
+        spark = SparkEngine(self.spark)
+        if self._jobs % 2:
+            return spark
+        return AutoEngine(LocalEngine(S3Settings(), dict, silent), lambda: spark, self._note)
 
     def begin(self, steps: int) -> None:
         """A job that ends after a few batches, even if files are left."""
@@ -129,9 +158,26 @@ class Life(Lake):
 
     def note_deleted(self, before: set[Record]) -> None:
         """Of the records that were there before, those that are not any more must stay away."""
-        deleted = before - self.records()
-        self.removed |= deleted
-        self.gone |= deleted
+        now = self.records()
+        self.removed = self.removed - now | before - now
+        self.gone = self.gone - now | before - now
+
+    def lose_ledger(self, *, receipts: bool) -> None:
+        """`receipts`: some of them are lost, too, or of no use. What ledger and receipts do not say, only rows do: a
+        file without any is new."""
+        self.receipts_whole = self.receipts_whole and not receipts
+        if not self.receipts_whole:
+            known = self.files_in_table()
+            self.gone = {record for record in self.gone if record[0] in known}
+
+    def without_rows(self) -> set[str]:
+        """Files whose rows were all deleted."""
+        return {file for file, _ in self.removed} - self.files_in_table()
+
+    def announce_removed(self, rng: random.Random) -> None:
+        """Some files of which records must stay away."""
+        files = sorted({file for file, _ in self.gone})
+        self.announce(*rng.sample(files, min(len(files), ANNOUNCED)))
 
     def restorable(self) -> list[int]:
         """Versions whose data files are there."""

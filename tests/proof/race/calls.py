@@ -12,6 +12,7 @@ from tests.proof.campaign import Fault, Run
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill_calls.processes import LEDGER_BREAKER
 from tests.proof.kill_calls.world import World
+from tests.proof.ledger.breaks import LOST_MERGED
 
 TURNS = 6
 """Races of a round, before the comparison."""
@@ -24,8 +25,8 @@ START_SECS = 0.01
 """Within which a process is forked."""
 WRITTEN, RANGE_OF_RUN = "ledger_run_written", re.compile(r"\d+-\d+")
 TWO_MERGERS = "merges of the same commits by two jobs at once"
-"""A run is the same, whoever merges it: its commits decide what is in it. So nothing in the product keeps mergers
-apart, and there is nothing to break on purpose."""
+"""A run is the same, whoever merges it: its commits decide what is in it. It is another one if a job merges a commit
+that lost its race: LOST_MERGED."""
 VARIANTS = {
     OVERWRITING_LOG: Fault(
         "of two jobs that commit the same version the first one's rows are gone",
@@ -35,6 +36,10 @@ VARIANTS = {
     UNCONDITIONAL_PUT: Fault(
         "of two writers of the same segment the first one's entries are gone",
         r"^collected, and after a job neither in the table nor dead-lettered",
+    ),
+    LOST_MERGED: Fault(
+        "the run has files of the job that lost, which are not in the table, and lacks those of the other job",
+        r"^collected, and after a job neither in the table nor dead-lettered|^missing \[\(|^doubled: \[",
     ),
 }
 

@@ -20,9 +20,12 @@ from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import large_file, places
 from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
+from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
+from tests.proof.file_names import drawn as drawn_name
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.names import JOBS_OF
 from tests.proof.places import LocalPlace, Place, S3Place
 from tests.proof.race import account as race_account
 from tests.proof.race.names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
@@ -57,6 +60,9 @@ LONG_ONLY = frozenset({OVERWRITING_LOG})
 """Needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in seconds."""
 WANTED = (
     "races lost",
+    *JOBS_OF.values(),
+    RANDOM_NAMES,
+    IN_PARTITIONS,
     "files that VACUUM removed",
     *map(large_file.commits_of_a_part, PLACES),
     *(_operation(name, place) for name in OPERATIONS for place in PLACES),
@@ -137,7 +143,7 @@ class _Race:
 
     def _land(self, source_id: str) -> None:
         number = len(self.paths[source_id])
-        path = f"{number:04d}.ndjson.gz"
+        path = drawn_name(self.rng, number, ".ndjson.gz", self.run)
         if number == LARGE_AT and not self.run.variant:
             lines = [self._line(large_file.ID_BYTES) for _ in range(large_file.RECORDS)]
         else:
@@ -185,6 +191,9 @@ class _Race:
         seed, variant = str(self.rng.random()), self.run.variant
         mark = str(self.folder / "begun")
         met = {"told": self.place.told, "source_id": source_id, "mark": mark, "waits": waits} if meets else None
+        engine = "spark" if variant else self.rng.choice(["spark", "auto"])
+        self.run.counts[JOBS_OF[engine]] += 1
+        words = [*words, "--engine", engine]
         self._start(who, "job", jvm, words=words, seed=seed, variant=variant, met=met, jvm_group=jvm.group)
 
     def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> None:

@@ -5,7 +5,7 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,8 +15,10 @@ from blizzard.errors import LostRace
 from blizzard.log import stdout_log
 from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipts
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
+from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.spark.transaction import Transaction
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill import job as kill_job
@@ -24,6 +26,9 @@ from tests.proof.kill.names import Whom
 from tests.proof.kill.variants import begin_again, with_tables
 from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
 
+TRANSACTIONS: Sequence[type] = (Transaction, AppendTransaction, FirstCommit)
+"""Of each engine."""
+Commit = Callable[..., int]
 TRIES = 4
 TABLE_TIMEOUT_SECS = 120.0
 MAX_PAUSE_SECS = 0.3
@@ -44,25 +49,33 @@ def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | 
     if met is not None:
         meet(**met)
     _pause_before_commits(random.Random(seed))
-    return kill_job.run_job([*words], step="", nth=0, whom=Whom.JOB, jvm=jvm_group, seed="", variant="")
+    given = {"step": "", "nth": 0, "whom": Whom.JOB, "jvm": jvm_group, "seed": seed, "variant": ""}
+    return kill_job.run_job([*words], **given, small_ledger=not variant)
 
 
 def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:
+    turns = count(1)
+    for kind in TRANSACTIONS:
+        kind.commit = _meeting(kind.commit, turns, told, source_id, mark, waits)  # type: ignore[attr-defined]
+
+
+def _meeting(
+    whole: Commit, turns: Iterator[int], told: Mapping[str, str], source_id: str, mark: str, waits: bool
+) -> Commit:
     """Makes one job of a source lose its first commit by exactly one commit.
 
     The job that `waits` begins its transaction, then waits until another job has published the state of a commit with
     the same sequence. The others wait with their first commit until that transaction has begun, which the file `mark`
     shows, and with their next commit until it has ended.
     """
-    whole, table, identity = Transaction.commit, place_of(told).table(), _identity(source_id)
+    table, identity = place_of(told).table(), _identity(source_id)
     begun, over = Path(mark), Path(f"{mark}-and-over")
-    turns = count(1)
 
     def came_second(sequence: int) -> bool:
         copy = read_copy(table, identity)
         return copy is not None and copy.sequence >= sequence
 
-    def commit(self: Transaction, *arguments: Any, sequence: int, **named: Any) -> int:
+    def commit(self: Any, *arguments: Any, sequence: int, **named: Any) -> int:
         first = next(turns) == 1
         if first and waits:
             begun.touch()
@@ -77,7 +90,7 @@ def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> Non
             _wait(over.exists)
         return whole(self, *arguments, sequence=sequence, **named)
 
-    Transaction.commit = commit  # type: ignore[method-assign]
+    return commit
 
 
 def _wait(until: Callable[[], bool]) -> None:
@@ -88,7 +101,8 @@ def _wait(until: Callable[[], bool]) -> None:
 
 
 def _leave_rows_out() -> None:
-    """After a lost race, the job commits again under the next sequence, as if its rows were in the table already."""
+    """After a lost race, the job commits again under the next sequence, with a receipt of its own, as if its rows were
+    in the table already. Without that receipt the ledger would ask the table, and mend it."""
     whole = Transaction.commit
 
     def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
@@ -97,21 +111,35 @@ def _leave_rows_out() -> None:
         except LostRace:
             again = begin_again(self)
             if again.txn_version(app_id) == sequence:
-                state = json.dumps({**json.loads(user_metadata), "sequence": sequence + 1})
-                whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=state)
+                state = json.loads(user_metadata)
+                state |= {"sequence": sequence + 1, "receipt": _receipt_again(again, state["receipt"], sequence)}
+                whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=json.dumps(state))
             raise
 
     with_tables(commit)
 
 
-def _pause_before_commits(rng: random.Random) -> None:
-    whole = Transaction.commit
+def _receipt_again(transaction: Any, lost: str, sequence: int) -> str:
+    """The files of a lost receipt in one of the next commit, after that of the commit that won. Returns its name."""
+    staging = transaction.of.staging
+    receipts = Receipts(staging._store, staging._prefix.removesuffix("/staging/"))
+    (winner,) = (name for name in receipts.names(sequence, sequence) if name != lost)
+    lines = receipts.get(lost).lines
+    made = receipts.put(sequence=sequence + 1, attempt="again", previous=winner, now_ts=time.time(), lines=lines)
+    return made.name
 
-    def commit(self: Transaction, *arguments: Any, **named: Any) -> int:
+
+def _pause_before_commits(rng: random.Random) -> None:
+    for kind in TRANSACTIONS:
+        kind.commit = _pausing(kind.commit, rng)  # type: ignore[attr-defined]
+
+
+def _pausing(whole: Commit, rng: random.Random) -> Commit:
+    def commit(self: Any, *arguments: Any, **named: Any) -> int:
         time.sleep(rng.uniform(0, MAX_PAUSE_SECS))
         return whole(self, *arguments, **named)
 
-    Transaction.commit = commit  # type: ignore[method-assign]
+    return commit
 
 
 def collector(told: Mapping[str, str], source_id: str, landing: str, announced: Sequence[Sequence[str]]) -> int:

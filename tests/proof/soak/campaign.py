@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blizzard.state.run_ref import RunRef, decode_ref
 from tests.proof import places
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.file_names import RANDOM_NAMES
@@ -167,6 +168,7 @@ class _Soak:
             if event["event"] == "batch_committed":
                 self._run.counts["commits"] += 1
                 note("time of a commit", event["secs"]["total"] * 1000)
+                note("time of looking up suspects", event["secs"].get("suspects", 0.0) * 1000)
             elif event["event"] == "source_failed":
                 self._run.counts["turns of a job that failed"] += 1
             elif event["event"] == HEAP:
@@ -179,10 +181,21 @@ class _Soak:
         if state:
             note("size of the state", size)
             note("number of partitions in the state", len(state["partition_watermarks"]))
-        sizes = [*_sizes(self._grounds.table / places.prefix_of(SOURCE) / "pending")]
+            self._measure_ledger([decode_ref(ref) for ref in state.get("ledger", ())])
+        sizes = [*_sizes(self._beside / "pending", "*.json")]
         note("number of segments", len(sizes))
         note("size of the manifest", sum(sizes))
-        note("number of runs of the ledger", len(state.get("ledger", ())) if state else 0)
+
+    def _measure_ledger(self, runs: list[RunRef]) -> None:
+        """`runs`: those that the state names. Others may be on storage, too, until they are deleted."""
+        self._samples.note("number of runs of the ledger", len(runs))
+        if files := sum(run.files for run in runs):
+            stored = sum(_sizes(self._beside / "ledger", "*.run"))
+            self._samples.note("bytes of the ledger per file", stored / files)
+
+    @property
+    def _beside(self) -> Path:
+        return self._grounds.table / places.prefix_of(SOURCE)
 
     def _judge(self) -> None:
         if grown := self._samples.grown():
@@ -201,9 +214,9 @@ def _open_files(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def _sizes(folder: Path) -> Iterator[int]:
-    """Of its files, some of which may just go."""
-    for file in folder.glob("*.json"):
+def _sizes(folder: Path, names: str) -> Iterator[int]:
+    """Of its files with such names, some of which may just go."""
+    for file in folder.glob(names):
         try:
             yield file.stat().st_size
         except FileNotFoundError:
@@ -215,6 +228,8 @@ LONG_ONLY = frozenset(
         "the JVM keeps a quarter of a MiB after each commit",
         "the JVM keeps a file open after each commit",
         "each commit takes longer than the one before",
+        "each look-up of suspects takes longer than the one before",
+        "each merge of the ledger takes all of it, and what was merged stays",
         "each commit takes 1.5 ms longer than the one before",
     }
 )
@@ -237,6 +252,12 @@ class Soak:
         "the state keeps the names of ingested files": Fault("size of the state grows", "(?m)^size of the state grows"),
         "runs of the ledger are never merged": Fault(
             "number of runs of the ledger grows", "(?m)^number of runs of the ledger grows"
+        ),
+        "each merge of the ledger takes all of it, and what was merged stays": Fault(
+            "bytes of the ledger per file grow", "(?m)^bytes of the ledger per file grows"
+        ),
+        "each look-up of suspects takes longer than the one before": Fault(
+            "time of looking up suspects grows", "(?m)^time of looking up suspects grows"
         ),
         "no partition is ever closed": Fault(
             "number of partitions in the state grows", "(?m)^number of partitions in the state grows"

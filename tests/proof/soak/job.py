@@ -12,6 +12,7 @@ from pyspark import SparkContext
 
 import spark_job.main
 from blizzard.ledger import merge
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchPlan
@@ -20,6 +21,7 @@ from blizzard.sweep.rules import SweepRules
 from spark_job.engines.spark.transaction import Transaction
 from spark_job.loop import continuous, drain
 from spark_job.loop.files import source
+from spark_job.loop.files.suspects import Resolution, Suspects
 from spark_job.loop.ingest import Ingest
 from spark_job.write.parquet_files import DataFile
 from tests.proof.kill.job import attached
@@ -122,6 +124,24 @@ def _merge_no_runs() -> None:
     merge.runs_to_merge = lambda refs, factor=0: ()
 
 
+def _merge_all_and_delete_nothing() -> None:
+    merge.runs_to_merge = lambda refs, factor=0: tuple(refs) if len(refs) > 1 else ()
+    LedgerKeeper.clean = lambda self, checkpoint: None  # type: ignore[method-assign]
+
+
+def _look_up_ever_slower() -> None:
+    whole = Suspects.resolve
+    count = 0
+
+    def resolve(self: Suspects, *given: Any) -> Resolution:
+        nonlocal count
+        count += 1
+        time.sleep(count * SLOWER_SECS)
+        return whole(self, *given)
+
+    Suspects.resolve = resolve  # type: ignore[method-assign]
+
+
 def _never_close() -> None:
     SweepRules.before_window = lambda self, now_ts: None  # type: ignore[method-assign]
 
@@ -186,6 +206,8 @@ LEAKS: Mapping[str, Callable[[], object]] = {
     "segments are not trimmed": _leave_segments,
     "the state keeps the names of ingested files": _keep_names,
     "runs of the ledger are never merged": _merge_no_runs,
+    "each merge of the ledger takes all of it, and what was merged stays": _merge_all_and_delete_nothing,
+    "each look-up of suspects takes longer than the one before": _look_up_ever_slower,
     "no partition is ever closed": _never_close,
     "each commit takes longer than the one before": _ever_slower,
     "each commit takes 1.5 ms longer than the one before": _ever_a_little_slower,

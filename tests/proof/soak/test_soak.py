@@ -28,8 +28,9 @@ from tests.proof.table import KEPT
 ROUNDS = 30
 TRIED = {CAMPAIGN.name: frozenset(CAMPAIGN.variants) - LONG_ONLY}
 WHOLE = "segments are not trimmed"
-COMPARED = {"every fifth commit leaves a data file out": 8}
-"""Variants that grow nothing: the comparison after so many rounds finds them."""
+COMPARED = {"every fifth commit leaves a data file out": 8, "runs of the ledger are never merged": 50}
+"""Rounds. The first variant grows nothing: the comparison after these finds it. On a busy machine a commit of the other
+one takes the files of several rounds."""
 
 
 @pytest.fixture(scope="module")
@@ -221,14 +222,14 @@ def test_the_stored_soak_reports_are_within_the_current_bounds() -> None:
     soaks = [each["counts"] for each in outcomes if each["campaign"] == CAMPAIGN.name and not each["variant"]]
     assert soaks
     for counts, (name, bound) in product(soaks, BOUNDS.items()):
-        if name == RUNS and f"samples: {name}" not in counts:
+        if name in OF_THE_LEDGER and f"samples: {name}" not in counts:
             continue  # a report from before the ledger; docs/proof.md lists what it lacks
         first, last = (counts[f"{bound.unit} at {when}: {name}"] for when in ("first", "last"))
         assert last <= bound.most(first, counts[f"samples: {name}"]), name
 
 
 STATE = "size of the state"
-RUNS = "number of runs of the ledger"
+OF_THE_LEDGER = {"number of runs of the ledger", "bytes of the ledger per file", "time of looking up suspects"}
 
 
 def _growing_by_life(samples: Samples, name: str, lives: int) -> list[str]:

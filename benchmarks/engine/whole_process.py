@@ -1,0 +1,88 @@
+"""Whole processes, from their start to their exit."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders.session import JARS
+from benchmarks.process import ROOT, ContenderFailed
+from benchmarks.records import EVENT_SCHEMA
+from benchmarks.resource_monitor import ResourceMonitor
+from blizzard.environment import variables
+
+COMMAND = "import sys; from blizzard.cli import main; sys.exit(main())"
+"""As the installed script `blizzard` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    secs: float
+    peak_bytes: int
+
+
+def timed(command: Sequence[str]) -> Ended:
+    """Raises ContenderFailed unless it ends with 0."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=dict(variables()), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    with ResourceMonitor(process.pid) as watch:
+        output, _ = process.communicate()
+    secs = time.monotonic() - began
+    if process.returncode != 0:
+        raise ContenderFailed(f"{' '.join(command)}: exit code {process.returncode}; it said:\n{output[-3000:]}")
+    return Ended(secs, watch.usage().peak_bytes)
+
+
+def ingestion(config: Path, engine: str) -> list[str]:
+    return [sys.executable, "-c", COMMAND, "run", str(config), "--once", "--engine", engine, "--jars", str(JARS)]
+
+
+def loop(landing: Path, table: Path, cores: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.engine.deltalake_loop", str(landing), str(table), str(cores)]
+
+
+def config_of(folder: Path, landings: Mapping[str, Path]) -> Path:
+    """One pipeline for each landing folder, with its table beside it."""
+    pipelines = {
+        name: {
+            "table_uri": str(folder / "tables" / name),
+            "partition_by": ["date"],
+            "sources": {"landing": _source(landing)},
+        }
+        for name, landing in landings.items()
+    }
+    file = folder / "pipelines.yaml"
+    file.write_text(json.dumps({"pipelines": pipelines}))
+    return file
+
+
+def _source(landing: Path) -> dict[str, Any]:
+    return {
+        "uri": str(landing),
+        "schema": EVENT_SCHEMA,
+        "pattern": "**/*.gz",
+        "partition_columns": {"date": "DATE"},
+        "settle_delay_secs": 0,
+        "checkpoint": {"interval_files": 25_000, "interval_bytes": "1GiB"},
+    }
+
+
+def copied(paths: Sequence[Path], below: Path, to: Path) -> Path:
+    """Hard links of some files of a data set, in the same folders."""
+    for path in paths:
+        target = to / path.relative_to(below)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.link(path, target)
+    return to
+
+
+def fresh(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,183 @@
+"""`engine`: what a run on one machine costs as a whole, with Spark, with the local engine, and with a loop instead.
+
+Each figure is of a whole process, from its start to its exit: interpreter, imports, JVM, ingestion.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.data import Dataset, dataset
+from benchmarks.engine.whole_process import Ended, config_of, copied, fresh, ingestion, loop, timed
+from benchmarks.goals import goals_of
+from benchmarks.process import scratch
+from benchmarks.result import Result, Table
+from benchmarks.run_options import RunOptions
+from benchmarks.stats import TIMES, Spread, evaluate_goals, number, percentile
+from benchmarks.suite import latency
+from benchmarks.verify import WrongResult, found_in
+
+ENGINES = ("local", "spark")
+LOOP = "deltalake loop"
+FEW, PIPELINES = 3, 100
+DROPS = 100
+MB = 1e6
+NOTE = (
+    "All contenders read the same files, and each table is checked. The deltalake loop has no state: it can neither "
+    "tell which files are new nor what it refused, and a second run would double all rows."
+)
+
+
+@dataclass(slots=True)
+class Measured:
+    """By kind of work, then by contender, all rounds."""
+
+    runs: dict[str, dict[str, list[Ended]]] = field(default_factory=dict)
+    latencies: dict[str, list[float]] = field(default_factory=dict)
+
+    def note(self, work: str, contender: str, ended: Ended) -> None:
+        self.runs.setdefault(work, {}).setdefault(contender, []).append(ended)
+
+    def secs(self, work: str, contender: str) -> Spread:
+        return Spread.of([ended.secs for ended in self.runs[work][contender]])
+
+    def ratio(self, work: str, contender: str, to: str) -> Spread:
+        pairs = zip(self.runs[work][contender], self.runs[work][to], strict=True)
+        return Spread.of([one.secs / other.secs for one, other in pairs])
+
+    def peak_mb(self, work: str, contender: str) -> Spread:
+        return Spread.of([ended.peak_bytes / MB for ended in self.runs[work][contender]])
+
+
+def run(options: RunOptions) -> Result:
+    found = Measured()
+    small = dataset("small", options.scale, options.report_progress, cache=options.cache)
+    big = dataset("big", options.scale, options.report_progress, cache=options.cache)
+    for turn in range(options.rounds):
+        options.report_progress(f"engine: round {turn + 1} of {options.rounds}")
+        _few_files(small, found, options)
+        _many_pipelines(small, found, options)
+        for data in (big, small):
+            _backlog(data, found, options)
+    for engine in ENGINES:
+        options.report_progress(f"engine: files dropped into a running job, {engine}")
+        found.latencies[engine] = _latencies(engine, options)
+    return Result(
+        "engine",
+        "whole processes on one machine: Blizzard with each engine, and a loop around deltalake",
+        (_table(found), _latency_table(found)),
+        tuple(evaluate_goals(goals_of("engine"), measured(found), {})),
+        notes=(NOTE,),
+        raw={
+            "runs": {
+                work: {who: [[ended.secs, ended.peak_bytes] for ended in some] for who, some in by.items()}
+                for work, by in found.runs.items()
+            },
+            "latencies": found.latencies,
+        },
+    )
+
+
+def measured(found: Measured) -> dict[str, Spread]:
+    secs = found.latencies["local"]
+    return {
+        "few": found.secs("three files", "local"),
+        "nothing": found.secs("nothing new", "local"),
+        "pipelines": found.secs("pipelines", "local"),
+        "big": found.ratio("big", "local", LOOP),
+        "small": found.ratio("small", "local", LOOP),
+        "memory": found.peak_mb("three files", "local"),
+        "p50": Spread.of([percentile(secs, 0.5)]),
+        "p99": Spread.of([percentile(secs, 0.99)]),
+    }
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
+        yield Path(folder)
+
+
+def _few_files(data: Dataset, found: Measured, options: RunOptions) -> None:
+    paths = [Path(data.folder, path) for path in data.paths[:FEW]]
+    for engine in ENGINES:
+        with _folder() as folder:
+            landing = copied(paths, Path(data.folder), folder / "landing")
+            config = config_of(folder, {"events": landing})
+            found.note("three files", engine, timed(ingestion(config, engine)))
+            found.note("nothing new", engine, timed(ingestion(config, engine)))
+            _check(folder / "tables" / "events", 10 * len(paths))
+    with _folder() as folder:
+        landing = copied(paths, Path(data.folder), folder / "landing")
+        found.note("three files", LOOP, timed(loop(landing, folder / "table", options.cores)))
+        _check(folder / "table", 10 * len(paths))
+
+
+def _many_pipelines(data: Dataset, found: Measured, options: RunOptions) -> None:
+    count = options.count(PIPELINES, 3)
+    for engine in ENGINES:
+        with _folder() as folder:
+            landings = {}
+            for n in range(count):
+                some = [Path(data.folder, path) for path in data.paths[n * FEW : (n + 1) * FEW]]
+                landings[f"p{n}"] = copied(some, Path(data.folder), folder / "landing" / f"p{n}")
+            found.note("pipelines", engine, timed(ingestion(config_of(folder, landings), engine)))
+            _check(folder / "tables" / "p0", 10 * FEW)
+
+
+def _backlog(data: Dataset, found: Measured, options: RunOptions) -> None:
+    for contender in (*ENGINES, LOOP):
+        options.report_progress(f"engine: {data.name}, {contender}")
+        with _folder() as folder:
+            table = folder / "tables" / "events"
+            table.parent.mkdir()
+            if contender == LOOP:
+                command = loop(Path(data.folder), table, options.cores)
+            else:
+                command = ingestion(config_of(folder, {"events": Path(data.folder)}), contender)
+            found.note(data.name, contender, timed(command))
+            _check(table, data.rows)
+            fresh(table)
+
+
+def _check(table: Path, rows: int) -> None:
+    found = found_in(str(table)).rows
+    if found != rows:
+        raise WrongResult(f"engine: expected {rows} rows in {table.name}, found {found}")
+
+
+def _latencies(engine: str, options: RunOptions) -> list[float]:
+    drops = options.count(DROPS, 3)
+    with _folder() as folder:
+        seen = latency.observe(folder, drops, options, engine=engine)
+        sequence_of = latency.sequences(folder / "table", latency.WARM_UP + drops)
+        return [one.secs for one in seen.latencies(sequence_of)]
+
+
+WORDS = {
+    "three files": "`blizzard run --once`, three files of 10 records",
+    "nothing new": "the same again, with nothing new",
+    "pipelines": "100 pipelines of three files",
+    "big": "big: 5,000,000 records in 100 files",
+    "small": "small: 100,000 files of 10 records",
+}
+
+
+def _table(found: Measured) -> Table:
+    rows = []
+    for work, by in found.runs.items():
+        for contender in by:
+            relative = f"{found.ratio(work, contender, LOOP)}{TIMES}" if LOOP in by and contender != LOOP else ""
+            secs, peak = found.secs(work, contender), found.peak_mb(work, contender)
+            rows.append((f"{WORDS[work]}, {contender}", str(secs), relative, str(peak)))
+    return Table(("whole process", "s", f"{TIMES.strip()} the loop's time", "peak of all processes, MB"), tuple(rows))
+
+
+def _latency_table(found: Measured) -> Table:
+    rows = tuple(
+        (engine, *(number(percentile(secs, share)) for share in (0.5, 0.99, 1.0)))
+        for engine, secs in found.latencies.items()
+    )
+    return Table(("file dropped into a running job until its rows are visible", "p50 s", "p99 s", "longest s"), rows)

@@ -1,0 +1,160 @@
+"""The same files through both engines: the same rows, dead letters, receipts and state. What only Spark can judge is
+left to it, and nothing is lost meanwhile."""
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from blizzard.log import silent
+from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.storage.local import LocalStore
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.auto import AutoEngine
+from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.engines.spark.engine import SparkEngine
+from spark_job.tasks import batch_tasks
+from spark_job.tasks.engine import Engine
+from tests.spark.lake import Lake
+
+pytestmark = pytest.mark.spark
+FOR_SPARK = '{"id": 7, "n": 1}'
+"""A number in a text column."""
+
+
+@dataclass
+class LocalLake(Lake):
+    """`chosen`: the engine of the next job."""
+
+    chosen: str = "local"
+    local: list[LocalEngine] = field(default_factory=list)
+
+    def engine(self) -> Engine:
+        local = LocalEngine(S3Settings(), dict, silent, cores=2)
+        self.local.append(local)
+        if self.chosen == "auto":
+            return AutoEngine(local, lambda: SparkEngine(self.spark), self._note)
+        return local if self.chosen == "local" else SparkEngine(self.spark)
+
+
+@pytest.fixture
+def local_lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[LocalLake]:
+    made = LocalLake(tmp_path / "local", spark)
+    made.folder.mkdir()
+    yield made
+    for engine in made.local:
+        engine.close()
+
+
+def land(lake: Lake, rng: random.Random) -> None:
+    """Good, bad and empty files, flat and in folders, one larger than a batch, one cut off."""
+    for number in range(40):
+        folder = rng.choice(("", "day=1/", "day=2/deep/"))
+        lines = [_line(rng, number, row) for row in range(rng.randint(0, 30))]
+        lake.put(f"{folder}{rng.getrandbits(64):016x}-{number}.ndjson.gz", *lines)
+    lake.put("large.ndjson.gz", *({"id": f"large {row}" + "x" * 200, "n": row} for row in range(600)))
+    lake.put_bytes("cut.ndjson.gz", gzip.compress(b'{"id": "a"}\n' * 500)[:-20])
+
+
+def _line(rng: random.Random, number: int, row: int) -> dict[str, Any] | str:
+    kind = rng.random()
+    if kind < 0.05:
+        return '{"id": '
+    if kind < 0.1:
+        return {"id": f"{number}-{row}", "n": "text"}
+    return {"id": f"{number}-{row}-é", "n": rng.choice([row, None, 2**40]), "unknown": [1]}
+
+
+def state_of(lake: Lake) -> Checkpoint:
+    return decode(
+        (lake.table / "_blizzard/events_landing_checkpoint.json").read_text(), pipeline="events", source="landing"
+    )
+
+
+def receipts_of(lake: Lake) -> list[Any]:
+    found = sorted((lake.table / "_blizzard/events_landing/receipts").iterdir())
+    documents = [json.loads(gzip.decompress(file.read_bytes())) for file in found]
+    return [(one["sequence"], [{**line, "etag": "", "event_ts": 0} for line in one["files"]]) for one in documents]
+
+
+def rows_of(lake: Lake) -> list[dict[str, Any]]:
+    return [{**row, "_source": {**row["_source"], "etag": "", "modified": None}} for row in lake.rows()]
+
+
+def letters_of(lake: Lake) -> list[Any]:
+    letters = lake.letters()
+    return sorted((one["path"], one.get("row"), one["stage"], one["error"], one.get("raw")) for one in letters)
+
+
+@pytest.mark.parametrize("task_bytes", [batch_tasks.MIN_TASK_BYTES, 20_000], ids=["one task", "several processes"])
+def test_both_engines_make_the_same_of_the_same_files(
+    tmp_path: Path,
+    spark: Callable[[], SparkSession],
+    local_lake: LocalLake,
+    monkeypatch: pytest.MonkeyPatch,
+    task_bytes: int,
+) -> None:
+    monkeypatch.setattr(batch_tasks, "MIN_TASK_BYTES", task_bytes)
+    by_spark = LocalLake(tmp_path / "spark", spark, chosen="spark")
+    by_spark.folder.mkdir()
+    for lake in (by_spark, local_lake):
+        lake.settings = {"checkpoint": {"interval_files": 15, "interval_bytes": "100KB"}}
+        land(lake, random.Random(7))
+        for _ in range(2):
+            lake.run(late=True)
+    assert rows_of(local_lake) == rows_of(by_spark)
+    assert letters_of(local_lake) == letters_of(by_spark)
+    assert any(letter[2] == "decompress" for letter in letters_of(local_lake))
+    assert receipts_of(local_lake) == receipts_of(by_spark)
+    ours, theirs = state_of(local_lake), state_of(by_spark)
+    assert (ours.sequence, ours.partition_watermarks, ours.files) == (
+        theirs.sequence,
+        theirs.partition_watermarks,
+        theirs.files,
+    )
+    rows = local_lake.rows()
+    assert len({(row["_source"]["file"], row["_source"]["row"]) for row in rows}) == len(rows) > 500
+
+
+def test_what_only_spark_can_judge_waits_for_spark(local_lake: LocalLake) -> None:
+    local_lake.put("a.ndjson.gz", {"id": "good", "n": 1}, FOR_SPARK)
+    with pytest.raises(NeedsSpark, match="engine: auto"):
+        local_lake.run()
+    assert not (local_lake.table / "_delta_log").exists()
+    local_lake.chosen = "auto"
+    local_lake.run()
+    assert sorted(row["id"] for row in local_lake.rows()) == ["7", "good"]
+    assert [line["reason"] for line in local_lake.logged("spark_needed")] == [
+        "deciding on records that only its parser can judge"
+    ]
+    local_lake.put("b.ndjson.gz", {"id": "more", "n": 1}, FOR_SPARK)
+    local_lake.run()
+    assert sorted(row["id"] for row in local_lake.rows()) == ["7", "7", "good", "more"]
+
+
+def test_the_engines_take_turns_in_one_lake(local_lake: LocalLake) -> None:
+    for number, engine in enumerate(["spark", "local", "auto", "local", "spark", "local"]):
+        local_lake.chosen = engine
+        local_lake.put(f"{number}.ndjson", {"id": f"{number}", "n": number})
+        local_lake.run(late=True)
+    assert [row["id"] for row in local_lake.rows()] == [f"{number}" for number in range(6)]
+    assert state_of(local_lake).sequence == 5
+    assert LocalStore(local_lake.table).head("_delta_log/00000000000000000005.json") is not None
+
+
+def test_overwritten_files_are_replaced_without_spark(local_lake: LocalLake) -> None:
+    local_lake.settings = {"on_overwrite": "replace"}
+    local_lake.put("a.ndjson", {"id": "old", "n": 1}, {"id": "older", "n": 2})
+    local_lake.put("b.ndjson", {"id": "other", "n": 3})
+    local_lake.run(late=True)
+    local_lake.put("a.ndjson", {"id": "new", "n": 4})
+    local_lake.announce("a.ndjson")
+    local_lake.run(late=True)
+    assert sorted(row["id"] for row in local_lake.rows()) == ["new", "other"]

@@ -1,0 +1,317 @@
+"""What a table needs of an engine, tried on each of them, and on both in turn over one table."""
+
+import json
+import shutil
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from blizzard.errors import LostRace, PermanentError
+from blizzard.ledger.entry import LedgerEntry
+from blizzard.state.run_ref import SequenceRange
+from spark_job.engines.local import open_table
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.delta_table import DeltaSourceTable
+from tests.spark.table_world import APP_ID, SCHEMA, World, Written, overtaken_by
+
+pytestmark = pytest.mark.spark
+ENGINES = ("spark", "local")
+NTZ = (
+    "id STRING NOT NULL, n BIGINT, t TIMESTAMP_NTZ, s STRUCT<a: INT NOT NULL, b: ARRAY<STRING>>, "
+    "`x.y` DATE COMMENT 'a day'"
+)
+
+
+@pytest.fixture(params=ENGINES)
+def world(request: pytest.FixtureRequest, tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
+    return World(tmp_path, spark, engine=request.param)
+
+
+def described(actions: list[dict[str, Any]]) -> tuple[Any, Any]:
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    protocol = next(action["protocol"] for action in actions if "protocol" in action)
+    return (
+        {**metadata, "id": "", "createdTime": 0, "schemaString": json.loads(metadata["schemaString"])},
+        {name: sorted(value) if isinstance(value, list) else value for name, value in protocol.items()},
+    )
+
+
+# -- one engine
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, NTZ], ids=["simple", "nested"])
+@pytest.mark.parametrize("partition_by", [(), ("n",)], ids=["flat", "partitioned"])
+def test_both_engines_make_the_same_table(
+    tmp_path: Path, spark: Callable[[], SparkSession], schema: str, partition_by: tuple[str, ...]
+) -> None:
+    made = {}
+    for engine in ENGINES:
+        world = World(tmp_path / engine, spark, schema=schema, partition_by=partition_by, engine=engine)
+        before = world.source().layout()
+        world.source().append(None, sequence=0, user_metadata="made")
+        assert world.source().layout() == before
+        made[engine] = described(world.actions()), before
+        assert world.versions() == [0]
+    assert made["spark"] == made["local"]
+
+
+def test_the_first_commit_holds_table_rows_and_state(world: World) -> None:
+    world.append(0, "a", "b")
+    assert world.versions() == [0]
+    assert world.ids() == world.ids_in_spark() == ["a", "b"]
+    assert world.txn() == 0
+    assert any(action.get("commitInfo", {}).get("userMetadata") == "state 0" for action in world.actions())
+
+
+def test_commits_of_state_alone_need_no_files(world: World) -> None:
+    source = world.source()
+    for sequence in range(3):
+        source.append(None, sequence=sequence, user_metadata=f"state {sequence}")
+    assert (world.versions(), world.txn(), world.ids()) == ([0, 1, 2], 2, [])
+    assert {name for action in world.actions() for name in action} == {"commitInfo", "txn"}
+
+
+def test_a_committed_sequence_is_not_committed_again(world: World) -> None:
+    world.append(0, "a")
+    world.append(1, "b")
+    for sequence in (0, 1):
+        with pytest.raises(LostRace, match="sequence 1"):
+            world.append(sequence, "again")
+    assert (world.versions(), world.ids()) == ([0, 1], ["a", "b"])
+
+
+def test_missing_columns_are_added_and_others_refused(world: World) -> None:
+    world.append(0, "a")
+    wider = world.source("partner", schema=f"{SCHEMA}, day DATE, s STRUCT<a: INT, b: ARRAY<STRING>>")
+    wider.prepare()
+    wider.append(Written([world.write(wider.layout(), "b")], wider.layout()), sequence=0, user_metadata="")
+    assert world.sql("SELECT id, day, s FROM {t} ORDER BY id") == [("a", None, None), ("b", None, None)]
+    with pytest.raises(PermanentError, match="column n: expected string, found bigint"):
+        world.source("other", schema="id STRING, n STRING").prepare()
+
+
+def test_a_table_that_forgets_txns_is_refused(world: World) -> None:
+    world.append(0, "a")
+    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')")
+    with pytest.raises(PermanentError, match="UNSET TBLPROPERTIES"):
+        world.append(1, "b")
+    assert world.ids() == ["a"]
+
+
+NAMES = ["plain", "a b", "50%", "a=b", "né", "日本", "a/b", "a#b", "a:b", "q'", "+&", "😀"]
+
+
+def test_files_of_any_partition_value_are_found_by_both_engines(world: World) -> None:
+    world.schema, world.partition_by = f"{SCHEMA}, p STRING", ("p",)
+    source = world.source()
+    source.append(None, sequence=0, user_metadata="")
+    layout = source.layout()
+    folders = {name: f"p={hive_escaped(name)}/" for name in NAMES}
+    files = [world.write(layout, f"id {name}", p=name, folder=folder) for name, folder in folders.items()]
+    nulls = world.write(layout, "id null", p="", folder="p=__HIVE_DEFAULT_PARTITION__/")
+    source.append(Written([*files, nulls], layout), sequence=1, user_metadata="")
+    expected = {"id null": None, **{f"id {name}": name for name in NAMES}}
+    assert dict(world.sql("SELECT id, p FROM {t}")) == expected
+    by_another = DeltaTable(str(world.table)).to_pyarrow_table()
+    assert dict(zip(by_another["id"].to_pylist(), by_another["p"].to_pylist(), strict=True)) == expected
+    assert world.ids_in_spark() == sorted(expected)
+
+
+def hive_escaped(value: str) -> str:
+    return "".join(f"%{ord(char):02X}" if char in "\"#%'*/:=?\\{[]^\x7f" else char for char in value)
+
+
+# -- races, within an engine and between two
+
+
+@pytest.mark.parametrize("other", ENGINES)
+def test_one_of_two_concurrent_commits_of_a_source_wins(world: World, other: str) -> None:
+    world.append(0, "a")
+    slow = world.source()
+    overtaken_by(slow, lambda: world.append(1, "fast", table=world.source(engine=other)))
+    with pytest.raises(LostRace):
+        world.append(1, "slow", table=slow)
+    assert (world.versions(), world.ids(), world.txn()) == ([0, 1], ["a", "fast"], 1)
+
+
+@pytest.mark.parametrize("other", ENGINES)
+def test_concurrent_commits_of_two_sources_both_win(world: World, other: str) -> None:
+    world.append(0, "a")
+    slow = world.source()
+    overtaken_by(slow, lambda: world.append(5, "theirs", table=world.source("partner", engine=other)))
+    world.append(1, "ours", table=slow)
+    assert world.ids() == world.ids_in_spark() == ["a", "ours", "theirs"]
+    assert (world.txn(), world.txn("blizzard:events:partner")) == (1, 5)
+
+
+@pytest.mark.parametrize("other", ENGINES)
+def test_one_of_two_concurrent_commits_that_make_the_table_wins(world: World, other: str) -> None:
+    slow = world.source()
+    overtaken_by(slow, lambda: world.append(0, "fast", table=world.source(engine=other)))
+    with pytest.raises(LostRace):
+        world.append(0, "slow", table=slow)
+    assert (world.versions(), world.ids()) == ([0], ["fast"])
+
+
+def test_changes_of_other_rows_are_no_conflict(world: World) -> None:
+    world.append(0, "a", "b")
+    world.append(1, "c")
+    slow = world.source()
+
+    def others() -> None:
+        world.sql("OPTIMIZE {t}")
+        world.sql("DELETE FROM {t} WHERE id = 'a'")
+        world.sql("INSERT INTO {t} (id, n) VALUES ('theirs', 1)")
+
+    overtaken_by(slow, others)
+    world.append(2, "ours", table=slow)
+    assert world.ids() == world.ids_in_spark() == ["b", "c", "ours", "theirs"]
+
+
+# -- a long life
+
+
+def test_a_checkpoint_keeps_the_txns_of_all_sources(world: World) -> None:
+    source, partner = world.source(), world.source("partner")
+    partner.append(None, sequence=7, user_metadata="")
+    for sequence in range(11):
+        world.append(sequence, f"{sequence:02d}", table=source)
+    log = world.table / "_delta_log"
+    assert json.loads((log / "_last_checkpoint").read_text())["version"] == 10
+    assert [version for version in range(12) if source.checkpoints_at(version)] == [10]
+    for file in [*log.glob("*.crc"), *(log / f"{version:020d}.json" for version in range(10))]:
+        file.unlink()
+    world.spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    for engine in ENGINES:
+        table = world.source(engine=engine)
+        assert table.txn_version(APP_ID) == 10
+        assert {txn.app_id: txn.version for txn in table.txns()} == {APP_ID: 10, "blizzard:events:partner": 7}
+    with pytest.raises(LostRace, match="sequence 10"):
+        world.append(10, "again")
+    world.append(11, "11")
+    assert world.ids() == world.ids_in_spark() == [f"{n:02d}" for n in range(12)]
+
+
+@pytest.mark.parametrize("form", ["classic", "v2"])
+def test_the_engines_take_turns_on_one_table(tmp_path: Path, spark: Callable[[], SparkSession], form: str) -> None:
+    world = World(tmp_path, spark)
+    world.append(0, "00")
+    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
+    if form == "v2":
+        world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')")
+    tables = cycle([world.source(), world.source(engine="local")])
+    for sequence, table in zip(range(1, 15), tables, strict=False):
+        try:
+            world.append(sequence, f"{sequence:02d}", table=table)
+        except NeedsSpark:
+            assert form == "v2"
+            world.append(sequence, f"{sequence:02d}", table=world.source())
+    assert world.ids_in_spark() == [f"{n:02d}" for n in range(15)]
+    assert {txn.app_id: txn.version for txn in world.source(engine="spark").txns()} == {APP_ID: 14}
+
+
+def remade(world: World, source: DeltaSourceTable, commits: int) -> None:
+    shutil.rmtree(world.table)
+    world.spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    for sequence in range(commits):
+        world.append(sequence, f"new {sequence}", table=world.source("partner"))
+
+
+@pytest.mark.parametrize("commits", [1, 3, 6])
+def test_a_table_that_was_dropped_and_made_anew_has_no_gap(world: World, commits: int) -> None:
+    """With fewer versions than the process has seen, with as many, and with more."""
+    source = world.source()
+    for sequence in range(3):
+        world.append(sequence, f"old {sequence}", table=source)
+    remade(world, source, commits)
+    world.append(0, "mine", table=source)
+    assert world.versions() == [*range(commits + 1)]
+    assert world.ids() == ["mine", *(f"new {n}" for n in range(commits))]
+
+
+# -- rows
+
+
+def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
+    source = world.source()
+    assert not source.holds_rows()
+    layout = source.layout()
+    source.append(Written([world.write(layout, "a", "b")], layout), sequence=0, user_metadata="")
+    assert source.holds_rows()
+    assert not world.source("partner").holds_rows()
+    (entry,) = source.files_of_commits(SequenceRange(0, 3))
+    assert entry == LedgerEntry("f1", 0, "e", 0, entry.time_ms, 2, 0, entry.state)
+    assert entry.time_ms > 0
+    assert [*source.files_of_commits(SequenceRange(1, 3))] == []
+    assert dict(source.files_after(-1)) == {"f1": 0}
+    world.sql("DELETE FROM {t} WHERE id = 'a'")
+    assert source.files_of_commits(SequenceRange(0, 0))[0].rows == 1
+    world.sql("DELETE FROM {t}")
+    assert not source.holds_rows()
+
+
+@pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["flat", "partitioned"])
+def test_rows_of_overwritten_files_are_replaced_and_all_others_stay(
+    world: World, partition_by: tuple[str, ...]
+) -> None:
+    world.schema, world.partition_by = f"{SCHEMA}, day STRING", partition_by
+    source, partner = world.source(), world.source("partner", schema=f"{SCHEMA}, day STRING, more INT")
+    layout = source.layout()
+    file = world.write(layout, "a", "b", day="1", folder="day=1/" if partition_by else "")
+    source.append(Written([file], layout), sequence=0, user_metadata="")
+    partner.prepare()
+    partner.append(None, sequence=0, user_metadata="")
+    staged = source.layout(staged=True)
+    new = world.write(staged, "c", of="f1", day="2")
+    source.replace(Written([new], staged), ["f1"], sequence=1, user_metadata="replaced")
+    assert world.ids() == world.ids_in_spark() == ["c"]
+    assert world.sql("SELECT id, n, day, more, _source.file FROM {t}") == [("c", 0, "2", None, "f1")]
+    assert world.txn() == 1
+    with pytest.raises(LostRace):
+        source.append(None, sequence=1, user_metadata="again")
+
+
+def test_other_rows_of_the_same_data_file_survive_a_replacement(world: World) -> None:
+    source = world.source()
+    layout = source.layout()
+    files = [world.write(layout, f"{n}") for n in range(4)]
+    source.append(Written(files, layout), sequence=0, user_metadata="")
+    world.sql("OPTIMIZE {t}")
+    staged = source.layout(staged=True)
+    new = world.write(staged, "new", of="f2")
+    source.replace(Written([new], staged), ["f2", "f3"], sequence=1, user_metadata="replaced")
+    assert world.ids() == world.ids_in_spark() == ["0", "3", "new"]
+    assert world.sql("SELECT count(*) FROM {t} WHERE id = '3'") == [(1,)]
+
+
+# -- what is left to Spark
+
+
+def test_the_local_engine_leaves_features_it_does_not_know_to_spark(
+    tmp_path: Path, spark: Callable[[], SparkSession]
+) -> None:
+    world = World(tmp_path, spark, engine="local")
+    world.append(0, "a")
+    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    with pytest.raises(NeedsSpark, match="feature deletionVectors"):
+        world.append(1, "b")
+    world.append(1, "b", table=world.source(engine="spark"))
+    assert world.ids_in_spark() == ["a", "b"]
+
+
+def test_the_local_engine_leaves_large_tables_to_spark(
+    tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_table, "MAX_FILES", 5)
+    world = World(tmp_path, spark, engine="local")
+    source = world.source()
+    for sequence in range(11):
+        world.append(sequence, f"{sequence:02d}", table=source)
+    with pytest.raises(NeedsSpark, match=r"about 1\d files"):
+        world.append(11, "11", table=world.source())
+    assert DeltaTable(str(world.table)).version() == 10
