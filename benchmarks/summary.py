@@ -37,11 +37,8 @@ def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
     """Rows of benchmarks without a result are left out."""
     by_name = {result.name: result for result in on_most_cores(results)}
     compared = [row for name in ("big", "small") if name in by_name for row in _compared(by_name[name])]
-    rows = [
-        row
-        for name in ("latency", "find", "names", "s3")
-        for row in (_finding(by_name) if name == "find" else _judged(by_name, name))
-    ]
+    judged = {name: list(_judged(by_name, name)) for name in JUDGED}
+    rows = [*judged["latency"], *_finding(by_name), *judged["names"], *judged["s3"]]
     lines: list[str] = []
     for columns, found in ((COMPARISON_COLUMNS, compared), (COLUMNS, rows)):
         if found:

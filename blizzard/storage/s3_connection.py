@@ -143,8 +143,7 @@ class S3Connection:
         with self._lock:
             found = self._session.get_credentials()
         frozen = None if found is None else found.get_frozen_credentials()
-        endpoint, region = client.meta.endpoint_url, client.meta.region_name
-        region = _DEFAULT_REGION if region == "aws-global" else region
+        endpoint, region = _endpoint_and_region(client)
         if frozen is None:
             return ResolvedS3(endpoint, region, None, None, None)
         return ResolvedS3(endpoint, region, frozen.access_key, frozen.secret_key, frozen.token)
@@ -177,12 +176,12 @@ class S3Connection:
         if self._session.get_credentials() is None:
             return None
         settings = self._settings
-        endpoint, region = client.meta.endpoint_url, client.meta.region_name
+        endpoint, region = _endpoint_and_region(client)
         return ObstoreS3Store(
             bucket,
             # As botocore resolved it, profiles included. This option has precedence over the environment.
             aws_endpoint_url_s3=endpoint,
-            region=_DEFAULT_REGION if region == "aws-global" else region,
+            region=region,
             virtual_hosted_style_request=False,
             credential_provider=Boto3CredentialProvider(self._session, ttl=_CREDENTIALS_TTL),
             retry_config={"max_retries": 0},
@@ -195,3 +194,9 @@ class S3Connection:
                 "pool_max_idle_per_host": str(_MAX_IDLE_CONNECTIONS),
             },
         )
+
+
+def _endpoint_and_region(client: Any) -> tuple[str, str]:
+    """As botocore resolved them. Its name of no region in particular is one that other clients do not know."""
+    region = client.meta.region_name
+    return client.meta.endpoint_url, _DEFAULT_REGION if region == "aws-global" else region

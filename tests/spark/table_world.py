@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from blizzard.log import silent
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.spark.table import SparkTable
@@ -78,7 +77,7 @@ class World:
 
     def engine_of(self, source: TableSource, engine: str) -> TableEngine:
         store = LocalStore(self.table, may_be_missing=True)
-        local = LocalTable(source, store, dict, clock=self.now_ts, log=silent)
+        local = LocalTable(source, store, dict, clock=self.now_ts)
         return local if engine == "local" else SparkTable(self.spark, source)
 
     def write(self, layout: TableLayout, *ids: str | None, folder: str = "", of: str = "", **more: Any) -> DataFile:

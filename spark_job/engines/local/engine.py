@@ -47,7 +47,7 @@ class LocalEngine:
 
     def table(self, source: TableSource) -> LocalTable:
         store = open_store(source.table_uri, self._s3, may_be_missing=True, log=self._log)
-        return LocalTable(source, store, self._storage_options, clock=self._clock, log=self._log)
+        return LocalTable(source, store, self._storage_options, clock=self._clock)
 
     def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
         """One task runs in this process, since starting another one takes longer than most such tasks."""

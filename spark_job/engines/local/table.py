@@ -2,22 +2,20 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 
-from deltalake import DeltaTable
 from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
 from blizzard.errors import LostRace
 from blizzard.ledger.entry import LedgerEntry
-from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
-from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, translating_delta_errors
+from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.replace import replace_rows
 from spark_job.engines.local.source_rows import SourceRows
-from spark_job.engines.local.transaction import AppendTransaction, FirstCommit, RemovedFile, describe
+from spark_job.engines.local.transaction import AppendTransaction, FirstCommit, describe
 from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import Txn
@@ -26,8 +24,6 @@ from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
-
-CLEAN_UP = "delta.enableExpiredLogCleanup"
 
 
 class LocalTable:
@@ -40,13 +36,11 @@ class LocalTable:
         storage_options: Callable[[], Mapping[str, str]],
         *,
         clock: Callable[[], float],
-        log: Log,
     ) -> None:
         self._source = source
         self._uri = source.table_uri
         self._store = store
         self._clock = clock
-        self._log = log
         self._opened = OpenTable(source.table_uri, store, storage_options)
 
     def translating(self, action: str) -> AbstractContextManager[None]:
@@ -61,7 +55,7 @@ class LocalTable:
         table = self._opened.newest() if newest else self._opened.last_seen()
         if table is None:
             return FirstCommit(self._store, self._uri, self._clock)
-        return _Checkpointed(self._opened, table, self._log, self._uri)
+        return AppendTransaction(self._opened, table)
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = self._opened.newest()
@@ -97,7 +91,7 @@ class LocalTable:
                 paths=replaced,
                 clock=self._clock,
             )
-        transaction = _Checkpointed(self._opened, table, self._log, self._uri)
+        transaction = AppendTransaction(self._opened, table)
         transaction.commit(
             replacement.added,
             app_id=app_id,
@@ -144,30 +138,3 @@ class LocalTable:
         if table is None:
             raise NeedsSpark(f"reading table {self._uri}, which has just disappeared")
         return SourceRows(table, self._store, self._source.source_id)
-
-
-class _Checkpointed(AppendTransaction):
-    """Writes a checkpoint of Delta where the table wants one, as Spark does after its commits."""
-
-    def __init__(self, opened: OpenTable, table: DeltaTable, log: Log, uri: str) -> None:
-        super().__init__(opened, table)
-        self._log = log
-        self._uri = uri
-
-    def commit(
-        self,
-        files: Sequence[DataFile],
-        *,
-        app_id: str,
-        sequence: int,
-        user_metadata: str,
-        removed: Sequence[RemovedFile] = (),
-    ) -> int:
-        version = super().commit(files, app_id=app_id, sequence=sequence, user_metadata=user_metadata, removed=removed)
-        interval = self.description().checkpoint_interval
-        if version % interval == 0:
-            with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
-                self._table.create_checkpoint()
-                if self.description().properties.get(CLEAN_UP, "true").lower() == "true":
-                    self._table.cleanup_metadata()
-        return version

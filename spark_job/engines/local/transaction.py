@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,7 @@ PROTOCOL_WITH_NTZ = {
     "readerFeatures": ["timestampNtz"],
     "writerFeatures": ["appendOnly", "invariants", "timestampNtz"],
 }
+CLEAN_UP = "delta.enableExpiredLogCleanup"
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -105,7 +107,18 @@ class AppendTransaction:
         except DELTALAKE_ERRORS as error:
             raise translate_commit_error(error) from error
         self._opened.committed()
-        return self._table.version()
+        self._write_checkpoint()
+        return self.version
+
+    def _write_checkpoint(self) -> None:
+        """Where the table wants one, as Spark does after its commits."""
+        description = self.description()
+        if self.version % description.checkpoint_interval:
+            return
+        with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
+            self._table.create_checkpoint()
+            if description.properties.get(CLEAN_UP, "true").lower() == "true":
+                self._table.cleanup_metadata()
 
 
 class FirstCommit:
