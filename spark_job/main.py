@@ -17,6 +17,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config, Pipeline
 from blizzard.config.spark_settings import settings as spark_settings
@@ -25,7 +26,7 @@ from blizzard.errors import BlizzardError, ConfigError, PermanentError
 from blizzard.log import Log, stdout_log
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.choose import EngineName, Engines
+from spark_job.engines.choose import Engines
 from spark_job.engines.spark.spark_errors import error_text
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
@@ -38,7 +39,6 @@ SPARK_LOST = (
     "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often the machine "
     "is out of memory: lower spark.driver.memory, or use a larger machine."
 )
-CONFIGURED = "configured"
 _INSTALL = "install Java 17 or 21, and run `make setup`"
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 

@@ -6,22 +6,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
 
+from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
-
-
-class Engine(StrEnum):
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
-
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
@@ -34,7 +27,7 @@ def command(
     once: Annotated[bool, typer.Option("--once", help="Ingest the backlog, then end.")] = False,
     pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be given more than once.")] = None,
     engine: Annotated[
-        Engine | None,
+        EngineName | None,
         typer.Option(help="What ingests: local (no Java), spark, or auto. Default: `engine` of each pipeline."),
     ] = None,
     jars: Annotated[Path, typer.Option(help="Folder of Delta's jars for Spark, as `make setup` fills it.")] = JARS,
@@ -48,10 +41,10 @@ def command(
     """
     config = load_config(file, variables())
     wanted = {found.engine for found in config.pipelines.values()} if engine is None else {engine}
-    if Engine.SPARK in wanted and not jars.is_dir():
+    if EngineName.SPARK in wanted and not jars.is_dir():
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
     command_line = [sys.executable, "-m", "spark_job.main", "--config", file, "--sweep", "--jars", str(jars)]
-    command_line += ["--engine", "configured" if engine is None else engine]
+    command_line += ["--engine", CONFIGURED if engine is None else engine]
     command_line += ["--once"] if once else []
     command_line += [argument for name in pipeline or () for argument in ("--pipeline", name)]
     raise typer.Exit(_run(command_line, as_json=as_json))

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from blizzard.config.engine_name import EngineName
 from blizzard.log import Log
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.tasks.engine import Engine
@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_job.engines.local.engine import LocalEngine
-
-
-class EngineName(StrEnum):
-    """Values of `engine:` and `--engine`."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 @dataclass(slots=True)

@@ -101,8 +101,7 @@ def _others_rows(
 ) -> pa.Table | None:
     """The rows of the data file that stay, with all columns; None if it has none that go."""
     data = BytesIO(store.get(action.removed.path))
-    source = pq.read_table(data, columns=["_source"])["_source"].combine_chunks()
-    source = pa.chunked_array([source]) if isinstance(source, pa.Array) else source
+    source = pq.read_table(data, columns=["_source"])["_source"]
     file, owner = (pc.struct_field(source, name) for name in ("file", "source"))
     goes = pc.fill_null(pc.and_(pc.equal(owner, source_id), pc.is_in(file, pa.array([*paths], pa.string()))), False)
     if not pc.any(goes).as_py():
