@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup demo local-aws test quick check check-stack format bench prove package publish rollback lock advisories clean
+.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove package publish rollback lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
@@ -18,6 +18,7 @@ help:
 	@echo "make check    format, lint, types, import contracts, and the template (make check-stack: only the template)"
 	@echo "make format   format the code and fix what ruff can fix"
 	@echo "make setup    virtual environment, jars, log store, class archive; PYTHON=… names the interpreter"
+	@echo "make setup-python  only the virtual environment: enough for blizzard on one machine, without Java"
 	@echo "make bench    every benchmark, several hours at full size; BENCH='big small --scale 0.01' runs some, smaller"
 	@echo "make prove    show that nothing is lost or duplicated: every campaign, 30 minutes; PROVE='kill --minutes 60' runs one, longer"
 	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for x86 workers"
@@ -29,6 +30,9 @@ help:
 
 setup:
 	@infra/setup/run
+
+setup-python:
+	@infra/setup/run --without-java
 
 demo: setup
 	@$(BIN)/python -m infra.local.demo

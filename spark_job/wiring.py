@@ -129,13 +129,13 @@ def _delta_table(parts: _Parts) -> DeltaSourceTable:
         source.row_ddl,
         source.partition_columns,
         tuple(pipeline.partition_by),
+        pipeline.target_file_bytes,
     )
     return DeltaSourceTable(
         parts.engine.table(table_source),
         table_source,
         store=parts.state,
         state_prefix=identity.state_prefix,
-        target_file_bytes=pipeline.target_file_bytes,
         watch=parts.watch,
         siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
         has_file=_has_file(parts.files, parts.settings),
@@ -189,6 +189,7 @@ def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSet
         late_overlap_secs=overlap_secs,
         unordered_requests=source.sweep.unordered_requests,
         quiet_secs=source.sweep.quiet_secs,
+        late_interval_secs=source.sweep.late_interval_secs,
     )
     return FileSettings(
         rules=BatchRules(

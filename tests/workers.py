@@ -6,6 +6,7 @@ from xdist.workermanage import WorkerController
 ALONE = "tests/e2e/"
 ONE_SESSION = (
     "tests/proof/log_life/test_log_life.py",
+    "tests/proof/engines/test_engines.py",
     "tests/proof/takeover/test_takeover.py",
     "tests/proof/bad_input/test_bad_input_job.py",
     "tests/spark/test_bench_small.py",

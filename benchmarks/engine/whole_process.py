@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders.session import JARS
+from benchmarks.engine.old_table import Commits
 from benchmarks.process import ROOT, ContenderFailed
 from benchmarks.records import EVENT_SCHEMA
 from benchmarks.resource_monitor import ResourceMonitor
@@ -49,6 +49,15 @@ def loop(landing: Path, table: Path, cores: int) -> list[str]:
     return [sys.executable, "-m", "benchmarks.engine.deltalake_loop", str(landing), str(table), str(cores)]
 
 
+def old_table_commits(table: Path, count: int) -> Commits:
+    """In a new process, whose memory is measured. Raises ContenderFailed."""
+    command = [sys.executable, "-m", "benchmarks.engine.old_table", str(table), str(count)]
+    done = subprocess.run(command, cwd=ROOT, env=dict(variables()), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ContenderFailed(f"{' '.join(command)}: exit code {done.returncode}; it said:\n{done.stderr[-3000:]}")
+    return Commits(**json.loads(done.stdout))
+
+
 def config_of(folder: Path, landings: Mapping[str, Path]) -> Path:
     """One pipeline for each landing folder, with its table beside it."""
     pipelines = {
@@ -82,7 +91,3 @@ def copied(paths: Sequence[Path], below: Path, to: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.link(path, target)
     return to
-
-
-def fresh(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -5,12 +5,15 @@ Each figure is of a whole process, from its start to its exit: interpreter, impo
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.data import Dataset, dataset
-from benchmarks.engine.whole_process import Ended, config_of, copied, fresh, ingestion, loop, timed
+from benchmarks.engine import old_table
+from benchmarks.engine.old_table import Commits
+from benchmarks.engine.whole_process import Ended, config_of, copied, ingestion, loop, old_table_commits, timed
 from benchmarks.goals import goals_of
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
@@ -23,6 +26,14 @@ ENGINES = ("local", "spark")
 LOOP = "deltalake loop"
 FEW, PIPELINES = 3, 100
 DROPS = 100
+OLD_TABLES = {
+    "young": (1_000, 10_000),
+    "commit": (1_000, 49_000),
+    "old_commit": (10_000, 49_000),
+    "large": (10_000, 100_000),
+}
+"""Versions and data files."""
+COMMITS = 25
 MB = 1e6
 NOTE = (
     "All contenders read the same files, and each table is checked. The deltalake loop has no state: it can neither "
@@ -36,6 +47,8 @@ class Measured:
 
     runs: dict[str, dict[str, list[Ended]]] = field(default_factory=dict)
     latencies: dict[str, list[float]] = field(default_factory=dict)
+    commits: dict[str, list[Commits]] = field(default_factory=dict)
+    """To each of OLD_TABLES."""
 
     def note(self, work: str, contender: str, ended: Ended) -> None:
         self.runs.setdefault(work, {}).setdefault(contender, []).append(ended)
@@ -46,6 +59,9 @@ class Measured:
     def ratio(self, work: str, contender: str, to: str) -> Spread:
         pairs = zip(self.runs[work][contender], self.runs[work][to], strict=True)
         return Spread.of([one.secs / other.secs for one, other in pairs])
+
+    def commit_secs(self, name: str) -> Spread:
+        return Spread.of([median(one.secs) for one in self.commits[name]])
 
     def peak_mb(self, work: str, contender: str) -> Spread:
         return Spread.of([ended.peak_bytes / MB for ended in self.runs[work][contender]])
@@ -61,13 +77,14 @@ def run(options: RunOptions) -> Result:
         _many_pipelines(small, found, options)
         for data in (big, small):
             _backlog(data, found, options)
+        _commits(found, options)
     for engine in ENGINES:
         options.report_progress(f"engine: files dropped into a running job, {engine}")
         found.latencies[engine] = _latencies(engine, options)
     return Result(
         "engine",
         "whole processes on one machine: Blizzard with each engine, and a loop around deltalake",
-        (_table(found), _latency_table(found)),
+        (_table(found), _latency_table(found), _commit_table(found)),
         tuple(evaluate_goals(goals_of("engine"), measured(found), {})),
         notes=(NOTE,),
         raw={
@@ -76,6 +93,7 @@ def run(options: RunOptions) -> Result:
                 for work, by in found.runs.items()
             },
             "latencies": found.latencies,
+            "commits": {name: [asdict(one) for one in some] for name, some in found.commits.items()},
         },
     )
 
@@ -91,6 +109,8 @@ def measured(found: Measured) -> dict[str, Spread]:
         "memory": found.peak_mb("three files", "local"),
         "p50": Spread.of([percentile(secs, 0.5)]),
         "p99": Spread.of([percentile(secs, 0.99)]),
+        "commit": found.commit_secs("commit"),
+        "old_commit": found.commit_secs("old_commit"),
     }
 
 
@@ -139,7 +159,14 @@ def _backlog(data: Dataset, found: Measured, options: RunOptions) -> None:
                 command = ingestion(config_of(folder, {"events": Path(data.folder)}), contender)
             found.note(data.name, contender, timed(command))
             _check(table, data.rows)
-            fresh(table)
+
+
+def _commits(found: Measured, options: RunOptions) -> None:
+    for name, (versions, files) in OLD_TABLES.items():
+        options.report_progress(f"engine: commits to a table of {files:,} data files")
+        with _folder() as folder:
+            old_table.make(folder / "table", options.count(versions, 5), options.count(files, 5))
+            found.commits.setdefault(name, []).append(old_table_commits(folder / "table", COMMITS))
 
 
 def _check(table: Path, rows: int) -> None:
@@ -173,6 +200,21 @@ def _table(found: Measured) -> Table:
             secs, peak = found.secs(work, contender), found.peak_mb(work, contender)
             rows.append((f"{WORDS[work]}, {contender}", str(secs), relative, str(peak)))
     return Table(("whole process", "s", f"{TIMES.strip()} the loop's time", "peak of all processes, MB"), tuple(rows))
+
+
+def _commit_table(found: Measured) -> Table:
+    rows = []
+    for name, (versions, files) in OLD_TABLES.items():
+        runs = found.commits[name]
+        peak = Spread.of([one.peak_bytes / MB for one in runs])
+        why = runs[0].needs_spark
+        secs = f"Spark takes over: {why}" if why else str(found.commit_secs(name))
+        longest = "" if why else number(max(max(one.secs) for one in runs))
+        rows.append((f"version {versions:,}, {files:,} data files", secs, longest, str(peak)))
+    return Table(
+        ("commit of the local engine to a table of", "s, median of a process", "longest", "peak memory, MB"),
+        tuple(rows),
+    )
 
 
 def _latency_table(found: Measured) -> Table:

@@ -210,7 +210,8 @@ def _life_table(lives: Mapping[int, Mapping[str, Any]]) -> Table:
 
 def _rebuild_table(answers: Sequence[Mapping[str, Any]]) -> Table:
     rebuild, *races = answers
-    batch, again = rebuild["parts"][-1], rebuild["again"]["parts"][-1]
+    # A commit without rows may follow, which names the runs.
+    batch, again = rebuild["parts"][0], rebuild["again"]["parts"][0]
     rows = (
         ("rows of the table", f"{rebuild['rows']:,}"),
         ("files rebuilt from it", f"{rebuild['rebuilt_files']:,}"),

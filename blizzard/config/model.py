@@ -278,8 +278,8 @@ class Pipeline(Section):
         description="Size at which the job starts a new data file in a partition of the table.",
     )
     engine: Literal["auto", "local", "spark"] = Field(
-        default="spark",
-        description="What `blizzard run` ingests with: `spark`; `local`, processes of this machine, without Java; or "
+        default="auto",
+        description="What `blizzard run` ingests with: `local`, processes of this machine, without Java; `spark`; or "
         "`auto`, local with Spark for what only Spark can do. On EMR Serverless it is always Spark.",
     )
     linger_secs: Secs = Field(

@@ -52,7 +52,9 @@ class LedgerKeeper:
         self._expected: Receipt | None = None
         self._cache = LedgerCache()
         self._merge: Merge | None = None
-        self._rebuilt = False
+        self._costly: set[str] = set()
+        """Names of runs that took long to make."""
+        self._just_opened = False
 
     # -- reading
 
@@ -81,24 +83,39 @@ class LedgerKeeper:
         self._expected = receipt
 
     def refs(self, checkpoint: Checkpoint) -> tuple[RunRef, ...]:
-        """The runs that the commit after `checkpoint` names. Adopts a merge that has ended, and starts the next one."""
+        """The runs that the commit after `checkpoint` names. Adopts a merge that has ended, and starts the next one.
+
+        What is due when the ledger is opened is merged before this returns, unless it takes long: the process may end
+        with this commit, and would leave it to the next one, which may end just as early.
+        """
         newest = max((ref.last for ref in checkpoint.ledger), default=-1)
         if self._ledger is None and checkpoint.sequence - newest < self._settings.commits:
             return checkpoint.ledger
         self._ledger = ledger = self._adopt(self._at(checkpoint))
-        if self._merge is None and (merge := next_merge(ledger, self._settings)) is not None:
-            self._merge = Merge(merge, self._write_merged, in_background=self._settings.in_background)
+        while self._merge is None and (source := next_merge(ledger, self._settings)) is not None:
+            at_once = self._just_opened and not self._takes_long(source)
+            in_background = self._settings.in_background and not at_once
+            self._merge = merge = Merge(source, self._write_merged, in_background=in_background)
+            if not at_once:
+                break
+            self._ledger = ledger = self._adopt(ledger)
+            if merge.run is None:  # it failed, and would fail again
+                break
+        self._just_opened = False
         return ledger.refs
 
+    def is_merging_runs(self) -> bool:
+        """Whether a merge goes on that takes long, and that the next process would have to begin anew."""
+        return self._merge is not None and self._takes_long(self._merge.source) and not self._merge.ended
+
     def owes_commit(self, checkpoint: Checkpoint) -> bool:
-        """Called at the end of a run; waits for a merge of runs. Whether the ledger has runs that cost much to make and
-        that no checkpoint names yet: rebuilt ones, or one that was merged from others."""
+        """Called at the end of a run. Whether the ledger has runs that cost much to make and that no checkpoint names
+        yet: rebuilt ones, or one that was merged from many files."""
         if self._ledger is None:
             return False
-        if self._merge is not None and self._merge.source.runs:
-            self._merge.wait()
-            self._ledger = self._adopt(self._at(checkpoint))
-        return self._rebuilt and self._ledger.refs != checkpoint.ledger
+        self._ledger = self._adopt(self._at(checkpoint))
+        unnamed = {ref.name for ref in self._ledger.refs} - {ref.name for ref in checkpoint.ledger}
+        return not unnamed.isdisjoint(self._costly)
 
     def clean(self, checkpoint: Checkpoint) -> None:
         """After a commit: delete runs that were merged into others an hour ago, or that nobody adopted. Until then a
@@ -138,7 +155,7 @@ class LedgerKeeper:
         return ledger
 
     def _open(self, checkpoint: Checkpoint) -> Ledger:
-        self._rebuilt = False
+        self._just_opened = True
         ledger = open_ledger(
             self._store,
             self._identity,
@@ -170,7 +187,7 @@ class LedgerKeeper:
         for gap in ledger.gaps:
             for piece in pieces_of(gap, chain, self._ask_table):
                 runs.append(self._write_piece(piece))
-                self._rebuilt = True
+                self._costly.add(runs[-1].ref.name)
                 missing -= piece.sequences.last - piece.sequences.first + 1
                 files += len(piece.entries)
                 self._log(
@@ -184,6 +201,10 @@ class LedgerKeeper:
 
     # -- merging
 
+    def _takes_long(self, source: MergeInput) -> bool:
+        """Receipts are merged as soon as they are worth a run."""
+        return bool(source.runs) and source.files > self._settings.files
+
     def _adopt(self, ledger: Ledger) -> Ledger:
         """The ledger with the result of a merge that has ended. A merge of commits that the ledger has not is
         dropped: another job has made other ones."""
@@ -196,7 +217,8 @@ class LedgerKeeper:
             return self._ledger or ledger
         if not merge.source.belongs_to(ledger):
             return ledger
-        self._rebuilt = self._rebuilt or bool(merge.source.runs)
+        if self._takes_long(merge.source):
+            self._costly.add(merge.run.ref.name)
         self._cache.runs[merge.run.ref.name] = merge.run
         return merge.source.replaced_by(merge.run, ledger)
 

@@ -124,6 +124,13 @@ class Ledger:
         recent = sorted(entry for path, entry in self._recent_entries.items() if path.startswith(prefix))
         return merge_sorted(recent, *(_scan(run, prefix) for run in self.runs))
 
+    def since(self, sequence: int) -> Iterator[LedgerEntry]:
+        """The files that commits after `sequence` settled, in the order of a listing, with what these commits and those
+        of the same runs say of them. Reads only runs that have such commits. Raises RunUnreadable."""
+        recent = [entry for commit in self._recent if commit.sequence > sequence for entry in commit.entries]
+        runs = (_scan(run, "") for run in self.runs if run.ref.last > sequence)
+        return (entry for entry in merge_sorted(sorted(recent), *runs) if entry.sequence > sequence)
+
     def partitions(self) -> Mapping[str, PartitionStats]:
         """What the files of each partition look like; recent commits count as one run. A file that several runs have
         counts in each of them."""

@@ -90,11 +90,11 @@ class Checkpoint:
 
 
 class BaseUnreadable(UnreadableState):
-    """A checkpoint is readable, but not one of the bases that it names. `sequence`: the checkpoint's."""
+    """A checkpoint is readable, but not one of the bases that it names. `rest`: all but what its bases hold."""
 
-    def __init__(self, message: str, sequence: int) -> None:
+    def __init__(self, message: str, rest: Checkpoint) -> None:
         super().__init__(message)
-        self.sequence = sequence
+        self.rest = rest
 
 
 def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
@@ -205,7 +205,8 @@ def _decode_on_bases(document: dict[str, Any], pipeline: str, source: str, base_
     try:
         settled = change.apply_to(base_of(refs))
     except UnreadableState as error:
-        raise BaseUnreadable(str(error), checkpoint.sequence) from error
+        rest = replace(checkpoint, partition_watermarks=MappingProxyType({}), files=MappingProxyType({}))
+        raise BaseUnreadable(str(error), rest) from error
     return replace(
         checkpoint,
         partition_watermarks=MappingProxyType(settled.watermarks),

@@ -18,6 +18,12 @@ _DIGITS = 20
 _VERSIONED = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\..+)")
 
 
+def commit_version(key: str) -> int | None:
+    """The version of a commit, by its key below the table; None for any other file of the log."""
+    name = _VERSIONED.fullmatch(key.removeprefix(LOG_FOLDER))
+    return None if name is None or name[2] is None else int(name[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One version of the table: its Txns (app id to version), its time (Unix seconds), its userMetadata.

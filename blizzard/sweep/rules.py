@@ -9,6 +9,7 @@ from blizzard.state.watermark import SourceProgress
 
 UNORDERED_REQUESTS = 60
 QUIET_SECS = 86_400.0
+LATE_INTERVAL_SECS = 3_600.0
 MANY_FOLDERS = 1_000
 
 
@@ -28,7 +29,8 @@ class Window(Protocol):
 class SweepRules:
     """The settings of a source that sweeps need. `window` None: every partition stays open. `unordered_requests`: for
     how many LIST requests an ordinary sweep lists unordered partitions whole. `quiet_secs`: in a source with more than
-    `many_folders` folders, one without a new file for so long is looked at only once in this time.
+    `many_folders` folders, one without a new file for so long is looked at only once in this time. A late sweep comes
+    every `late_interval_secs`, and looks back by `late_overlap_secs` before the one before it.
 
     `definition` is the text of the pattern and template behind `matches` and `window`, so that a late sweep detects a
     change.
@@ -42,7 +44,13 @@ class SweepRules:
     unordered_requests: int = UNORDERED_REQUESTS
     quiet_secs: float = QUIET_SECS
     many_folders: int = MANY_FOLDERS
+    late_interval_secs: float = LATE_INTERVAL_SECS
     definition: str = field(default="", compare=False)
+
+    @property
+    def left_out_secs(self) -> float:
+        """The longest time between two late sweeps that visit the same quiet folder."""
+        return self.quiet_secs + self.late_interval_secs
 
     def folder_of(self, partition: str) -> str | None:
         return None if self.window is None else self.window.folder_of(partition)

@@ -20,7 +20,7 @@ from blizzard.sweep.inventory import InventoryReader, UnusableInventory, newest_
 from blizzard.sweep.late_cursor import LateCursor
 from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports, read_reports
-from blizzard.sweep.rules import QUIET_SECS, UNORDERED_REQUESTS, SweepRules
+from blizzard.sweep.rules import LATE_INTERVAL_SECS, QUIET_SECS, UNORDERED_REQUESTS, SweepRules
 from blizzard.sweep.sweeper import EVENT_GRACE_SECS, Sweeper
 from blizzard.sweep.unordered import KnownOrder, UnorderedSearch
 
@@ -34,6 +34,7 @@ def sweep_rules(
     late_overlap_secs: float,
     unordered_requests: int = UNORDERED_REQUESTS,
     quiet_secs: float = QUIET_SECS,
+    late_interval_secs: float = LATE_INTERVAL_SECS,
 ) -> SweepRules:
     """From a source's settings. `prefix_template` None: no partition is ever closed."""
     return SweepRules(
@@ -42,6 +43,7 @@ def sweep_rules(
         lookback=lookback,
         settle_delay_secs=settle_delay_secs,
         late_overlap_secs=late_overlap_secs,
+        late_interval_secs=late_interval_secs,
         unordered_requests=unordered_requests,
         quiet_secs=quiet_secs,
         definition=json.dumps([pattern, prefix_template]),

@@ -247,9 +247,10 @@ class Sweeper:
         )
 
     def _late_since_ts(self) -> float | None:
-        """Files that are older were found by an earlier late sweep; None: there was none."""
-        previous = self._progress.late_swept_ts
-        return None if previous is None else previous - self._rules.late_overlap_secs
+        """Files that are older were found by an earlier late sweep; None: there was none. A folder that was quiet until
+        just now may not have been visited for so long as quiet folders are left out."""
+        previous, left_out_secs = self._progress.late_swept_ts, self._rules.left_out_secs if self._known else 0.0
+        return None if previous is None else previous - self._rules.late_overlap_secs - left_out_secs
 
     def _resume_or_start(
         self, cursor: LateCursor | None, started_ts: float, listing: str

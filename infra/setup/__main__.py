@@ -22,9 +22,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="infra/setup/run")
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--rebuild-for-this-python", action="store_true")
+    parser.add_argument("--without-java", action="store_true")
     options = parser.parse_args()
     try:
-        set_up(options.root, this_python=options.rebuild_for_this_python)
+        set_up(options.root, this_python=options.rebuild_for_this_python, without_java=options.without_java)
     except SetupError as error:
         print(f"set-up: {error}", file=sys.stderr)
         return EXIT_MISSING
@@ -34,10 +35,11 @@ def main() -> int:
     return 0
 
 
-def set_up(root: Path, *, this_python: bool) -> None:
+def set_up(root: Path, *, this_python: bool, without_java: bool = False) -> None:
+    """`without_java`: only what `blizzard` with the local engine needs."""
     # First, because it is quick: a missing JDK should be reported before minutes of installing packages.
-    java = find_jdk()
-    venv, jars, log_store = Venv(root), JarFolder(root), LogStoreJar(root)
+    java = None if without_java else find_jdk()
+    venv = Venv(root)
     # Concurrent set-ups of one checkout would delete each other's files.
     with locked(root / ".cache" / "setup.lock"):
         if venv.needs_packages(this_python=this_python):
@@ -46,21 +48,27 @@ def set_up(root: Path, *, this_python: bool) -> None:
         if venv.needs_project():
             with _step("this project into .venv"):
                 venv.install_project()
-        archive = ClassArchive(root)
-        write_spark_env(java, venv.pyspark_home, archive.settings())
-        if not jars.is_complete():
-            with _step("jars of Delta and S3A into jars/ (half a minute)"):
-                jars.make(venv, java)
-        if not log_store.is_current():
-            with _step(f"log store, compiled with Java {java.major}"):
-                log_store.make(java, venv.pyspark_home)
-        if not archive.is_current(java, log_store.file):
-            with _step("classes of Spark and Delta into one archive, for quicker starts (a minute or more)"):
-                _make_archive(archive, java, log_store.file, venv.python)
-        runs = ClassArchive(root, RUNS)
-        if not runs.is_current(java, log_store.file):
-            with _step("the same for job runs of the local AWS (a minute or less)"):
-                _make_archive(runs, java, log_store.file, venv.python)
+        if java is not None:
+            _set_up_spark(root, venv, java)
+
+
+def _set_up_spark(root: Path, venv: Venv, java: Java) -> None:
+    jars, log_store = JarFolder(root), LogStoreJar(root)
+    archive = ClassArchive(root)
+    write_spark_env(java, venv.pyspark_home, archive.settings())
+    if not jars.is_complete():
+        with _step("jars of Delta and S3A into jars/ (half a minute)"):
+            jars.make(venv, java)
+    if not log_store.is_current():
+        with _step(f"log store, compiled with Java {java.major}"):
+            log_store.make(java, venv.pyspark_home)
+    if not archive.is_current(java, log_store.file):
+        with _step("classes of Spark and Delta into one archive, for quicker starts (a minute or more)"):
+            _make_archive(archive, java, log_store.file, venv.python)
+    runs = ClassArchive(root, RUNS)
+    if not runs.is_current(java, log_store.file):
+        with _step("the same for job runs of the local AWS (a minute or less)"):
+            _make_archive(runs, java, log_store.file, venv.python)
 
 
 def _make_archive(archive: ClassArchive, java: Java, log_store: Path, python: Path) -> None:

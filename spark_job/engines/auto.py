@@ -138,6 +138,9 @@ class AutoTable:
     def holds_rows(self) -> bool:
         return self._ask(lambda table: table.holds_rows())
 
+    def holds_rows_of_nobody(self) -> bool:
+        return self._ask(lambda table: table.holds_rows_of_nobody())
+
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
         return self._ask(lambda table: table.last_row_by_file(after_sequence=after_sequence))
 

@@ -52,7 +52,7 @@ class _Turns:
     def __init__(self, job: DrainedSource, *, discover: bool, log: Log, clock: Callable[[], float]) -> None:
         self.job = job
         self.last_commit_ts = clock()
-        self.idle = self.ended = self.failed = False
+        self.idle = self.waiting = self.ended = self.failed = False
         self.served = False
         """Whether the source has committed, or was found idle. Skipping duplicates is neither."""
         self._discovery_is_due = discover
@@ -71,7 +71,7 @@ class _Turns:
             self._discovery_error = catch_failure(self.job.source_id, self._log, discover)
         if catch_failure(self.job.source_id, self._log, self._step) is not None:
             self.ended = self.failed = True
-        return not (self.ended or self.idle)
+        return not (self.ended or self.idle or self.waiting)
 
     def end(self, *, stopped: bool, time_is_up: bool = False) -> None:
         self.ended = True
@@ -87,13 +87,13 @@ class _Turns:
             log_failure(self.job.source_id, self._log, kind(missing))
 
     def _step(self) -> None:
-        self.idle = False
+        self.idle = self.waiting = False
         step = self._pause.attempt(partial(self.job.ingest.step, draining=True))
         if step is None:
             return
-        self.served = self.served or step in (Step.IDLE, Step.COMMITTED)
-        self.idle = step is Step.IDLE
-        if self.idle:
+        self.served = self.served or step in (Step.IDLE, Step.WAITING, Step.COMMITTED)
+        self.idle, self.waiting = step is Step.IDLE, step is Step.WAITING
+        if self.idle or self.waiting:
             self._pause.resume_ts = self._clock() + POLL_SECS
         elif step is Step.COMMITTED:  # not by entries that need no commit, such as records of sweeps
             self.last_commit_ts = self._clock()

@@ -21,6 +21,8 @@ from spark_job.ports.table import Table
 MAX_LAG_SEGMENTS = 8
 """How far the committed position may lag behind what was consumed before an empty commit catches up."""
 
+WAITING_SECS = 0.1
+"""Between two looks at work in the background."""
 FIRST_BACKOFF_SECS = 1.0
 """Doubled with each failure in a row, up to the source's own limit."""
 
@@ -32,7 +34,8 @@ class Step(StrEnum):
     MOVED = "moved"
     """Consumed entries that need no commit."""
     WAITING = "waiting"
-    """There is input, but the batch is not full and its interval has not passed."""
+    """There is input, but the batch is not full and its interval has not passed; or a draining run has nothing left but
+    work in the background."""
     IDLE = "idle"
     LOST = "lost"
     """Another job committed first; the batch was discarded."""
@@ -119,6 +122,8 @@ class Ingest:
                 failures = self._back_off(error, failures)
                 continue
             failures = self._back_off(None, failures) if step is Step.LOST else 0
+            if step is Step.WAITING:
+                self._sleep(WAITING_SECS)
             if step is Step.IDLE or stopping():
                 return self.totals
 
@@ -188,6 +193,8 @@ class Ingest:
         self.totals.duplicates += plan.duplicates
         self._lag_segments += plan.segments
         ends = draining and not plan.moved
+        if ends and not self._repaired and self._source.is_busy():
+            return Step.WAITING
         if self._repaired or self._lag_segments > MAX_LAG_SEGMENTS or (ends and self._source.owes_commit(checkpoint)):
             self._prepare()
             return self._commit(plan, None)

@@ -13,6 +13,7 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 | `resolve` | looks suspects up in the ledger | not needed: `unresolved` is always False |
 | `start` | expected etags of files in progress; logs the plan | logs the plan |
 | `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
+| `is_busy` | runs of the ledger are being merged | always False |
 | `owes_commit` | a rebuilt or merged ledger that no commit names yet | always False |
 | `skip` | the position moves past duplicates | the position moves past control records |
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
@@ -179,9 +180,14 @@ class SourceKind(Protocol[C, P, B]):
         """The checkpoint to continue from without a commit, if nothing of the plan is read. Makes no request."""
         ...
 
+    def is_busy(self) -> bool:
+        """Whether work goes on in the background that the next run would have to begin anew. A draining run that finds
+        nothing more to do does not end before it is done."""
+        ...
+
     def owes_commit(self, checkpoint: C) -> bool:
         """Called when a draining run finds nothing more to do. Whether a commit without rows is worth its cost, since
-        the next run would have to repeat what this one has prepared. May wait for such a preparation."""
+        the next run would have to repeat what this one has prepared."""
         ...
 
     def settle(self, plan: P, batch: B | None) -> C:

@@ -79,6 +79,10 @@ class FileTable(Table[R], Protocol):
         files under a source name that the pipeline no longer has."""
         ...
 
+    def holds_rows_of_nobody(self) -> bool:
+        """Whether the table holds rows that do not name their source, such as those of the first Blizzard."""
+        ...
+
     def files_after(self, sequence: int) -> Mapping[str, int]:
         """The files of this source that commits after `sequence` (exclusive) hold: path to highest `_source.row`."""
         ...

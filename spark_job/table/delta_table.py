@@ -25,7 +25,6 @@ from spark_job.table.table_source import TableSource
 from spark_job.table.written_files import WrittenFiles
 from spark_job.write.parquet_files import TableLayout
 
-TARGET_FILE_BYTES = 128 << 20
 REPLACING = "rows that replace others"
 _HIDDEN_NAME = re.compile(r"(^|/)[_.]")
 """Paths of files that are not data files: no writer starts the name of a data file or its folders with these."""
@@ -46,7 +45,6 @@ class DeltaSourceTable:
         *,
         store: ObjectStore,
         state_prefix: str | None = None,
-        target_file_bytes: int = TARGET_FILE_BYTES,
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
         watch: Stopwatch | None = None,
@@ -55,7 +53,6 @@ class DeltaSourceTable:
     ) -> None:
         self._engine, self._source, self._uri, self._store = engine, source, source.table_uri, store
         self._log_tail = DeltaLogTail(store)
-        self._target_file_bytes = target_file_bytes
         self._watch = watch or Stopwatch(time.monotonic)
         prefix = state_prefix or f"_blizzard/{source.source_id.replace(':', '_')}"
         self.staging = Staging(store, prefix, clock=clock, new_id=new_id)
@@ -129,6 +126,9 @@ class DeltaSourceTable:
     def holds_rows(self) -> bool:
         return self._source_rows.exist()
 
+    def holds_rows_of_nobody(self) -> bool:
+        return self._source_rows.of_nobody_exist()
+
     def files_after(self, sequence: int) -> Mapping[str, int]:
         return self._source_rows.last_row_by_file(after_sequence=sequence)
 
@@ -154,7 +154,7 @@ class DeltaSourceTable:
             return direct
         if staged:
             self.layout_reason = REPLACING
-        return TableLayout(self.staging.new_folder(), (), (), 0, self._target_file_bytes)
+        return TableLayout(self.staging.new_folder(), (), (), 0, self._source.target_file_bytes)
 
     def _direct_layout(self) -> TableLayout | None:
         """The layout of files that a transaction adds as they are; None if the rows have to be staged."""
@@ -170,7 +170,7 @@ class DeltaSourceTable:
             stats = new_table_stats_columns(columns, self._source.partition_by)
         else:
             stats = tuple(transaction.stats_columns())
-        return TableLayout("", table.partition_by, stats, table.string_prefix_chars, self._target_file_bytes)
+        return TableLayout("", table.partition_by, stats, table.string_prefix_chars, self._source.target_file_bytes)
 
     def append(self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str) -> None:
         self._commits.append(rows, sequence=sequence, user_metadata=user_metadata)

@@ -118,6 +118,10 @@ class TableEngine(Protocol):
         """Whether there are rows of this source."""
         ...
 
+    def holds_rows_of_nobody(self) -> bool:
+        """Whether there are rows without `_source.source`."""
+        ...
+
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
         """Path to highest `_source.row`, of the source's files of commits after `after_sequence` (exclusive)."""
         ...

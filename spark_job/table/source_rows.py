@@ -42,6 +42,13 @@ class SourceRows:
                 check_source_was_not_renamed(others, self._source.source_id, self._has_file)
             return found
 
+    def of_nobody_exist(self) -> bool:
+        """Of a table without a `_source` column all rows are."""
+        with self._engine.translating("querying the table for rows of no source"):
+            if not self._table_exists():
+                return False
+            return not self._engine.has_source_column() or self._engine.holds_rows_of_nobody()
+
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
         with self._engine.translating("querying the table for the files of its newest commits"):
             return self._engine.last_row_by_file(after_sequence=after_sequence) if self._can_be_asked() else {}

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+TARGET_FILE_BYTES = 128 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
@@ -18,3 +20,5 @@ class TableSource:
     partition_columns: Mapping[str, str]
     """Columns that come from folder names, with their SQL types."""
     partition_by: tuple[str, ...]
+    target_file_bytes: int = TARGET_FILE_BYTES
+    """Size at which a new data file is started in a partition of the table."""

@@ -1,14 +1,12 @@
 """Records that a task could not turn into rows: their way into files that the driver reads."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
 
-from blizzard.errors import BlizzardError
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import RecordRange
 from spark_job.write.parquet_files import DataFile, DataFileWriter
@@ -42,8 +40,7 @@ class DeferredRecords:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._writer is not None:
-            with suppress(BlizzardError):  # a file that cannot be removed now is removed with the leftovers
-                self._writer.discard()
+            self._writer.try_to_discard()
 
     def add(self, source: RecordRange, row: int, record: bytes, fault: str | None) -> None:
         """`row`: its number in the file. `fault`: why it is refused; None if Spark decides. Raises CannotWriteError."""

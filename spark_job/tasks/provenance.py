@@ -65,9 +65,9 @@ class Provenance:
         nothing = pc.multiply(indexes, 0)
         source = [
             pa.DictionaryArray.from_arrays(nothing, pa.array([self.source_id])),
-            pa.DictionaryArray.from_arrays(indexes, pa.array([one.path for one in ranges])),
+            _encoded([one.path for one in ranges], indexes),
             rows,
-            pa.DictionaryArray.from_arrays(indexes, pa.array([one.etag for one in ranges])),
+            _encoded([one.etag for one in ranges], indexes),
             _times(ranges).take(indexes),
             pa.repeat(pa.scalar(self.sequence, pa.int64()), len(rows)),
         ]
@@ -89,6 +89,15 @@ class Provenance:
         starts = accumulate((one.count for one in ranges[:-1]), initial=0)
         shifts = pa.array([one.first_record - start for one, start in zip(ranges, starts, strict=True)], pa.int64())
         return pc.add(pa.arange(0, len(indexes)), shifts.take(indexes))
+
+
+def _encoded(values: Sequence[str], indexes: pa.Array) -> pa.Array:
+    """Each value is once in the dictionary. For one that is there twice Arrow's Parquet writer takes room in the file
+    that it does not fill, so the file would hold bytes of the process's memory."""
+    distinct = {value: at for at, value in enumerate(dict.fromkeys(values))}
+    if len(distinct) < len(values):
+        indexes = pa.array([distinct[value] for value in values], pa.int32()).take(indexes)
+    return pa.DictionaryArray.from_arrays(indexes, pa.array([*distinct], pa.string()))
 
 
 def _times(ranges: Sequence[RecordRange]) -> pa.Array:

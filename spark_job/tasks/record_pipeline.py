@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from types import TracebackType
@@ -13,7 +12,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from blizzard.errors import BlizzardError
 from spark_job.formats.protocol import Block, Format, Parsed
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
@@ -73,8 +71,7 @@ class RecordPipeline:
         for future in self._parsing:
             future.cancel()
         if not self._finished:
-            with suppress(BlizzardError):  # a file that stays is named by no commit, and VACUUM removes it
-                self._writer.discard()
+            self._writer.try_to_discard()
 
     def add(self, source: RecordRange, block: Block) -> None:
         """Raises CannotWriteError."""

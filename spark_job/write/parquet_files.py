@@ -1,12 +1,13 @@
 """Writes rows into Parquet files of the table, in tasks; a commit adds the files later."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
 
+from blizzard.errors import BlizzardError
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.storage.s3_write import PART_BYTES
@@ -184,6 +185,11 @@ class DataFileWriter:
             self._open.clear()
             self._buffered.clear()
             self._files.clear()
+
+    def try_to_discard(self) -> None:
+        """What storage does not let go stays: no commit names it, and VACUUM removes it."""
+        with suppress(BlizzardError):
+            self.discard()
 
     def _remove(self) -> None:
         self._store.delete(self._keys)

@@ -1,8 +1,13 @@
 """A file larger than a batch: each batch takes a part of it, and the state says how much of it is in the table."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from blizzard.errors import UnreadableState
+from blizzard.state.checkpoint_codec import CheckpointCodec
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.base import ObjectStore
 from tests.proof import places
 from tests.proof.places import LoggedCommits
 
@@ -17,16 +22,19 @@ def commits_of_a_part(place: str) -> str:
     return f"commits of a part of a file on {place}"
 
 
-def parts_in(log: LoggedCommits) -> int:
-    """The number of commits that leave some records of a file to the next ones."""
-    return sum(any(map(_is_a_part, _files(places.state_of(actions)))) for _, actions in log)
+def parts_in(log: LoggedCommits, table: ObjectStore) -> int:
+    """The number of commits that leave some records of a file to the next ones. `table`: with the bases that their
+    states name; those of which a base is gone do not count."""
+    return sum(any(read < RECORDS for read in _in_progress(places.state_of(actions), table)) for _, actions in log)
 
 
-def _files(state: Mapping[str, Any]) -> Iterable[object]:
-    files: Mapping[str, object] = state.get("source_state", {}).get("files", {})
-    return files.values()
-
-
-def _is_a_part(read: object) -> bool:
-    """Not a file that was read to its last record without its end being seen."""
-    return isinstance(read, dict) and read["RecordsRead"] < RECORDS
+def _in_progress(state: Mapping[str, Any], table: ObjectStore) -> Iterable[int]:
+    """The records read of each file of which the end was not seen."""
+    if not {"pipeline", "source"} <= state.keys():  # somebody else's commit
+        return ()
+    pipeline, source = state["pipeline"], state["source"]
+    identity = SourceIdentity(pipeline, source, places.prefix_of(f"{pipeline}:{source}"))
+    try:
+        return CheckpointCodec(table, identity).decode(json.dumps(state)).in_progress.values()
+    except UnreadableState:
+        return ()

@@ -19,8 +19,10 @@ from blizzard.config.model import Config
 from blizzard.config.spark_settings import settings
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
-from blizzard.state.checkpoint import Checkpoint, decode
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
@@ -202,15 +204,23 @@ class Lake:
         return sorted(int(file.stem) for file in self.log_folder.glob("[0-9]*.json") if file.stem.isdigit())
 
     def actions(self, version: int) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.log_folder / f"{version:020d}.json").read_text().splitlines()]
+        # `str.splitlines` would also divide at U+2028, which JSON leaves as it is.
+        lines = (self.log_folder / f"{version:020d}.json").read_bytes().splitlines()
+        return [json.loads(line) for line in lines]
 
     def user_metadata(self, version: int) -> str:
         return str(next(a["commitInfo"]["userMetadata"] for a in self.actions(version) if "commitInfo" in a))
 
+    def state_beside(self) -> Checkpoint:
+        """The copy, as the last job left it."""
+        return self._codec().read_copy()
+
+    def _codec(self) -> CheckpointCodec:
+        return CheckpointCodec(LocalStore(self.table), SourceIdentity("events", "landing", "_blizzard/events_landing"))
+
     def state(self, version: int = -1) -> Checkpoint:
         """The checkpoint in a commit, by default in the newest."""
-        text = self.user_metadata(self.versions()[version])
-        return decode(text, pipeline="events", source="landing")
+        return self._codec().decode(self.user_metadata(self.versions()[version]))
 
 
 def session_settings(warehouse: Path, *, s3_endpoint: str | None = None) -> dict[str, str]:

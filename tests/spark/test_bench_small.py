@@ -168,14 +168,18 @@ def test_random_names_are_held_against_names_in_order_and_the_ledger_is_measured
 def test_whole_processes_are_compared_with_a_loop(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the engine Spark, which takes half a minute."""
     monkeypatch.setattr(engine, "ENGINES", ("local",))
+    monkeypatch.setattr(engine, "COMMITS", 2)
     monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
     result = engine.run(options)
-    whole, dropped = result.tables
+    whole, dropped, commits = result.tables
     assert [row[0].rpartition(", ")[2] for row in whole.rows] == [
         *("local", "deltalake loop", "local", "local"),
         *("local", "deltalake loop", "local", "deltalake loop"),
     ]
     assert [row[0] for row in dropped.rows] == ["local"]
+    assert [row[0] for row in commits.rows] == [
+        f"version {versions:,}, {files:,} data files" for versions, files in engine.OLD_TABLES.values()
+    ]
     assert all(goal.measured for goal in result.goal_results)
     reported(result)
 

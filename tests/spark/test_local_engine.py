@@ -5,23 +5,17 @@ import gzip
 import json
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from blizzard.log import silent
-from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.storage.local import LocalStore
-from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.auto import AutoEngine
-from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.engines.spark.engine import SparkEngine
 from spark_job.tasks import batch_tasks
-from spark_job.tasks.engine import Engine
+from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -29,28 +23,12 @@ FOR_SPARK = '{"id": 7, "n": 1}'
 """A number in a text column."""
 
 
-@dataclass
-class LocalLake(Lake):
-    """`chosen`: the engine of the next job."""
-
-    chosen: str = "local"
-    local: list[LocalEngine] = field(default_factory=list)
-
-    def engine(self) -> Engine:
-        local = LocalEngine(S3Settings(), dict, silent, cores=2)
-        self.local.append(local)
-        if self.chosen == "auto":
-            return AutoEngine(local, lambda: SparkEngine(self.spark), self._note)
-        return local if self.chosen == "local" else SparkEngine(self.spark)
-
-
 @pytest.fixture
-def local_lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[LocalLake]:
-    made = LocalLake(tmp_path / "local", spark)
+def local_lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLake]:
+    made = EngineLake(tmp_path / "local", spark)
     made.folder.mkdir()
-    yield made
-    for engine in made.local:
-        engine.close()
+    with closing(made):
+        yield made
 
 
 def land(lake: Lake, rng: random.Random) -> None:
@@ -72,12 +50,6 @@ def _line(rng: random.Random, number: int, row: int) -> dict[str, Any] | str:
     return {"id": f"{number}-{row}-é", "n": rng.choice([row, None, 2**40]), "unknown": [1]}
 
 
-def state_of(lake: Lake) -> Checkpoint:
-    return decode(
-        (lake.table / "_blizzard/events_landing_checkpoint.json").read_text(), pipeline="events", source="landing"
-    )
-
-
 def receipts_of(lake: Lake) -> list[Any]:
     found = sorted((lake.table / "_blizzard/events_landing/receipts").iterdir())
     documents = [json.loads(gzip.decompress(file.read_bytes())) for file in found]
@@ -97,12 +69,12 @@ def letters_of(lake: Lake) -> list[Any]:
 def test_both_engines_make_the_same_of_the_same_files(
     tmp_path: Path,
     spark: Callable[[], SparkSession],
-    local_lake: LocalLake,
+    local_lake: EngineLake,
     monkeypatch: pytest.MonkeyPatch,
     task_bytes: int,
 ) -> None:
     monkeypatch.setattr(batch_tasks, "MIN_TASK_BYTES", task_bytes)
-    by_spark = LocalLake(tmp_path / "spark", spark, chosen="spark")
+    by_spark = EngineLake(tmp_path / "spark", spark, chosen="spark")
     by_spark.folder.mkdir()
     for lake in (by_spark, local_lake):
         lake.settings = {"checkpoint": {"interval_files": 15, "interval_bytes": "100KB"}}
@@ -113,7 +85,7 @@ def test_both_engines_make_the_same_of_the_same_files(
     assert letters_of(local_lake) == letters_of(by_spark)
     assert any(letter[2] == "decompress" for letter in letters_of(local_lake))
     assert receipts_of(local_lake) == receipts_of(by_spark)
-    ours, theirs = state_of(local_lake), state_of(by_spark)
+    ours, theirs = local_lake.state_beside(), by_spark.state_beside()
     assert (ours.sequence, ours.partition_watermarks, ours.files) == (
         theirs.sequence,
         theirs.partition_watermarks,
@@ -123,7 +95,7 @@ def test_both_engines_make_the_same_of_the_same_files(
     assert len({(row["_source"]["file"], row["_source"]["row"]) for row in rows}) == len(rows) > 500
 
 
-def test_what_only_spark_can_judge_waits_for_spark(local_lake: LocalLake) -> None:
+def test_what_only_spark_can_judge_waits_for_spark(local_lake: EngineLake) -> None:
     local_lake.put("a.ndjson.gz", {"id": "good", "n": 1}, FOR_SPARK)
     with pytest.raises(NeedsSpark, match="engine: auto"):
         local_lake.run()
@@ -139,17 +111,17 @@ def test_what_only_spark_can_judge_waits_for_spark(local_lake: LocalLake) -> Non
     assert sorted(row["id"] for row in local_lake.rows()) == ["7", "7", "good", "more"]
 
 
-def test_the_engines_take_turns_in_one_lake(local_lake: LocalLake) -> None:
+def test_the_engines_take_turns_in_one_lake(local_lake: EngineLake) -> None:
     for number, engine in enumerate(["spark", "local", "auto", "local", "spark", "local"]):
         local_lake.chosen = engine
         local_lake.put(f"{number}.ndjson", {"id": f"{number}", "n": number})
         local_lake.run(late=True)
     assert [row["id"] for row in local_lake.rows()] == [f"{number}" for number in range(6)]
-    assert state_of(local_lake).sequence == 5
+    assert local_lake.state_beside().sequence == 5
     assert LocalStore(local_lake.table).head("_delta_log/00000000000000000005.json") is not None
 
 
-def test_overwritten_files_are_replaced_without_spark(local_lake: LocalLake) -> None:
+def test_overwritten_files_are_replaced_without_spark(local_lake: EngineLake) -> None:
     local_lake.settings = {"on_overwrite": "replace"}
     local_lake.put("a.ndjson", {"id": "old", "n": 1}, {"id": "older", "n": 2})
     local_lake.put("b.ndjson", {"id": "other", "n": 3})

@@ -249,6 +249,7 @@ def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
     assert entry.time_ms > 0
     assert [*source.files_of_commits(SequenceRange(1, 3))] == []
     assert dict(source.files_after(-1)) == {"f1": 0}
+    assert not source.holds_rows_of_nobody()
     world.sql("DELETE FROM {t} WHERE id = 'a'")
     assert source.files_of_commits(SequenceRange(0, 0))[0].rows == 1
     world.sql("DELETE FROM {t}")

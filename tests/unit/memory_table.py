@@ -42,6 +42,8 @@ class MemoryDelta:
     ever_committed: list[str | None] = field(default_factory=list)
     before_commit: Callable[[], object] | None = None
     orphan_files: list[str] = field(default_factory=list)
+    rows_of_nobody: bool = False
+    """Whether it also has rows that do not name their source."""
 
     def last_txn(self, app_id: str) -> int | None:
         versions = [commit.txns[app_id] for commit in self.commits if app_id in commit.txns]
@@ -135,6 +137,10 @@ class MemoryTable:
     def holds_rows(self) -> bool:
         self._calls("holds_rows")
         return any(True for _ in self._rows())
+
+    def holds_rows_of_nobody(self) -> bool:
+        self._calls("holds_rows_of_nobody")
+        return self._delta.rows_of_nobody
 
     def files_after(self, sequence: int) -> Mapping[str, int]:
         self._calls("files_after")

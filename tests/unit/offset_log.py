@@ -108,6 +108,9 @@ class OffsetLogSource:
         self._world.batches.append(held)
         return RangeBatch(held, counts)
 
+    def is_busy(self) -> bool:
+        return False
+
     def owes_commit(self, checkpoint: Offsets) -> bool:
         return False
 

@@ -191,7 +191,7 @@ def test_a_checkpoint_whose_base_is_lost_cannot_be_read(harm: object, layer: int
     harm(job, IDENTITY.bases_folder + refs[layer].name)
     with pytest.raises(BaseUnreadable, match=refs[layer].name) as found:
         job.read()
-    assert found.value.sequence == 1
+    assert found.value.rest.sequence == 1
 
 
 def test_a_base_of_another_source_is_refused() -> None:

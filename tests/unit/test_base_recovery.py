@@ -5,11 +5,13 @@ import json
 import pytest
 
 from blizzard.cli.source_status import SourceStatus, source_status
-from blizzard.errors import StorageUnavailable
+from blizzard.errors import RecoveryError, StorageUnavailable
 from blizzard.state.checkpoint_codec import BaseSettings, read_copy
+from blizzard.state.delta_log import Commit
 from tests.unit.fakes import Crash, World, crash, settings
 from tests.unit.recoveries import recovered
 from tests.unit.scenarios import lines
+from tests.unit.test_takeover import PENGUINS, put_file
 
 ALL = [f"p{n}/{name}.txt" for n in range(6) for name in "abc"]
 
@@ -272,3 +274,54 @@ def test_a_running_job_that_finds_its_base_gone_writes_it_anew() -> None:
     assert not recovered(lake).repaired
     all_is_there_with = {*ALL[:-1], "q/a.txt", "q/b.txt", "q/c.txt"}
     assert lake.files().keys() == all_is_there_with
+
+
+def test_rows_that_a_user_deleted_stay_deleted_when_all_bases_are_lost() -> None:
+    lake = filled(max_commit_bytes=0)
+    gone = ALL[0]
+    lake.delta.rows[:] = [row for row in lake.delta.rows if row.path != gone]
+    lose(lake)
+    lake.deliver(lake.source_event(gone))
+    lake.settle()
+    assert gone not in lake.files()
+    assert lake.events_logged("ledger_rebuilding") == []
+    assert {event["missing_commits"] for event in lake.events_logged("ledger_opened")} == {0}
+
+
+def taken_over() -> World:
+    """A table of the first Blizzard, whose rows do not name their files, with bases."""
+    lake = world(0)
+    lake.put("p/m.txt", "p/m.txt 0")
+    lake.delta.commits = [Commit(0, {}, None, 1.0), Commit(1, {PENGUINS: 1}, None, 2.0)]
+    lake.delta.rows_of_nobody = True
+    lake.clock.advance(300_000)
+    watermark = {"state": "Active", "value": "p/m.txt"}
+    put_file(lake, watermark=watermark, partition_watermarks={"p": "m.txt"}, last_update_ts=lake.clock())
+    lake.clock.advance(10)
+    ingest(lake, "p/x.txt", "q/a.txt")
+    assert lake.state_now().bases
+    assert "p/m.txt" not in lake.files()
+    return lake
+
+
+def test_a_table_that_was_taken_over_is_refused_without_its_bases_until_they_are_back() -> None:
+    lake = taken_over()
+    kept = {key: lake.state.get(key) for key in lake.bases()}
+    lose(lake)
+    versions = len(lake.delta.commits)
+    with pytest.raises(RecoveryError, match="held the only record of which files the first Blizzard ingested"):
+        lake.drain()
+    assert len(lake.delta.commits) == versions
+    for key, data in kept.items():
+        lake.state.put(key, data)
+    lake.settle()
+    assert "p/m.txt" not in lake.files()
+    assert lake.doubled() == []
+
+
+def test_a_source_of_an_earlier_version_whose_rows_all_name_their_files_is_repaired_without_its_bases() -> None:
+    lake = taken_over()
+    lake.delta.rows_of_nobody = False
+    lose(lake)
+    lake.drain()
+    assert lake.state_now().before_ledger_ts is not None

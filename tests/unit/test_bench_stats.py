@@ -121,6 +121,8 @@ OF_ENGINE_AND_NAMES = {
         "memory": "at most 250",
         "p50": "at most 0.25",
         "p99": "at most 0.6",
+        "commit": "at most 0.2",
+        "old_commit": "at most 0.2",
     },
     "names": {
         "local disk": "at most 1.15",

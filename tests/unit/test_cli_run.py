@@ -127,17 +127,19 @@ def test_the_job_gets_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_missing_folder_of_jars_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG)
-    assert main(["run", str(config), "--jars", str(tmp_path / "none")]) == 2
+    assert main(["run", str(config), "--engine", "spark", "--jars", str(tmp_path / "none")]) == 2
     assert "run `make setup`" in capsys.readouterr().err
 
 
 def test_without_spark_no_jars_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "pipelines.yaml"
-    config.write_text(CONFIG.replace("table_uri", "engine: local, table_uri"))
+    config.write_text(CONFIG)
     asked = list[list[str]]()
     monkeypatch.setattr(run, "_run", lambda command_line, as_json: asked.append(command_line) or 0)
     words = ["run", str(config), "--jars", str(tmp_path / "none")]
     assert main(words) == 0
     assert asked[0][-2:] == ["--engine", "configured"]
     assert main([*words, "--engine", "spark"]) == 2
-    assert main([*words, "--engine", "auto"]) == 0
+    assert main([*words, "--engine", "local"]) == 0
+    config.write_text(CONFIG.replace("table_uri", "engine: spark, table_uri"))
+    assert main(words) == 2

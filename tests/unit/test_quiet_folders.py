@@ -211,3 +211,25 @@ def test_the_walk_counts_what_it_leaves_out() -> None:
         quiet.add(prefix, 5.0)
     assert [quiet.leaves_out(prefix) for prefix in ("", "a/", "b/", "b/c/", "new/")] == [False, True, True, True, False]
     assert quiet.left_out == 3
+
+
+@pytest.mark.parametrize("stays_active", [False, True])
+def test_a_file_that_a_quiet_folder_got_without_an_event_is_found_when_the_folder_gets_others(
+    stays_active: bool,
+) -> None:
+    """From then on its folder is listed as any other one, which late sweeps do not look back in for so long."""
+    for folder in (f"c{n}" for n in range(10)):
+        world = world_of(10)
+        swept(world)
+        swept(world, SweepKind.LATE)
+        world.clock.advance(5)
+        put(world, f"{folder}/a.txt")  # sorts below the watermark
+        world.clock.advance(5)
+        for turn in range(15):
+            if turn == 0 or stays_active:
+                world.arrive(f"{folder}/c{turn:03d}.txt")
+                world.drain()
+            swept(world)
+            swept(world, SweepKind.LATE)
+            world.clock.advance(QUIET / 10)
+        assert f"{folder}/a.txt" in world.files()

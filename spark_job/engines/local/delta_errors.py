@@ -1,5 +1,6 @@
 """Translates errors of deltalake into Blizzard's errors."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ DELTALAKE_ERRORS = (DeltaError, OSError)
 _OTHER_COMMIT_OF_SOURCE = "Concurrent transaction failed"
 _CHANGED_TABLE = ("Metadata changed", "protocol changed")
 _MAX_TEXT_CHARS = 2_000
+_DECORATION = re.compile("\x1b\\[[0-9;]*m|\u21b3")
 
 
 @contextmanager
@@ -43,4 +45,6 @@ def refused(error: Exception) -> Exception:
 
 
 def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error)[:_MAX_TEXT_CHARS]}"
+    """In one line, without the colours and the arrows by which deltalake shows causes."""
+    text = " ".join(_DECORATION.sub(" ", str(error)).split())
+    return f"{type(error).__name__}: {text[:_MAX_TEXT_CHARS]}"

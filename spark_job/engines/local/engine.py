@@ -64,6 +64,8 @@ class LocalEngine:
             ) from error
 
     def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
+        if undecided.only_refused:
+            raise NeedsSpark("sorting more refused records than fit into memory")
         raise NeedsSpark("deciding on records that only its parser can judge")
 
     def close(self) -> None:

@@ -1,14 +1,13 @@
 """A table as deltalake holds it in memory, kept up to date with one listing a commit."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from blizzard.errors import BucketMissing, NotFound
-from blizzard.state.delta_log import LOG_FOLDER
+from blizzard.state.delta_log import LOG_FOLDER, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.needs_spark import NeedsSpark
@@ -16,10 +15,10 @@ from spark_job.engines.needs_spark import NeedsSpark
 MAX_FILES = 50_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit."""
 SIZE_CHECK_VERSIONS = 100
-MAX_READER_VERSION, MAX_WRITER_VERSION = 3, 7
+READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, 7})
+"""Those without features, and those that list them."""
 WRITER_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
 READER_FEATURES = frozenset({"timestampNtz"})
-_COMMIT = re.compile(r"([0-9]{20})\.json")
 
 
 class OpenTable:
@@ -80,9 +79,8 @@ class OpenTable:
         newest, etag = -1, None
         after = f"{LOG_FOLDER}{version - 1:020d}.json" if version > 0 else LOG_FOLDER
         for info in self._store.list(LOG_FOLDER, start_after=after, recursive=False):
-            if name := _COMMIT.fullmatch(info.key.removeprefix(LOG_FOLDER)):
-                newest = int(name[1])
-                etag = info.etag if newest == version else etag
+            if (found := commit_version(info.key)) is not None:
+                newest, etag = found, info.etag if found == version else etag
         return newest, etag
 
     def _check_size(self) -> None:
@@ -98,11 +96,10 @@ class OpenTable:
 
 def _check(table: DeltaTable) -> None:
     protocol = table.protocol()
-    if protocol.min_reader_version > MAX_READER_VERSION or protocol.min_writer_version > MAX_WRITER_VERSION:
-        raise NeedsSpark(f"a table of writer version {protocol.min_writer_version}")
+    reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    if reader not in READER_VERSIONS or writer not in WRITER_VERSIONS:
+        raise NeedsSpark(f"a table of reader version {reader} and writer version {writer}")
     others = {*(protocol.writer_features or ())} - WRITER_FEATURES
     others |= {*(protocol.reader_features or ())} - READER_FEATURES
     if others:
         raise NeedsSpark(f"a table with the feature {min(others)}")
-    if protocol.min_writer_version in (3, 4, 5, 6) or protocol.min_reader_version == 2:
-        raise NeedsSpark(f"a table of writer version {protocol.min_writer_version}")

@@ -12,13 +12,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.pandas.types import to_arrow_type
 
-from blizzard.errors import BlizzardError
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.transaction import RemovedFile, describe
 from spark_job.table.stats_columns import stats_columns
 from spark_job.write.parquet_files import BufferBudget, DataFile, DataFileWriter, TableLayout
 
-TARGET_FILE_BYTES = 128 << 20
 BUFFER_BYTES = 64 << 20
 
 
@@ -37,6 +35,7 @@ def replace_rows(
     *,
     source_id: str,
     paths: Collection[str],
+    target_file_bytes: int,
     clock: Callable[[], float],
 ) -> Replacement:
     """Reads one data file at a time, and writes new ones. Removes nothing: that is the commit's."""
@@ -47,7 +46,7 @@ def replace_rows(
         description.partition_by,
         tuple(stats_columns(description)),
         description.string_prefix_chars,
-        TARGET_FILE_BYTES,
+        target_file_bytes,
     )
     found = Replacement()
     writer = DataFileWriter(
@@ -64,7 +63,7 @@ def replace_rows(
                     writer.write(kept)
         found.added = writer.close()
     except BaseException:
-        _discard(writer)
+        writer.try_to_discard()
         raise
     return found
 
@@ -101,6 +100,8 @@ def _others_rows(
 ) -> pa.Table | None:
     """The rows of the data file that stay, with all columns; None if it has none that go."""
     data = BytesIO(store.get(action.removed.path))
+    if "_source" not in pq.read_schema(data).names:  # from before the table had it
+        return None
     source = pq.read_table(data, columns=["_source"])["_source"]
     file, owner = (pc.struct_field(source, name) for name in ("file", "source"))
     goes = pc.fill_null(pc.and_(pc.equal(owner, source_id), pc.is_in(file, pa.array([*paths], pa.string()))), False)
@@ -119,10 +120,3 @@ def _with_all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _discard(writer: DataFileWriter) -> None:
-    try:
-        writer.discard()
-    except BlizzardError:
-        return  # a file that stays is named by no commit, and VACUUM removes it

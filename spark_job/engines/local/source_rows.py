@@ -1,7 +1,7 @@
 """Questions about the rows of one source, answered from its data files. Files without rows of the wanted commits are
 left out by their statistics; of the others only `_source` is decoded, one file at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 
 import pyarrow as pa
@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
-from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.safety_checks import SourceFile
 
 _COLUMNS = ("source", "file", "row", "etag", "modified", "sequence")
+_TYPES = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.int64())
 _ALL = SequenceRange(0, 2**62)
 
 
@@ -29,6 +29,9 @@ class SourceRows:
 
     def exist(self) -> bool:
         return any(rows.num_rows for rows in self._own(_ALL))
+
+    def of_nobody_exist(self) -> bool:
+        return any(rows["source"].null_count for rows in self._sources(self._files(_ALL)))
 
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
         last: dict[str, int] = {}
@@ -70,16 +73,23 @@ class SourceRows:
 
     def _rows(self, sequences: SequenceRange) -> Iterator[pa.Table]:
         """The `_source` of the rows of these commits, with its fields as columns."""
-        if self._table.protocol().min_reader_version >= 3:
-            raise NeedsSpark("reading a table with reader features")
-        for path in self._files(sequences):
-            whole = pq.read_table(BytesIO(self._store.get(path)), columns=["_source"])
-            columns = [pc.struct_field(whole["_source"], name) for name in _COLUMNS]
-            rows = pa.Table.from_arrays(columns, names=_COLUMNS)
+        for rows in self._sources(self._files(sequences)):
             wanted = pc.and_(
                 pc.greater_equal(rows["sequence"], sequences.first), pc.less_equal(rows["sequence"], sequences.last)
             )
             yield rows.filter(wanted)
+
+    def _sources(self, paths: Iterable[str]) -> Iterator[pa.Table]:
+        """The `_source` of all rows of each data file, with its fields as columns; null in a file from before the
+        table had it."""
+        for path in paths:
+            file = pq.ParquetFile(BytesIO(self._store.get(path)))
+            if "_source" in file.schema_arrow.names:
+                whole = file.read(columns=["_source"])["_source"]
+                columns = [pc.struct_field(whole, name) for name in _COLUMNS]
+            else:
+                columns = [pa.nulls(file.metadata.num_rows, kind) for kind in _TYPES]
+            yield pa.Table.from_arrays(columns, names=_COLUMNS)
 
     def _files(self, sequences: SequenceRange) -> Iterator[str]:
         """Paths of the data files that may have rows of these commits."""

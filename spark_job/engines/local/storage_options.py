@@ -13,6 +13,11 @@ def storage_options(settings: S3Settings) -> Mapping[str, str]:
         "aws_region": found.region,
         "aws_virtual_hosted_style_request": "false",
         "aws_conditional_put": "etag",
+        "connect_timeout": f"{settings.connect_timeout_secs}s",
+        "timeout": f"{settings.read_timeout_secs}s",
+        "max_retries": f"{settings.max_attempts - 1}",
+        "backoff_config.init_backoff": f"{settings.first_backoff_secs}s",
+        "backoff_config.max_backoff": f"{settings.max_backoff_secs}s",
     }
     if found.endpoint_url.startswith("http://"):
         options["aws_allow_http"] = "true"

@@ -89,6 +89,7 @@ class LocalTable:
                 staged,
                 source_id=self._source.source_id,
                 paths=replaced,
+                target_file_bytes=self._source.target_file_bytes,
                 clock=self._clock,
             )
         transaction = AppendTransaction(self._opened, table)
@@ -123,6 +124,9 @@ class LocalTable:
 
     def holds_rows(self) -> bool:
         return self._rows().exist()
+
+    def holds_rows_of_nobody(self) -> bool:
+        return self._rows().of_nobody_exist()
 
     def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
         return self._rows().last_row_by_file(after_sequence=after_sequence)

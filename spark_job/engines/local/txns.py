@@ -10,28 +10,26 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from blizzard.errors import UnreadableState
-from blizzard.state.delta_log import LOG_FOLDER
+from blizzard.state.delta_log import LOG_FOLDER, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.table import Txn
 
-_COMMIT = re.compile(r"([0-9]{20})\.json")
 _FORMS = r"parquet|[0-9]{10}\.([0-9]{10})\.parquet|[^.]+\.(?:json|parquet)"
 _CHECKPOINT = re.compile(rf"([0-9]{{20}})\.checkpoint\.(?:{_FORMS})")
 
 
 def txns_of(store: ObjectStore) -> list[Txn]:
     """The newest Txn of each app id. Raises UnreadableState if the log lacks a part."""
-    names = [info.key.removeprefix(LOG_FOLDER) for info in store.list(LOG_FOLDER, recursive=False)]
-    checkpoint, files = _newest_checkpoint(names)
-    commits = sorted(name for name in names if _COMMIT.fullmatch(name) and int(name[:20]) > checkpoint)
-    expected = [f"{checkpoint + 1 + age:020d}.json" for age in range(len(commits))]
-    if commits != expected:
+    keys = [info.key for info in store.list(LOG_FOLDER, recursive=False)]
+    checkpoint, files = _newest_checkpoint(keys)
+    commits = {version: key for key in keys if (version := commit_version(key)) is not None and version > checkpoint}
+    if sorted(commits) != [*range(checkpoint + 1, checkpoint + 1 + len(commits))]:
         raise UnreadableState(f"the log lacks commits after version {checkpoint}: found {len(commits)} later ones")
     found: dict[str, Txn] = {}
     try:
-        for name in (*files, *commits):
-            for action in _txn_actions(name, store.get(LOG_FOLDER + name)):
+        for key in (*files, *(commits[version] for version in sorted(commits))):
+            for action in _txn_actions(key, store.get(key)):
                 txn = _txn(action)
                 found[txn.app_id] = txn
     except (OSError, *json_fields.MALFORMED) as error:
@@ -39,24 +37,24 @@ def txns_of(store: ObjectStore) -> list[Txn]:
     return [*found.values()]
 
 
-def _newest_checkpoint(names: Iterable[str]) -> tuple[int, list[str]]:
+def _newest_checkpoint(keys: Iterable[str]) -> tuple[int, list[str]]:
     """Version and files of the newest complete checkpoint; -1 and none if there is none."""
     by_version: dict[int, list[tuple[str, str | None]]] = {}
-    for name in names:
-        if match := _CHECKPOINT.fullmatch(name):
-            by_version.setdefault(int(match[1]), []).append((name, match[2]))
+    for key in keys:
+        if match := _CHECKPOINT.fullmatch(key.removeprefix(LOG_FOLDER)):
+            by_version.setdefault(int(match[1]), []).append((key, match[2]))
     for version in sorted(by_version, reverse=True):
-        whole = [name for name, parts in by_version[version] if parts is None]
+        whole = [key for key, parts in by_version[version] if parts is None]
         if whole:
             return version, whole[:1]
-        parts = [name for name, count in by_version[version] if count and int(count) == len(by_version[version])]
+        parts = [key for key, count in by_version[version] if count and int(count) == len(by_version[version])]
         if len(parts) == len(by_version[version]):
             return version, parts
     return -1, []
 
 
-def _txn_actions(name: str, data: bytes) -> Iterator[Mapping[str, Any]]:
-    if name.endswith(".json"):
+def _txn_actions(key: str, data: bytes) -> Iterator[Mapping[str, Any]]:
+    if key.endswith(".json"):
         for line in filter(None, data.split(b"\n")):
             if b'"txn"' in line[:20] and "txn" in (action := json.loads(line)):
                 yield action["txn"]

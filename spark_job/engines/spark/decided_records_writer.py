@@ -5,7 +5,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +13,6 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from blizzard.errors import BlizzardError
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.error_context import add_file_names
@@ -53,10 +51,10 @@ class DecidedRecordsWriter:
             with writing():
                 report["data_files"] = [asdict(data_file) for data_file in writer.close()]
         except CannotWriteError as error:
-            _discard(writer)
+            writer.try_to_discard()
             report["refused_write"] = asdict(error.refusal)
         except BaseException:
-            _discard(writer)
+            writer.try_to_discard()
             raise
         yield pa.RecordBatch.from_pylist([{"report": json.dumps(report)}], schema=_ARROW_COLUMNS)
 
@@ -101,8 +99,3 @@ class DecidedRecordsWriter:
         source_type = schema.field("_source").type
         columns = [*batch["record"].flatten(), *partitions, pa.StructArray.from_arrays(source, names=source_type.names)]
         return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
-
-
-def _discard(writer: DataFileWriter) -> None:
-    with suppress(BlizzardError):  # a file that stays is named by no commit, and VACUUM removes it
-        writer.discard()

@@ -21,6 +21,9 @@ class SourceRows:
     def exist(self) -> bool:
         return not self._rows().isEmpty()
 
+    def of_nobody_exist(self) -> bool:
+        return not self._table().where("_source.source IS NULL").isEmpty()
+
     def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
         source, file, etag = (F.col(f"_source.{name}") for name in ("source", "file", "etag"))
         others = self._table().where(~source.isin(*known))

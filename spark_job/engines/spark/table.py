@@ -121,5 +121,8 @@ class SparkTable:
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._rows.files_of_commits(sequences)
 
+    def holds_rows_of_nobody(self) -> bool:
+        return self._rows.of_nobody_exist()
+
     def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
         return self._rows.newest_files_of_others(known, limit)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,7 +28,7 @@ from pyspark.sql.types import (
 
 from spark_job.formats.ndjson.convert_numbers import decimals, floats, integers
 from spark_job.formats.ndjson.convert_times import dates, timestamps, timestamps_ntz
-from spark_job.formats.ndjson.converted_column import ConvertedColumn, convert_one_by_one, rows_where
+from spark_job.formats.ndjson.converted_column import ConvertedColumn, Missing, convert_one_by_one, missing_in
 
 NUMBER, TEXT, DIGITS = "number", "text", "digits"
 """The style of a decimal or timestamp, which files write as a number or as text. DIGITS: a decimal that is parsed digit
@@ -132,33 +131,23 @@ def convert(values: pa.Array, data_type: DataType) -> ConvertedColumn:
 
 
 def _struct(values: pa.Array, data_type: StructType) -> ConvertedColumn:
-    children, doubtful, underflowed = [], set[int](), set[int]()
-    is_null = values.is_null() if values.null_count else None
+    children, doubtful, underflowed, missing = [], set[int](), set[int](), list[Missing]()
+    is_null = _nulls(values)
     for field, child in zip(data_type, values.flatten(), strict=True):
         converted = convert(child, field.dataType)
         children.append(converted.values)
         doubtful |= converted.doubtful
         underflowed |= converted.underflowed
-        doubtful |= missing_values(converted.values, is_null) if not field.nullable else frozenset()
+        missing += (Missing(f".{one.path}", one.rows) for one in missing_in(field, converted, is_null))
     fields = list(_arrow(data_type))
     made = pa.StructArray.from_arrays(children, fields=fields, mask=is_null) if fields else values
-    return ConvertedColumn(made, frozenset(doubtful), frozenset(underflowed))
-
-
-def missing_values(values: pa.Array, parent_is_null: pa.Array | None) -> frozenset[int]:
-    """Rows with a null value in a parent that is not null."""
-    if not values.null_count:
-        return frozenset()
-    nulls = values.is_null()
-    return rows_where(nulls if parent_is_null is None else pc.and_not(nulls, parent_is_null))
+    return ConvertedColumn(made, frozenset(doubtful), frozenset(underflowed), missing)
 
 
 def _list(values: pa.Array, data_type: ArrayType) -> ConvertedColumn:
     elements = convert(values.values, data_type.elementType)
     made = pa.ListArray.from_arrays(values.offsets, elements.values, type=_arrow(data_type), mask=_nulls(values))
-    return ConvertedColumn(
-        made, _parents(values.offsets, elements.doubtful), _parents(values.offsets, elements.underflowed)
-    )
+    return _of_parents(made, values.offsets, elements, "[]")
 
 
 def _map(values: pa.Array, data_type: MapType) -> ConvertedColumn:
@@ -166,7 +155,17 @@ def _map(values: pa.Array, data_type: MapType) -> ConvertedColumn:
     made = pa.MapArray.from_arrays(
         values.offsets, values.keys, items.values, type=_arrow(data_type), mask=_nulls(values)
     )
-    return ConvertedColumn(made, _parents(values.offsets, items.doubtful), _parents(values.offsets, items.underflowed))
+    return _of_parents(made, values.offsets, items, "{}")
+
+
+def _of_parents(made: pa.Array, offsets: pa.Array, elements: ConvertedColumn, mark: str) -> ConvertedColumn:
+    """What is known of the elements, by the rows that contain them."""
+    return ConvertedColumn(
+        made,
+        _parents(offsets, elements.doubtful),
+        _parents(offsets, elements.underflowed),
+        [Missing(mark + one.path, _parents(offsets, one.rows)) for one in elements.missing],
+    )
 
 
 def _nulls(values: pa.Array) -> pa.Array | None:

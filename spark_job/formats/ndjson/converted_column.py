@@ -1,21 +1,42 @@
-"""A column in its final Arrow type, and which of its values are doubtful."""
+"""A column in its final Arrow type, which of its values are doubtful, and which are missing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import StructField
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Rows in which a field that is NOT NULL has no value. `path`: of the field, from the column on."""
+
+    path: str
+    rows: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedColumn:
     """A column in its final type. `doubtful`: rows whose value must not be used. `underflowed`: rows with a decimal
-    that a double read as 0, whatever small number its text is."""
+    that a double read as 0, whatever small number its text is. `missing`: in the order of the schema."""
 
     values: pa.Array
     doubtful: frozenset[int] = frozenset()
     underflowed: frozenset[int] = frozenset()
+    missing: Sequence[Missing] = ()
+
+
+def missing_in(field: StructField, column: ConvertedColumn, parent_is_null: pa.Array | None) -> Iterator[Missing]:
+    """What is missing of a field, and then inside it: the order in which `schema_checks` looks. `parent_is_null`: rows
+    in which the struct that has the field is null; None: it never is."""
+    values = column.values
+    if not field.nullable and values.null_count:
+        nulls = values.is_null()
+        yield Missing(field.name, rows_where(nulls if parent_is_null is None else pc.and_not(nulls, parent_is_null)))
+    for inner in column.missing:
+        yield Missing(field.name + inner.path, inner.rows)
 
 
 def rows_where(mask: pa.Array) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -61,7 +62,7 @@ class MapColumns:
                 doubtful.add(number)
         column = pa.array(values, reading_type(field.dataType, styles, field.name))
         converted = convert(column, field.dataType)
-        return ConvertedColumn(converted.values, converted.doubtful | doubtful, converted.underflowed)
+        return replace(converted, doubtful=converted.doubtful | doubtful)
 
 
 def placeholder_column(field: StructField) -> StructField | None:

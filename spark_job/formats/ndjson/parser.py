@@ -15,13 +15,14 @@ from pyspark.sql.types import StructType
 from spark_job.formats.ndjson.arrow_reader import ArrowJsonReader, ReadFailed
 from spark_job.formats.ndjson.bad_lines import BadLineSearch, GoodLines, Refused, refusal_reason
 from spark_job.formats.ndjson.braced_lines import are_braced
-from spark_job.formats.ndjson.convert import DIGITS, arrow_type, convert, missing_values, read_by_digits
-from spark_job.formats.ndjson.converted_column import ConvertedColumn
+from spark_job.formats.ndjson.convert import DIGITS, arrow_type, convert, read_by_digits
+from spark_job.formats.ndjson.converted_column import ConvertedColumn, missing_in
 from spark_job.formats.ndjson.huge_exponents import contains_decimal, huge_exponent
 from spark_job.formats.ndjson.line_objects import contains_map, style_paths, written_styles
 from spark_job.formats.ndjson.map_columns import MapColumns, placeholder_column
 from spark_job.formats.ndjson.odd_timestamps import contains_timestamp, odd_timestamp
 from spark_job.formats.ndjson.parser_limits import ParserLimits
+from spark_job.formats.ndjson.schema_fit import is_missing
 from spark_job.formats.ndjson.type_mismatch import type_mismatch
 from spark_job.formats.protocol import Parsed
 
@@ -153,23 +154,25 @@ class NdjsonParser:
 
     def _to_parsed(self, read: GoodLines, styles: Mapping[str, str]) -> Parsed:
         columns = self._convert_columns(read, styles)
-        doubtful, underflowed = set[int](), set[int]()
+        doubtful, underflowed, reasons = set[int](), set[int](), dict[int, str | None]()
         for field in self._columns:
             column = columns[field.name]
             doubtful |= column.doubtful
             underflowed |= column.underflowed
-            if not field.nullable:
-                doubtful |= missing_values(column.values, None)
+            for missing in missing_in(field, column, None):
+                reasons = {**dict.fromkeys(missing.rows, is_missing(missing.path)), **reasons}
         if underflowed:
             doubtful |= _with_large_exponent(read.lines(), underflowed)
+        # Another value of the record may be of a wrong type, which Spark would find first.
+        reasons |= dict.fromkeys(doubtful)
         records = pa.table([columns[field.name].values for field in self._columns], schema=self.schema)
-        if not doubtful:
+        if not reasons:
             return _parsed_of(records, read.numbers if read.refused else None, read.refused)
         lines = read.lines()
-        undecided = {read.numbers[row]: Refused(lines[row], None) for row in doubtful}
-        good = [row for row in range(records.num_rows) if row not in doubtful]
+        not_accepted = {read.numbers[row]: Refused(lines[row], why) for row, why in reasons.items()}
+        good = [row for row in range(records.num_rows) if row not in reasons]
         numbers = [read.numbers[row] for row in good]
-        return _parsed_of(records.take(pa.array(good, pa.int64())), numbers, {**read.refused, **undecided})
+        return _parsed_of(records.take(pa.array(good, pa.int64())), numbers, {**read.refused, **not_accepted})
 
     def _convert_columns(self, read: GoodLines, styles: Mapping[str, str]) -> dict[str, ConvertedColumn]:
         def column(name: str) -> pa.Array:

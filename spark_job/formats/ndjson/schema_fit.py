@@ -51,6 +51,11 @@ def does_not_fit(path: str, data_type: DataType) -> str:
     return f"{path}: the value does not fit {data_type.simpleString()}"
 
 
+def is_missing(path: str) -> str:
+    """The text of the dead letter."""
+    return f"{path}: NOT NULL, but it is missing or null"
+
+
 def parsing_type(data_type: DataType) -> DataType:
     """The type that `from_json` gets. It turns 200 into the TINYINT -56, so TINYINT is read as a wider type."""
     return nullable_with_leaves(data_type, lambda leaf: ShortType() if isinstance(leaf, ByteType) else leaf)
@@ -65,7 +70,7 @@ def _in_struct(schema: StructType, parent: Column, prefix: str) -> Iterator[Sche
     for field in schema.fields:
         path, value = f"{prefix}{field.name}", parent.getField(field.name)
         if not field.nullable:
-            yield SchemaCheck(f"{path}: NOT NULL, but it is missing or null", parent.isNotNull() & value.isNull())
+            yield SchemaCheck(is_missing(path), parent.isNotNull() & value.isNull())
         yield from _in_value(field.dataType, value, path)
 
 

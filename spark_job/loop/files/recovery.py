@@ -29,6 +29,8 @@ class _Scanned:
 
     txn_version: int | None
     states: tuple[Checkpoint, ...]
+    rest: Checkpoint | None
+    """Of the newest commit, if its bases are lost: all but what they held."""
     legacy: Legacy | None
     """The newest state of the first Blizzard."""
     other_sources: bool
@@ -49,14 +51,15 @@ def recover(
     scan_commits: int = SCAN_COMMITS,
 ) -> Recovered[Checkpoint]:
     """The checkpoint to continue from. `store` holds the checkpoint's copy. If the checkpoint of the newest commit
-    cannot be read, it is repaired from the table's rows; files larger than `slice_threshold_bytes` may have been read
-    in part.
+    cannot be read, it is repaired from an older one, the table's rows and the ledger; files larger than
+    `slice_threshold_bytes` may have been read in part.
 
     Raises RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
     """
     scanned = _scan(table.commits(scan_commits), identity, codec, log)
     version = scanned.txn_version if scanned.txn_version is not None else table.txn_version(identity.app_id)
-    copy, copy_sequence = copy_of(codec)
+    copy, copy_rest = copy_of(codec)
+    copy_sequence = max((known.sequence for known in (copy, copy_rest) if known is not None), default=-1)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
         # Only now: if `_fresh` refuses the run, the copy has to stay, since it helps to restore a lost Txn.
@@ -70,25 +73,36 @@ def recover(
         if state.sequence == version:
             return Recovered(state, unpublished=copy is None or copy.sequence != version)
     older = max((s for s in states if s.sequence < version), key=lambda s: s.sequence, default=None)
-    repaired = _repair(table, identity, older, version, folder_of, slice_threshold_bytes, sizes, log)
+    rest = next((r for r in (scanned.rest, copy_rest) if r is not None and r.sequence == version), None)
+    begun = _begin_repair(table, identity, older, rest)
+    repaired = _repair(table, identity, begun, version, folder_of, slice_threshold_bytes, sizes, log)
     return Recovered(repaired, repaired=True, unpublished=True)
 
 
-def copy_of(codec: CheckpointCodec) -> tuple[Checkpoint | None, int]:
-    """The checkpoint's copy (None: there is none that can be read) and its sequence (-1: unknown), which is known even
-    if a base of the copy is lost."""
+def _watermarks_lost(identity: SourceIdentity) -> RecoveryError:
+    return RecoveryError(
+        f"the bases of the newest checkpoint of source {identity.source_id} are lost, and no older one is readable. "
+        "They held the only record of which files the first Blizzard ingested, whose rows do not name their files: "
+        f"continuing would double these rows. Restore the files below {identity.bases_folder} from a version or a "
+        "backup of the bucket; docs/runbook.md says how (Lost bases of a table that was taken over)."
+    )
+
+
+def copy_of(codec: CheckpointCodec) -> tuple[Checkpoint | None, Checkpoint | None]:
+    """The checkpoint's copy; or, if its bases are lost, all but what they held. None: there is none that can be
+    read."""
     try:
-        copy = codec.read_copy()
+        return codec.read_copy(), None
     except BaseUnreadable as error:
-        return None, error.sequence
+        return None, error.rest
     except (NotFound, UnreadableState):
-        return None, -1
-    return copy, copy.sequence
+        return None, None
 
 
 def _scan(commits: Iterable[Commit], identity: SourceIdentity, codec: CheckpointCodec, log: Log) -> _Scanned:
     version: int | None = None
     states: list[Checkpoint] = []
+    rest: Checkpoint | None = None
     legacy: Legacy | None = None
     other_sources = False
     for commit in commits:
@@ -99,13 +113,14 @@ def _scan(commits: Iterable[Commit], identity: SourceIdentity, codec: Checkpoint
             except UnreadableState as error:
                 if version is None:
                     log("state_unreadable", source=identity.source_id, sequence=ours, error=str(error))
+                    rest = error.rest if isinstance(error, BaseUnreadable) else None
             version = ours if version is None else version
             if states:
                 break
         txns = (Txn(app_id, number, commit.committed_ts) for app_id, number in commit.txns.items())
         legacy = legacy or newest_legacy(txns, identity)
         other_sources = other_sources or any(is_of_other_source(app_id, identity) for app_id in commit.txns)
-    return _Scanned(version, tuple(states), legacy, other_sources)
+    return _Scanned(version, tuple(states), rest, legacy, other_sources)
 
 
 def _states_of(commit: Commit, sequence: int, codec: CheckpointCodec) -> list[Checkpoint]:
@@ -163,10 +178,29 @@ def _discard_newer_copy(
     store.delete([identity.copy_key])
 
 
+def _begin_repair(
+    table: FileTable[Any], identity: SourceIdentity, older: Checkpoint | None, rest: Checkpoint | None
+) -> Checkpoint:
+    """What a repair begins with: an older checkpoint, or nothing; but if only the bases of the newest one are lost, the
+    ledger that it names. Otherwise the ledger finds its files by itself."""
+    begun = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+    if rest is None:
+        return begun
+    if older is None and rest.before_ledger_ts is not None and table.holds_rows_of_nobody():
+        raise _watermarks_lost(identity)
+    return replace(
+        begun,
+        receipt=rest.receipt,
+        ledger=rest.ledger,
+        closed_through=rest.closed_through,
+        before_ledger_ts=rest.before_ledger_ts,
+    )
+
+
 def _repair(
     table: FileTable[Any],
     identity: SourceIdentity,
-    older: Checkpoint | None,
+    base: Checkpoint,
     version: int,
     folder_of: FolderOf,
     slice_threshold_bytes: int,
@@ -174,13 +208,13 @@ def _repair(
     log: Log,
 ) -> Checkpoint:
     """Bring an older checkpoint up to date: the files that later commits may have taken only in part are in the table's
-    rows. Without one, start from nothing, with all files of the table. The ledger finds the other ones by itself."""
-    base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+    rows. The ledger has the other ones."""
+    from_sequence = base.sequence if base.sequence >= 0 else None
     committed = table.files_after(base.sequence)
     log(
         "repair_began",
         source=identity.source_id,
-        from_sequence=base.sequence if older else None,
+        from_sequence=from_sequence,
         to_sequence=version,
         files=len(committed),
     )
@@ -189,7 +223,7 @@ def _repair(
     log(
         "state_repaired",
         source=identity.source_id,
-        from_sequence=base.sequence if older else None,
+        from_sequence=from_sequence,
         to_sequence=version,
         files_added=len(committed),
     )

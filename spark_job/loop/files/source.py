@@ -257,6 +257,9 @@ class FileSource:
 
     # -- what is settled
 
+    def is_busy(self) -> bool:
+        return self._ledger.is_merging_runs()
+
     def owes_commit(self, checkpoint: Checkpoint) -> bool:
         return self._ledger.owes_commit(checkpoint)
 

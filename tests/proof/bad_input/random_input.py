@@ -16,7 +16,7 @@ from tests.proof.bad_input.variants import Surroundings
 from tests.proof.campaign import Failed, Run
 
 FILES_A_ROUND, TEXTS_A_ROUND, DOCUMENTS_A_ROUND, CONFIGS_A_ROUND = 60, 20, 150, 40
-_RECORDS = (
+RECORDS = (
     {"id": "a", "n": 1, "kind": "x"},
     {"id": "b", "n": -(2**63), "kind": None, "amount": 12.5, "at": "2024-01-28T14:00:00Z"},
     {"id": "\u00e9\U0001f608", "tags": ["a", None], "attributes": {"a": "b"}, "other": {"deep": [1]}},
@@ -30,10 +30,14 @@ _TEXT = "\ufeffa\n\n {[\r\n\u00e9\U0001f608\0\u2028\nlast".encode()
 def random_files(rng: random.Random) -> dict[str, bytes]:
     files = {"999.ndjson": GOOD}
     for number in range(FILES_A_ROUND):
-        records = rng.choices(_RECORDS, k=rng.choice((1, 3, 10, 50)))
-        extension, body = changed_file(records, rng)
+        extension, body = random_file(rng)
         files[f"{number:03d}.ndjson{extension}"] = body
     return files
+
+
+def random_file(rng: random.Random) -> tuple[str, bytes]:
+    """The ending of its name, and its content."""
+    return changed_file(rng.choices(RECORDS, k=rng.choice((1, 3, 10, 50))), rng)
 
 
 def random_texts(rng: random.Random) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ from tests.proof.bad_storage.spark import spark_jobs
 from tests.proof.bad_storage.world import LAKE, LANDING
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.kill.names import JOBS_OF
 
 SPARK_EVERY = 3
 """Of so many rounds the last is one with the real job, of each kind in turn."""
@@ -48,7 +49,13 @@ def _not_looked_at(store: S3Store, key: str, data: bytes, refused: Exception) ->
 
 class BadStorageCampaign:
     name = "bad-storage"
-    wanted = (*(f"answers lost of {what}" for what in WORST), "answers lost of a run's record", SPARK_OUTAGES, *KINDS)
+    wanted = (
+        *(f"answers lost of {what}" for what in WORST),
+        "answers lost of a run's record",
+        SPARK_OUTAGES,
+        *KINDS,
+        *JOBS_OF.values(),
+    )
     about = (
         "S3 that throttles, fails, stalls, breaks off, loses the answer to what it has done, and is gone for minutes"
     )

@@ -132,7 +132,7 @@ class SparkJobs:
             path = f"{rng.choice(FOLDERS)}{rng.randrange(16**6):06x}-{self._files}.ndjson.gz"
             self._landing.put(path, gzip.compress(body.encode()))
 
-    def run(self, plan: Plan, *, shipped: bool = False) -> Ended:
+    def run(self, plan: Plan, *, shipped: bool = False, engine: str) -> Ended:
         """One run of the job while the proxy follows the plan. `shipped`: with the settings of production."""
         patience = SHIPPED if shipped else "impatient"
         process = self._daemon(patience)
@@ -141,7 +141,7 @@ class SparkJobs:
         self._proxy.plan = plan
         conf = CONF if shipped else {**CONF, **IMPATIENT}
         words = ["--config", str(self._config(patience)), "--jars", str(JARS), "--sweep", "--once"]
-        words += conf_options(conf)
+        words += ["--engine", engine, *conf_options(conf)]
         print(json.dumps(words), file=process.stdin, flush=True)
         events: list[Mapping[str, Any]] = []
         for line in process.stdout:
@@ -154,7 +154,7 @@ class SparkJobs:
 
     def parts(self) -> int:
         """The number of commits of the table that hold a part of a file."""
-        return large_file.parts_in(places.log_of(self._lake()))
+        return large_file.parts_in(places.log_of(self._lake()), self._lake())
 
     def _lake(self) -> S3Store:
         return S3Store(LAKE, f"{self._name}/", self._calm)

@@ -40,7 +40,7 @@ from tests.proof.kill.names import (
     Whom,
 )
 from tests.proof.kill.stage import Stage, stage
-from tests.proof.ledger.damage import DAMAGES_OF_RUNS, damage
+from tests.proof.ledger.damage import DAMAGES_BESIDE_RECEIPTS, damage
 from tests.proof.places import Place
 from tests.proof.reduce import reduced
 from tests.spark.lake import SHORT_JOB, conf_options
@@ -113,7 +113,7 @@ class _Table:
         step, nth, whom, rng = planned.step, planned.nth, planned.whom, random.Random(planned.seed)
         self._done += self._landing.land(rng, self._run)
         if not self._run.variant and rng.random() < DAMAGED_SHARE:
-            what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_OF_RUNS))
+            what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_BESIDE_RECEIPTS))
             self._run.counts[DAMAGED] += 1
             self._done.append(f"the ledger was damaged: {what}")
         self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
@@ -231,7 +231,7 @@ class _Table:
         if len(segments) > 12:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
         self._run.counts[f"comparisons on {self.place.name}"] += 1
-        self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log)
+        self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log, self.place.table())
         self._done.clear()
         self.planned_kills.clear()
 

@@ -54,7 +54,7 @@ def test_a_job_killed_between_two_parts_of_a_file_loses_and_doubles_nothing(tmp_
     table = kill._Table(run_of(tmp_path), common, place, tmp_path / "table")
     assert table.repeat_kill(PlannedKill("before the commit", 2, "1", kill.Whom.JOB))
     *_, newest = places.log_of(place.table())
-    assert large_file.parts_in([newest])
+    assert large_file.parts_in([newest], place.table())
     table.run_to_end()
     table.compare()
 

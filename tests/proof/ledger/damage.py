@@ -1,5 +1,5 @@
 """What may become of the ledger on storage: runs and receipts are lost, torn, or take each other's place, or that of
-another table's. Nothing may be lost or doubled by it."""
+another table's; and the bases of checkpoints with them. Nothing may be lost or doubled by it."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -38,6 +38,10 @@ def receipts_of(store: ObjectStore, identity: SourceIdentity) -> list[str]:
     return [info.key for info in store.list(f"{identity.state_prefix}/receipts/")]
 
 
+def bases_of(store: ObjectStore, identity: SourceIdentity) -> list[str]:
+    return [info.key for info in store.list(identity.bases_folder)]
+
+
 def _some(keys: list[str], rng: random.Random) -> list[str]:
     return rng.sample(keys, rng.randint(1, len(keys))) if keys else []
 
@@ -60,6 +64,14 @@ def _runs_are_torn(store: ObjectStore, identity: SourceIdentity, rng: random.Ran
 
 def _receipts_are_torn(store: ObjectStore, identity: SourceIdentity, rng: random.Random) -> None:
     _tear(store, _some(receipts_of(store, identity), rng), rng)
+
+
+def _bases_are_deleted(store: ObjectStore, identity: SourceIdentity, rng: random.Random) -> None:
+    store.delete(_some(bases_of(store, identity), rng))
+
+
+def _bases_are_torn(store: ObjectStore, identity: SourceIdentity, rng: random.Random) -> None:
+    _tear(store, _some(bases_of(store, identity), rng), rng)
 
 
 def _runs_are_swapped(store: ObjectStore, identity: SourceIdentity, rng: random.Random) -> None:
@@ -127,14 +139,17 @@ def _get(store: ObjectStore, key: str) -> bytes:
 
 
 Damage = Callable[[ObjectStore, SourceIdentity, random.Random], None]
-DAMAGES_OF_RUNS: tuple[Damage, ...] = (
+DAMAGES_BESIDE_RECEIPTS: tuple[Damage, ...] = (
     _runs_are_deleted,
     _runs_are_torn,
     _runs_are_swapped,
     runs_become_those_of_another_table,
+    _bases_are_deleted,
+    _bases_are_torn,
 )
+"""After these the receipts still tell all that is settled."""
 DAMAGES: tuple[Damage, ...] = (
-    *DAMAGES_OF_RUNS,
+    *DAMAGES_BESIDE_RECEIPTS,
     _receipts_are_deleted,
     _receipts_are_torn,
     receipts_are_swapped_and_runs_deleted,

@@ -45,10 +45,7 @@ EPOCH = 50
 
 @contextmanager
 def older_state_as_current() -> Iterator[None]:
-    def unrepaired(
-        table: object, identity: SourceIdentity, older: Checkpoint | None, version: int, *_: object
-    ) -> Checkpoint:
-        base = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+    def unrepaired(table: object, identity: SourceIdentity, base: Checkpoint, version: int, *_: object) -> Checkpoint:
         return replace(base, sequence=version)
 
     with patch.object(recovery, "_repair", unrepaired), patch.object(LedgerKeeper, "_fill", without_gaps):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
-from tests.proof.ledger.damage import DAMAGES_OF_RUNS, damage, name_of, receipts_of, runs_of
+from tests.proof.ledger.damage import DAMAGES_BESIDE_RECEIPTS, bases_of, damage, name_of, receipts_of, runs_of
 from tests.proof.log_life.table import Life
 
 IDENTITY = SourceIdentity("events", "landing", "_blizzard/events_landing")
@@ -64,6 +64,13 @@ def a_user_deletes_rows_and_the_ledger_is_lost(life: Life, rng: random.Random) -
     life.lose_ledger(receipts=False)
 
 
+def a_user_deletes_rows_and_the_bases_are_lost(life: Life, rng: random.Random) -> None:
+    """The checkpoint without them still names the ledger."""
+    a_user_deletes_all_rows_of_some_files(life, rng)
+    store = LocalStore(life.table)
+    store.delete(bases_of(store, IDENTITY))
+
+
 def a_user_deletes_rows_and_ledger_and_receipts_are_lost(life: Life, rng: random.Random) -> None:
     """Only rows tell what is ingested: files that still have some stay settled, and the others are ingested again."""
     life.begin(ALL)
@@ -80,7 +87,7 @@ def a_user_deletes_rows_and_ledger_and_receipts_are_lost(life: Life, rng: random
 def the_ledger_is_damaged(life: Life, rng: random.Random) -> None:
     """Runs and receipts."""
     done = damage(LocalStore(life.table), IDENTITY, rng)
-    life.lose_ledger(receipts=done not in {name_of(does) for does in DAMAGES_OF_RUNS})
+    life.lose_ledger(receipts=done not in {name_of(does) for does in DAMAGES_BESIDE_RECEIPTS})
     life.announce(*life.files_in_table())
 
 
@@ -101,6 +108,7 @@ USERS = (
     a_user_updates_rows,
     a_user_merges_changes_and_deletions,
     a_user_deletes_rows_and_the_ledger_is_lost,
+    a_user_deletes_rows_and_the_bases_are_lost,
     a_user_deletes_rows_and_ledger_and_receipts_are_lost,
     the_ledger_is_damaged,
 )

@@ -13,7 +13,6 @@ from pyarrow import parquet
 
 from blizzard.config.load import parse_config
 from blizzard.log import silent
-from blizzard.state.checkpoint import Checkpoint, decode
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, Record, compare, read_source
 from spark_job.engines.auto import AutoEngine
@@ -133,10 +132,6 @@ class Life(Lake):
         for _ in range(steps):
             if job.ingest.step(draining=True) is Step.IDLE:
                 break
-
-    def state_beside(self) -> Checkpoint:
-        """The copy, as the last job left it."""
-        return decode(self.copy.read_text(), pipeline="events", source="landing")
 
     def in_part(self) -> bool:
         """Whether the table has some records of a file but not all."""

@@ -27,6 +27,7 @@ SHORT = {
     rows.a_user_deletes_old_rows_and_removes_their_files,
     rows.a_user_merges_changes_and_deletions,
     rows.a_user_deletes_rows_and_the_ledger_is_lost,
+    rows.a_user_deletes_rows_and_the_bases_are_lost,
     rows.a_user_deletes_rows_and_ledger_and_receipts_are_lost,
 }
 TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset(VARIANTS)}

@@ -245,7 +245,9 @@ class _Race:
         self.run.counts["rows compared"] += found.entered.total()
         self.run.counts["rows removed by others"] += found.removed.total()
         self.run.counts["commits"] += found.commits
-        self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(found.log)
+        self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(
+            found.log, self.place.table()
+        )
         wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims)]
         if self.stuck:  # rows may be missing that no job has read yet
             wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.file_names import RANDOM_NAMES
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.names import JOBS_OF
 from tests.proof.soak.job import HEAP
 from tests.proof.soak.kill_schedule import KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local
@@ -62,6 +64,8 @@ class _Soak:
         self._words = [word for word in self._once if word != "--once"]
         self._fork_server = fork_server
         self._jvm = jvm
+        # What is broken on purpose is a part of the engine Spark, or of its JVM.
+        self._engines = cycle(["spark"] if run.variant else ["spark", "auto", "spark"])
         self._kill_schedule = KillSchedule(run)
         self._samples = Samples(run.counts)
         self._now = _Life(self._start(self._words, run.variant))
@@ -95,10 +99,12 @@ class _Soak:
             raise Failed("\n".join(verdict.lines()), self._steps())
 
     def _start(self, words: list[str], variant: str) -> ForkedProcess:
+        engine = next(self._engines)
+        self._run.counts[JOBS_OF[engine]] += 1
         return self._fork_server.start(
             "tests.proof.soak.job:run_job",
             environment={**self._grounds.place.environment, **self._jvm.environment},
-            words=words,
+            words=[*words, "--engine", engine],
             variant=variant,
             epoch_ts=self._epoch_ts,
             day_secs=self._pace.day_secs,
@@ -276,7 +282,16 @@ class Soak:
         ),
     }
 
-    wanted = ("kills", "kills of Spark", "faults", "broken files", "events withheld", RANDOM_NAMES, *WANTED)
+    wanted = (
+        "kills",
+        "kills of Spark",
+        "faults",
+        "broken files",
+        "events withheld",
+        RANDOM_NAMES,
+        *JOBS_OF.values(),
+        *WANTED,
+    )
 
     def run(self, run: Run) -> None:
         """Over S3 that fails now and then; what is broken on purpose shows sooner on local files."""

@@ -55,7 +55,7 @@ def run_job(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float
     """`day_secs`: duration of a simulated day of the dated folders."""
     spark_job.main.lazy_session = attached
     drain.POLL_SECS = continuous.POLL_SECS = IDLE_SECS
-    keep_ledger_small(random.Random(epoch_ts))
+    keep_ledger_small(random.Random(epoch_ts), bases=False)  # the state is read, and measured
     _let_days_pass(epoch_ts, day_secs)
     _after_each_step(_tell_heap())
     if variant:
@@ -88,7 +88,7 @@ def _tell_heap() -> Callable[[], None]:
     def tell() -> None:
         nonlocal count
         count += 1
-        if count % HEAP_EVERY == 0:
+        if count % HEAP_EVERY == 0 and SparkContext._jvm is not None:
             runtime = SparkContext._jvm.java.lang.Runtime.getRuntime()
             runtime.gc()
             used = runtime.totalMemory() - runtime.freeMemory()

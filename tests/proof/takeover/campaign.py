@@ -254,9 +254,9 @@ def _ignored() -> Iterator[None]:
         yield
 
 
-def _own_copy(codec: CheckpointCodec, _read: Any = recovery.copy_of) -> tuple[Checkpoint | None, int]:
-    copy, sequence = _read(codec)
-    return (copy if sequence >= 0 else None), sequence
+def _own_copy(codec: CheckpointCodec, _read: Any = recovery.copy_of) -> tuple[Checkpoint | None, Checkpoint | None]:
+    copy, rest = _read(codec)
+    return (copy if copy is not None and copy.sequence >= 0 else None), rest
 
 
 @contextmanager

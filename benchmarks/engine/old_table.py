@@ -1,0 +1,137 @@
+"""`python -m benchmarks.engine.old_table TABLE COMMITS`: commits of the local engine to a table that is old and large.
+
+The table is made by hand: its log says what a year of ingestion would have left, and its data files are not there,
+since no commit reads them.
+"""
+
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from blizzard.storage.local import LocalStore
+from spark_job.engines.local.table import LocalTable
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.table_source import TableSource
+from spark_job.write.parquet_files import DataFile
+
+SCHEMA = "id STRING NOT NULL, n BIGINT"
+SOURCE_ID, APP_ID = "events:landing", "blizzard:events:landing"
+LOG = "_delta_log"
+STATE_BYTES = 1_500
+"""Of the `userMetadata` of a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Seconds of each commit, the peak memory of the process, and why Spark has to commit instead; "": it has not."""
+
+    secs: list[float]
+    peak_bytes: int
+    needs_spark: str
+
+
+def make(table: Path, versions: int, files: int) -> None:
+    """A table at version `versions` with about so many data files, and a checkpoint of it."""
+    log = table / LOG
+    log.mkdir(parents=True)
+    source = {"type": "struct", "fields": [_field(name, kind) for name, kind in _SOURCE.items()]}
+    schema = {"type": "struct", "fields": [_field("id", "string"), _field("n", "long"), _field("_source", source)]}
+    metadata = {
+        "id": "00000000-0000-0000-0000-000000000000",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(schema),
+        "partitionColumns": [],
+        "configuration": {},
+        "createdTime": 0,
+    }
+    _write(log, 0, [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}])
+    done = 0
+    for version in range(1, versions + 1):
+        until = files * version // versions
+        added = [{"add": _add(data_file(number, version))} for number in range(done, until)]
+        txn = {"appId": APP_ID, "version": version - 1, "lastUpdated": version}
+        _write(log, version, [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}, {"txn": txn}, *added])
+        done = until
+    DeltaTable(table).create_checkpoint()
+
+
+_SOURCE = {
+    "source": "string",
+    "file": "string",
+    "row": "long",
+    "etag": "string",
+    "modified": "timestamp",
+    "sequence": "long",
+}
+
+
+def _field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def _write(log: Path, version: int, actions: list[dict[str, Any]]) -> None:
+    (log / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def data_file(number: int, sequence: int) -> DataFile:
+    """With the statistics that the job writes."""
+    path = f"part-{number:032x}.snappy.parquet"
+    low, high = _values(number, sequence, 0), _values(number, sequence, 9)
+    nulls = {"id": 0, "n": 0, "_source": dict.fromkeys(_SOURCE, 0)}
+    stats = json.dumps({"numRecords": 10, "minValues": low, "maxValues": high, "nullCount": nulls})
+    return DataFile(path, 2_000, 10, 1.0, {}, stats)
+
+
+def _values(number: int, sequence: int, row: int) -> dict[str, Any]:
+    source = {
+        "source": SOURCE_ID,
+        "file": f"date=2026-01-01/part-{number:032x}.ndjson.gz",
+        "row": row,
+        "etag": f"{number:032x}",
+        "modified": "2026-01-01T00:00:00.000Z",
+        "sequence": sequence,
+    }
+    return {"id": f"{number:012x}", "n": number, "_source": source}
+
+
+def _add(file: DataFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "partitionValues": {},
+        "size": file.size,
+        "modificationTime": 1_000,
+        "dataChange": True,
+        "stats": file.stats,
+    }
+
+
+def commit(table: Path, count: int) -> Commits:
+    """As the loop does: it looks for the newest version, reads its Txn, and commits one data file."""
+    source = TableSource(str(table), SOURCE_ID, APP_ID, SCHEMA, {}, ())
+    local = LocalTable(source, LocalStore(table), dict, clock=time.time)
+    secs: list[float] = []
+    try:
+        for _ in range(count + 1):
+            began = time.monotonic()
+            transaction = local.start()
+            sequence = (transaction.txn_version(APP_ID) or 0) + 1
+            files = [data_file(10**9 + sequence, sequence)]
+            transaction.commit(files, app_id=APP_ID, sequence=sequence, user_metadata="x" * STATE_BYTES)
+            secs.append(time.monotonic() - began)
+    except NeedsSpark as error:
+        return Commits([], _peak_bytes(), error.reason)
+    return Commits(secs[1:], _peak_bytes(), "")  # the first one opens the table
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(commit(Path(sys.argv[1]), int(sys.argv[2])))))

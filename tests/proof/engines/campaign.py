@@ -1,0 +1,255 @@
+"""Campaign `engines`: the same random files through both engines give the same table, byte for byte.
+
+Two tables are fed from one folder, one by Spark and one by the engine `auto`. Compared are all rows, what the commits
+say of the data files, and dead letters, receipts and state without the times in them. If `auto` did not need Spark, the
+data files have to be equal byte for byte: the order in which Spark writes the records that it judges is its own.
+"""
+
+import gzip
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from spark_job.engines.local import transaction
+from spark_job.engines.local.transaction import AppendTransaction
+from spark_job.write.parquet_files import DataFile
+from tests.proof import file_names
+from tests.proof.bad_input.mutants import packed
+from tests.proof.bad_input.random_input import RECORDS, random_file
+from tests.proof.bad_input.reader import LIMITS
+from tests.proof.bad_input.records import DDL, PARTITION
+from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
+from tests.proof.spark_session import session
+from tests.spark.engine_lake import EngineLake
+
+FILES = "files that both engines have read"
+ROWS, LETTERS, OVERWRITTEN = "rows of each engine", "dead letters of each engine", "files that were overwritten"
+NEEDED, NOT_NEEDED = "rounds in which the engine auto needed Spark", "rounds in which it did not, equal byte for byte"
+FILES_A_WAVE = (1, 30, 300, 1_500)
+WAVES = 3
+OVERWRITES = 0.01
+"""Share of the files of a wave that are overwritten by the next one."""
+ENGINES = ("spark", "auto")
+TIMES_AND_NAMES = frozenset({"timestamp", "written_ts", "name", "previous", "id", "createdTime"})
+"""Fields of documents that hold a time or a random name."""
+OF_THE_STATE = TIMES_AND_NAMES | {"last_update_ts", "late_swept_ts", "receipt", "base", "chain", "etag", "ledger"}
+"""The same of the state: `chain` and `etag` are of segments of the manifest. The runs of the ledger are merged beside
+ingestion, sooner or later."""
+ONE_STYLE = tuple(record for record in RECORDS if not isinstance(record.get("at"), int))
+"""Of two styles of timestamps in one block one is left to Spark."""
+BROKEN_LINES = (b'{"id":', b"[1]", b'{"n":1}', b'{"id":"a","n":"x"}', b'{"id":"a","flag":0}', b"\xff")
+"""Lines, and one that makes its file unreadable, which need no Spark."""
+LEFT_OUT = "the local engine leaves a data file out of a commit"
+NO_STATISTICS = "the local engine commits no statistics"
+
+
+class Engines:
+    name = "engines"
+    about = "the same random files through both engines: the same rows, data files, dead letters, receipts and state"
+    variants: Mapping[str, Fault] = {
+        LEFT_OUT: Fault("the tables have other rows", "^the engines differ in rows"),
+        NO_STATISTICS: Fault("the commits say other things of the same files", "^the engines differ in commits"),
+    }
+    wanted = (ROWS, LETTERS, OVERWRITTEN, NEEDED, NOT_NEEDED, RANDOM_NAMES, IN_PARTITIONS)
+
+    def run(self, run: Run) -> None:
+        spark = session(run.folder)
+        with ExitStack() as stack:
+            if run.variant:
+                stack.enter_context(BREAKS[run.variant]())
+            for number, rng in run.rounds():
+                with TemporaryDirectory(dir=run.folder) as folder:
+                    self._round(run, Path(folder), spark, number, rng)
+
+    def _round(
+        self, run: Run, folder: Path, spark: Callable[[], SparkSession], number: int, rng: random.Random
+    ) -> None:
+        settings = {
+            "schema": DDL,
+            "limits": asdict(LIMITS),
+            "uri": str(folder / "landing"),
+            "on_overwrite": rng.choice(("dead_letter", "replace")),
+            "checkpoint": {"interval_files": rng.choice((7, 100, 1_000)), "interval_bytes": "1MB"},
+        }
+        table = {"partition_by": [PARTITION] if rng.random() < 0.5 else []}
+        with ExitStack() as stack:
+            lakes = {name: EngineLake(folder / name, spark, settings, table, chosen=name) for name in ENGINES}
+            for lake in lakes.values():
+                lake.folder.mkdir()
+                stack.enter_context(closing(lake))
+            landing, landed = _Landing(folder / "landing", run, (random_file, _plain_file)[number % 2]), 0
+            for wave in range(rng.randint(1, WAVES)):
+                landed += landing.arrive(rng)
+                for name, lake in lakes.items():
+                    run.say(f"round {number}: {landed} files, with {name}")
+                    lake.run(late=True)
+                _compare(
+                    run, lakes, f"seed {run.seed}, round {number}, wave {wave}: {landed} files, {settings}, {table}"
+                )
+            run.counts[FILES] += landed
+            run.counts[NEEDED if _needed_spark(lakes["auto"]) else NOT_NEEDED] += 1
+
+
+CAMPAIGN = Engines()
+
+
+class _Landing:
+    """The folder from which both tables are fed."""
+
+    def __init__(self, folder: Path, run: Run, new_file: Callable[[random.Random], tuple[str, bytes]]) -> None:
+        self._folder = folder
+        self._run = run
+        self._new_file = new_file
+        self._paths: list[str] = []
+        folder.mkdir()
+
+    def arrive(self, rng: random.Random) -> int:
+        """Returns the number of new files."""
+        count = rng.choice(FILES_A_WAVE)
+        old = [path for path in self._paths if rng.random() < OVERWRITES]
+        self._run.counts[OVERWRITTEN] += len(old)
+        for path in old:
+            self._put(path, self._new_file(rng)[1])
+        for _ in range(count):
+            extension, body = self._new_file(rng)
+            path = file_names.drawn(rng, len(self._paths), f".ndjson{extension}", self._run)
+            self._paths.append(path)
+            self._put(path, body)
+        return count
+
+    def _put(self, path: str, body: bytes) -> None:
+        file = self._folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(body)
+
+
+def _plain_file(rng: random.Random) -> tuple[str, bytes]:
+    """Its extension and bytes: whole records, among them some broken lines; sometimes cut off."""
+    lines = (json.dumps(record).encode() for record in rng.choices(ONE_STYLE, k=rng.choice((1, 3, 10, 50))))
+    body = b"\n".join(rng.choice(BROKEN_LINES) if rng.random() < 0.03 else line for line in lines)
+    return packed(body, rng)
+
+
+def _needed_spark(lake: EngineLake) -> bool:
+    return bool(lake.logged("spark_needed"))
+
+
+# -- what is compared
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Of one table, without what may differ: names of data files and receipts, and times."""
+
+    rows: list[str]
+    letters: list[str]
+    receipts: list[str]
+    state: list[str]
+    commits: list[str]
+    data: list[str]
+
+
+def _compare(run: Run, lakes: Mapping[str, EngineLake], step: str) -> None:
+    exactly = not _needed_spark(lakes["auto"])
+    by_spark, by_auto = (_found_in(lakes[name], exactly=exactly) for name in ENGINES)
+    for field in fields(_Found):
+        left, right = getattr(by_spark, field.name), getattr(by_auto, field.name)
+        if left == right:
+            continue
+        only = [*(Counter(left) - Counter(right))][:1], [*(Counter(right) - Counter(left))][:1]
+        raise Failed(
+            f"the engines differ in {field.name}: {len(left)} of Spark, {len(right)} of auto; only of Spark "
+            f"{only[0]!s:.1500}, only of auto {only[1]!s:.1500}",
+            [step],
+        )
+    run.counts[ROWS] += len(by_spark.rows)
+    run.counts[LETTERS] += len(by_spark.letters)
+
+
+def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
+    replaced = lake.settings["on_overwrite"] == "replace" and any(
+        "remove" in action for version in lake.versions() for action in lake.actions(version)
+    )
+    return _Found(
+        rows=[repr(row) for row in lake.rows()],
+        letters=sorted(_text(letter) for letter in lake.letters()),
+        receipts=sorted(map(_text, _receipts(lake))),
+        state=[_text(json.loads(lake.copy.read_text()), OF_THE_STATE)],
+        # Rows that are written once more are written by the engine's own writer.
+        commits=[] if replaced else sorted(_commits(lake, with_sizes=exactly)),
+        data=sorted(_digests(lake)) if exactly and not replaced else [],
+    )
+
+
+def _receipts(lake: EngineLake) -> Iterator[Any]:
+    for file in (lake.table / "_blizzard" / "events_landing" / "receipts").iterdir():
+        yield json.loads(gzip.decompress(file.read_bytes()))
+
+
+def _commits(lake: EngineLake, *, with_sizes: bool) -> Iterator[str]:
+    """Of each version what it adds, and for which Txn."""
+    for version in lake.versions():
+        for action in lake.actions(version):
+            match action:
+                case {"add": added}:
+                    size = added["size"] if with_sizes else None
+                    yield _text([version, added["partitionValues"], size, json.loads(added["stats"] or "0")])
+                case {"txn": txn}:
+                    yield _text([version, txn["appId"], txn["version"]])
+                case {"metaData": metadata}:
+                    yield _text(
+                        [version, {**metadata, "createdTime": 0, "schemaString": json.loads(metadata["schemaString"])}]
+                    )
+                case {"protocol": protocol}:
+                    yield _text([version, protocol])
+
+
+def _digests(lake: EngineLake) -> Iterator[str]:
+    for version in lake.versions():
+        for action in lake.actions(version):
+            if "add" in action:
+                yield hashlib.sha256((lake.table / unquote(action["add"]["path"])).read_bytes()).hexdigest()
+
+
+def _text(document: Any, left_out: frozenset[str] = TIMES_AND_NAMES) -> str:
+    return json.dumps(_without(document, left_out), sort_keys=True)
+
+
+def _without(value: Any, names: frozenset[str]) -> Any:
+    if isinstance(value, list):
+        return [_without(one, names) for one in value]
+    if isinstance(value, dict):
+        return {name: _without(one, names) for name, one in value.items() if name not in names}
+    return value
+
+
+# -- what is broken on purpose
+
+
+def _leave_a_file_out() -> Any:
+    whole = AppendTransaction.commit
+
+    def commit(self: AppendTransaction, files: Sequence[DataFile], **named: Any) -> int:
+        return whole(self, files[:-1], **named)
+
+    return patch.object(AppendTransaction, "commit", commit)
+
+
+def _commit_no_statistics() -> Any:
+    whole = transaction._add_action
+    return patch.object(transaction, "_add_action", lambda file: whole(replace(file, stats="")))
+
+
+BREAKS: Mapping[str, Callable[[], Any]] = {LEFT_OUT: _leave_a_file_out, NO_STATISTICS: _commit_no_statistics}

@@ -1,0 +1,31 @@
+"""A lake whose jobs choose their engine."""
+
+from dataclasses import dataclass, field
+
+from blizzard.log import silent
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.auto import AutoEngine
+from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.spark.engine import SparkEngine
+from spark_job.tasks.engine import Engine
+from tests.spark.lake import Lake
+
+
+@dataclass
+class EngineLake(Lake):
+    """`chosen`: `local`, `spark` or `auto`, for the next job. Close it."""
+
+    chosen: str = "local"
+    _local: list[LocalEngine] = field(default_factory=list)
+
+    def engine(self) -> Engine:
+        if self.chosen == "spark":
+            return SparkEngine(self.spark)
+        local = LocalEngine(S3Settings(), dict, silent, cores=2)
+        self._local.append(local)
+        return local if self.chosen == "local" else AutoEngine(local, lambda: SparkEngine(self.spark), self._note)
+
+    def close(self) -> None:
+        """End the processes of the local engines."""
+        while self._local:
+            self._local.pop().close()

@@ -1,0 +1,37 @@
+"""The columns that say where a row comes from."""
+
+from io import BytesIO
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from spark_job.tasks.provenance import Provenance, RecordRange
+
+PATHS = ("a.ndjson", "b.ndjson", "a.ndjson", "c.ndjson")
+
+
+def columns() -> pa.StructArray:
+    """Of records of which one file's are in two ranges, and another one's all left out."""
+    ranges = [RecordRange(path, f"etag of {path}", 1.0, (), 10 * at, 3) for at, path in enumerate(PATHS)]
+    (source,) = Provenance("p:s", 7, {}).columns(ranges, [0, 2, 4, 6, 7, 8])
+    return source
+
+
+def test_each_row_has_the_file_of_its_range() -> None:
+    source = columns()
+    assert source.field("file").to_pylist() == ["a.ndjson", "a.ndjson", "b.ndjson", *["a.ndjson"] * 3]
+    assert source.field("etag").to_pylist() == [f"etag of {path}" for path in source.field("file").to_pylist()]
+    assert source.field("row").to_pylist() == [0, 2, 11, 20, 21, 22]
+
+
+def test_a_data_file_holds_no_bytes_of_the_process() -> None:
+    """Arrow's Parquet writer takes room for each entry of a dictionary, and fills it once for equal ones."""
+    source = columns()
+    for name in ("file", "etag"):
+        written = BytesIO()
+        pq.write_table(pa.table({name: source.field(name)}), written, compression="none")
+        column = pq.read_metadata(written).row_group(0).column(0)
+        texts = {f"etag of {path}" if name == "etag" else path for path in PATHS}
+        filled = sum(4 + len(text) for text in texts)
+        header = column.data_page_offset - column.dictionary_page_offset - filled
+        assert 0 < header < 20
