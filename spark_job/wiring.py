@@ -17,6 +17,7 @@ from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.report import SweepReport
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from spark_job.formats.protocol import Limits
+from spark_job.loop.drain import POLL_SECS
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.sweeps import Sweeps
@@ -31,6 +32,8 @@ from spark_job.tasks.task_reader import ReadSettings
 LOCAL_OVERLAP_SECS = 5.0
 """The change time of a local file is never earlier than its arrival, so a late sweep need not look back a day."""
 
+LOCAL_POLL_SECS = 0.1
+"""Listing a local folder costs next to nothing, a LIST of S3 money."""
 SEGMENTS_AHEAD = 4
 PARALLEL_DEAD_LETTERS = 4
 """Dead-letter objects that are written in parallel: one for each file with refused records, each a request to S3."""
@@ -45,6 +48,7 @@ class SourceJob:
     discovery: Sweeps
     linger_secs: float
     failed_pause_secs: float
+    poll_secs: float
     warm_up: Callable[[], bool]
     """Runs the first part of Delta's checkpoint in advance. False: it skipped the table."""
 
@@ -117,7 +121,10 @@ def source_job(
         late_interval_secs=source.sweep.late_interval_secs,
         clock=time.time,
     )
-    return SourceJob(identity, ingest, sweeps, pipeline.linger_secs, source.sweep.interval_secs, table.warm_up)
+    poll_secs = LOCAL_POLL_SECS if isinstance(state, LocalStore) else POLL_SECS
+    return SourceJob(
+        identity, ingest, sweeps, pipeline.linger_secs, source.sweep.interval_secs, poll_secs, table.warm_up
+    )
 
 
 def _delta_table(parts: _Parts) -> DeltaSourceTable:

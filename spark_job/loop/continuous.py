@@ -9,6 +9,10 @@ from spark_job.loop.ingest import Step
 from spark_job.loop.retry_pause import Retrying, RetryPause, catch_failure
 from spark_job.ports.source import InputDiscovery
 
+SECS_A_SOURCE = 0.01
+"""A round without work takes a source less than a millisecond, so idle sources together take less than a tenth of a
+core."""
+
 
 class ContinuousIngest(Retrying, Protocol):
     """The ingest loop of a source, as far as a continuous run uses it (`Ingest`)."""
@@ -35,12 +39,21 @@ class ContinuousSource(Protocol):
         """Pause of a source that has failed, before its first new attempt."""
         ...
 
+    @property
+    def poll_secs(self) -> float:
+        """How often an idle source looks for new input: a LIST of its manifest."""
+        ...
+
 
 class _Schedule:
     """When one source has its next turn."""
 
-    def __init__(self, job: ContinuousSource, *, discover: bool, log: Log, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, job: ContinuousSource, *, discover: bool, log: Log, clock: Callable[[], float], round_secs: float
+    ) -> None:
+        """`round_secs`: from a round without work to the next one."""
         self._job = job
+        self._idle_secs = max(0.0, job.poll_secs - round_secs)
         self._discover = discover
         self._log = log
         self._clock = clock
@@ -65,6 +78,8 @@ class _Schedule:
             return
         self.failed = False
         self._busy = step in (Step.COMMITTED, Step.MOVED)
+        if not self._busy and self._idle_secs:
+            self._pause.resume_ts = self._clock() + self._idle_secs
 
     def _discover_and_step(self) -> Step:
         if self._discover:
@@ -88,10 +103,11 @@ def run_continuously(
     A transient failure and a lost race are retried after a pause. Once the attempts are used up, the source has failed;
     it starts over after `failed_pause_secs`.
     """
-    schedules = [_Schedule(job, discover=discover, log=log, clock=clock) for job in jobs]
+    round_secs = max(min((job.poll_secs for job in jobs), default=POLL_SECS), len(jobs) * SECS_A_SOURCE)
+    schedules = [_Schedule(job, discover=discover, log=log, clock=clock, round_secs=round_secs) for job in jobs]
     while not stopping():
         busy = [not stopping() and schedule.turn() for schedule in schedules]
         if not any(busy):
-            wait(POLL_SECS)
+            wait(round_secs)
     log("stopped")
     return any(schedule.failed for schedule in schedules)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
@@ -170,7 +171,9 @@ class Lake:
 
     def rows_unsorted(self) -> list[dict[str, Any]]:
         """Includes rows of other writers, which have no `_source`."""
-        rows: list[dict[str, Any]] = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
+        reading = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # as Spark writes them
+        table = DeltaTable(str(self.table)).to_pyarrow_dataset(parquet_read_options=reading).to_table()
+        rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
     def ids(self) -> list[str]:

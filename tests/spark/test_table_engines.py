@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,28 @@ def test_other_rows_of_the_same_data_file_survive_a_replacement(world: World) ->
     source.replace(Written([new], staged), ["f2", "f3"], sequence=1, user_metadata="replaced")
     assert world.ids() == world.ids_in_spark() == ["0", "3", "new"]
     assert world.sql("SELECT count(*) FROM {t} WHERE id = '3'") == [(1,)]
+
+
+def test_timestamps_that_spark_has_written_survive_a_replacement(world: World) -> None:
+    """Of any year: Spark writes INT96, which other readers take for nanoseconds."""
+    world.schema = "id STRING NOT NULL, n BIGINT, t TIMESTAMP"
+    source = world.source()
+    layout = source.layout()
+    years = {f"{year:04d}": datetime(year, 1, 2, 3, 4, 5, 6, tzinfo=UTC) for year in (1, 1600, 2026, 9999)}
+    files = [world.write(layout, name, t=moment) for name, moment in years.items()]
+    source.append(Written(files, layout), sequence=0, user_metadata="")
+    world.sql("OPTIMIZE {t}")
+    staged = source.layout(staged=True)
+    new = world.write(staged, "new", of="f1", t=years["2026"])
+    source.replace(Written([new], staged), ["f1"], sequence=1, user_metadata="replaced")
+    found = world.sql("SELECT id, unix_micros(t) FROM {t}")
+    micros = {
+        name: (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) for name, moment in years.items()
+    }
+    assert {row[0]: row[1] for row in found} == {
+        "new": micros["2026"],
+        **{n: m for n, m in micros.items() if n != "0001"},
+    }
 
 
 # -- what is left to Spark

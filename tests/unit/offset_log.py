@@ -165,6 +165,7 @@ class LogJob:
     pipeline: str = "events"
     linger_secs: float = 0.0
     failed_pause_secs: float = 60.0
+    poll_secs: float = 1.0
 
 
 def _decode(text: str) -> Offsets:

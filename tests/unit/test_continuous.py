@@ -59,6 +59,7 @@ class Source:
     sweeps: list[tuple[float, str]] = field(default_factory=list)
     late_swept_ts: float | None = None
     failed_pause_secs: float = SWEEP_SECS
+    poll_secs: float = POLL_SECS
 
     def __post_init__(self) -> None:
         self.discovery = Sweeps(

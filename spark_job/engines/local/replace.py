@@ -18,6 +18,8 @@ from spark_job.table.stats_columns import stats_columns
 from spark_job.write.parquet_files import BufferBudget, DataFile, DataFileWriter, TableLayout
 
 BUFFER_BYTES = 64 << 20
+SPARKS_UNIT = "us"
+"""Spark writes timestamps as INT96, which pyarrow would read as nanoseconds: only years from 1678 to 2261 fit."""
 
 
 @dataclass(slots=True)
@@ -102,12 +104,12 @@ def _others_rows(
     data = BytesIO(store.get(action.removed.path))
     if "_source" not in pq.read_schema(data).names:  # from before the table had it
         return None
-    source = pq.read_table(data, columns=["_source"])["_source"]
+    source = pq.read_table(data, columns=["_source"], coerce_int96_timestamp_unit=SPARKS_UNIT)["_source"]
     file, owner = (pc.struct_field(source, name) for name in ("file", "source"))
     goes = pc.fill_null(pc.and_(pc.equal(owner, source_id), pc.is_in(file, pa.array([*paths], pa.string()))), False)
     if not pc.any(goes).as_py():
         return None
-    rows = pq.read_table(data).filter(pc.invert(goes))
+    rows = pq.read_table(data, coerce_int96_timestamp_unit=SPARKS_UNIT).filter(pc.invert(goes))
     for name in partition_by:
         rows = rows.append_column(name, pa.repeat(action.partitions[name], rows.num_rows))
     return _with_all_columns(rows, schema)

@@ -83,7 +83,7 @@ class SourceRows:
         """The `_source` of all rows of each data file, with its fields as columns; null in a file from before the
         table had it."""
         for path in paths:
-            file = pq.ParquetFile(BytesIO(self._store.get(path)))
+            file = pq.ParquetFile(BytesIO(self._store.get(path)), coerce_int96_timestamp_unit="us")
             if "_source" in file.schema_arrow.names:
                 whole = file.read(columns=["_source"])["_source"]
                 columns = [pc.struct_field(whole, name) for name in _COLUMNS]
