@@ -4,6 +4,8 @@ left to it, and nothing is lost meanwhile."""
 import gzip
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +14,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from blizzard.environment import variables
 from blizzard.storage.local import LocalStore
+from infra.local.processes.checkout import CHECKOUT
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.tasks import batch_tasks
 from tests.spark.engine_lake import EngineLake
-from tests.spark.lake import Lake
+from tests.spark.lake import Lake, until
 
 pytestmark = pytest.mark.spark
 FOR_SPARK = '{"id": 7, "n": 1}'
@@ -121,7 +125,8 @@ def test_the_engines_take_turns_in_one_lake(local_lake: EngineLake) -> None:
     assert LocalStore(local_lake.table).head("_delta_log/00000000000000000005.json") is not None
 
 
-def test_overwritten_files_are_replaced_without_spark(local_lake: EngineLake) -> None:
+def test_overwritten_files_are_replaced_by_spark(local_lake: EngineLake) -> None:
+    local_lake.chosen = "auto"
     local_lake.settings = {"on_overwrite": "replace"}
     local_lake.put("a.ndjson", {"id": "old", "n": 1}, {"id": "older", "n": 2})
     local_lake.put("b.ndjson", {"id": "other", "n": 3})
@@ -130,3 +135,32 @@ def test_overwritten_files_are_replaced_without_spark(local_lake: EngineLake) ->
     local_lake.announce("a.ndjson")
     local_lake.run(late=True)
     assert sorted(row["id"] for row in local_lake.rows()) == ["new", "other"]
+    assert "replacing the rows of overwritten files" in local_lake.logged("spark_needed")[0]["reason"]
+
+
+def test_processes_that_read_end_with_the_job_even_if_it_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import time\n"
+        "from blizzard.log import silent\n"
+        "from blizzard.storage.s3_connection import S3Settings\n"
+        "from spark_job.engines.local.engine import LocalEngine\n"
+        "if __name__ == '__main__':\n"
+        "    pool = LocalEngine(S3Settings(), dict, silent, cores=2)._processes()\n"
+        "    waiting = [pool.submit(time.sleep, 0.5) for _ in range(2)]\n"
+        "    print(*pool._processes, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    file = tmp_path / "job.py"
+    file.write_text(script)
+    with subprocess.Popen(
+        [sys.executable, file],
+        cwd=CHECKOUT,
+        env={**variables(), "PYTHONPATH": str(CHECKOUT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as job:
+        assert job.stdout is not None
+        workers = [int(pid) for pid in job.stdout.readline().split()]
+        assert len(workers) == 2
+        job.kill()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

@@ -120,6 +120,8 @@ def test_files_of_any_partition_value_are_found_by_both_engines(world: World) ->
     assert dict(world.sql("SELECT id, p FROM {t}")) == expected
     by_another = DeltaTable(str(world.table)).to_pyarrow_table()
     assert dict(zip(by_another["id"].to_pylist(), by_another["p"].to_pylist(), strict=True)) == expected
+    assert source.holds_rows()
+    assert len(source.files_of_commits(SequenceRange(0, 9))) == len(expected)
     assert world.ids_in_spark() == sorted(expected)
 
 
@@ -259,8 +261,9 @@ def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
 
 @pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["flat", "partitioned"])
 def test_rows_of_overwritten_files_are_replaced_and_all_others_stay(
-    world: World, partition_by: tuple[str, ...]
+    tmp_path: Path, spark: Callable[[], SparkSession], partition_by: tuple[str, ...]
 ) -> None:
+    world = World(tmp_path, spark)
     world.schema, world.partition_by = f"{SCHEMA}, day STRING", partition_by
     source, partner = world.source(), world.source("partner", schema=f"{SCHEMA}, day STRING, more INT")
     layout = source.layout()
@@ -278,7 +281,10 @@ def test_rows_of_overwritten_files_are_replaced_and_all_others_stay(
         source.append(None, sequence=1, user_metadata="again")
 
 
-def test_other_rows_of_the_same_data_file_survive_a_replacement(world: World) -> None:
+def test_other_rows_of_the_same_data_file_survive_a_replacement(
+    tmp_path: Path, spark: Callable[[], SparkSession]
+) -> None:
+    world = World(tmp_path, spark)
     source = world.source()
     layout = source.layout()
     files = [world.write(layout, f"{n}") for n in range(4)]
@@ -291,8 +297,11 @@ def test_other_rows_of_the_same_data_file_survive_a_replacement(world: World) ->
     assert world.sql("SELECT count(*) FROM {t} WHERE id = '3'") == [(1,)]
 
 
-def test_timestamps_that_spark_has_written_survive_a_replacement(world: World) -> None:
+def test_timestamps_that_spark_has_written_survive_a_replacement(
+    tmp_path: Path, spark: Callable[[], SparkSession]
+) -> None:
     """Of any year: Spark writes INT96, which other readers take for nanoseconds."""
+    world = World(tmp_path, spark)
     world.schema = "id STRING NOT NULL, n BIGINT, t TIMESTAMP"
     source = world.source()
     layout = source.layout()
@@ -314,6 +323,36 @@ def test_timestamps_that_spark_has_written_survive_a_replacement(world: World) -
 
 
 # -- what is left to Spark
+
+
+def test_the_local_engine_leaves_replacements_to_spark(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:
+    world = World(tmp_path, spark, engine="local")
+    world.append(0, "a")
+    source = world.source()
+    staged = source.layout(staged=True)
+    new = Written([world.write(staged, "b", of="f1")], staged)
+    with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
+        source.replace(new, ["f1"], sequence=1, user_metadata="replaced")
+    assert (world.versions(), world.ids()) == ([0], ["a"])
+    world.source(engine="spark").replace(new, ["f1"], sequence=1, user_metadata="replaced")
+    assert world.ids_in_spark() == ["b"]
+
+
+def test_the_first_column_without_a_time_zone_is_left_to_spark(
+    tmp_path: Path, spark: Callable[[], SparkSession]
+) -> None:
+    """deltalake would raise the protocol and forget features that the old one has without naming them. Spark asks the
+    table's owner to do it."""
+    world = World(tmp_path, spark, engine="local")
+    world.append(0, "a")
+    world.schema = f"{SCHEMA}, t TIMESTAMP_NTZ"
+    with pytest.raises(NeedsSpark, match="first column of type TIMESTAMP_NTZ"):
+        world.source().prepare()
+    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+    world.source().prepare()
+    assert [field.name for field in DeltaTable(str(world.table)).schema().fields] == ["id", "n", "_source", "t"]
+    features = DeltaTable(str(world.table)).protocol().writer_features or ()
+    assert {"appendOnly", "invariants", "timestampNtz"} <= {*features}
 
 
 def test_the_local_engine_leaves_features_it_does_not_know_to_spark(

@@ -12,7 +12,7 @@ import tarfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -49,6 +49,8 @@ class OldLake:
     bucket: str
     config: Path
     jobs: "subprocess.Popen[str]"
+    engine: str = "auto"
+    """The default of `blizzard run`; on AWS it is spark."""
 
     @property
     def _client(self) -> Any:
@@ -81,6 +83,7 @@ class OldLake:
         assert self.jobs.stdin is not None
         assert self.jobs.stdout is not None
         words = ["--config", str(self.config), "--once", "--sweep", "--jars", str(CHECKOUT / "jars")]
+        words += ["--engine", self.engine]
         words += conf_options({"spark.driver.memory": "1g", **SHORT_JOB})
         print(json.dumps(words), file=self.jobs.stdin, flush=True)
         events: list[dict[str, Any]] = []
@@ -194,7 +197,9 @@ def test_the_archive_holds_every_kind_of_state(lake: OldLake) -> None:
     assert landed(lake) - in_table(lake)
 
 
-def test_ingestion_continues_on_the_tables_of_the_previous_version(lake: OldLake) -> None:
+@pytest.mark.parametrize("engine", ["spark", "auto"])
+def test_ingestion_continues_on_the_tables_of_the_previous_version(lake: OldLake, engine: str) -> None:
+    lake = replace(lake, engine=engine)
     letters = lake.dead_letters()
     land_more(lake)
     events = lake.run()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 
 from blizzard.errors import RetryableError
 from blizzard.log import Log
@@ -76,10 +77,19 @@ class LocalEngine:
     def _processes(self) -> ProcessPoolExecutor:
         """Started at first use, and kept: a new process takes a third of a second."""
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.cores, mp_context=get_context("spawn"), initializer=_ignore_ctrl_c)
+            self._pool = ProcessPoolExecutor(self.cores, mp_context=get_context("spawn"), initializer=_begin)
         return self._pool
 
 
-def _ignore_ctrl_c() -> None:
-    """A terminal sends it to all processes. The job's own process ends its batch first, and then this one."""
+def _begin() -> None:
+    """A terminal sends Ctrl-C to all processes: the job's own one ends its batch first, and then this one. If that one
+    is killed, this one ends at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

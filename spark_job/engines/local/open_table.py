@@ -15,7 +15,8 @@ from spark_job.engines.needs_spark import NeedsSpark
 MAX_FILES = 50_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit."""
 SIZE_CHECK_VERSIONS = 100
-READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, 7})
+WITH_FEATURES = 7
+READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, WITH_FEATURES})
 """Those without features, and those that list them."""
 WRITER_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
 READER_FEATURES = frozenset({"timestampNtz"})
@@ -70,6 +71,8 @@ class OpenTable:
         except TableNotFoundError:
             return None
         _check(table)
+        if (files := len(table.file_uris())) > MAX_FILES:
+            raise NeedsSpark(_too_large(f"{files:,}"))
         self._table, self._etag = table, self._listed(table.version())[1]
         self._size_checked_at = table.version()
         return table
@@ -91,7 +94,11 @@ class OpenTable:
         except (NotFound, BucketMissing, *json_fields.MALFORMED):
             return
         if isinstance(files, int) and files > MAX_FILES:
-            raise NeedsSpark(f"a table of about {files:,} files, more than the {MAX_FILES:,} that fit into memory")
+            raise NeedsSpark(_too_large(f"about {files:,}"))
+
+
+def _too_large(files: str) -> str:
+    return f"a table of {files} files, more than the {MAX_FILES:,} that fit into memory"
 
 
 def _check(table: DeltaTable) -> None:

@@ -3,6 +3,7 @@ left out by their statistics; of the others only `_source` is decoded, one file 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,16 +84,17 @@ class SourceRows:
         """The `_source` of all rows of each data file, with its fields as columns; null in a file from before the
         table had it."""
         for path in paths:
-            file = pq.ParquetFile(BytesIO(self._store.get(path)), coerce_int96_timestamp_unit="us")
+            file = pq.ParquetFile(BytesIO(self._store.get(unquote(path))), coerce_int96_timestamp_unit="us")
             if "_source" in file.schema_arrow.names:
                 whole = file.read(columns=["_source"])["_source"]
-                columns = [pc.struct_field(whole, name) for name in _COLUMNS]
+                # Other writers may store texts as views, for which Arrow has no filter.
+                columns = [pc.struct_field(whole, name).cast(kind) for name, kind in zip(_COLUMNS, _TYPES, strict=True)]
             else:
                 columns = [pa.nulls(file.metadata.num_rows, kind) for kind in _TYPES]
             yield pa.Table.from_arrays(columns, names=_COLUMNS)
 
     def _files(self, sequences: SequenceRange) -> Iterator[str]:
-        """Paths of the data files that may have rows of these commits."""
+        """Paths of the data files that may have rows of these commits, as in a URL."""
         actions = pa.table(self._table.get_add_actions(flatten=True))
         lows, highs = (
             actions[f"{side}._source.sequence"].to_pylist()

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 
 from blizzard.storage.s3_connection import S3Settings, connection
 
+WHOLE_REQUESTS = 5
+"""deltalake has no time limit for a stalled read, only one for all of a request, which may read a large checkpoint."""
+
 
 def storage_options(settings: S3Settings) -> Mapping[str, str]:
     """Asked for again at each commit, since credentials of a role expire."""
@@ -14,7 +17,7 @@ def storage_options(settings: S3Settings) -> Mapping[str, str]:
         "aws_virtual_hosted_style_request": "false",
         "aws_conditional_put": "etag",
         "connect_timeout": f"{settings.connect_timeout_secs}s",
-        "timeout": f"{settings.read_timeout_secs}s",
+        "timeout": f"{WHOLE_REQUESTS * settings.read_timeout_secs}s",
         "max_retries": f"{settings.max_attempts - 1}",
         "backoff_config.init_backoff": f"{settings.first_backoff_secs}s",
         "backoff_config.max_backoff": f"{settings.max_backoff_secs}s",

@@ -7,20 +7,17 @@ from contextlib import AbstractContextManager
 from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
-from blizzard.errors import LostRace
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
-from spark_job.engines.local.open_table import OpenTable
-from spark_job.engines.local.replace import replace_rows
+from spark_job.engines.local.open_table import WITH_FEATURES, OpenTable
 from spark_job.engines.local.source_rows import SourceRows
-from spark_job.engines.local.transaction import AppendTransaction, FirstCommit, describe
+from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe, has_ntz
 from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import Txn
 from spark_job.table.engine import NewTable, Transaction
-from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
@@ -60,7 +57,13 @@ class LocalTable:
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = self._opened.newest()
         if table is not None:
-            table.alter.add_columns([Field.from_json(json.dumps(column.jsonValue())) for column in columns])
+            if (
+                any(has_ntz(column.dataType) for column in columns)
+                and table.protocol().min_writer_version < WITH_FEATURES
+            ):
+                raise NeedsSpark(f"table {self._uri} to get its first column of type TIMESTAMP_NTZ")
+            fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
+            table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)
             self._opened.committed()
 
     def rewrite(
@@ -73,33 +76,10 @@ class LocalTable:
         replaced: Sequence[str] | None = None,
         new_table: NewTable | None = None,
     ) -> None:
-        app_id = self._source.app_id
-        with translating_delta_errors(f"beginning a commit to table {self._uri}"):
-            table = self._opened.newest()
-            if table is None or replaced is None:
-                raise NeedsSpark(f"writing to table {self._uri} as it is")
-            if (reason := why_spark_must_write(describe(table), schema.fields)) is not None:
-                raise NeedsSpark(f"a table with {reason}")
-            committed = table.transaction_version(app_id)
-            if committed is not None and committed >= sequence:
-                raise LostRace(f"the table has sequence {committed} of source {self._source.source_id} already")
-            replacement = replace_rows(
-                table,
-                self._store,
-                staged,
-                source_id=self._source.source_id,
-                paths=replaced,
-                target_file_bytes=self._source.target_file_bytes,
-                clock=self._clock,
-            )
-        transaction = AppendTransaction(self._opened, table)
-        transaction.commit(
-            replacement.added,
-            app_id=app_id,
-            sequence=sequence,
-            user_metadata=user_metadata,
-            removed=replacement.removed,
-        )
+        """Not with deltalake: its commits notice neither that another one has rewritten a data file which they remove,
+        nor that the log writes the file's path in another way than they do. Both would double rows."""
+        what = "writing to" if replaced is None else "replacing the rows of overwritten files in"
+        raise NeedsSpark(f"{what} table {self._uri}")
 
     # -- the snapshot
 

@@ -4,14 +4,13 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import deltalake
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import DeltaProtocolError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType
 
 from blizzard.errors import AlreadyExists, LostRace
@@ -33,7 +32,7 @@ PROTOCOL_WITH_NTZ = {
     "writerFeatures": ["appendOnly", "invariants", "timestampNtz"],
 }
 CLEAN_UP = "delta.enableExpiredLogCleanup"
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 def describe(table: DeltaTable) -> TableDescription:
@@ -45,15 +44,6 @@ def describe(table: DeltaTable) -> TableDescription:
         writer_version=protocol.min_writer_version,
         writer_features=frozenset(protocol.writer_features or ()),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedFile:
-    """A data file whose rows a commit removes, with its values of the partition columns."""
-
-    path: str
-    size: int
-    partition_values: Mapping[str, str | None]
 
 
 class AppendTransaction:
@@ -80,26 +70,18 @@ class AppendTransaction:
     def create_table(self, table: NewTable) -> None:
         raise LostRace(f"the table exists already, at version {self.version}")
 
-    def commit(
-        self,
-        files: Sequence[DataFile],
-        *,
-        app_id: str,
-        sequence: int,
-        user_metadata: str,
-        removed: Sequence[RemovedFile] = (),
-    ) -> int:
-        now_ms = time.time_ns() // 1_000_000
+    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        before, now_ms = self.version, time.time_ns() // 1_000_000
         txn = deltalake.Transaction(app_id, sequence, now_ms)
         properties = CommitProperties({"userMetadata": user_metadata}, app_transactions=[txn])
         try:
             self._table.create_write_transaction(
-                [*map(_add_action, files), *(_remove_action(file, now_ms) for file in removed)],
+                [*map(_add_action, files)],
                 "append",
                 self._table.schema(),
                 self._table.metadata().partition_columns,
                 commit_properties=properties,
-                post_commithook_properties=_NO_HOOKS,
+                post_commithook_properties=NO_HOOKS,
             )
             self._table.update_incremental()
         except DeltaProtocolError as error:
@@ -107,13 +89,14 @@ class AppendTransaction:
         except DELTALAKE_ERRORS as error:
             raise translate_commit_error(error) from error
         self._opened.committed()
-        self._write_checkpoint()
+        self._write_checkpoint(before)
         return self.version
 
-    def _write_checkpoint(self) -> None:
-        """Where the table wants one, as Spark does after its commits."""
+    def _write_checkpoint(self, before: int) -> None:
+        """Where the table wants one, as Spark does after its commits. Other commits may have come between `before` and
+        this one, and after it, so one of all these versions is enough."""
         description = self.description()
-        if self.version % description.checkpoint_interval:
+        if self.version // description.checkpoint_interval == before // description.checkpoint_interval:
             return
         with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
             self._table.create_checkpoint()
@@ -184,19 +167,19 @@ class FirstCommit:
 
 
 def _protocol_of(schema: StructType) -> dict[str, Any]:
-    return PROTOCOL_WITH_NTZ if _has_ntz(schema) else PROTOCOL
+    return PROTOCOL_WITH_NTZ if has_ntz(schema) else PROTOCOL
 
 
-def _has_ntz(found: DataType) -> bool:
+def has_ntz(found: DataType) -> bool:
     match found:
         case TimestampNTZType():
             return True
         case StructType():
-            return any(_has_ntz(field.dataType) for field in found.fields)
+            return any(has_ntz(field.dataType) for field in found.fields)
         case ArrayType():
-            return _has_ntz(found.elementType)
+            return has_ntz(found.elementType)
         case MapType():
-            return _has_ntz(found.keyType) or _has_ntz(found.valueType)
+            return has_ntz(found.keyType) or has_ntz(found.valueType)
     return False
 
 
@@ -214,7 +197,3 @@ def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:
 def _add_action(file: DataFile) -> AddAction:
     """deltalake escapes the path."""
     return AddAction(file.path, file.size, partition_values(file), modified_ms(file), True, file.stats)
-
-
-def _remove_action(file: RemovedFile, now_ms: int) -> RemoveAction:
-    return RemoveAction(file.path, True, now_ms, file.size, dict(file.partition_values))

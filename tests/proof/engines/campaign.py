@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, fields, replace
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -194,8 +195,10 @@ def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
 
 
 def _receipts(lake: EngineLake) -> Iterator[Any]:
+    """With their files in the order of paths, not in that in which tasks reported."""
     for file in (lake.table / "_blizzard" / "events_landing" / "receipts").iterdir():
-        yield json.loads(gzip.decompress(file.read_bytes()))
+        receipt = json.loads(gzip.decompress(file.read_bytes()))
+        yield {**receipt, "files": sorted(receipt["files"], key=itemgetter("path"))}
 
 
 def _commits(lake: EngineLake, *, with_sizes: bool) -> Iterator[str]:
