@@ -38,7 +38,10 @@ from tests.spark.engine_lake import EngineLake
 FILES = "files that both engines have read"
 ROWS, LETTERS, OVERWRITTEN = "rows of each engine", "dead letters of each engine", "files that were overwritten"
 NEEDED, NOT_NEEDED = "rounds in which the engine auto needed Spark", "rounds in which it did not, equal byte for byte"
-FILES_A_WAVE = (1, 30, 300, 1_500)
+SMALL = ((1, 30), (7, 100))
+LARGE = ((3_000, 6_000), (1_000, 10_000))
+"""Files of a wave, and of a batch at most."""
+LARGE_EVERY = 3
 WAVES = 3
 OVERWRITES = 0.01
 """Share of the files of a wave that are overwritten by the next one."""
@@ -77,12 +80,14 @@ class Engines:
     def _round(
         self, run: Run, folder: Path, spark: Callable[[], SparkSession], number: int, rng: random.Random
     ) -> None:
+        # Two that follow each other: one with files of any kind, and one that needs no Spark.
+        files, batches = LARGE if number // 2 % LARGE_EVERY == LARGE_EVERY - 1 else SMALL
         settings = {
             "schema": DDL,
             "limits": asdict(LIMITS),
             "uri": str(folder / "landing"),
             "on_overwrite": rng.choice(("dead_letter", "replace")),
-            "checkpoint": {"interval_files": rng.choice((7, 100, 1_000)), "interval_bytes": "1MB"},
+            "checkpoint": {"interval_files": rng.choice(batches), "interval_bytes": "8MB"},
         }
         table = {"partition_by": [PARTITION] if rng.random() < 0.5 else []}
         with ExitStack() as stack:
@@ -92,7 +97,7 @@ class Engines:
                 stack.enter_context(closing(lake))
             landing, landed = _Landing(folder / "landing", run, (random_file, _plain_file)[number % 2]), 0
             for wave in range(rng.randint(1, WAVES)):
-                landed += landing.arrive(rng)
+                landed += landing.arrive(rng, rng.choice(files))
                 for name, lake in lakes.items():
                     run.say(f"round {number}: {landed} files, with {name}")
                     lake.run(late=True)
@@ -116,9 +121,8 @@ class _Landing:
         self._paths: list[str] = []
         folder.mkdir()
 
-    def arrive(self, rng: random.Random) -> int:
-        """Returns the number of new files."""
-        count = rng.choice(FILES_A_WAVE)
+    def arrive(self, rng: random.Random, count: int) -> int:
+        """Returns `count`, the number of new files."""
         old = [path for path in self._paths if rng.random() < OVERWRITES]
         self._run.counts[OVERWRITTEN] += len(old)
         for path in old:
