@@ -121,10 +121,12 @@ def source_job(
         late_interval_secs=source.sweep.late_interval_secs,
         clock=time.time,
     )
-    poll_secs = LOCAL_POLL_SECS if isinstance(state, LocalStore) else POLL_SECS
-    return SourceJob(
-        identity, ingest, sweeps, pipeline.linger_secs, source.sweep.interval_secs, poll_secs, table.warm_up
-    )
+    waits = pipeline.linger_secs, source.sweep.interval_secs, _poll_secs(state)
+    return SourceJob(identity, ingest, sweeps, *waits, table.warm_up)
+
+
+def _poll_secs(state: ObjectStore) -> float:
+    return LOCAL_POLL_SECS if isinstance(state, LocalStore) else POLL_SECS
 
 
 def _delta_table(parts: _Parts) -> DeltaSourceTable:

@@ -81,7 +81,6 @@ def test_no_data_is_used_as_a_format_template() -> None:
 
 NUMBERS = {
     "version % self.preparation.checkpoint_interval",
-    "self.version % description.checkpoint_interval",
     "number % PARTITIONS",
     "at % size",
     "count % FILES_PER_REQUEST",
