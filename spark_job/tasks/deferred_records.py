@@ -1,7 +1,7 @@
 """Records that a task could not turn into rows: their way into files that the driver reads."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +14,7 @@ from spark_job.write.write_errors import CannotWriteError, writing
 
 MAX_ROWS = 20_000
 MAX_BYTES = 8 << 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_BYTES = 250
 """Size of one record in memory, apart from its text and its file's name."""
 
@@ -48,7 +49,7 @@ class DeferredRecords:
             text, undecodable = record.decode(), None
         except UnicodeDecodeError:
             text, undecodable = None, record
-        modified = datetime.fromtimestamp(source.modified_ts, UTC)
+        modified = _EPOCH + timedelta(microseconds=round(source.modified_ts * 1_000_000))  # as in `Provenance.columns`
         self._rows.append((source.path, row, source.etag, modified, text, fault, undecodable, *source.partitions))
         size = len(record) + len(source.path) + _ROW_BYTES
         self._bytes += size

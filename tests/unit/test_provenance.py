@@ -4,7 +4,9 @@ from io import BytesIO
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
 
+from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance, RecordRange
 
 PATHS = ("a.ndjson", "b.ndjson", "a.ndjson", "c.ndjson")
@@ -35,3 +37,13 @@ def test_a_data_file_holds_no_bytes_of_the_process() -> None:
         filled = sum(4 + len(text) for text in texts)
         header = column.data_page_offset - column.dictionary_page_offset - filled
         assert 0 < header < 20
+
+
+def test_a_record_that_is_decided_later_has_the_time_that_rows_of_its_file_have() -> None:
+    """Of two ways to round a time to microseconds one differs now and then."""
+    for micros in range(1_795_608_453_651_018, 1_795_608_453_671_018, 7):
+        source = RecordRange("a", "e", micros / 1e6 + 4e-7, (), 0, 1)
+        (column,) = Provenance("p:s", 0, {}).columns([source], None)
+        records = DeferredRecords(pa.schema([]), lambda: pytest.fail("nothing is written"))
+        records.add(source, 0, b"{}", None)
+        assert records._rows[0][3] == column.field("modified")[0].as_py()
