@@ -98,9 +98,14 @@ class Engines:
             landing, landed = _Landing(folder / "landing", run, (random_file, _plain_file)[number % 2]), 0
             for wave in range(rng.randint(1, WAVES)):
                 landed += landing.arrive(rng, rng.choice(files))
-                for name, lake in lakes.items():
+                jobs = {name: lake.job() for name, lake in lakes.items()}
+                # At the same time: where a sweep finds a file depends on how long ago the one before it was.
+                for late in (False, True):
+                    for job in jobs.values():
+                        job.sweep(late=late, record_if_empty=True)
+                for name, job in jobs.items():
                     run.say(f"round {number}: {landed} files, with {name}")
-                    lake.run(late=True)
+                    job.ingest.drain()
                 _compare(
                     run, lakes, f"seed {run.seed}, round {number}, wave {wave}: {landed} files, {settings}, {table}"
                 )
