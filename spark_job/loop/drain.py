@@ -16,7 +16,7 @@ from spark_job.loop.retry_pause import Retrying, RetryPause, catch_failure, log_
 from spark_job.ports.source import InputDiscovery
 
 POLL_SECS = 1.0
-"""How often an idle source looks for new input: one LIST of its manifest, and a GET only for new segments."""
+"""How often an idle source on S3 looks for new input: one LIST of its manifest, and a GET only for new segments."""
 
 
 class DrainedIngest(Retrying, Protocol):
@@ -38,6 +38,9 @@ class DrainedSource(Protocol):
 
     @property
     def linger_secs(self) -> float: ...
+
+    @property
+    def poll_secs(self) -> float: ...
 
     @property
     def ingest(self) -> DrainedIngest: ...
@@ -94,7 +97,7 @@ class _Turns:
         self.served = self.served or step in (Step.IDLE, Step.WAITING, Step.COMMITTED)
         self.idle, self.waiting = step is Step.IDLE, step is Step.WAITING
         if self.idle or self.waiting:
-            self._pause.resume_ts = self._clock() + POLL_SECS
+            self._pause.resume_ts = self._clock() + self.job.poll_secs
         elif step is Step.COMMITTED:  # not by entries that need no commit, such as records of sweeps
             self.last_commit_ts = self._clock()
 
@@ -119,6 +122,7 @@ def drain_all(
     source that ends at the limit counts neither as failed nor as stopped.
     """
     until_ts = clock() + max_secs
+    round_secs = min((job.poll_secs for job in jobs), default=POLL_SECS)
     sources = [_Turns(job, discover=discover, log=log, clock=clock) for job in jobs]
     while not stopping() and not all(source.ended for source in sources):
         busy = False
@@ -129,7 +133,7 @@ def drain_all(
         if clock() >= until_ts and all(source.served or source.ended for source in sources):
             _end_at_limit(sources)
         elif not busy and not all(source.ended for source in sources):
-            wait(POLL_SECS)
+            wait(round_secs)
     unfinished = [source for source in sources if not source.ended]
     for source in unfinished:
         source.end(stopped=not source.idle)

@@ -164,8 +164,8 @@ class LogJob:
     source_id: str = "events:topic"
     pipeline: str = "events"
     linger_secs: float = 0.0
-    failed_pause_secs: float = 60.0
     poll_secs: float = 1.0
+    failed_pause_secs: float = 60.0
 
 
 def _decode(text: str) -> Offsets:

@@ -47,6 +47,7 @@ class Source:
     source_id: str = "p:a"
     pipeline: str = "p"
     linger_secs: float = 0.0
+    poll_secs: float = 1.0
     sweeps: int = 0
     sweep_error: BlizzardError | None = None
 

@@ -145,6 +145,12 @@ class TestLingering:
         run.drain(source)
         assert len(source.ingest.steps) <= 30 / POLL_SECS + 2
 
+    def test_a_source_whose_listing_costs_nothing_looks_more_often(self, run: Run) -> None:
+        source = run.source(linger_secs=3.0)
+        source.poll_secs = 0.25
+        run.drain(source)
+        assert 3.0 / 0.25 <= len(source.ingest.steps) <= 3.0 / 0.25 + 2
+
     def test_an_idle_source_looks_no_more_often_while_another_is_busy(self, run: Run) -> None:
         idle, busy = run.source(linger_secs=30.0), run.source([Step.COMMITTED] * 50, name="b", linger_secs=30.0)
         run.drain(idle, busy)
@@ -247,6 +253,7 @@ class RealSource:
 
     world: World
     linger_secs: float
+    poll_secs: float = 1.0
     source_id: str = "events:landing"
     pipeline: str = "events"
 

@@ -18,8 +18,8 @@ from blizzard.paths.partition import TimeTemplate
 from blizzard.state.batch import BatchPlan
 from blizzard.state.checkpoint import FINISHED, Checkpoint
 from blizzard.sweep.rules import SweepRules
+from spark_job import wiring
 from spark_job.engines.spark.transaction import Transaction
-from spark_job.loop import continuous, drain
 from spark_job.loop.files import source
 from spark_job.loop.files.suspects import Resolution, Suspects
 from spark_job.loop.ingest import Ingest
@@ -54,7 +54,7 @@ def days_since(epoch_ts: float, now_ts: float, day_secs: float) -> float:
 def run_job(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -> int:
     """`day_secs`: duration of a simulated day of the dated folders."""
     spark_job.main.lazy_session = attached
-    drain.POLL_SECS = continuous.POLL_SECS = IDLE_SECS
+    wiring.POLL_SECS = wiring.LOCAL_POLL_SECS = IDLE_SECS
     keep_ledger_small(random.Random(epoch_ts), bases=False)  # the state is read, and measured
     _let_days_pass(epoch_ts, day_secs)
     _after_each_step(_tell_heap())
