@@ -55,6 +55,7 @@ FIGURES: Mapping[str, Counted] = {
         "race-calls": ("records",),
         "bad-storage": ("records", "records of the real job"),
         "bad-input": ("rows", "dead letters"),
+        "engines": ("rows of each engine", "dead letters of each engine"),
         "log-life": ("records",),
         "takeover": ("records",),
         "soak": ("rows compared",),
