@@ -12,10 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
+from pyspark.sql.types import StructType
 
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local.table import LocalTable
+from spark_job.engines.local.transaction import FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.add_action import add_fields
+from spark_job.table.columns import SOURCE_COLUMN
+from spark_job.table.engine import NewTable
+from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
 
@@ -37,41 +43,18 @@ class Commits:
 
 def make(table: Path, versions: int, files: int) -> None:
     """A table at version `versions` with about so many data files, and a checkpoint of it."""
-    log = table / LOG
-    log.mkdir(parents=True)
-    source = {"type": "struct", "fields": [_field(name, kind) for name, kind in _SOURCE.items()]}
-    schema = {"type": "struct", "fields": [_field("id", "string"), _field("n", "long"), _field("_source", source)]}
-    metadata = {
-        "id": "00000000-0000-0000-0000-000000000000",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps(schema),
-        "partitionColumns": [],
-        "configuration": {},
-        "createdTime": 0,
-    }
-    _write(log, 0, [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}])
+    log, first = table / LOG, FirstCommit(LocalStore(table, may_be_missing=True), str(table), time.time)
+    columns = StructType([*columns_of(SCHEMA).fields, SOURCE_COLUMN])
+    first.create_table(NewTable(columns, (), {}))
+    first.commit([], app_id=APP_ID, sequence=0, user_metadata="")
     done = 0
     for version in range(1, versions + 1):
         until = files * version // versions
-        added = [{"add": _add(data_file(number, version))} for number in range(done, until)]
-        txn = {"appId": APP_ID, "version": version - 1, "lastUpdated": version}
+        added = [{"add": add_fields(data_file(number, version))} for number in range(done, until)]
+        txn = {"appId": APP_ID, "version": version, "lastUpdated": version}
         _write(log, version, [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}, {"txn": txn}, *added])
         done = until
     DeltaTable(table).create_checkpoint()
-
-
-_SOURCE = {
-    "source": "string",
-    "file": "string",
-    "row": "long",
-    "etag": "string",
-    "modified": "timestamp",
-    "sequence": "long",
-}
-
-
-def _field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
 def _write(log: Path, version: int, actions: list[dict[str, Any]]) -> None:
@@ -82,7 +65,7 @@ def data_file(number: int, sequence: int) -> DataFile:
     """With the statistics that the job writes."""
     path = f"part-{number:032x}.snappy.parquet"
     low, high = _values(number, sequence, 0), _values(number, sequence, 9)
-    nulls = {"id": 0, "n": 0, "_source": dict.fromkeys(_SOURCE, 0)}
+    nulls = {"id": 0, "n": 0, "_source": dict.fromkeys(SOURCE_COLUMN.dataType.names, 0)}
     stats = json.dumps({"numRecords": 10, "minValues": low, "maxValues": high, "nullCount": nulls})
     return DataFile(path, 2_000, 10, 1.0, {}, stats)
 
@@ -97,17 +80,6 @@ def _values(number: int, sequence: int, row: int) -> dict[str, Any]:
         "sequence": sequence,
     }
     return {"id": f"{number:012x}", "n": number, "_source": source}
-
-
-def _add(file: DataFile) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "partitionValues": {},
-        "size": file.size,
-        "modificationTime": 1_000,
-        "dataChange": True,
-        "stats": file.stats,
-    }
 
 
 def commit(table: Path, count: int) -> Commits:

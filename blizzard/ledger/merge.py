@@ -105,10 +105,6 @@ class Merge:
     def ended(self) -> bool:
         return not self._thread.is_alive()
 
-    def wait(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join()
-
     def _work(self) -> None:
         try:
             self.run = self._write(self.source)

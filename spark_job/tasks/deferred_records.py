@@ -49,7 +49,7 @@ class DeferredRecords:
             text, undecodable = record.decode(), None
         except UnicodeDecodeError:
             text, undecodable = None, record
-        modified = _EPOCH + timedelta(microseconds=round(source.modified_ts * 1_000_000))  # as in `Provenance.columns`
+        modified = _EPOCH + timedelta(microseconds=source.modified_micros)
         self._rows.append((source.path, row, source.etag, modified, text, fault, undecodable, *source.partitions))
         size = len(record) + len(source.path) + _ROW_BYTES
         self._bytes += size

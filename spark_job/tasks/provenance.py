@@ -34,6 +34,11 @@ class RecordRange:
     first_record: int
     count: int
 
+    @property
+    def modified_micros(self) -> int:
+        """Microseconds since 1970, as rows have them."""
+        return round(self.modified_ts * 1_000_000)
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -101,7 +106,7 @@ def _encoded(values: Sequence[str], indexes: pa.Array) -> pa.Array:
 
 
 def _times(ranges: Sequence[RecordRange]) -> pa.Array:
-    micros = pa.array([round(one.modified_ts * 1_000_000) for one in ranges], pa.int64())
+    micros = pa.array([one.modified_micros for one in ranges], pa.int64())
     return micros.cast(SOURCE_TYPE.field("modified").type)
 
 

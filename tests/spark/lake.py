@@ -190,6 +190,11 @@ class Lake:
         store = LocalStore(self.table, may_be_missing=True)
         return list(DeadLetters(store, f"_blizzard/events_{source}", f"events:{source}").letters())
 
+    def receipts(self, source: str = "landing") -> list[dict[str, Any]]:
+        """The documents, in the order of their sequences."""
+        files = sorted((self.table / "_blizzard" / f"events_{source}" / "receipts").iterdir())
+        return [json.loads(gzip.decompress(file.read_bytes())) for file in files]
+
     def verdict(self) -> Reconciliation:
         """About all files that are in `landing` now, which must be gzipped NDJSON."""
         objects = ((f.relative_to(self.landing()).as_posix(), f.read_bytes()) for f in self.landing().rglob("*.gz"))

@@ -2,7 +2,6 @@
 left to it, and nothing is lost meanwhile."""
 
 import gzip
-import json
 import random
 import subprocess
 import sys
@@ -55,9 +54,9 @@ def _line(rng: random.Random, number: int, row: int) -> dict[str, Any] | str:
 
 
 def receipts_of(lake: Lake) -> list[Any]:
-    found = sorted((lake.table / "_blizzard/events_landing/receipts").iterdir())
-    documents = [json.loads(gzip.decompress(file.read_bytes())) for file in found]
-    return [(one["sequence"], [{**line, "etag": "", "event_ts": 0} for line in one["files"]]) for one in documents]
+    return [
+        (one["sequence"], [{**line, "etag": "", "event_ts": 0} for line in one["files"]]) for one in lake.receipts()
+    ]
 
 
 def rows_of(lake: Lake) -> list[dict[str, Any]]:

@@ -174,6 +174,7 @@ def test_changes_of_other_rows_are_no_conflict(world: World) -> None:
     overtaken_by(slow, others)
     world.append(2, "ours", table=slow)
     assert world.ids() == world.ids_in_spark() == ["b", "c", "ours", "theirs"]
+    assert world.versions() == [0, 1, 2, 3, 4, 5]
 
 
 # -- a long life

@@ -207,39 +207,6 @@ def test_one_of_two_concurrent_transactions_of_a_source_wins(world: World) -> No
     assert (world.versions(), world.ids(), world.txn()) == ([0, 1], ["a", "fast"], 1)
 
 
-def test_concurrent_transactions_of_two_sources_both_win(world: World) -> None:
-    world.append(0, "a")
-    slow = world.source()
-    overtaken_by(slow, lambda: world.append(5, "theirs", table=world.source("partner")))
-    world.append(1, "ours", table=slow)
-    assert world.ids() == ["a", "ours", "theirs"]
-    assert (world.txn(), world.txn("blizzard:events:partner")) == (1, 5)
-
-
-def test_one_of_two_concurrent_transactions_that_create_the_table_wins(world: World) -> None:
-    slow = world.source()
-    overtaken_by(slow, lambda: world.append(0, "fast"))
-    with pytest.raises(LostRace):
-        world.append(0, "slow", table=slow)
-    assert (world.versions(), world.ids()) == ([0], ["fast"])
-
-
-def test_concurrent_changes_of_other_rows_are_no_conflict(world: World) -> None:
-    world.append(0, "a", "b")
-    world.append(1, "c")
-    slow = world.source()
-
-    def others() -> None:
-        world.sql("OPTIMIZE {t}")
-        world.sql("DELETE FROM {t} WHERE id = 'a'")
-        world.sql("INSERT INTO {t} (id, n) VALUES ('theirs', 1)")
-
-    overtaken_by(slow, others)
-    world.append(2, "ours", table=slow)
-    assert world.ids() == ["b", "c", "ours", "theirs"]
-    assert world.versions() == [0, 1, 2, 3, 4, 5]
-
-
 class ThenBreaking:
     """A transaction of Delta's in whose commit a hook fails afterwards."""
 

@@ -1,8 +1,6 @@
 """The hostile files and keys through the real job: one batch, in which every record is a row or a dead letter, and
 counted."""
 
-import gzip
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -140,8 +138,8 @@ def _found_in(lake: Lake) -> Found:
 
 
 def _receipts(lake: Lake) -> Iterable[dict[str, Any]]:
-    for file in sorted((lake.table / "_blizzard" / "events_landing" / "receipts").iterdir()):
-        yield from json.loads(gzip.decompress(file.read_bytes()))["files"]
+    for receipt in lake.receipts():
+        yield from receipt["files"]
 
 
 def _outside(folder: Path) -> dict[str, str]:

@@ -5,7 +5,6 @@ say of the data files, and dead letters, receipts and state without the times in
 data files have to be equal byte for byte: the order in which Spark writes the records that it judges is its own.
 """
 
-import gzip
 import hashlib
 import json
 import random
@@ -205,8 +204,7 @@ def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
 
 def _receipts(lake: EngineLake) -> Iterator[Any]:
     """With their files in the order of paths, not in that in which tasks reported."""
-    for file in (lake.table / "_blizzard" / "events_landing" / "receipts").iterdir():
-        receipt = json.loads(gzip.decompress(file.read_bytes()))
+    for receipt in lake.receipts():
         yield {**receipt, "files": sorted(receipt["files"], key=itemgetter("path"))}
 
 
