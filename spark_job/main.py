@@ -32,6 +32,7 @@ from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
 from spark_job.loop.warm_up import WarmUp
 from spark_job.session import lazy_session, start_jvm_thread
+from spark_job.tasks.worker_process import collect_garbage_rarely
 from spark_job.wiring import SourceJob, source_job
 
 SPARK_LOST = (
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     step of it has succeeded since), or Spark's JVM has ended; 2: the configuration or an option is wrong; 130: a signal
     ended the run before the backlog was gone."""
     options = _options(arguments)
+    collect_garbage_rarely()
     log = stdout_log(time.time)
     stop = threading.Event()
     _stop_on_signals(stop)
@@ -227,7 +229,7 @@ def _wait_with_warm_up(jobs: Sequence[SourceJob], log: Log, stop: threading.Even
     )
 
 
-def _end_process(code: int) -> None:
+def end_process(code: int) -> None:
     """Threads of deltalake may abort a process that ends in the usual way, when its work is done and its exit code is
     known."""
     sys.stdout.flush()
@@ -238,4 +240,4 @@ def _end_process(code: int) -> None:
 
 
 if __name__ == "__main__":
-    _end_process(main())
+    end_process(main())

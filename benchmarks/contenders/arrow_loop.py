@@ -23,8 +23,9 @@ def prepare(work: Work, number: int) -> None:
     pass
 
 
-def append(table: str, paths: list[str]) -> int:
-    """Parses the files, appends them, and returns the number of commits."""
+def append(table: str, paths: list[str], *, threads: bool = False) -> int:
+    """Parses the files, appends them, and returns the number of commits. `threads`: pyarrow's own, as it uses them by
+    default."""
     import pyarrow as pa
     from deltalake import write_deltalake
     from pyarrow import json as pj
@@ -32,7 +33,7 @@ def append(table: str, paths: list[str]) -> int:
     from benchmarks.contenders.arrow_schema import EVENTS, with_date
 
     options = pj.ParseOptions(explicit_schema=EVENTS, unexpected_field_behavior="ignore")
-    threads = pj.ReadOptions(use_threads=False, block_size=8 << 20)
+    how = pj.ReadOptions() if threads else pj.ReadOptions(use_threads=False, block_size=8 << 20)
     gathered: list[pa.Table] = []
     commits = rows = 0
 
@@ -45,7 +46,7 @@ def append(table: str, paths: list[str]) -> int:
 
     for path in paths:
         with pa.input_stream(path, compression="gzip") as stream:
-            parsed = pj.read_json(stream, parse_options=options, read_options=threads)
+            parsed = pj.read_json(stream, parse_options=options, read_options=how)
         gathered.append(with_date(parsed, path))
         rows += parsed.num_rows
         if rows >= ROWS_PER_APPEND:

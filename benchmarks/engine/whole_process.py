@@ -45,8 +45,8 @@ def ingestion(config: Path, engine: str) -> list[str]:
     return [sys.executable, "-c", COMMAND, "run", str(config), "--once", "--engine", engine, "--jars", str(JARS)]
 
 
-def loop(landing: Path, table: Path, cores: int) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.engine.deltalake_loop", str(landing), str(table), str(cores)]
+def loop(landing: Path, table: Path, processes: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.engine.deltalake_loop", str(landing), str(table), str(processes)]
 
 
 def old_table_commits(table: Path, count: int) -> Commits:

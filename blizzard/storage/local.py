@@ -80,7 +80,7 @@ class LocalStore:
     def open(self, key: str) -> Iterator[ObjectReader]:
         operation = self._operation("get", key)
         with self._open_file(key, operation) as file:
-            yield LocalReader(describe(key, os.fstat(file.fileno())), file, operation)
+            yield LocalReader(key, file, operation)
 
     def create(self, key: str, data: bytes) -> ObjectInfo:
         target = self._writable_path(key)

@@ -1,8 +1,7 @@
 """Errors of the operating system, translated to Blizzard's."""
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from blizzard.errors import AccessDenied, BlizzardError, StorageBroken, StorageError, StorageFull, StorageUnavailable
 
@@ -14,13 +13,20 @@ _BROKEN = {errno.EIO, errno.EBADMSG, errno.ENOTCONN, getattr(errno, "EUCLEAN", e
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-@contextmanager
-def translate_os_errors(operation: str) -> Iterator[None]:
-    """Raises Blizzard's errors instead of OSError. `operation` begins their text."""
-    try:
-        yield
-    except OSError as error:
-        raise translated(error, operation) from error
+class translate_os_errors:  # noqa: N801 - used as a function; a generator would take four times as long, for each file
+    """Context manager: raises Blizzard's errors instead of OSError. `operation` begins their text."""
+
+    __slots__ = ("_operation",)
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OSError):
+            raise translated(error, self._operation) from error
 
 
 def translated(error: OSError, operation: str) -> BlizzardError:

@@ -18,8 +18,9 @@ TEMPORARY = ".blizzard-tmp-"
 class LocalReader:
     """Reads an open file. Raises StorageError at the end if the file was changed in place meanwhile."""
 
-    def __init__(self, info: ObjectInfo, file: BinaryIO, operation: str) -> None:
-        self._info = info
+    def __init__(self, key: str, file: BinaryIO, operation: str) -> None:
+        self._status = os.fstat(file.fileno())
+        self._info = describe(key, self._status)
         self._file = file
         self._operation = operation
 
@@ -35,7 +36,7 @@ class LocalReader:
         return data
 
     def _check_unchanged(self) -> None:
-        if _etag(os.fstat(self._file.fileno())) != self._info.etag:
+        if _version(os.fstat(self._file.fileno())) != _version(self._status):
             raise StorageError(
                 f"{self._operation}: the file was changed while it was read. Move finished files into the folder, or "
                 "let the reader wait longer (settle_delay_secs)."
@@ -75,8 +76,12 @@ def describe(key: str, status: os.stat_result) -> ObjectInfo:
 
 
 def _etag(status: os.stat_result) -> str:
+    return "{:x}-{:x}-{:x}".format(*_version(status))
+
+
+def _version(status: os.stat_result) -> tuple[int, int, int]:
     """Changes with the content without reading it. The inode distinguishes replacements within one clock tick."""
-    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @contextmanager

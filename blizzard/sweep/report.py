@@ -37,3 +37,5 @@ class SweepReport:
     """How many of `partitions` it left out because they are quiet."""
     inventory: str | None = None
     """The folder of the S3 Inventory report that a late sweep read. None: it listed the source."""
+    counts_as_late: bool = False
+    """Of a watermark sweep: it listed the whole source, so a late sweep would find the same files."""

@@ -91,6 +91,7 @@ def _decode_report(document: dict[str, Any]) -> SweepReport:
         unordered=None if unordered is None else _decode_unordered(json_fields.mapping(unordered)),
         quiet=json_fields.natural(document.get("quiet", 0)),
         inventory=json_fields.optional_text(document.get("inventory")),
+        counts_as_late=document.get("counts_as_late") is True,
     )
 
 

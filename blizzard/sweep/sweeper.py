@@ -127,8 +127,7 @@ class Sweeper:
             progress.close_partitions(closing)
         closed_before = progress.closed_through
         search = NewFiles({*self._checkpoint.files, *(path for path, _ in self._unconsumed)}, unsettled)
-        quiet: dict[str, bool] = {}
-        complete = True
+        quiet, complete = dict[str, bool](), True
         for partition in self._open_partitions():
             if self._out_of_time() or not self._list_above_watermark(partition, quiet, search):
                 complete = False
@@ -141,7 +140,8 @@ class Sweeper:
             closing=closing if complete else None, late_swept_ts=self._started_ts if counts_as_late else None
         )
         listed = self._list_unordered(unordered) if complete and unordered is not None else None
-        return self._report(SweepKind.WATERMARK, complete=complete, unordered=listed)
+        report = self._report(SweepKind.WATERMARK, complete=complete, unordered=listed)
+        return replace(report, counts_as_late=counts_as_late)
 
     def _list_unordered(self, wanted: UnorderedSearch) -> UnorderedReport:
         """Append what unordered partitions have below their watermarks. That settles nothing: no mark begins there."""

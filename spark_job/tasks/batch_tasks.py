@@ -18,7 +18,7 @@ from spark_job.tasks.destination import Destination
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.tasks.worker_process import forget_archives
+from spark_job.tasks.worker_process import collect_garbage_rarely, forget_archives
 from spark_job.write.write_errors import CannotWriteError
 
 TARGET_TASK_BYTES = 64 << 20
@@ -64,6 +64,7 @@ class ReadTasks:
     task: str
 
     def __call__(self, files: str) -> str:
+        collect_garbage_rarely()
         task = Task.from_json(self.task)
         settings = task.settings
         buffer_bytes, new_name = settings.buffer_bytes, lambda: uuid.uuid4().hex

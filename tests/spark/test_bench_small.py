@@ -174,7 +174,7 @@ def test_whole_processes_are_compared_with_a_loop(options: RunOptions, monkeypat
     whole, dropped, commits = result.tables
     assert [row[0].rpartition(", ")[2] for row in whole.rows] == [
         *("local", "deltalake loop", "local", "local"),
-        *("local", "deltalake loop", "local", "deltalake loop"),
+        *(2 * ("local", "deltalake loop", "deltalake loop on each core")),
     ]
     assert [row[0] for row in dropped.rows] == ["local"]
     assert [row[0] for row in commits.rows] == [

@@ -144,7 +144,7 @@ def test_processes_that_read_end_with_the_job_even_if_it_is_killed(tmp_path: Pat
         "from blizzard.storage.s3_connection import S3Settings\n"
         "from spark_job.engines.local.engine import LocalEngine\n"
         "if __name__ == '__main__':\n"
-        "    pool = LocalEngine(S3Settings(), dict, silent, cores=2)._processes()\n"
+        "    pool = LocalEngine(S3Settings(), dict, silent, cores=3).processes.pool()\n"
         "    waiting = [pool.submit(time.sleep, 0.5) for _ in range(2)]\n"
         "    print(*pool._processes, flush=True)\n"
         "    time.sleep(600)\n"

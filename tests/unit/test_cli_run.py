@@ -118,7 +118,7 @@ def test_the_job_gets_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert main(words) == 3
     ((command, as_json),) = asked
     assert command[1:] == [
-        *("-m", "spark_job.main", "--config", str(config), "--sweep", "--jars", str(tmp_path)),
+        *("-m", "spark_job", "--config", str(config), "--sweep", "--jars", str(tmp_path)),
         *("--engine", "auto", "--once", "--pipeline", "p"),
     ]
     assert as_json

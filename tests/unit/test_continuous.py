@@ -10,7 +10,7 @@ import pytest
 
 from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, StorageUnavailable
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.sweep.report import SweepKind
+from blizzard.sweep.report import SweepKind, SweepReport
 from spark_job import main as job
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import POLL_SECS
@@ -58,6 +58,8 @@ class Source:
     late_errors: list[BlizzardError] = field(default_factory=list)
     sweeps: list[tuple[float, str]] = field(default_factory=list)
     late_swept_ts: float | None = None
+    first_lists_all: bool = False
+    """Whether its first sweep counts as a late one."""
     failed_pause_secs: float = SWEEP_SECS
     poll_secs: float = POLL_SECS
 
@@ -72,12 +74,14 @@ class Source:
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(pipeline="p", source="a", late_swept_ts=self.late_swept_ts)
 
-    def sweep(self, kind: SweepKind, *, record_if_empty: bool) -> None:
+    def sweep(self, kind: SweepKind, *, record_if_empty: bool) -> SweepReport:
         assert record_if_empty
         self.sweeps.append((self.ingest.clock.now_ts, kind.value))
         errors = self.late_errors if kind is SweepKind.LATE else self.sweep_errors
         if errors:
             raise errors.pop(0)
+        whole = self.first_lists_all and len(self.sweeps) == 1
+        return SweepReport(kind, 0.0, 0, 0, 0, 0, (), complete=True, counts_as_late=whole)
 
     def times_of(self, kind: Step | type[BlizzardError]) -> list[float]:
         """When it took steps of this kind."""
@@ -187,6 +191,19 @@ def test_a_late_sweep_that_another_process_has_made_is_not_repeated(run: Run) ->
     source.late_swept_ts = SWEEP_SECS - LATE_SECS + 1.0
     run.go(source, secs=2 * SWEEP_SECS + 1, sweep=True)
     assert source.sweeps == [(0.0, "watermark"), (60.0, "watermark"), (120.0, "watermark"), (120.0, "late")]
+
+
+def test_no_late_sweep_follows_a_first_sweep_that_listed_the_whole_source(run: Run) -> None:
+    source = run.source()
+    source.first_lists_all = True
+    run.go(source, secs=LATE_SECS + 1, sweep=True)
+    assert [at for at, kind in source.sweeps if kind == "late"] == [LATE_SECS]
+    again = run.source()
+    for first, kinds in ((True, ["watermark"]), (False, ["watermark", "late"])):
+        again.first_lists_all = first
+        again.sweeps.clear()
+        again.discovery.discover_all()
+        assert [kind for _, kind in again.sweeps] == kinds
 
 
 def test_a_late_sweep_that_fails_is_repeated_with_the_next_sweep(run: Run) -> None:

@@ -173,8 +173,9 @@ def test_the_first_sweep_counts_as_a_late_sweep_only_if_nothing_was_ingested() -
     begun.deliver(begun.source_event("a.txt"))
     begun.drain()
     for world, counts in ((fresh, True), (begun, False)):
-        number = world.sweep().segments[0]
-        sweep = said(world, number).sweep
+        report = world.sweep()
+        assert report.counts_as_late is counts
+        sweep = said(world, report.segments[0]).sweep
         assert sweep is not None
         assert (sweep.late_swept_ts is not None) is counts
 

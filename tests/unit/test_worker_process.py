@@ -1,5 +1,6 @@
 """Python for Spark, task after task in one process."""
 
+import gc
 import importlib
 import sys
 import zipfile
@@ -8,7 +9,11 @@ from zipimport import zipimporter
 
 import pytest
 
-from spark_job.tasks.worker_process import forget_archives
+from spark_job.tasks.worker_process import (
+    OBJECTS_BETWEEN_COLLECTIONS,
+    collect_garbage_rarely,
+    forget_archives,
+)
 
 
 def test_archives_are_not_read_again_and_can_still_be_imported_from(
@@ -35,3 +40,13 @@ def test_archives_are_not_read_again_and_can_still_be_imported_from(
     for name in ("blizzard_first", "blizzard_second"):
         for module in (name, f"{name}.part"):
             del sys.modules[module]
+
+
+def test_garbage_is_collected_rarely_but_still_is() -> None:
+    before = gc.get_threshold()
+    try:
+        collect_garbage_rarely()
+        assert gc.isenabled()
+        assert gc.get_threshold() == (OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    finally:
+        gc.set_threshold(*before)

@@ -33,17 +33,20 @@ class Sweeps:
     def discover_due(self, now_ts: float) -> None:
         if now_ts < self._next_ts:
             return
-        self.sweep(late=False, record_if_empty=True)
+        done = self.sweep(late=False, record_if_empty=True)
         self._next_ts = now_ts + self._interval_secs
-        if now_ts >= self._next_late_ts and self._last_late_sweep_is_old():
+        if done.counts_as_late:
+            self._next_late_ts = now_ts + self._late_interval_secs
+        elif now_ts >= self._next_late_ts and self._last_late_sweep_is_old():
             self.sweep(late=True, record_if_empty=True)
             self._next_late_ts = now_ts + self._late_interval_secs
 
     def discover_all(self) -> None:
-        """Both sweeps. A late sweep that is not due and finds nothing leaves no trace."""
+        """Both sweeps; one if it lists the whole source. A late sweep that is not due and finds nothing leaves no
+        trace."""
         late_is_due = self._last_late_sweep_is_old()
-        self.sweep(late=False, record_if_empty=True)
-        self.sweep(late=True, record_if_empty=late_is_due)
+        if not self.sweep(late=False, record_if_empty=True).counts_as_late:
+            self.sweep(late=True, record_if_empty=late_is_due)
 
     def _last_late_sweep_is_old(self) -> bool:
         """Whether the last late sweep in the copy of the checkpoint is older than the source's interval."""

@@ -1,0 +1,7 @@
+"""`python -m spark_job`: as `python -m spark_job.main`, but the processes of the local engine do not import that module
+again: multiprocessing leaves out a module of this name."""
+
+from spark_job.main import end_process, main
+
+if __name__ == "__main__":
+    end_process(main())
