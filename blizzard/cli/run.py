@@ -13,14 +13,13 @@ import typer
 
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import load_config
+from blizzard.config.spark_settings import HEAP
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 
 JARS = Path(__file__).resolve().parents[2] / "jars"
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
 LAST_LINES = 15
-MEMORY_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(64 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-"""For glibc, which by default gets and returns each block of records as new pages: a twentieth of a run's time."""
 
 
 def command(
@@ -59,7 +58,7 @@ def _run(command_line: list[str], *, as_json: bool) -> int:
         tempfile.TemporaryFile("w+", errors="replace") as output,
         subprocess.Popen(
             command_line,
-            env={**MEMORY_SETTINGS, **variables()},
+            env={**HEAP, **variables()},
             stdout=subprocess.PIPE,
             stderr=None if as_json else output,
             text=True,

@@ -17,12 +17,21 @@ CHECKSUM_FILES = {"spark.sql.streaming.checkpointFileManagerClass": "io.github.b
 DELTA_ON_EMR = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
 """Delta's jars in EMR's image, from release 7 on."""
 
+EMR_PYTHON = "3.11"
+"""The Python of the job on EMR, for which its archive is built."""
+
 DEPENDENCIES = "./deps"
 """Where Spark unpacks the job's archive, on the driver and on each executor."""
 
 _HEAP_STEP_BYTES = 32 << 20
-"""The C library maps larger blocks of memory one by one. It keeps up to twice this size of free memory for each of its
-arenas, of which a process with many threads has several."""
+HEAP = {
+    "MALLOC_MMAP_THRESHOLD_": str(_HEAP_STEP_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(2 * _HEAP_STEP_BYTES),
+}
+"""Variables of a process that reads files. Tasks allocate and free blocks of some MiB. By default the C library returns
+each to the system, which zeroes the pages of the next one: 500 MB a task, up to a sixth of its time. With these it maps
+only larger blocks one by one, and keeps up to the second size of free memory for each of its arenas, of which a process
+with many threads has several."""
 
 # A local endpoint has no regions, but requests must be signed for one.
 _LOCAL_REGION = "us-east-1"
@@ -66,10 +75,7 @@ def common_settings() -> dict[str, str]:
         "spark.ui.retainedStages": "50",
         "spark.ui.retainedTasks": "500",
         "spark.sql.ui.retainedExecutions": "20",
-        # Tasks allocate and free blocks of some MiB. By default the C library returns each to the system, which zeroes
-        # the pages of the next one: 500 MB a task, a sixth of its time. On a cluster executors get these too.
-        "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(_HEAP_STEP_BYTES),
-        "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(2 * _HEAP_STEP_BYTES),
+        **{f"spark.executorEnv.{name}": value for name, value in HEAP.items()},
         # Lists the log from the requested version on. The whole log takes 44 requests after a month of commits.
         "spark.hadoop.delta.enableFastS3AListFrom": "true",
     }
@@ -130,6 +136,10 @@ def emr_serverless_settings(
         "spark.archives": f"{archive_uri}#{PurePath(DEPENDENCIES).name}",
         "spark.emr-serverless.driverEnv.PYTHONPATH": DEPENDENCIES,
         "spark.executorEnv.PYTHONPATH": DEPENDENCIES,
+        # The archive's packages are compiled for one Python. An image may have several, and change its default.
+        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": f"python{EMR_PYTHON}",
+        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": f"python{EMR_PYTHON}",
+        "spark.executorEnv.PYSPARK_PYTHON": f"python{EMR_PYTHON}",
         # The workers' environment is not guaranteed to name the region.
         "spark.emr-serverless.driverEnv.AWS_REGION": region,
         "spark.executorEnv.AWS_REGION": region,

@@ -1,5 +1,6 @@
 """EMR Serverless as the dispatcher's job service: three calls, and the types of their errors."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -41,6 +42,9 @@ _BUSY = frozenset(
         "RequestExpired",
     }
 )
+
+
+_TOKEN = re.compile(r"client ?token|idempoten", re.IGNORECASE)
 
 
 class EmrClient(Protocol):
@@ -109,6 +113,12 @@ class EmrServerless:
         return self._client
 
 
+def _names_the_token(code: str, text: str) -> bool:
+    """The documentation does not say which error a token gets that was used with other parameters. Taken for a refusal
+    of the request, it would be sent again and again."""
+    return code == "ValidationException" and _TOKEN.search(text) is not None
+
+
 def _status(state: str) -> RunStatus:
     """An unknown state counts as active, so that no second run is started."""
     if state == SUCCEEDED:
@@ -147,7 +157,7 @@ def _error_from_response(call: str, error: ClientError, refused: type[BlizzardEr
     message = f"{call}: {code}: {text:.{MAX_MESSAGE}}".rstrip(". ")
     if call == "GetJobRun" and code == "ResourceNotFoundException":
         return _UnknownRun(message)
-    if call == "StartJobRun" and code == "ConflictException":
+    if call == "StartJobRun" and (code == "ConflictException" or _names_the_token(code, text)):
         return StartConflict(
             f"{message}. The application is changing its state, or the token was used with other parameters; the next "
             "trigger tries again."

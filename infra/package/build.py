@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from blizzard.config.spark_settings import EMR_PYTHON
 from infra.package.archives import make_tar_gz, make_zip
-from infra.package.contents import EMR_PYTHON, LAMBDA_PYTHON, Contents, function_contents, function_names, job_contents
+from infra.package.contents import LAMBDA_PYTHON, Contents, function_contents, function_names, job_contents
 from infra.package.errors import PackageError
 from infra.package.lock import PinnedPackage, Target
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, NAME, Artifact, BuildManifest

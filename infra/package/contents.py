@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from blizzard.config.spark_settings import EMR_PYTHON
 from infra.package.errors import PackageError
 from infra.package.imports import Imports, archive_path, import_chain, imports_of, source_file
 from infra.package.lock import PinnedPackage, Target, distributions_of, pinned_packages, read_lock, with_dependencies
 
-LAMBDA_PYTHON, EMR_PYTHON = "3.13", "3.11"
+LAMBDA_PYTHON = "3.13"
 EMR_RELEASE = "emr-spark-8.1.0"
 """The release with this Python, and with the Spark and Delta that the job is tested with."""
 PROVIDED_BY_LAMBDA = frozenset({"boto3", "botocore"})

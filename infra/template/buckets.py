@@ -1,6 +1,7 @@
 """Rules about buckets, and about state that must outlive the stack."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -105,6 +106,23 @@ def _created_once(policy: dict[str, Any]) -> Iterator[str]:
             yield from (as_text(resource) for resource in as_list(statement["Resource"]))
 
 
+def filters_are_encoded(stack: EvaluatedTemplate) -> RuleFindings:
+    """S3 compares the filter of a notification with the encoded key: one with a plain `=` matches nothing."""
+    for name, bucket in stack.of_type(BUCKET).items():
+        values = [rule["Value"] for notification in _notifications(bucket) for rule in _rules(notification)]
+        for parameter in {found for value in values if _decoded(value) == value for found in references(value)}:
+            if re.fullmatch(stack.template["Parameters"][parameter].get("AllowedPattern", ".*"), "a=b"):
+                yield name, f"{parameter} may have a `=`, which S3 wants encoded as %3D; use Fn::Join and Fn::Split"
+
+
+def _decoded(value: Any) -> Any:
+    """Of a value in which Fn::Join and Fn::Split encode each `=`, that value; any other as it is."""
+    match value:
+        case {"Fn::Join": ["%3D", {"Fn::Split": ["=", inner]}]}:
+            return inner
+    return value
+
+
 def nothing_writes_to_the_landing_prefix(stack: EvaluatedTemplate) -> RuleFindings:
     """The stack's own writes must not trigger events for landed files. Lambda's loop detection does not cover EMR."""
     for where, bucket, prefix in _notifying_prefixes(stack):
@@ -118,18 +136,26 @@ def nothing_writes_to_the_landing_prefix(stack: EvaluatedTemplate) -> RuleFindin
 def _notifying_prefixes(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, str]]:
     """Logical id, bucket and prefix of everything whose new objects trigger events."""
     for name, bucket in stack.of_type(BUCKET).items():
-        notifications = bucket.get("NotificationConfiguration", {})
-        for kind in ("QueueConfigurations", "LambdaConfigurations", "TopicConfigurations"):
-            for notification in notifications.get(kind, ()):
-                rules = notification.get("Filter", {}).get("S3Key", {}).get("Rules", ())
-                prefixes = [as_text(rule["Value"]) for rule in rules if rule["Name"] == "prefix"]
-                yield name, as_text(bucket["BucketName"]), "".join(prefixes)
+        for notification in _notifications(bucket):
+            prefixes = [as_text(_decoded(rule["Value"])) for rule in _rules(notification) if rule["Name"] == "prefix"]
+            yield name, as_text(bucket["BucketName"]), "".join(prefixes)
     for name, rule in stack.of_type("AWS::Events::Rule").items():
         pattern = rule.get("EventPattern", {})
         if "aws.s3" in pattern.get("source", ()):
             keys = pattern["detail"].get("object", {}).get("key", [{"prefix": ""}])
             for bucket in pattern["detail"]["bucket"]["name"]:
                 yield name, as_text(bucket), as_text(keys[0]["prefix"])
+
+
+def _notifications(bucket: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    configured = bucket.get("NotificationConfiguration", {})
+    for kind in ("QueueConfigurations", "LambdaConfigurations", "TopicConfigurations"):
+        yield from configured.get(kind, ())
+
+
+def _rules(notification: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    rules: Sequence[Mapping[str, Any]] = notification.get("Filter", {}).get("S3Key", {}).get("Rules", ())
+    return rules
 
 
 def _writable_keys(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, str]]:
@@ -166,4 +192,5 @@ RULES = (
     numbered_objects_are_created_once,
     rewritten_objects_may_be_overwritten,
     nothing_writes_to_the_landing_prefix,
+    filters_are_encoded,
 )

@@ -11,6 +11,7 @@ from infra.template.queues import FUNCTION, MAPPING, QUEUE
 from infra.template.references import references
 
 ALARM = "AWS::CloudWatch::Alarm"
+WITHOUT_DATA = "InsufficientDataActions"
 FILTER = "AWS::Logs::MetricFilter"
 NAMESPACE = "Blizzard/${AWS::StackName}"
 """One per stack: two stacks in one account and region must not trigger each other's alarms."""
@@ -45,8 +46,13 @@ def alarms_notify(stack: EvaluatedTemplate) -> RuleFindings:
     for name, alarm in stack.of_type(ALARM).items():
         if has_topic and "AlarmTopicArn" not in references(alarm.get("AlarmActions", [])):
             yield name, "it has no action; set AlarmActions to AlarmTopicArn, as the others do"
-        if "TreatMissingData" not in alarm:
+        missing = alarm.get("TreatMissingData")
+        if missing is None:
             yield name, "missing data has no defined meaning; set TreatMissingData"
+        elif missing == "breaching":
+            yield name, "it would fire before a new stack has data; set TreatMissingData: missing, and what it notifies"
+        elif missing == "missing" and has_topic and "AlarmTopicArn" not in references(alarm.get(WITHOUT_DATA, [])):
+            yield name, "nobody learns that its data are missing; set InsufficientDataActions to AlarmTopicArn"
 
 
 def unread_queues_have_an_alarm(stack: EvaluatedTemplate) -> RuleFindings:

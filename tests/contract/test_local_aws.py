@@ -221,7 +221,20 @@ def status_of(call: Callable[[], Any]) -> int:
     return int(answer["ResponseMetadata"]["HTTPStatusCode"])
 
 
+def the_filter_of_a_notification_is_encoded(aws: LocalAws) -> None:
+    stack, s3 = new_stack(aws), aws.client("s3")
+    for prefix, sends in (("day=1/", False), ("day%3D1/", True)):
+        rules = {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}
+        queue = {"QueueArn": stack.queue.arn, "Events": ["s3:ObjectCreated:*"], "Filter": rules}
+        configured = {"QueueConfigurations": [queue]}
+        s3.put_bucket_notification_configuration(Bucket=stack.landing, NotificationConfiguration=configured)
+        drain(aws, stack.queue)
+        s3.put_object(Bucket=stack.landing, Key="day=1/a b.json", Body=b"")
+        assert len(records(aws, stack)) == sends
+
+
 CHECKS = [
+    the_filter_of_a_notification_is_encoded,
     an_upload_in_parts_sends_one_event,
     a_key_in_an_event_is_form_encoded_but_for_its_slashes,
     a_key_may_have_a_line_feed,

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.config.spark_settings import EMR_PYTHON
 from infra.package.build import HASH_CHARACTERS, MACHINES, ROOT, sources_sha256
-from infra.package.contents import EMR_PYTHON, NOT_IN_FUNCTIONS, function_names
+from infra.package.contents import NOT_IN_FUNCTIONS, function_names
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, BuildManifest, read_manifest
 
 PACKED = ("blizzard", "functions", "spark_job", "infra", "requirements.lock", "pyproject.toml")

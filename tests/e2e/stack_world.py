@@ -25,7 +25,8 @@ from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.stack.local_stack import LocalStack
 
-PREFIX = "raw-events/"
+PREFIX = "raw-events/year=2026/"
+"""With a character that a notification's filter needs encoded."""
 STATE_PREFIX = "_blizzard/events_landing"
 COLUMNS = ["id", "n"]
 ACTIVE = frozenset({"SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING"})
@@ -41,7 +42,7 @@ pipelines:
     partition_by: [date]
     sources:
       landing:
-        uri: s3://landing/raw-events/
+        uri: s3://landing/raw-events/year=2026/
         pattern: "**/*.ndjson.gz"
         schema: "id STRING NOT NULL, n BIGINT"
         partition_columns: {{date: date}}

@@ -1,76 +1,23 @@
 """Our own rules: the shipped template passes each of them, and a broken template fails each of them."""
 
-from collections.abc import Callable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from infra.template import access, buckets, monitoring, queues, runtime
-from infra.template.evaluated import EvaluatedTemplate, evaluated_templates
-from infra.template.findings import Rule, findings
-from infra.template.rules import RULES, check, shipped_templates
-
-ROOT = Path(__file__).parents[2]
-GONE = object()
-
-
-@cache
-def shipped() -> EvaluatedTemplate:
-    return shipped_templates(ROOT)[0]
-
-
-def test_the_shipped_template_passes_every_rule() -> None:
-    assert [str(finding) for finding in check(ROOT)] == []
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A change of the shipped template, and where the rule must find it."""
-
-    rule: Rule
-    where: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """By path from the template's root, with `/`. GONE deletes."""
-    runbook: Callable[[str], str] = str
-    code: Callable[[Any], Any] = lambda code: code
-
-    def evaluated_templates(self) -> list[EvaluatedTemplate]:
-        with_conditions = deepcopy(shipped().with_conditions)
-        for path, value in self.changes.items():
-            change(with_conditions, path, value)
-        return evaluated_templates(with_conditions, self.code(shipped().code), self.runbook(shipped().runbook))
-
-
-def change(template: dict[str, Any], path: str, value: Any) -> None:
-    *folders, last = path.split("/")
-    place: Any = template
-    for folder in folders:
-        place = place[int(folder)] if isinstance(place, list) else place[folder]
-    key: Any = int(last) if isinstance(place, list) else last
-    if value is GONE:
-        del place[key]
-    elif isinstance(place, list) and key == len(place):
-        place.append(value)
-    else:
-        place[key] = value
-
-
-def at(logical_id: str, path: str = "") -> str:
-    return f"Resources/{logical_id}/Properties/{path}"
-
+from infra.template.findings import findings
+from infra.template.rules import RULES, check
+from tests.stack.broken_template import GONE, ROOT, Broken, at
 
 LANDED, COLLECTOR = "CollectorFunctionLanded", "CollectorFunction"
 STATEMENTS = "Policies/0/PolicyDocument/Statement"
 JOB_MAY = at("JobRole", f"{STATEMENTS}/5/Resource")
 ANYBODY = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "scheduler.amazonaws.com"}}
-ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"TreatMissingData": "missing", "AlarmActions": []}}
+ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"TreatMissingData": "ignore", "AlarmActions": []}}
 TRUST = "AssumeRolePolicyDocument/Statement/0"
 LAKE_DENIES = at("LakeBucketPolicy", "PolicyDocument/Statement/1")
 FILES = "$.files"
+NOTIFIES = "NotificationConfiguration/QueueConfigurations/0"
 
 
 def of_the_lake(key: str) -> dict[str, str]:
@@ -241,6 +188,11 @@ BROKEN = [
         {JOB_MAY: {"Fn::Sub": "arn:${AWS::Partition}:s3:::${LandingBucketName}/${LandingPrefix}tables/*"}},
     ),
     Broken(buckets.nothing_writes_to_the_landing_prefix, "LandingBucket", {"Rules/BucketsAreApart": GONE}),
+    Broken(
+        buckets.filters_are_encoded,
+        "LandingBucket",
+        {at("LandingBucket", f"{NOTIFIES}/Filter/Fn::If/1/S3Key/Rules/0/Value"): {"Ref": "LandingPrefix"}},
+    ),
     Broken(runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Runtime"): "python3.12"}),
     Broken(runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Architectures"): GONE}),
     Broken(
@@ -314,6 +266,14 @@ BROKEN = [
     Broken(monitoring.runbook_sections_have_an_alarm, "RunsFailedAlarm", {"Resources/RunsFailedAlarm": GONE}),
     Broken(monitoring.alarms_notify, "RunsFailedAlarm", {at("RunsFailedAlarm", "AlarmActions"): GONE}),
     Broken(monitoring.alarms_notify, "RunsFailedAlarm", {at("RunsFailedAlarm", "TreatMissingData"): GONE}),
+    *(
+        Broken(monitoring.alarms_notify, name, broken)
+        for name in ("FreshnessAlarm", "SweeperSilentAlarm")
+        for broken in (
+            {at(name, "TreatMissingData"): "breaching"},
+            {at(name, "InsufficientDataActions"): GONE},
+        )
+    ),
     Broken(
         monitoring.unread_queues_have_an_alarm, "EventsDeadLetterQueue", {"Resources/EventsDeadLetterQueueAlarm": GONE}
     ),
@@ -379,6 +339,10 @@ BROKEN = [
     ),
     Broken(monitoring.the_dashboard_shows_every_alarm, "Dashboard", {"Resources/NewAlarm": ALARM}),
 ]
+
+
+def test_the_shipped_template_passes_every_rule() -> None:
+    assert [str(finding) for finding in check(ROOT)] == []
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda b: f"{b.rule.__name__}-{'+'.join(b.changes) or 'other'}")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.model import Limits
-from blizzard.config.spark_settings import common_settings, submit_parameters
+from blizzard.config.spark_settings import EMR_PYTHON, common_settings, submit_parameters
 from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.run_records import Phase, RunRecord
 from blizzard.dispatch.service import RunState, RunStatus, ServiceBusy, ServiceRefused, StartConflict, StartRefused
@@ -111,6 +111,14 @@ def test_the_job_gets_the_region_by_its_settings() -> None:
 
 def test_the_request_has_all_common_settings_of_spark() -> None:
     assert common_settings().items() <= spark_conf().items()
+
+
+def test_the_job_gets_the_python_that_its_archive_is_built_for() -> None:
+    conf = spark_conf()
+    assert {value for name, value in conf.items() if name.endswith(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"))} == {
+        f"python{EMR_PYTHON}"
+    }
+    assert {"spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON", "spark.executorEnv.PYSPARK_PYTHON"} <= conf.keys()
 
 
 def test_the_job_finds_its_packages_delta_and_the_log_store() -> None:
@@ -318,6 +326,23 @@ START_ERRORS: list[tuple[Exception, type[Exception]]] = [
 def test_each_error_of_a_start_has_its_type(error: Exception, expected: type[Exception]) -> None:
     emr, client = service()
     client.errors["StartJobRun"] = error
+    with pytest.raises(expected) as caught:
+        emr.start("events", "t1")
+    assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("clientToken was used with different parameters", StartConflict),
+        ("The Client Token has been used already", StartConflict),
+        ("The request does not match its idempotency token", StartConflict),
+        ("jobDriver.sparkSubmit.entryPoint must not be null", StartRefused),
+    ],
+)
+def test_a_spent_token_is_recognized_whatever_the_type_of_the_error(message: str, expected: type[Exception]) -> None:
+    emr, client = service()
+    client.errors["StartJobRun"] = client_error("StartJobRun", "ValidationException", message=message)
     with pytest.raises(expected) as caught:
         emr.start("events", "t1")
     assert type(caught.value) is expected

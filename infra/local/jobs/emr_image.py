@@ -7,6 +7,7 @@ from pathlib import Path
 from infra.local.processes.platform_packages import link_packages
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "pytz", "dateutil", "six.py", "tzdata")
+PYTHONS = ("python3", "python3.11")
 OWN_JAR = "blizzard-logstore.jar"
 DELTA = ("io.delta_", "io.unitycatalog_", "com.fasterxml.jackson.datatype_")
 
@@ -22,14 +23,17 @@ def delta_jars(jars: Path) -> list[Path]:
 
 
 def emr_image(folder: Path) -> Path:
-    """Make `spark/`, `packages/` and `python3`."""
-    python = folder / "python3"
-    if python.exists():
+    """Make `spark/`, `packages/` and `bin/`, with each Python of the image."""
+    if (folder / "bin").exists():
         return folder
     link_packages(folder / "packages", PACKAGES)
     _link_spark(folder / "spark")
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
-    python.chmod(0o755)
+    made = folder / "bin.partial"
+    made.mkdir()
+    for name in PYTHONS:
+        (made / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+        (made / name).chmod(0o755)
+    made.rename(folder / "bin")
     return folder
 
 

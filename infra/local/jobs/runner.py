@@ -1,5 +1,6 @@
 """Simulates EMR Serverless for a run: fetches its artifacts, starts spark-submit, reports its state."""
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -183,11 +184,11 @@ class JobRunner:
         return {
             **kept,
             **self._aws.environment(PRINCIPAL),
+            "PYSPARK_PYTHON": "python3",
             **requested,
             "LANG": "C.UTF-8",
+            "PATH": f"{image / 'bin'}:{kept.get('PATH', os.defpath)}",
             "SPARK_HOME": str(image / "spark"),
-            "PYSPARK_PYTHON": str(image / "python3"),
-            "PYSPARK_DRIVER_PYTHON": str(image / "python3"),
             "PYTHONPATH": path,
         }
 

@@ -1,5 +1,5 @@
 """S3: unpatched, two conditional creates of one key may both succeed, a key with a line feed is not found, and events
-differ from those of AWS."""
+differ from those of AWS, as do the filters of notifications."""
 
 import itertools
 import threading
@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
-from urllib.parse import quote_plus
+from urllib.parse import quote, quote_plus
 
 from moto.moto_server.utilities import RegexConverter
 from moto.s3 import notifications
+from moto.s3.models import Notification
 from moto.s3.responses import S3Response
 
 from infra.local.moto.patches.patching import wrap
 
 WRITES = ("put_object", "copy_object", "delete_object", "_bucket_response_delete_keys", "_key_response_post")
+NOT_ENCODED = "/!-_.*'()"
+"""In the filter of a notification, besides letters and digits."""
 Call = Callable[..., Any]
 
 _one_writer = threading.RLock()
@@ -50,6 +53,7 @@ def match_across_lines(original: Call) -> Call:
 def send_events_like_aws() -> None:
     wrap(notifications, "send_event", _once_per_multipart_upload)
     wrap(notifications, "_get_s3_event", _like_aws)
+    wrap(Notification, "_key_matches", _encoded)
 
 
 def _one_at_a_time(original: Call) -> Call:
@@ -71,6 +75,17 @@ def _once_per_multipart_upload(original: Call) -> Call:
             original(account_id, event_name, bucket, key)
 
     return send_event
+
+
+def _encoded(original: Call) -> Call:
+    """S3 compares the values of a filter with the encoded key, so `date=` matches nothing, and `date%3D` does."""
+
+    @wraps(original)
+    def matches(notification: Any, key_name: str) -> bool:
+        matched: bool = original(notification, quote(key_name, safe=NOT_ENCODED))
+        return matched
+
+    return matches
 
 
 def _like_aws(original: Call) -> Call:
