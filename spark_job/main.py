@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = stdout_log(time.time)
     stop = threading.Event()
     _stop_on_signals(stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))  # blocked by `blizzard run`
     environ = variables()
     try:
         s3 = S3Settings.from_environment(environ)

@@ -204,7 +204,8 @@ def _table(found: Measured) -> Table:
                 for to in (LOOP, TUNED_LOOP)
             ]
             secs, peak = found.secs(work, contender), found.peak_mb(work, contender)
-            rows.append((f"{WORDS[work]}, {contender}", str(secs), *relative, str(peak)))
+            measured_mb = str(peak) if peak.median else "too short to measure"
+            rows.append((f"{WORDS[work]}, {contender}", str(secs), *relative, measured_mb))
     times = TIMES.strip()
     return Table(
         ("whole process", "s", f"{times} the loop's time", f"{times} that on each core", PEAK),

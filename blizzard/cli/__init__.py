@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     called = next((argument for argument in given if not argument.startswith("-")), None)
     try:
         app(called)(given, prog_name="blizzard")
+    except KeyboardInterrupt:
+        return 130
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except ConfigError as error:

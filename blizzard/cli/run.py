@@ -20,6 +20,7 @@ from blizzard.errors import ConfigError
 JARS = Path(__file__).resolve().parents[2] / "jars"
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
 LAST_LINES = 15
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def command(
@@ -41,7 +42,8 @@ def command(
     Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
     config = load_config(file, variables())
-    wanted = {found.engine for found in config.pipelines.values()} if engine is None else {engine}
+    chosen = [found for name, found in config.pipelines.items() if not pipeline or name in pipeline]
+    wanted = {found.engine for found in chosen} if engine is None else {engine}
     if EngineName.SPARK in wanted and not jars.is_dir():
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
     command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(jars)]
@@ -53,7 +55,9 @@ def command(
 
 def _run(command_line: list[str], *, as_json: bool) -> int:
     """Run the job in a child process and show its events as they come. Returns the exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the job gets it too, and ends after its current step
+    # The job gets Ctrl-C, too, and ends after its current step. It starts with both blocked, so that one that comes
+    # early waits until the job can end cleanly.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
         subprocess.Popen(
@@ -64,13 +68,25 @@ def _run(command_line: list[str], *, as_json: bool) -> int:
             text=True,
         ) as process,
     ):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         assert process.stdout is not None
         error_shown = _pass_on(process.stdout) if as_json else _show(process.stdout)
         code = process.wait()
         if code not in (EXIT_SUCCESS, EXIT_INTERRUPTED) and not error_shown:
             _show_last_lines(output)
+    if code < EXIT_SUCCESS:
+        typer.echo(_killed(-code), err=True)
     return code if code >= EXIT_SUCCESS else 1
+
+
+def _killed(number: int) -> str:
+    """What ended the job, which could not say it itself."""
+    text = f"the job was ended by {signal.Signals(number).name}; what was committed stays, and the next run continues"
+    if number == signal.SIGKILL:
+        text += ". If nobody sent it, the machine is out of memory: lower `limits.task_memory_bytes`"
+    return f"{text}."
 
 
 def _show_last_lines(output: IO[str]) -> None:

@@ -57,6 +57,12 @@ class Staging:
         with suppress(BlizzardError):
             self._delete([file.path for file in files if file.path.startswith(self._prefix)])
 
+    def discard(self, files: Sequence[DataFile]) -> None:
+        """Files of a batch that will not be committed, staged or not. Best effort: those that stay cost only space,
+        until VACUUM removes them."""
+        with suppress(BlizzardError):
+            self._delete([file.path for file in files])
+
     def remove_leftovers(self) -> None:
         """Remove files older than LEFTOVER_SECS, of attempts that ended without a commit. Lists at most once in that
         time."""

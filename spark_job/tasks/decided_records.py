@@ -61,6 +61,13 @@ def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
     return deferred.filter(pc.and_(pc.is_valid(deferred["fault"]), pc.invert(of_failed)))
 
 
+def first_undecided(deferred: pa.Table) -> str:
+    """As `record 3 of a.ndjson`. There must be one."""
+    undecided = deferred.filter(pc.is_null(deferred["fault"])).select(["file", "row"])
+    first = undecided.sort_by([("file", "ascending"), ("row", "ascending")]).slice(0, 1).to_pylist()[0]
+    return f"record {first['row']} of {first['file']}"
+
+
 def dead_letter_of(row: Any) -> DeadLetter:
     raw = bytes(row["undecodable"]) if row["undecodable"] is not None else row["line"]
     return DeadLetter(row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"], raw)

@@ -23,6 +23,8 @@ class Undecided:
     all_of_them: bool
     only_refused: bool
     """Whether each of them has a fault."""
+    example: str = ""
+    """One of those without: `record 3 of a.ndjson`; empty if there are too many to look."""
 
 
 class TaskEngine(Protocol):

@@ -17,6 +17,7 @@ from spark_job.tasks.decided_records import (
     DecidedRecords,
     RefusedByTasks,
     dead_letters_of,
+    first_undecided,
     refused_already,
 )
 from spark_job.tasks.destination import Destination
@@ -84,13 +85,17 @@ class BatchReader:
         with self._engine.translating(f"reading a batch of {len(files)} files"):
             parts = packed_files(task_files(files, self._partition_columns), self._engine.cores)
             reports = self._engine.run(task, parts)
-            raise_refused(report.refused_write for report in reports)
             deferred = [data_file for report in reports for data_file in report.deferred]
-            decided = self._decided(task, reports, deferred) if deferred else []
+            data_files = [data_file for report in reports for data_file in report.data_files]
+            try:
+                raise_refused(report.refused_write for report in reports)
+                decided = self._decided(task, reports, deferred) if deferred else []
+            except Exception:
+                self._staging.discard([*deferred, *data_files])
+                raise
         outcomes = [outcome for report in reports for outcome in report.outcomes]
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
-        data_files = [data_file for report in reports for data_file in report.data_files]
         data_files += [data_file for part in decided for data_file in part.data_files]
         remove_deferred = partial(self._staging.remove, deferred)
         write_share = _write_share(reports)
@@ -119,10 +124,12 @@ class BatchReader:
         some_undecided = any(report.undecided for report in reports)
         if sum(report.deferred_bytes for report in reports) > self._in_memory_bytes:
             return [self._engine.judge(task, Undecided(deferred, failed, True, not some_undecided))]
-        refused = RefusedByTasks(refused_already(self._staging.table(deferred), failed))
+        records = self._staging.table(deferred)
+        refused = RefusedByTasks(refused_already(records, failed))
         if not some_undecided:
             return [refused]
-        return [refused, self._engine.judge(task, Undecided(deferred, failed, False, False))]
+        undecided = Undecided(deferred, failed, False, False, first_undecided(records))
+        return [refused, self._engine.judge(task, undecided)]
 
 
 def _write_share(reports: Sequence[Report]) -> float:

@@ -109,6 +109,8 @@ def _in_words(bounds: Bounds) -> str:
     more = (
         ", and somebody who deletes the manifest" if bounds.wipers else "",
         ", and a bad file" if bounds.bad else "",
+        ", files in folders" if bounds.folders else "",
+        ", the ledger merged all the time" if bounds.merged else "",
     )
     return " and ".join(part for part in (", ".join(who[:-1]), who[-1]) if part) + "".join(more)
 

@@ -103,11 +103,12 @@ def test_what_only_spark_can_judge_waits_for_spark(local_lake: EngineLake) -> No
     with pytest.raises(NeedsSpark, match="engine: auto"):
         local_lake.run()
     assert not (local_lake.table / "_delta_log").exists()
+    assert [*local_lake.table.rglob("*.parquet")] == []
     local_lake.chosen = "auto"
     local_lake.run()
     assert sorted(row["id"] for row in local_lake.rows()) == ["7", "good"]
     assert [line["reason"] for line in local_lake.logged("spark_needed")] == [
-        "deciding on records that only its parser can judge"
+        "deciding on records that only its parser can judge, such as record 1 of a.ndjson.gz"
     ]
     local_lake.put("b.ndjson.gz", {"id": "more", "n": 1}, FOR_SPARK)
     local_lake.run()
@@ -144,9 +145,9 @@ def test_processes_that_read_end_with_the_job_even_if_it_is_killed(tmp_path: Pat
         "from blizzard.storage.s3_connection import S3Settings\n"
         "from spark_job.engines.local.engine import LocalEngine\n"
         "if __name__ == '__main__':\n"
-        "    pool = LocalEngine(S3Settings(), dict, silent, cores=3).processes.pool()\n"
-        "    waiting = [pool.submit(time.sleep, 0.5) for _ in range(2)]\n"
-        "    print(*pool._processes, flush=True)\n"
+        "    processes = LocalEngine(S3Settings(), dict, silent, cores=3).processes\n"
+        "    processes.map(str, ['a', 'b', 'c'])\n"
+        "    print(*processes.pids(), flush=True)\n"
         "    time.sleep(600)\n"
     )
     file = tmp_path / "job.py"

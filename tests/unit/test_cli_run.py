@@ -1,12 +1,17 @@
 """`blizzard run`: the job in a child process, its events on the terminal, and the exit code."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from blizzard.cli import main, run
+from blizzard.environment import variables
 
 pytestmark = pytest.mark.usefixtures("signals_as_before")
 
@@ -143,3 +148,49 @@ def test_without_spark_no_jars_are_needed(tmp_path: Path, monkeypatch: pytest.Mo
     assert main([*words, "--engine", "local"]) == 0
     config.write_text(CONFIG.replace("table_uri", "engine: spark, table_uri"))
     assert main(words) == 2
+
+
+def test_only_the_chosen_pipelines_may_need_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "pipelines.yaml"
+    more = ", q: {engine: spark, table_uri: /tmp/u, sources: {a: {uri: /tmp/r, schema: id STRING}}}}"
+    config.write_text(CONFIG.removesuffix("}") + more)
+    monkeypatch.setattr(run, "_run", lambda command_line, as_json: 0)
+    words = ["run", str(config), "--jars", str(tmp_path / "none")]
+    assert main([*words, "--pipeline", "p"]) == 0
+    assert main([*words, "--pipeline", "p", "--pipeline", "q"]) == 2
+    assert main(words) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_job_that_was_ended_by_a_signal_is_not_silent(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run._run(job(-number), as_json=False) == 1
+    shown = capsys.readouterr().err
+    assert f"the job was ended by {number.name}; what was committed stays" in shown
+    assert ("lower `limits.task_memory_bytes`" in shown) is (number is signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_while_the_job_starts_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C on a terminal, or a service manager. The job imports its modules for some tenths of a second."""
+    landing, config = tmp_path / "landing", tmp_path / "pipelines.yaml"
+    landing.mkdir()
+    config.write_text(CONFIG.replace("/tmp/t", str(tmp_path / "table")).replace("/tmp/s", str(landing)))
+    command = [sys.executable, "-c", "import sys; from blizzard.cli import main; sys.exit(main())", "run", str(config)]
+    with subprocess.Popen(
+        [*command, "--json"],
+        env=dict(variables()),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        give_up_ts = time.monotonic() + 30
+        while not children.read_text():
+            assert time.monotonic() < give_up_ts
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert [json.loads(line)["event"] for line in out.splitlines()] == ["stopped"]

@@ -1,16 +1,21 @@
 """The processes of the local engine: each part is read once, by whoever is free."""
 
+import errno
 import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spark_job.engines.local.processes import ReadingProcesses
 
-PARTS = [f"part {number}" for number in range(20)]
+PARTS = 20
+PATIENCE_SECS = 30.0
 
 
 @pytest.fixture
@@ -20,75 +25,171 @@ def processes() -> Iterator[ReadingProcesses]:
     made.close()
 
 
-def who_read(part: str) -> str:
-    time.sleep(0.02)
-    return f"{part}: {os.getpid()}"
+def parts_in(folder: Path, count: int = PARTS) -> list[str]:
+    """Each part names the folder, the job's process and itself."""
+    folder.mkdir(exist_ok=True)
+    return [f"{folder} {os.getpid()} {number}" for number in range(count)]
+
+
+def is_job(part: str) -> bool:
+    return os.getpid() == int(part.split(" ")[1])
+
+
+def read(part: str) -> str:
+    """Leaves a file for each call."""
+    folder, _, number = part.split(" ")
+    time.sleep(0.01)
+    Path(folder, f"{number} {os.getpid()} {time.monotonic_ns()}").touch()
+    return number
+
+
+def reads_in(folder: Path) -> list[tuple[int, int]]:
+    """Part and process of each call, parts in order."""
+    named = [file.name.split(" ") for file in folder.iterdir()]
+    return sorted((int(number), int(pid)) for number, pid, _ in named)
 
 
 def fail_in_a_child(part: str) -> str:
-    """`part` names the file that shows that the others began."""
-    name, job = part.split(" ")
-    if os.getpid() == int(job):
-        while not Path(name).exists():
-            time.sleep(0.01)
-        return part
-    Path(name).touch()
-    raise ValueError("of a child")
+    """The job's first part lasts until a child has failed."""
+    failed = Path(f"{part.split(' ')[0]}.failed")
+    if not is_job(part):
+        failed.touch()
+        raise ValueError("of a child")
+    give_up_ts = time.monotonic() + PATIENCE_SECS
+    while not failed.exists():
+        assert time.monotonic() < give_up_ts
+        time.sleep(0.01)
+    time.sleep(0.2)  # the answer of the child is on its way
+    return read(part)
 
 
 def fail_in_the_job(part: str) -> str:
-    folder, job, number = part.split(" ")
-    if os.getpid() == int(job):
+    if is_job(part):
         raise ValueError("of the job")
-    Path(folder, number).touch()
-    return part
+    return read(part)
+
+
+def fail_beside_a_dead_child(part: str) -> str:
+    if not is_job(part):
+        os._exit(9)
+    time.sleep(0.5)
+    raise ValueError("of the job")
 
 
 def die_in_a_child(part: str) -> str:
-    if os.getpid() != int(part):
+    if not is_job(part):
         os._exit(9)
-    time.sleep(0.05)
-    return part
+    time.sleep(0.02)
+    return read(part)
 
 
-def test_each_part_is_read_once_and_the_job_reads_too(processes: ReadingProcesses) -> None:
+def test_each_part_is_read_once_and_the_job_reads_too(processes: ReadingProcesses, tmp_path: Path) -> None:
     readers = set()
-    for _ in range(2):
-        answers = processes.map(who_read, PARTS)
-        assert [answer.partition(":")[0] for answer in answers] == PARTS
-        readers |= {int(answer.partition(": ")[2]) for answer in answers}
-        assert os.getpid() in readers
-    assert 1 < len(readers) <= 3
+    for name in ("first", "second"):
+        assert processes.map(read, parts_in(tmp_path / name, 100)) == [str(number) for number in range(100)]
+        reads = reads_in(tmp_path / name)
+        assert [number for number, _ in reads] == [*range(100)]
+        readers |= {pid for _, pid in reads}
+    assert readers == {os.getpid(), *processes.pids()}
+    assert len(processes.pids()) == 2
 
 
-def test_one_part_starts_no_process() -> None:
+def test_one_part_starts_no_process(tmp_path: Path) -> None:
     processes = ReadingProcesses(3)
-    assert processes.map(who_read, PARTS[:1]) == [f"{PARTS[0]}: {os.getpid()}"]
-    assert processes._pool is None
-    assert processes.map(who_read, []) == []
+    assert processes.map(read, parts_in(tmp_path, 1)) == ["0"]
+    assert reads_in(tmp_path) == [(0, os.getpid())]
+    assert processes.map(read, []) == []
+    assert processes.pids() == []
 
 
-def test_a_machine_with_one_processor_has_one_process() -> None:
+def test_a_machine_with_one_processor_has_one_process(tmp_path: Path) -> None:
     processes = ReadingProcesses(1)
-    assert {answer.partition(": ")[2] for answer in processes.map(who_read, PARTS)} == {str(os.getpid())}
-    assert processes._pool is None
+    processes.map(read, parts_in(tmp_path))
+    assert {pid for _, pid in reads_in(tmp_path)} == {os.getpid()}
+    assert processes.pids() == []
 
 
 def test_an_error_of_a_child_is_raised_and_the_rest_is_left(processes: ReadingProcesses, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
     with pytest.raises(ValueError, match="of a child"):
-        processes.map(fail_in_a_child, [f"{begun} {os.getpid()}"] * 20)
-    assert len(processes.map(who_read, PARTS)) == len(PARTS)
+        processes.map(fail_in_a_child, parts_in(tmp_path / "parts"))
+    assert [pid for _, pid in reads_in(tmp_path / "parts")] == [os.getpid()]
+    assert_goes_on(processes, tmp_path / "next")
 
 
 def test_an_error_of_the_job_itself_is_raised_and_the_rest_is_left(processes: ReadingProcesses, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="of the job"):
-        processes.map(fail_in_the_job, [f"{tmp_path} {os.getpid()} {number}" for number in range(500)])
-    processes.close()
-    assert len([*tmp_path.iterdir()]) < 500
+        processes.map(fail_in_the_job, parts_in(tmp_path / "parts", 200))
+    assert len(reads_in(tmp_path / "parts")) <= 2  # what children had begun
+    assert processes.pids() == []
+    assert_goes_on(processes, tmp_path / "next")
 
 
-def test_after_a_child_died_the_next_batch_has_new_ones(processes: ReadingProcesses) -> None:
+def test_after_a_child_died_the_next_batch_has_new_ones(processes: ReadingProcesses, tmp_path: Path) -> None:
     with pytest.raises(BrokenProcessPool):
-        processes.map(die_in_a_child, [str(os.getpid())] * 200)
-    assert [answer.partition(":")[0] for answer in processes.map(who_read, PARTS)] == PARTS
+        processes.map(die_in_a_child, parts_in(tmp_path / "parts", 200))
+    assert_goes_on(processes, tmp_path / "next")
+
+
+def test_after_an_error_beside_a_dead_child_the_next_batch_has_new_ones(
+    processes: ReadingProcesses, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="of the job"):
+        processes.map(fail_beside_a_dead_child, parts_in(tmp_path / "parts"))
+    assert_goes_on(processes, tmp_path / "next")
+
+
+@pytest.mark.parametrize("working", [0, 1, 5])
+def test_a_process_that_cannot_be_started_fails_the_batch(
+    processes: ReadingProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, working: int
+) -> None:
+    """Also one that is needed when another part is done, which the pool's own thread finds out."""
+    whole, calls = ProcessPoolExecutor.submit, 0
+
+    def submit(self: ProcessPoolExecutor, *args: Any) -> "Future[Any]":
+        nonlocal calls
+        calls += 1
+        if calls > working:
+            raise OSError(errno.EAGAIN, "no more processes")
+        return whole(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ProcessPoolExecutor, "submit", submit)
+        with pytest.raises(BrokenProcessPool, match=r"no process could be started: .*no more processes"):
+            processes.map(read, parts_in(tmp_path / "parts", 500))
+    assert len(reads_in(tmp_path / "parts")) < 500
+    assert_goes_on(processes, tmp_path / "next")
+
+
+class Signalling:
+    """In the job, a signal to all children follows each call. Children get the call alone."""
+
+    def __init__(self, call: Callable[[str], str], signal_all: Callable[[], None] = lambda: None) -> None:
+        self._call, self._signal_all = call, signal_all
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Signalling, (self._call,)
+
+    def __call__(self, part: str) -> str:
+        answer = self._call(part)
+        self._signal_all()
+        return answer
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_leaves_the_children_to_the_job(
+    processes: ReadingProcesses, tmp_path: Path, number: signal.Signals
+) -> None:
+    """As a terminal sends it, or a service manager: from the moment at which they start."""
+
+    def signal_all() -> None:
+        for pid in processes.pids():
+            os.kill(pid, number)
+
+    for name in ("as-they-start", "as-they-read"):
+        processes.map(Signalling(read, signal_all), parts_in(tmp_path / name, 100))
+        assert [part for part, _ in reads_in(tmp_path / name)] == [*range(100)]
+    assert {pid for _, pid in reads_in(tmp_path / "as-they-read")} > {os.getpid()}
+
+
+def assert_goes_on(processes: ReadingProcesses, folder: Path) -> None:
+    assert processes.map(read, parts_in(folder)) == [str(number) for number in range(PARTS)]

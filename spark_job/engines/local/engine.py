@@ -59,7 +59,8 @@ class LocalEngine:
     def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
         if undecided.only_refused:
             raise NeedsSpark("sorting more refused records than fit into memory")
-        raise NeedsSpark("deciding on records that only its parser can judge")
+        example = f", such as {undecided.example}" if undecided.example else ""
+        raise NeedsSpark(f"deciding on records that only its parser can judge{example}")
 
     def close(self) -> None:
         self.processes.close()

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import ClassVar
@@ -22,7 +22,7 @@ from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.interleavings.explore import explore
 from tests.proof.interleavings.variants import PROGRAMS, VARIANTS
 from tests.proof.interleavings.world import Explored, Found
-from tests.proof.interleavings.worlds import Bounds, SmallWorld
+from tests.proof.interleavings.worlds import Bounds, SmallWorld, ledger_of
 
 SHRINK_SECS = 60.0
 """How long a shorter way to a fault is looked for."""
@@ -98,6 +98,28 @@ _NAMED = (
 )
 """Either sweeper beside two jobs, with a death and an interruption anywhere. And all at once: each after the other in
 any order, with two deaths after any steps; and with an interruption anywhere."""
+_IN_FOLDERS = (
+    *(
+        Explorable(replace(bounds, folders=True), 2)
+        for bounds in (
+            Bounds(2, 0, 1),
+            Bounds(1, 1, 1),
+            Bounds(1, 1, 1, bad=True),
+            Bounds(1, 0, 2),
+            Bounds(1, 0, 1, late=1),
+        )
+    ),
+    Explorable(Bounds(1, 1, 1, folders=True), 2, None, 1),
+)
+_MERGED = (
+    *(
+        Explorable(replace(bounds, merged=True), 2)
+        for bounds in (Bounds(2, 0, 1), Bounds(1, 1, 1), Bounds(1, 0, 2), Bounds(1, 0, 1, late=1))
+    ),
+    Explorable(Bounds(1, 0, 1, merged=True), 2, None, 2),
+    Explorable(Bounds(1, 1, 1, folders=True, merged=True), 2, None, 1),
+)
+"""Jobs write runs of the ledger, merge and delete them, while others read them."""
 _LARGER = (Bounds(1, 1, 1, wipers=1), Bounds(2, 1, 1))
 """Minutes each."""
 _LARGE = (
@@ -117,6 +139,8 @@ WORLDS = (
     *_NAMED,
     *_UNANSWERED,
     *_LATE,
+    *_IN_FOLDERS,
+    *_MERGED,
     *(Explorable(bounds, 2) for bounds in _LARGER),
     Explorable(Bounds(2, 2, 2, late=1), 0, 0),
     Explorable(_ALL, 1, 1),
@@ -134,7 +158,15 @@ class SmallWorlds:
         "every interleaving of collectors, sweepers and jobs in a world of three files, with a crash after any step"
     )
     wanted: ClassVar[Sequence[str]] = [
-        WHOLE.format(world) for world in (*(Explorable(bounds, 2) for bounds in _WHOLE), *_NAMED, *_UNANSWERED, *_LATE)
+        WHOLE.format(world)
+        for world in (
+            *(Explorable(bounds, 2) for bounds in _WHOLE),
+            *_NAMED,
+            *_UNANSWERED,
+            *_LATE,
+            *_IN_FOLDERS,
+            *_MERGED,
+        )
     ]
     variants: ClassVar[Mapping[str, Fault]] = {
         UNCONDITIONAL_PUT: Fault(
@@ -164,6 +196,10 @@ class SmallWorlds:
                 self._explore(self.worlds[number], harm, run)
 
     def _explore(self, world: Explorable, harm: Callable[[SmallWorld], object], run: Run) -> None:
+        with ledger_of(world.bounds):
+            self._explore_all(world, harm, run)
+
+    def _explore_all(self, world: Explorable, harm: Callable[[SmallWorld], object], run: Run) -> None:
         before = Counter(run.counts)
         make = partial(SmallWorld, world.bounds, harm)
 

@@ -56,6 +56,9 @@ def campaign_of(folder: Path, *worlds: Explorable, variant: str = "") -> Run:
         (Explorable(Bounds(0, 2, 1), 1, None, 1), 30_000),
         (Explorable(Bounds(0, 0, 2, late=1), 1), 10_000),
         (Explorable(Bounds(1, 0, 1, stale=True, late=1), 1), 5_000),
+        (Explorable(Bounds(1, 1, 1, folders=True), 1), 5_000),
+        (Explorable(Bounds(1, 0, 2, merged=True), 1), 20_000),
+        (Explorable(Bounds(1, 1, 1, folders=True, merged=True), 1), 5_000),
     ],
     ids=str,
 )
@@ -65,6 +68,23 @@ def test_every_state_follows_the_rules(world: Explorable, states: int, tmp_path:
     assert (run.counts["answers lost"] > 100) == (world.lost > 0)
     assert run.counts["states"] == run.counts[WHOLE.format(world)] > states
     assert run.counts["deaths"] > 1
+
+
+def test_a_merged_ledger_is_written_read_and_deleted_by_those_at_work(tmp_path: Path) -> None:
+    """Each job that commits makes a run; the second commit merges two and deletes what was merged."""
+    bounds = Bounds(1, 0, 1, merged=True)
+    steps: set[str] = set()
+    whole = SmallWorld.keep
+
+    def keep(world: SmallWorld) -> object:
+        steps.update(key.rpartition("/")[2] for key in world._memory._objects if "/ledger/" in key)
+        return whole(world)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SmallWorld, "keep", keep)
+        campaign_of(tmp_path, Explorable(bounds, 1))
+    covered = {tuple(int(number) for number in name.split("-")[:2]) for name in steps}
+    assert {(0, 0), (0, 1)} <= covered
 
 
 def test_a_stale_sweeper_does_not_read_the_state() -> None:

@@ -3,13 +3,16 @@ two sweepers of which one knows only an old state, two jobs, and perhaps somebod
 product's own code, over storage and a table in memory.
 """
 
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any
+from unittest.mock import patch
 
 from blizzard.errors import BlizzardError, StorageUnavailable
+from blizzard.ledger import keeper
+from blizzard.ledger.merge import LedgerSettings
 from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
@@ -28,9 +31,24 @@ from tests.proof.interleavings.world import Broken
 from tests.unit import fakes
 from tests.unit.fakes import POISON, REFUSED, Calls, MemoryDelta, MemoryReader, MemoryTable, World
 
-KNOWN, LATE, NEW, BAD = "b.txt", "a.txt", "c.txt", "d.txt"
-"""In the table from the beginning; below the watermark and not in it; above it, with a record that does not parse; and
-one that cannot be read."""
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """`known` is in the table from the beginning; `late` is below its watermark and not in the table; `new` is above
+    it, with a record that does not parse; `bad` cannot be read."""
+
+    known: str
+    late: str
+    new: str
+    bad: str
+    older: str
+    """In the table even before, where the ledger is merged: so there are two runs to merge."""
+
+
+FLAT = Files("b.txt", "a.txt", "c.txt", "d.txt", "aa.txt")
+IN_FOLDERS = Files("day=2/b.txt", "day=2/a.txt", "day=1/c.txt", "day=3/d.txt", "day=2/aa.txt")
+"""Each folder has its own watermark. The new file is in one that sorts before."""
+MERGED = LedgerSettings(commits=1, files=1, factor=2, in_background=False, parallel_reads=1)
 PLAIN_OVERLAP_SECS, LATE_OVERLAP_SECS = 100.0, 10.0
 """By which a late sweep looks further back than the one before began. Where one is at work among the others, the files
 are older than that: what it says that it has seen no other one looks for again."""
@@ -50,31 +68,57 @@ class Bounds:
     interval_files: int = 2
     late: int = 0
     """Late sweepers, which list the whole source."""
+    folders: bool = False
+    """The files are in folders."""
+    merged: bool = False
+    """The ledger is merged at each commit, and what was merged is deleted at once."""
+
+    @property
+    def files(self) -> Files:
+        return IN_FOLDERS if self.folders else FLAT
 
     def __str__(self) -> str:
-        late = f", {self.late} late sweepers" if self.late else ""
-        more = (late, ", somebody who deletes the manifest" if self.wipers else "", ", a bad file" if self.bad else "")
+        more = (
+            f", {self.late} late sweepers" if self.late else "",
+            ", somebody who deletes the manifest" if self.wipers else "",
+            ", a bad file" if self.bad else "",
+            ", in folders" if self.folders else "",
+            ", a merged ledger" if self.merged else "",
+        )
         sweepers = f"{self.sweepers} {'stale ' if self.stale else ''}sweepers"
         return f"{self.collectors} collectors, {sweepers}, {self.jobs} jobs{''.join(more)}"
+
+
+@contextmanager
+def ledger_of(bounds: Bounds) -> Iterator[None]:
+    """While a world with these bounds is explored."""
+    with patch.object(keeper, "KEPT_SECS", -1.0 if bounds.merged else keeper.KEPT_SECS):
+        yield
 
 
 @cache
 def _history(bounds: Bounds) -> World:
     """A file that is committed and below the watermark; then the others come."""
     overlap_secs = LATE_OVERLAP_SECS if bounds.late else PLAIN_OVERLAP_SECS
-    settings = fakes.settings(interval_files=bounds.interval_files, late_overlap_secs=overlap_secs)
+    ledger = MERGED if bounds.merged else None
+    settings = fakes.settings(interval_files=bounds.interval_files, late_overlap_secs=overlap_secs, ledger=ledger)
     world = World(settings, tick_secs=0.0)
     wait_secs = world.settings.sweep_rules.settle_delay_secs + 1
-    world.put(KNOWN, "b0", "b1")
+    files = bounds.files
+    if bounds.merged:
+        world.put(files.older, "0")
+        world.sweep()
+        world.drain()
+    world.put(files.known, "b0", "b1")
     world.sweep()
     world.drain()
     world.clock.advance(wait_secs)
     world.sweep()
     world.drain()
-    world.put(LATE, "a0")
-    world.put(NEW, "c0", f"{REFUSED}c1")
+    world.put(files.late, "a0")
+    world.put(files.new, "c0", f"{REFUSED}c1")
     if bounds.bad:
-        world.put(BAD, raw=POISON)
+        world.put(files.bad, raw=POISON)
     world.clock.advance(wait_secs)
     return world
 
@@ -96,9 +140,10 @@ class SmallWorld:
         self.around_job: Callable[[Remote, Remote], tuple[Any, Any]] = lambda table, letters: (table, letters)
         """What a job makes of the table and of the store of its letters."""
         harm(self)
-        self._open = {path for path, _ in self._before.contents if path > KNOWN}
+        files = bounds.files
+        self._open = {path for path, _ in self._before.contents} - {files.known, files.late, files.older}
         """What no watermark may pass before it is in the table, or has a letter."""
-        self._collected = {"collector 1": (LATE, NEW), "collector 2": (KNOWN, LATE)}
+        self._collected = {"collector 1": (files.late, files.new), "collector 2": (files.known, files.late)}
         self.workers = [
             *(self._worker(f"collector {n + 1}", self._collect, PENDING) for n in range(bounds.collectors)),
             *(
@@ -268,7 +313,7 @@ class SmallWorld:
         """A job: every file that was announced is in the table, if nobody deleted its segment. One more sweep of each
         kind, and a job: every record of every file is in the table once, or has a letter."""
         try:
-            self._finish({KNOWN}.union(*(self._collected[name] for name in ended)))
+            self._finish({self._bounds.files.known}.union(*(self._collected[name] for name in ended)))
         except BlizzardError as error:
             raise Broken(f"after the end nobody can go on: {error}") from error
 
