@@ -1,5 +1,6 @@
 """Campaign `soak`: steady traffic with kills, bad files, failing storage and sweeps, during which nothing grows."""
 
+import gzip
 import json
 import os
 import random
@@ -66,6 +67,9 @@ class _Soak:
         self._jvm = jvm
         # What is broken on purpose is a part of the engine Spark, or of its JVM.
         self._engines = cycle(["spark"] if run.variant else ["spark", "auto", "spark"])
+        self._seen: set[str] = set()
+        """Files that commits up to the one before `_next` have."""
+        self._next = 0
         self._kill_schedule = KillSchedule(run)
         self._samples = Samples(run.counts)
         self._now = _Life(self._start(self._words, run.variant))
@@ -126,23 +130,23 @@ class _Soak:
     # -- what is measured
 
     def _await(self, paths: list[str]) -> None:
-        """Until the job's state knows them. A sweep may have found them first."""
+        """Until commits have them."""
         deadline = time.monotonic() + COMMIT_SECS
-        while missing := self._unknown(paths):
+        while missing := {*paths} - self._committed():
             if time.monotonic() > deadline:
                 said = self._now.process.log.read_text().splitlines()[-5:]
-                raise Failed(f"{missing} not ingested after {COMMIT_SECS:g} s", [*self._steps(), *said])
+                raise Failed(f"{sorted(missing)} not ingested after {COMMIT_SECS:g} s", [*self._steps(), *said])
             time.sleep(0.02)
 
-    def _unknown(self, paths: list[str]) -> list[str]:
-        """Those that are neither below a watermark, nor in a closed folder, nor named as finished."""
-        state = self._state()
-        if not state:
-            return paths
-        closed, settled = state.get("closed_through") or "", state["partition_watermarks"]
-        files = state["source_state"]["files"]
-        named = ((path, *path.rsplit("/", 1)) for path in paths)
-        return [p for p, day, name in named if day > closed and name > settled.get(day, "") and p not in files]
+    def _committed(self) -> set[str]:
+        """The files in the receipts of the commits up to the state beside the table."""
+        newest = self._state().get("sequence", -1)
+        for number in range(self._next, newest + 1):
+            for file in (self._beside / "receipts").glob(f"{number:020d}-*"):
+                receipt = json.loads(gzip.decompress(file.read_bytes()))
+                self._seen.update(line["path"] for line in receipt["files"])
+        self._next = max(self._next, newest + 1)
+        return self._seen
 
     def _state(self) -> dict[str, Any]:
         return self._read_copy()[0]

@@ -62,7 +62,7 @@ class Traffic:
     count: int = 0
 
     def land(self, rng: random.Random, run: Run, *, begun: bool) -> list[str]:
-        """A few files. Those that are announced and sort behind all others of their day: the watermark will pass them.
+        """A few files. Returns those that are announced.
 
         No sweep promises to find what comes into a folder that has left the window, however short a day is and however
         long the machine was busy elsewhere, nor what came before a source was `begun`: that is announced.
@@ -72,7 +72,7 @@ class Traffic:
         told = [path for path in paths if rng.random() < 0.9 or not begun or path < window]
         run.counts["events withheld"] += len(paths) - len(told)
         places.announce(self.place, SOURCE, FOLDER, told)
-        return [path for path in told if not (is_late(path) or AT_RANDOM in path)]
+        return told
 
     def _file(self, rng: random.Random, run: Run) -> str:
         self.count += 1
