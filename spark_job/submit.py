@@ -6,7 +6,9 @@ PYTHON = (3, 11)
 """The archive's packages are compiled for it."""
 
 
-def wrong_python(found: tuple[int, int], executable: str) -> str | None:
+# Annotations only as comments: an old Python must get as far as to say what is wrong.
+def wrong_python(found, executable):
+    # type: (tuple[int, int], str) -> str | None
     """Why the job cannot run with this Python; None: it can."""
     if found == PYTHON:
         return None

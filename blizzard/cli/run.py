@@ -83,7 +83,9 @@ def _run(command_line: list[str], *, as_json: bool) -> int:
 
 def _killed(number: int) -> str:
     """What ended the job, which could not say it itself."""
-    text = f"the job was ended by {signal.Signals(number).name}; what was committed stays, and the next run continues"
+    known = number in {*signal.Signals}
+    name = signal.Signals(number).name if known else f"signal {number}"
+    text = f"the job was ended by {name}; what was committed stays, and the next run continues"
     if number == signal.SIGKILL:
         text += ". If nobody sent it, the machine is out of memory: lower `limits.task_memory_bytes`"
     return f"{text}."

@@ -45,6 +45,7 @@ _BUSY = frozenset(
 
 
 _TOKEN = re.compile(r"client ?token|idempoten", re.IGNORECASE)
+_USED = re.compile(r"\b(used|exists|different|match|reuse|conflict)", re.IGNORECASE)
 
 
 class EmrClient(Protocol):
@@ -116,7 +117,7 @@ class EmrServerless:
 def _names_the_token(code: str, text: str) -> bool:
     """The documentation does not say which error a token gets that was used with other parameters. Taken for a refusal
     of the request, it would be sent again and again."""
-    return code == "ValidationException" and _TOKEN.search(text) is not None
+    return code == "ValidationException" and _TOKEN.search(text) is not None and _USED.search(text) is not None
 
 
 def _status(state: str) -> RunStatus:

@@ -108,11 +108,14 @@ def _created_once(policy: dict[str, Any]) -> Iterator[str]:
 
 def filters_are_encoded(stack: EvaluatedTemplate) -> RuleFindings:
     """S3 compares the filter of a notification with the encoded key: one with a plain `=` matches nothing."""
+    encode = "S3 wants it encoded as %3D; use Fn::Join and Fn::Split"
     for name, bucket in stack.of_type(BUCKET).items():
-        values = [rule["Value"] for notification in _notifications(bucket) for rule in _rules(notification)]
-        for parameter in {found for value in values if _decoded(value) == value for found in references(value)}:
-            if re.fullmatch(stack.template["Parameters"][parameter].get("AllowedPattern", ".*"), "a=b"):
-                yield name, f"{parameter} may have a `=`, which S3 wants encoded as %3D; use Fn::Join and Fn::Split"
+        for value in (rule["Value"] for notification in _notifications(bucket) for rule in _rules(notification)):
+            if isinstance(value, str) and "=" in value:
+                yield name, f"the filter {value} has a `=`; {encode}"
+            for parameter in references(value) if _decoded(value) == value else ():
+                if re.fullmatch(stack.template["Parameters"][parameter].get("AllowedPattern", ".*"), "a=b"):
+                    yield name, f"{parameter} may have a `=`; {encode}"
 
 
 def _decoded(value: Any) -> Any:

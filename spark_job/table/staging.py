@@ -61,7 +61,7 @@ class Staging:
         """Files of a batch that will not be committed, staged or not. Best effort: those that stay cost only space,
         until VACUUM removes them."""
         with suppress(BlizzardError):
-            self._delete([file.path for file in files])
+            self._store.delete([file.path for file in files])
 
     def remove_leftovers(self) -> None:
         """Remove files older than LEFTOVER_SECS, of attempts that ended without a commit. Lists at most once in that

@@ -188,10 +188,13 @@ BROKEN = [
         {JOB_MAY: {"Fn::Sub": "arn:${AWS::Partition}:s3:::${LandingBucketName}/${LandingPrefix}tables/*"}},
     ),
     Broken(buckets.nothing_writes_to_the_landing_prefix, "LandingBucket", {"Rules/BucketsAreApart": GONE}),
-    Broken(
-        buckets.filters_are_encoded,
-        "LandingBucket",
-        {at("LandingBucket", f"{NOTIFIES}/Filter/Fn::If/1/S3Key/Rules/0/Value"): {"Ref": "LandingPrefix"}},
+    *(
+        Broken(
+            buckets.filters_are_encoded,
+            "LandingBucket",
+            {at("LandingBucket", f"{NOTIFIES}/Filter/Fn::If/1/S3Key/Rules/0/Value"): value},
+        )
+        for value in ({"Ref": "LandingPrefix"}, "raw/date=2026/")
     ),
     Broken(runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Runtime"): "python3.12"}),
     Broken(runtime.functions_run_on_the_platform_of_their_bundles, COLLECTOR, {at(COLLECTOR, "Architectures"): GONE}),

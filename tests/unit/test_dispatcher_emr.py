@@ -338,6 +338,8 @@ def test_each_error_of_a_start_has_its_type(error: Exception, expected: type[Exc
         ("The Client Token has been used already", StartConflict),
         ("The request does not match its idempotency token", StartConflict),
         ("jobDriver.sparkSubmit.entryPoint must not be null", StartRefused),
+        ("clientToken must not be null", StartRefused),
+        ("Value at 'clientToken' failed to satisfy constraint: Member must have length at most 64", StartRefused),
     ],
 )
 def test_a_spent_token_is_recognized_whatever_the_type_of_the_error(message: str, expected: type[Exception]) -> None:

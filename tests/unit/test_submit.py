@@ -1,5 +1,6 @@
 """The entry of spark-submit: another Python than that of the archive is refused with a sentence, before any import."""
 
+import ast
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ def test_the_archive_is_built_for_the_python_that_is_expected() -> None:
     assert ".".join(map(str, PYTHON)) == EMR_PYTHON
 
 
-@pytest.mark.parametrize("found", [(3, 9), (3, 12), (2, 7)])
+@pytest.mark.parametrize("found", [(3, 9), (3, 12)])
 def test_another_python_is_refused(found: tuple[int, int]) -> None:
     reason = wrong_python(found, "/usr/bin/python3")
     assert reason is not None
@@ -34,3 +35,14 @@ def test_it_is_refused_before_anything_is_imported() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", pretended], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("blizzard: expected Python 3.11")
+
+
+def test_an_old_python_understands_the_entry() -> None:
+    """Its syntax, and nothing that is evaluated before the check, such as annotations."""
+    parsed = ast.parse(ENTRY.read_text(), feature_version=(3, 7))
+    annotated = [
+        node for node in ast.walk(parsed) if getattr(node, "annotation", None) or getattr(node, "returns", None)
+    ]
+    assert annotated == []
+    imported = [node for node in parsed.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(node) for node in imported] == ["import sys"]

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 
 from blizzard.errors import RetryableError
@@ -11,7 +10,7 @@ from blizzard.log import Log
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.delta_errors import translating_delta_errors
-from spark_job.engines.local.processes import ReadingProcesses
+from spark_job.engines.local.processes import ProcessEnded, ReadingProcesses
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.table_source import TableSource
@@ -50,9 +49,9 @@ class LocalEngine:
     def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
         try:
             return [Report.from_json(report) for report in self.processes.map(ReadTasks(task.to_json()), parts)]
-        except BrokenProcessPool as error:
+        except ProcessEnded as error:
             raise RetryableError(
-                f"a process that read files has ended: {error}. Nothing was committed, and the batch is read again. If "
+                f"reading files: {error}. Nothing was committed, and the batch is read again. If "
                 "it happens again, the machine is probably out of memory: lower `limits.task_memory_bytes`."
             ) from error
 

@@ -1,136 +1,152 @@
-"""The processes of this machine that read files: the job's own, and a pool beside it."""
+"""The processes of this machine that read files: the job's own, and others beside it."""
 
+import atexit
 import os
+import pickle
 import signal
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
 from threading import Thread
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+CLOSE_SECS = 10.0
+"""A process that has nothing to read ends at once."""
+
+Call = Callable[[str], str]
+
+
+class ProcessEnded(Exception):
+    """A process that was reading has ended, or could not be started."""
 
 
 class ReadingProcesses:
     """`count` processes. The job's own is one of them: it reads while the others start, which takes a quarter of a
-    second. They start when they are first needed, and stay."""
+    second. They start when they are first needed, and stay. Used by one thread."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._pool: _Pool | None = None
+        self._children: list[_Child] = []
 
-    def map(self, call: Callable[[str], str], parts: Sequence[str]) -> list[str]:
-        """The answer of `call` for each part, in order. Raises what it raises, and BrokenProcessPool if a process ends
-        or cannot be started. After an error nobody reads on, and the next call starts new processes."""
+    def map(self, call: Call, parts: Sequence[str]) -> list[str]:
+        """The answer of `call` for each part, in order. Raises what it raises, and ProcessEnded. After an error nobody
+        begins another part, and this returns when those that were begun are read."""
         work = _SharedWork(call, parts)
-        for _ in range(min(self._count, len(parts)) - 1):
-            work.give_to(self._started())
         try:
-            return work.finish()
-        except BaseException:
-            self._abandon()
-            raise
+            self._start(min(self._count, len(parts)) - 1)
+        except OSError as error:
+            raise ProcessEnded(f"no process could be started: {error}") from error
+        threads = [Thread(target=work.give_to, args=(child,), name="reading") for child in self._children]
+        for thread in threads:
+            thread.start()
+        work.help()
+        for thread in threads:
+            thread.join()
+        return work.answers()
 
     def pids(self) -> list[int]:
         """Of the processes beside the job's own."""
-        return [] if self._pool is None else self._pool.pids()
+        return [child.pid for child in self._children]
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        atexit.unregister(self.close)
+        for child in self._children:
+            child.close()
+        self._children = []
 
-    def _started(self) -> "_Pool":
-        if self._pool is None:
-            self._pool = _Pool(self._count - 1)
-        return self._pool
-
-    def _abandon(self) -> None:
-        if self._pool is not None:
-            self._pool.abandon()
-            self._pool = None
-
-
-class _Pool:
-    """Processes that end with their lifeline, a pipe that this process holds open: also if this one is killed."""
-
-    def __init__(self, count: int) -> None:
-        context = get_context("spawn")
-        held, self._lifeline = context.Pipe(duplex=False)
-        self._executor = ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(held,))
-
-    def submit(self, call: Callable[[str], str], part: str) -> "Future[str]":
-        """Raises BrokenProcessPool if a process has ended or cannot be started."""
-        try:
-            with _blocked_signals():
-                return self._executor.submit(call, part)
-        except OSError as error:
-            raise BrokenProcessPool(f"no process could be started: {error}") from error
-
-    def pids(self) -> list[int]:
-        return [*self._executor._processes]
-
-    def close(self) -> None:
-        """Waits until the parts that were begun are read."""
-        self._executor.shutdown(cancel_futures=True)
-        self._lifeline.close()
-
-    def abandon(self) -> None:
-        self._lifeline.close()
-        self._executor.shutdown(cancel_futures=True)
+    def _start(self, count: int) -> None:
+        """So many, less those that are there. Raises OSError."""
+        self._children = [child for child in self._children if child.is_alive]
+        while len(self._children) < count:
+            if not self._children:
+                # Python waits for its children when it ends.
+                atexit.register(self.close)
+            self._children.append(_Child())
 
 
 class _SharedWork:
-    """Parts that this process and those of a pool take one by one, in order. After a failure nobody takes another."""
+    """Parts that this process and others take one by one, in order. After a failure nobody takes another."""
 
-    def __init__(self, call: Callable[[str], str], parts: Sequence[str]) -> None:
+    def __init__(self, call: Call, parts: Sequence[str]) -> None:
         self._call = call
         self._waiting = deque(enumerate(parts))
-        self._answers: dict[int, str] = {}
-        self._count = len(parts)
-        self._ended: SimpleQueue[tuple[int, Future[str]]] = SimpleQueue()
+        self._answers: list[str | None] = [None] * len(parts)
+        self._failures: list[Exception] = []
 
-    def give_to(self, pool: _Pool) -> None:
-        """One part, and the next one when that is done. Raises nothing: what fails is raised by `finish`."""
-        taken = self._take()
-        if taken is None:
-            return
-        number, part = taken
+    def help(self) -> None:
+        """Reads in this process."""
+        self._take_all(self._call)
+
+    def give_to(self, child: "_Child") -> None:
+        """Returns when there is nothing left to take, and the child has read what it got."""
+        self._take_all(lambda part: child.answer(self._call, part))
+
+    def _take_all(self, read: Call) -> None:
         try:
-            future = pool.submit(self._call, part)
-        except Exception as error:  # noqa: BLE001 - of any type, it belongs to this part
-            future = Future()
-            future.set_exception(error)
-        future.add_done_callback(partial(self._end, pool, number))
-
-    def _end(self, pool: _Pool, number: int, future: "Future[str]") -> None:
-        """Runs in the pool's thread."""
-        if future.cancelled() or future.exception() is not None:
+            while True:
+                try:
+                    number, part = self._waiting.popleft()
+                except IndexError:
+                    return
+                self._answers[number] = read(part)
+        except Exception as error:  # noqa: BLE001 - raised by `answers`
             self._waiting.clear()
-        else:
-            self.give_to(pool)
-        self._ended.put((number, future))
+            self._failures.append(error)
 
-    def _take(self) -> tuple[int, str] | None:
+    def answers(self) -> list[str]:
+        if self._failures:
+            raise self._failures[0]
+        return [answer for answer in self._answers if answer is not None]
+
+
+class _Child:
+    """One process, which reads a part at a time. Raises OSError if it cannot be started."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), name="reading")
+        with _blocked_signals():
+            self._process.start()
+        theirs.close()  # so that the end of the process is seen, even in the middle of an answer
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def answer(self, call: Call, part: str) -> str:
+        """Raises what `call` raises, and ProcessEnded."""
         try:
-            return self._waiting.popleft()
-        except IndexError:
-            return None
+            self._ours.send((call, part))
+            answer, error, text = self._ours.recv()
+        except (EOFError, OSError) as broken:
+            self._process.join(CLOSE_SECS)
+            raise ProcessEnded(f"process {self.pid} has ended with exit code {self._process.exitcode}") from broken
+        if error is not None:
+            raise error from _InChild(text)
+        return str(answer)
 
-    def finish(self) -> list[str]:
-        """Takes parts as long as there are any, then waits for those that the pool has."""
-        while (taken := self._take()) is not None:
-            number, part = taken
-            self._answers[number] = self._call(part)
-        while len(self._answers) < self._count:
-            number, future = self._ended.get()
-            self._answers[number] = future.result()
-        return [self._answers[number] for number in range(self._count)]
+    def close(self) -> None:
+        self._ours.close()
+        self._process.join(CLOSE_SECS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+class _InChild(Exception):
+    """The traceback of an error of a child, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 @contextmanager
@@ -143,17 +159,37 @@ def _blocked_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(lifeline: Connection) -> None:
-    """A terminal sends Ctrl-C to all processes, and a service manager SIGTERM: the job's own one ends its batch first,
-    and then this one."""
+def _serve(theirs: Connection) -> None:
+    """Until the other end is closed. A terminal sends Ctrl-C to all processes, and a service manager SIGTERM: the job's
+    own one ends its batch first, and then this one. If that one is killed, this one ends at once."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    Thread(target=_end_with, args=(lifeline,), name="lifeline", daemon=True).start()
-
-
-def _end_with(lifeline: Connection) -> None:
-    """When the other end is closed, by the job or with it."""
+    Thread(target=_end_with_parent, name="parent", daemon=True).start()
     with suppress(EOFError, OSError):
-        lifeline.recv_bytes()
-    os._exit(1)
+        while True:
+            call, part = theirs.recv()
+            theirs.send(_answer_of(call, part))
+
+
+def _answer_of(call: Call, part: str) -> tuple[str | None, Exception | None, str]:
+    """The answer, or an error with its traceback as text."""
+    try:
+        return call(part), None, ""
+    except Exception as error:  # noqa: BLE001 - raised in the job
+        return None, _portable(error), traceback.format_exc()
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        same: Any = pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - any type may refuse in its own way
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error if isinstance(same, Exception) else RuntimeError(str(error))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
