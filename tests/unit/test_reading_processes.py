@@ -135,7 +135,7 @@ def test_after_a_child_died_the_next_batch_has_new_ones(processes: ReadingProces
 def test_after_an_error_beside_a_dead_child_the_next_batch_has_new_ones(
     processes: ReadingProcesses, tmp_path: Path
 ) -> None:
-    with pytest.raises((ProcessEnded, ValueError), match="exit code 9|of the job"):  # whichever was first
+    with pytest.raises((ProcessEnded, ValueError), match=r"exit code 9|of the job"):  # whichever was first
         processes.map(fail_beside_a_dead_child, parts_in(tmp_path / "parts"))
     assert_goes_on(processes, tmp_path / "next")
 

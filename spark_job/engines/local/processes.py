@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import pickle
 import signal
 import traceback
 from collections import deque
@@ -11,7 +10,6 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from threading import Thread
-from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CLOSE_SECS = 10.0
@@ -126,13 +124,24 @@ class _Child:
         """Raises what `call` raises, and ProcessEnded."""
         try:
             self._ours.send((call, part))
-            answer, error, text = self._ours.recv()
-        except (EOFError, OSError) as broken:
+            answer, failure = self._ours.recv()
+            error = None if failure is None else self._received(failure)
+        except (EOFError, ConnectionError) as broken:
             self._process.join(CLOSE_SECS)
             raise ProcessEnded(f"process {self.pid} has ended with exit code {self._process.exitcode}") from broken
         if error is not None:
-            raise error from _InChild(text)
+            raise error from _InChild(failure)
         return str(answer)
+
+    def _received(self, failure: str) -> Exception:
+        """The error that follows, or its text where an object of its type cannot be made again."""
+        try:
+            error = self._ours.recv()
+        except (EOFError, ConnectionError):
+            raise
+        except Exception:  # noqa: BLE001 - any type may refuse in its own way
+            error = None
+        return error if isinstance(error, Exception) else RuntimeError(failure.splitlines()[-1])
 
     def close(self) -> None:
         self._ours.close()
@@ -166,26 +175,26 @@ def _serve(theirs: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    with suppress(EOFError, OSError):
+    with suppress(EOFError, ConnectionError):
         while True:
             call, part = theirs.recv()
-            theirs.send(_answer_of(call, part))
+            try:
+                answer = call(part)
+            except Exception as error:  # noqa: BLE001 - raised in the job
+                _tell(error, theirs)
+            else:
+                theirs.send((answer, None))
 
 
-def _answer_of(call: Call, part: str) -> tuple[str | None, Exception | None, str]:
-    """The answer, or an error with its traceback as text."""
+def _tell(error: Exception, theirs: Connection) -> None:
+    """First its traceback as text, since not every error can travel."""
+    theirs.send((None, traceback.format_exc()))
     try:
-        return call(part), None, ""
-    except Exception as error:  # noqa: BLE001 - raised in the job
-        return None, _portable(error), traceback.format_exc()
-
-
-def _portable(error: Exception) -> Exception:
-    try:
-        same: Any = pickle.loads(pickle.dumps(error))
+        theirs.send(error)
+    except ConnectionError:
+        raise
     except Exception:  # noqa: BLE001 - any type may refuse in its own way
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error if isinstance(same, Exception) else RuntimeError(str(error))
+        theirs.send(None)
 
 
 def _end_with_parent() -> None:
