@@ -7,6 +7,9 @@ from blizzard.storage.s3_connection import S3Settings, connection
 WHOLE_REQUESTS = 5
 """deltalake has no time limit for a stalled read, only one for all of a request, which may read a large checkpoint."""
 
+IDLE_CONNECTIONS = 8
+"""deltalake's limit is none: it keeps as many open as there were requests at once."""
+
 
 def storage_options(settings: S3Settings) -> Mapping[str, str]:
     """Asked for again at each commit, since credentials of a role expire."""
@@ -18,6 +21,7 @@ def storage_options(settings: S3Settings) -> Mapping[str, str]:
         "aws_conditional_put": "etag",
         "connect_timeout": f"{settings.connect_timeout_secs}s",
         "timeout": f"{WHOLE_REQUESTS * settings.read_timeout_secs}s",
+        "pool_max_idle_per_host": f"{IDLE_CONNECTIONS}",
         "max_retries": f"{settings.max_attempts - 1}",
         "backoff_config.init_backoff": f"{settings.first_backoff_secs}s",
         "backoff_config.max_backoff": f"{settings.max_backoff_secs}s",
