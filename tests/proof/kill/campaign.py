@@ -1,6 +1,7 @@
 """Campaign `kill`: the real job over real Delta, killed at every named step and at random moments, over one table on
 local files, which sees two of three, and one on S3."""
 
+import json
 import random
 import time
 from collections.abc import Sequence
@@ -64,6 +65,16 @@ OUTLIVES_SECS = 2.0
 SMALLER_SECS = 300.0
 """Within which a try begins to fail with less."""
 RUNS_AT_THE_END = 3
+TOLD = (
+    "swept",
+    "recovered",
+    "state_repaired",
+    "batch_planned",
+    "batch_committed",
+    "ledger_opened",
+    "ledger_rebuilding",
+)
+"""What a job that still had something to commit logged, if that is a failure."""
 PLACES = ("local files", "S3")
 """As they name themselves."""
 JVM_EVERY = 4
@@ -211,6 +222,7 @@ class _Table:
             if drained and not drained[-1]["commits"]:
                 self._run_secs = longest_secs
                 return
+            self._done += [f"  which logged {json.dumps(event)}" for event in events if event["event"] in TOLD]
         self._fail(f"the job after {RUNS_AT_THE_END - 1} that nobody killed still finds something to commit")
 
     # -- the comparison
