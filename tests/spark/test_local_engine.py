@@ -3,6 +3,7 @@ left to it, and nothing is lost meanwhile."""
 
 import gzip
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from blizzard.environment import variables
 from blizzard.storage.local import LocalStore
 from infra.local.processes.checkout import CHECKOUT
 from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.table_source import TableSource
 from spark_job.tasks import batch_tasks
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import Lake, until
@@ -113,6 +115,22 @@ def test_what_only_spark_can_judge_waits_for_spark(local_lake: EngineLake) -> No
     local_lake.put("b.ndjson.gz", {"id": "more", "n": 1}, FOR_SPARK)
     local_lake.run()
     assert sorted(row["id"] for row in local_lake.rows()) == ["7", "7", "good", "more"]
+
+
+def test_rows_of_a_shallow_clone_are_left_to_spark(local_lake: EngineLake) -> None:
+    """Its log names data files of another table."""
+    local_lake.put("a.ndjson", {"id": "a", "n": 1})
+    local_lake.run()
+    other = local_lake.table.parent / "other"
+    shutil.copytree(local_lake.table / "_delta_log", other / "_delta_log")
+    for file in (other / "_delta_log").glob("*.json"):
+        file.write_text(file.read_text().replace('"path":"', f'"path":"file:{local_lake.table}/'))
+    source = TableSource(str(other), "events:landing", "blizzard:events:landing", "id STRING, n BIGINT", {}, ())
+    local_lake.chosen = "local"
+    with pytest.raises(NeedsSpark, match="where those of a shallow clone are"):
+        local_lake.engine().table(source).holds_rows()
+    local_lake.chosen = "auto"
+    assert local_lake.engine().table(source).holds_rows()
 
 
 def test_the_engines_take_turns_in_one_lake(local_lake: EngineLake) -> None:

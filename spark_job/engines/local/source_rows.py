@@ -1,6 +1,7 @@
 """Questions about the rows of one source, answered from its data files. Files without rows of the wanted commits are
 left out by their statistics; of the others only `_source` is decoded, one file at a time."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from urllib.parse import unquote
@@ -13,11 +14,14 @@ from deltalake import DeltaTable
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
+from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.safety_checks import SourceFile
 
 _COLUMNS = ("source", "file", "row", "etag", "modified", "sequence")
 _TYPES = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.int64())
 _ALL = SequenceRange(0, 2**62)
+_ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+"""The path of a data file that is not below the table. A relative one has its colons encoded."""
 
 
 class SourceRows:
@@ -84,6 +88,8 @@ class SourceRows:
         """The `_source` of all rows of each data file, with its fields as columns; null in a file from before the
         table had it."""
         for path in paths:
+            if _ABSOLUTE.match(path):
+                raise NeedsSpark("reading rows from outside the table's folder, where those of a shallow clone are")
             file = pq.ParquetFile(BytesIO(self._store.get(unquote(path))), coerce_int96_timestamp_unit="us")
             if "_source" in file.schema_arrow.names:
                 whole = file.read(columns=["_source"])["_source"]

@@ -1,7 +1,6 @@
 """Campaign `kill`: the real job over real Delta, killed at every named step and at random moments, over one table on
 local files, which sees two of three, and one on S3."""
 
-import json
 import random
 import time
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from tests.proof import campaign, large_file, places
 from tests.proof.campaign import Failed, Run
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.kill import kill_counts
-from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log
+from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log, told
 from tests.proof.kill.fork_server import KILLED, ForkedProcess
 from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
 from tests.proof.kill.kill_counts import MOST_KILLS, PlannedKill, jvm_deaths
@@ -65,22 +64,11 @@ OUTLIVES_SECS = 2.0
 SMALLER_SECS = 300.0
 """Within which a try begins to fail with less."""
 RUNS_AT_THE_END = 3
-TOLD = (
-    "swept",
-    "recovered",
-    "state_repaired",
-    "batch_planned",
-    "batch_committed",
-    "ledger_opened",
-    "ledger_rebuilding",
-)
-"""What a job that still had something to commit logged, if that is a failure."""
 PLACES = ("local files", "S3")
 """As they name themselves."""
 JVM_EVERY = 4
-"""Of so many steps of a round, one kills the JVM, alone or with its job."""
+"""Of so many steps of a round, one kills the JVM, alone or with its job; WITH_JVM says how often which."""
 WITH_JVM = {Whom.BOTH: 45, Whom.JVM: 40, Whom.OWN: 15}
-"""And how often which."""
 S3_EVERY = 3
 """Rounds, and steps of a round: so one table sees hundreds of kills in an hour."""
 ROUNDS_FOR_ALL, ROUNDS_FOR_EACH_PLACE, ROUNDS_FOR_JVM = 3, 6, 8
@@ -222,7 +210,7 @@ class _Table:
             if drained and not drained[-1]["commits"]:
                 self._run_secs = longest_secs
                 return
-            self._done += [f"  which logged {json.dumps(event)}" for event in events if event["event"] in TOLD]
+            self._done += told(events)
         self._fail(f"the job after {RUNS_AT_THE_END - 1} that nobody killed still finds something to commit")
 
     # -- the comparison

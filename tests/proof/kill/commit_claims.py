@@ -3,6 +3,7 @@
 Rows alone are not enough: after a lost commit, a sweep may ingest its files again.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,14 @@ from tests.proof.places import LoggedCommits, state_of
 
 CommitClaim = tuple[str, str]
 """Source id, and the receipt that the state of the commit names."""
+
+
+TOLD = {"swept", "recovered", "state_repaired", "batch_planned", "batch_committed", "ledger_opened"}
+
+
+def told(events: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a job did, for the report of a failure."""
+    return [f"  which logged {json.dumps(event)}" for event in events if event["event"] in TOLD]
 
 
 def claimed_commits(events: Iterable[Mapping[str, Any]]) -> Iterator[CommitClaim]:
