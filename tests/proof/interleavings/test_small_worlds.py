@@ -3,10 +3,12 @@
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import spark_job.loop.files.source
+from blizzard.storage.memory import MemoryStore
 from tests.proof.breaks import (
     LATE_LETTERS,
     MARKS_ALONE,
@@ -71,20 +73,23 @@ def test_every_state_follows_the_rules(world: Explorable, states: int, tmp_path:
 
 
 def test_a_merged_ledger_is_written_read_and_deleted_by_those_at_work(tmp_path: Path) -> None:
-    """Each job that commits makes a run; the second commit merges two and deletes what was merged."""
-    bounds = Bounds(1, 0, 1, merged=True)
-    steps: set[str] = set()
-    whole = SmallWorld.keep
-
-    def keep(world: SmallWorld) -> object:
-        steps.update(key.rpartition("/")[2] for key in world._memory._objects if "/ledger/" in key)
-        return whole(world)
-
+    """The history has run 0; a job adds run 1, merges both, and deletes what was merged."""
+    calls: set[tuple[str, tuple[int, ...]]] = set()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SmallWorld, "keep", keep)
-        campaign_of(tmp_path, Explorable(bounds, 1))
-    covered = {tuple(int(number) for number in name.split("-")[:2]) for name in steps}
-    assert {(0, 0), (0, 1)} <= covered
+        for name in ("put", "get_range", "delete"):
+            patched.setattr(MemoryStore, name, _noting(getattr(MemoryStore, name), name, calls))
+        campaign_of(tmp_path, Explorable(Bounds(1, 1, 1, merged=True), 1))
+    assert {("put", (0, 0)), ("put", (1, 1)), ("put", (0, 1)), ("get_range", (0, 0)), ("delete", (0, 0))} <= calls
+
+
+def _noting(whole: Any, name: str, calls: set[tuple[str, tuple[int, ...]]]) -> Any:
+    def noting(store: MemoryStore, keys: str | list[str], *args: Any) -> Any:
+        taken = [keys] if isinstance(keys, str) else [*keys]
+        runs = [key.rpartition("/")[2] for key in taken if "/ledger/" in key]
+        calls.update((name, tuple(int(number) for number in run.split("-")[:2])) for run in runs)
+        return whole(store, keys if isinstance(keys, str) else taken, *args)
+
+    return noting
 
 
 def test_a_stale_sweeper_does_not_read_the_state() -> None:
