@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import KEPT_SECS
 from blizzard.ledger.ledger import RunUnreadable, open_ledger
-from blizzard.ledger.merge import LedgerSettings
+from blizzard.ledger.merge import LedgerSettings, Merge
 from blizzard.ledger.settled_files import SettledFiles
 from blizzard.ledger.tiers import FACTOR
 from blizzard.log import silent
@@ -315,3 +315,21 @@ def test_the_files_since_a_commit_are_those_of_later_ones_and_older_runs_are_not
     with pytest.raises(RunUnreadable):
         [*ledger.since(-1)]
     assert len([*ledger.since(20)]) == 2
+
+
+def test_commits_that_come_faster_than_merges_end_do_not_leave_ever_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each merge lasts for four commits, so there are always recent ones to merge."""
+    world = LedgerWorld(replace(SMALL, in_background=True))
+    keeper, slow = world.keeper(), [True]
+    whole = Merge.ended.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(Merge, "ended", property(lambda merge: not slow[0] and whole(merge)))
+    most = []
+    for n in range(400):
+        slow[0] = n % 4 > 0
+        while not slow[0] and keeper._merge is not None and not keeper._merge.ended:
+            time.sleep(0.001)
+        world.commit(keeper, {f"f{n}": "1"})
+        most.append(len(world.checkpoint.ledger))
+    assert max(most[200:]) <= max(most[:200]) + 3 < 20
+    slow[0] = False
+    assert world.found(keeper) == world.expected
