@@ -52,8 +52,6 @@ class LedgerKeeper:
         self._expected: Receipt | None = None
         self._cache = LedgerCache()
         self._merge: Merge | None = None
-        self._merged_recent = False
-        """Whether the last merge was one of recent commits."""
         self._costly: set[str] = set()
         """Names of runs that took long to make."""
         self._just_opened = False
@@ -94,7 +92,7 @@ class LedgerKeeper:
         if self._ledger is None and checkpoint.sequence - newest < self._settings.commits:
             return checkpoint.ledger
         self._ledger = ledger = self._adopt(self._at(checkpoint))
-        while self._merge is None and (source := self._next_merge(ledger)) is not None:
+        while self._merge is None and (source := next_merge(ledger, self._settings)) is not None:
             at_once = self._just_opened and not self._takes_long(source)
             in_background = self._settings.in_background and not at_once
             self._merge = merge = Merge(source, self._write_merged, in_background=in_background)
@@ -105,12 +103,6 @@ class LedgerKeeper:
                 break
         self._just_opened = False
         return ledger.refs
-
-    def _next_merge(self, ledger: Ledger) -> MergeInput | None:
-        """Runs and recent commits take turns."""
-        source = next_merge(ledger, self._settings, runs_first=self._merged_recent)
-        self._merged_recent = source is not None and not source.runs
-        return source
 
     def is_merging_runs(self) -> bool:
         """Whether a merge goes on that takes long, and that the next process would have to begin anew."""

@@ -64,18 +64,15 @@ class MergeInput:
         return ledger.with_parts([*kept, run], recent, ledger.gaps)
 
 
-def next_merge(ledger: Ledger, settings: LedgerSettings, *, runs_first: bool = False) -> MergeInput | None:
-    """What to merge next; None if nothing is due. Recent commits come first, since they are in memory; `runs_first`:
-    runs do, if any are due. Without turns, commits that come faster than merges end would leave ever more runs."""
+def next_merge(ledger: Ledger, settings: LedgerSettings) -> MergeInput | None:
+    """What to merge next; None if nothing is due. Runs come first: if commits come faster than merges end, the recent
+    ones become one larger run, instead of ever more runs."""
+    chosen = {ref.name for ref in runs_to_merge(ledger.refs, settings.factor)}
+    if runs := [run for run in ledger.runs if run.ref.name in chosen]:
+        return MergeInput(runs=runs)
     recent = _without_gap(ledger.recent)
     files = sum(len(commit.entries) for commit in recent)
     is_due = len(recent) >= settings.commits or files >= settings.files or len(recent) < len(ledger.recent)
-    if is_due and not runs_first:
-        return MergeInput(recent=recent)
-    chosen = {ref.name for ref in runs_to_merge(ledger.refs, settings.factor)}
-    runs = [run for run in ledger.runs if run.ref.name in chosen]
-    if runs:
-        return MergeInput(runs=runs)
     return MergeInput(recent=recent) if is_due else None
 
 

@@ -318,7 +318,7 @@ def test_the_files_since_a_commit_are_those_of_later_ones_and_older_runs_are_not
 
 
 def test_commits_that_come_faster_than_merges_end_do_not_leave_ever_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each merge lasts for four commits, so there are always recent ones to merge."""
+    """Each merge lasts for four commits, so there are always recent ones to merge: without end, if they came first."""
     world = LedgerWorld(replace(SMALL, in_background=True))
     keeper, slow = world.keeper(), [True]
     whole = Merge.ended.fget  # type: ignore[attr-defined]
