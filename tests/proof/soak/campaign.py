@@ -103,7 +103,7 @@ class _Soak:
             raise Failed("\n".join(verdict.lines()), self._steps())
 
     def _start(self, words: list[str], variant: str) -> ForkedProcess:
-        engine = next(self._engines)
+        self._engine = engine = next(self._engines)
         self._run.counts[JOBS_OF[engine]] += 1
         return self._fork_server.start(
             "tests.proof.soak.job:run_job",
@@ -185,8 +185,9 @@ class _Soak:
                 note("live heap of the JVM", event["mib"])
         note("memory of the driver", _resident_mib(process.pid))
         note("number of open files", _open_files(process.pid))
-        note("memory of the JVM", _resident_mib(jvm))
-        note("number of open files of the JVM", _open_files(jvm))
+        if self._engine == "spark":  # an idle one does not grow, and is small until it has work
+            note("memory of the JVM", _resident_mib(jvm))
+            note("number of open files of the JVM", _open_files(jvm))
         state, size = self._whole_copy()
         if state:
             note("size of the state", size)
