@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from blizzard.errors import NotFound
 from blizzard.ledger.entry import LedgerEntry, entries_of
 from blizzard.ledger.ledger import Gap, Ledger, LedgerCache, RecentCommit, RunUnreadable, ledger_folder, open_ledger
 from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput, next_merge
@@ -121,6 +122,8 @@ class LedgerKeeper:
         """After a commit: delete runs that were merged into others an hour ago, or that nobody adopted. Until then a
         checkpoint that another process has just read may name them, or a commit that is about to follow."""
         named = {ref.name for ref in checkpoint.ledger}
+        if self._merge is not None and self._merge.run is not None:
+            named.add(self._merge.run.ref.name)  # by the next commit
         runs = self._cache.runs.items()
         self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
         stored = {info.key.removeprefix(self._folder): info for info in self._store.list(self._folder, recursive=False)}
@@ -226,6 +229,10 @@ class LedgerKeeper:
         self._log("ledger_merge_failed", source=self._identity.source_id, error=str(merge.error))
         if isinstance(merge.error, RunUnreadable):
             self._lose(ledger, merge.error)
+        elif isinstance(merge.error, NotFound):
+            for ref in (run.ref for run in merge.source.runs):
+                if self._store.head(self._folder + ref.name) is None:
+                    self._lose(self._ledger or ledger, RunUnreadable(ref, merge.error))
 
     def _write_merged(self, source: MergeInput) -> Run:
         """Called in the thread of a merge."""
