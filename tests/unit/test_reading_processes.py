@@ -253,5 +253,38 @@ def test_a_signal_to_all_leaves_the_children_to_the_job(
     assert {pid for _, pid in reads_in(tmp_path / "as-they-read")} > {os.getpid()}
 
 
+def test_the_first_child_too_starts_with_signals_blocked(tmp_path: Path) -> None:
+    """In a process of its own: the first child of a process comes with Python's resource tracker."""
+    script = tmp_path / "first_child.py"
+    script.write_text(
+        """import signal
+from multiprocessing import util
+
+from spark_job.engines.local.processes import ReadingProcesses
+
+spawn = util.spawnv_passfds
+
+
+def seen(path, arguments, fds):
+    if any("spawn_main" in str(each) for each in arguments):
+        print(*sorted(each.name for each in signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+    return spawn(path, arguments, fds)
+
+
+if __name__ == "__main__":
+    util.spawnv_passfds = seen
+    processes = ReadingProcesses(3)
+    processes.map(str.upper, ["a", "b", "c"])
+    print(*signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    processes.close()
+"""
+    )
+    environment = variables() | {"PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("SIGINT SIGTERM\n" * 2 + "\n", "")
+
+
 def assert_goes_on(processes: ReadingProcesses, folder: Path) -> None:
     assert processes.map(read, parts_in(folder)) == [str(number) for number in range(PARTS)]

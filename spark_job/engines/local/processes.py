@@ -7,7 +7,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from threading import Thread
 
@@ -108,6 +108,7 @@ class _Child:
         context = get_context("spawn")
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), name="reading")
+        resource_tracker.ensure_running()  # its start unblocks signals, so it must not come within the block
         with _blocked_signals():
             self._process.start()
         theirs.close()  # so that the end of the process is seen, even in the middle of an answer
