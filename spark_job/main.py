@@ -42,6 +42,7 @@ SPARK_LOST = (
 )
 _INSTALL = "install Java 17 or 21, and run `make setup`"
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log = stdout_log(time.time)
     stop = threading.Event()
     _stop_on_signals(stop)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))  # blocked by `blizzard run`
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # blocked by `blizzard run`
     environ = variables()
     try:
         s3 = S3Settings.from_environment(environ)
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _stop_on_signals(stop: threading.Event) -> None:
     """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
     installs its own handlers."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: stop.set())
 
 

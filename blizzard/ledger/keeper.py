@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from blizzard.errors import NotFound
 from blizzard.ledger.entry import LedgerEntry, entries_of
 from blizzard.ledger.ledger import Gap, Ledger, LedgerCache, RecentCommit, RunUnreadable, ledger_folder, open_ledger
 from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput, next_merge
@@ -227,12 +226,8 @@ class LedgerKeeper:
 
     def _merge_failed(self, merge: Merge, ledger: Ledger) -> None:
         self._log("ledger_merge_failed", source=self._identity.source_id, error=str(merge.error))
-        if isinstance(merge.error, RunUnreadable):
+        if isinstance(merge.error, RunUnreadable) and merge.error.ref in ledger.refs:
             self._lose(ledger, merge.error)
-        elif isinstance(merge.error, NotFound):
-            for ref in (run.ref for run in merge.source.runs):
-                if self._store.head(self._folder + ref.name) is None:
-                    self._lose(self._ledger or ledger, RunUnreadable(ref, merge.error))
 
     def _write_merged(self, source: MergeInput) -> Run:
         """Called in the thread of a merge."""

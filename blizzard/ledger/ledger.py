@@ -122,13 +122,13 @@ class Ledger:
         """The files whose path begins with `prefix`, in the order of a listing. Holds about a megabyte of each run in
         memory. Raises RunUnreadable."""
         recent = sorted(entry for path, entry in self._recent_entries.items() if path.startswith(prefix))
-        return merge_sorted(recent, *(_scan(run, prefix) for run in self.runs))
+        return merge_sorted(recent, *(scan_run(run, prefix) for run in self.runs))
 
     def since(self, sequence: int) -> Iterator[LedgerEntry]:
         """The files that commits after `sequence` settled, in the order of a listing, with what these commits and those
         of the same runs say of them. Reads only runs that have such commits. Raises RunUnreadable."""
         recent = [entry for commit in self._recent if commit.sequence > sequence for entry in commit.entries]
-        runs = (_scan(run, "") for run in self.runs if run.ref.last > sequence)
+        runs = (scan_run(run) for run in self.runs if run.ref.last > sequence)
         return (entry for entry in merge_sorted(sorted(recent), *runs) if entry.sequence > sequence)
 
     def partitions(self) -> Mapping[str, PartitionStats]:
@@ -154,7 +154,8 @@ def _read(run: Run, numbers: range, blocks: Mapping[int, Sequence[str]], found: 
                 found.extend(run.find(blocks[number], data))
 
 
-def _scan(run: Run, prefix: str) -> Iterator[LedgerEntry]:
+def scan_run(run: Run, prefix: str = "") -> Iterator[LedgerEntry]:
+    """The run's files whose path begins with `prefix`, in the order of a listing. Raises RunUnreadable."""
     with _naming(run.ref):
         for entry in run.scan(prefix):
             if not entry.path.startswith(prefix):

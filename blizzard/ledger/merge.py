@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from blizzard.errors import BlizzardError
 from blizzard.ledger.entry import LedgerEntry, merge_sorted
-from blizzard.ledger.ledger import PARALLEL_READS, Ledger, RecentCommit
+from blizzard.ledger.ledger import PARALLEL_READS, Ledger, RecentCommit, scan_run
 from blizzard.ledger.run import Run
 from blizzard.ledger.tiers import FACTOR, runs_to_merge
 from blizzard.state.run_ref import SequenceRange
@@ -48,8 +48,8 @@ class MergeInput:
         return sum(run.ref.files for run in self.runs) + sum(len(commit.entries) for commit in self.recent)
 
     def entries(self) -> Iterator[LedgerEntry]:
-        """Sorted, one for each file."""
-        return merge_sorted(*(run.scan() for run in self.runs), *(sorted(commit.entries) for commit in self.recent))
+        """Sorted, one for each file. Raises RunUnreadable."""
+        return merge_sorted(*map(scan_run, self.runs), *(sorted(commit.entries) for commit in self.recent))
 
     def belongs_to(self, ledger: Ledger) -> bool:
         """Whether the ledger still has all of it. After a lost race it may have other commits."""

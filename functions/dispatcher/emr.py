@@ -114,7 +114,7 @@ class EmrServerless:
         return self._client
 
 
-def _names_the_token(code: str, text: str) -> bool:
+def _is_spent_token(code: str, text: str) -> bool:
     """The documentation does not say which error a token gets that was used with other parameters. Taken for a refusal
     of the request, it would be sent again and again."""
     return code == "ValidationException" and _TOKEN.search(text) is not None and _USED.search(text) is not None
@@ -158,7 +158,7 @@ def _error_from_response(call: str, error: ClientError, refused: type[BlizzardEr
     message = f"{call}: {code}: {text:.{MAX_MESSAGE}}".rstrip(". ")
     if call == "GetJobRun" and code == "ResourceNotFoundException":
         return _UnknownRun(message)
-    if call == "StartJobRun" and (code == "ConflictException" or _names_the_token(code, text)):
+    if call == "StartJobRun" and (code == "ConflictException" or _is_spent_token(code, text)):
         return StartConflict(
             f"{message}. The application is changing its state, or the token was used with other parameters; the next "
             "trigger tries again."

@@ -64,7 +64,8 @@ def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
 def first_undecided(deferred: pa.Table) -> str:
     """As `record 3 of a.ndjson`. There must be one."""
     undecided = deferred.filter(pc.is_null(deferred["fault"])).select(["file", "row"])
-    first = undecided.sort_by([("file", "ascending"), ("row", "ascending")]).slice(0, 1).to_pylist()[0]
+    at = pc.select_k_unstable(undecided, k=1, sort_keys=[("file", "ascending"), ("row", "ascending")])
+    [first] = undecided.take(at).to_pylist()
     return f"record {first['row']} of {first['file']}"
 
 

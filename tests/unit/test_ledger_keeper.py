@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blizzard.errors import NotFound
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import KEPT_SECS
 from blizzard.ledger.ledger import RunUnreadable, open_ledger
-from blizzard.ledger.merge import LedgerSettings, Merge
+from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput
+from blizzard.ledger.run import Run
 from blizzard.ledger.settled_files import SettledFiles
 from blizzard.ledger.tiers import FACTOR
 from blizzard.log import silent
@@ -349,6 +351,24 @@ def test_a_run_that_is_gone_when_it_is_to_be_merged_is_rebuilt(monkeypatch: pyte
     assert gone.name not in {ref.name for ref in world.checkpoint.ledger}
     assert {ref.name for ref in world.checkpoint.ledger} <= {*world.runs()}
     assert len(world.events("ledger_merge_failed")) <= 1
+    assert [event["run"] for event in world.events("ledger_run_unreadable")] == [gone.name]
+    assert world.found(keeper) == world.found(world.keeper()) == world.expected
+
+
+def test_a_run_that_was_merged_by_another_job_is_not_missed() -> None:
+    world = filled(4)
+    keeper = world.keeper()
+    keeper.find(world.checkpoint, ["new"])
+    ref = replace(world.checkpoint.ledger[0], id="merged")
+
+    def write(source: MergeInput) -> Run:
+        raise RunUnreadable(ref, NotFound(ref.name))
+
+    assert keeper._ledger is not None
+    keeper._merge = Merge(MergeInput(runs=keeper._ledger.runs), write, in_background=False)
+    world.commit(keeper, {"g": "1"})
+    assert len(world.events("ledger_merge_failed")) == 1
+    assert not world.events("ledger_run_unreadable")
     assert world.found(keeper) == world.found(world.keeper()) == world.expected
 
 

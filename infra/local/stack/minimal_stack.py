@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import quote
 
+from infra.local.processes.notification_filter import encoded_key
 from infra.local.processes.server_process import ACCOUNT_ID, REGION
 
 MAX_RECEIVE_COUNT = 5
@@ -91,7 +91,5 @@ def _notification(queue: Queue, number: int, prefix: str) -> dict[str, Any]:
     notification = {"Id": f"blizzard-{number}", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:*"]}
     # S3 refuses an empty list of rules.
     return notification | (
-        {"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": quote(prefix, safe="/!-_.*'()")}]}}}
-        if prefix
-        else {}
+        {"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": encoded_key(prefix)}]}}} if prefix else {}
     )

@@ -34,11 +34,12 @@ class ReadingProcesses:
         """The answer of `call` for each part, in order. Raises what it raises, and ProcessEnded. After an error nobody
         begins another part, and this returns when those that were begun are read."""
         work = _SharedWork(call, parts)
+        helpers = max(0, min(self._count, len(parts)) - 1)
         try:
-            self._start(min(self._count, len(parts)) - 1)
+            self._start(helpers)
         except OSError as error:
             raise ProcessEnded(f"no process could be started: {error}") from error
-        threads = [Thread(target=work.give_to, args=(child,), name="reading") for child in self._children]
+        threads = [Thread(target=work.give_to, args=(child,), name="reading") for child in self._children[:helpers]]
         for thread in threads:
             thread.start()
         work.help()

@@ -98,7 +98,3 @@ class Traffic:
     def _day(self, back: int) -> str:
         """The folder of the oldest of so many days, today included."""
         return DATED.oldest_folder(days_since(self.epoch_ts, time.time(), self.day_secs), back)
-
-
-def is_late(path: str) -> bool:
-    return "/0-" in path

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote_plus
 
 from moto.moto_server.utilities import RegexConverter
 from moto.s3 import notifications
@@ -15,10 +15,9 @@ from moto.s3.models import Notification
 from moto.s3.responses import S3Response
 
 from infra.local.moto.patches.patching import wrap
+from infra.local.processes.notification_filter import encoded_key
 
 WRITES = ("put_object", "copy_object", "delete_object", "_bucket_response_delete_keys", "_key_response_post")
-NOT_ENCODED = "/!-_.*'()"
-"""In the filter of a notification, besides letters and digits."""
 Call = Callable[..., Any]
 
 _one_writer = threading.RLock()
@@ -82,7 +81,7 @@ def _encoded(original: Call) -> Call:
 
     @wraps(original)
     def matches(notification: Any, key_name: str) -> bool:
-        matched: bool = original(notification, quote(key_name, safe=NOT_ENCODED))
+        matched: bool = original(notification, encoded_key(key_name))
         return matched
 
     return matches
