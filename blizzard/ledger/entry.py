@@ -41,6 +41,12 @@ class LedgerEntry(NamedTuple):
     rejected: int
     state: FileState
 
+    @property
+    def is_from_table(self) -> bool:
+        """Whether the newest commit of the file is known from the table's rows alone. They do not tell whether it was
+        read to its end."""
+        return not self.size
+
 
 def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     """The entries of a commit, one for each line of its receipt."""

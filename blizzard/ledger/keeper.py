@@ -68,6 +68,23 @@ class LedgerKeeper:
             except RunUnreadable as error:
                 self._lose(ledger, error)
 
+    def since(
+        self, checkpoint: Checkpoint, sequence: int, wanted: Callable[[LedgerEntry], bool]
+    ) -> tuple[int, Mapping[str, LedgerEntry]]:
+        """How many files the commits after `sequence` settled, and of those that are `wanted`, judged by what these
+        commits say, what all commits up to `checkpoint` say."""
+        while True:
+            ledger = self._at(checkpoint)
+            files, paths = 0, []
+            try:
+                for entry in ledger.since(sequence):
+                    files += 1
+                    if wanted(entry):
+                        paths.append(entry.path)
+                return files, ledger.find(paths)
+            except RunUnreadable as error:
+                self._lose(ledger, error)
+
     def partitions(self, checkpoint: Checkpoint) -> Mapping[str, PartitionStats]:
         """What the settled files of each partition look like."""
         return self._at(checkpoint).partitions()

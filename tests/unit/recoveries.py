@@ -24,6 +24,7 @@ def recovered(world: World, *, scan_commits: int = 100) -> Recovered[Checkpoint]
         sizes=FileSizes(world.source),
         log=lambda event, /, **fields: world.log.append((event, fields)),
         codec=CheckpointCodec(world.state, world.identity, world.settings.bases),
+        ledger=world.ledger_keeper(),
         scan_commits=scan_commits,
     )
 

@@ -176,7 +176,11 @@ class World:
 
     def ledger(self, state: Checkpoint) -> set[str]:
         """The files of the source that the ledger has, as a job opens it from this state."""
-        keeper = LedgerKeeper(
+        return set(self.ledger_keeper().find(state, {path for path, _ in self.contents}))
+
+    def ledger_keeper(self) -> LedgerKeeper:
+        """As a job has it."""
+        return LedgerKeeper(
             self.state,
             self.identity,
             ask_table=self.table().files_of_commits,
@@ -185,7 +189,6 @@ class World:
             log=silent,
             settings=IN_ONE_THREAD,
         )
-        return set(keeper.find(state, {path for path, _ in self.contents}))
 
     def source_sweep(self, inventory: ObjectStore | None = None) -> SourceSweep:
         """As in the sweeper: it starts from the copy of the checkpoint and writes its report."""

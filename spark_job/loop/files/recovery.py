@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from blizzard.config import source_names
 from blizzard.errors import LostRace, NotFound, RecoveryError, UnreadableState
+from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
-from blizzard.state.checkpoint import BaseUnreadable, Checkpoint
+from blizzard.state.checkpoint import FINISHED, BaseUnreadable, Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
@@ -47,11 +50,12 @@ def recover(
     sizes: Sizes,
     log: Log,
     codec: CheckpointCodec,
+    ledger: LedgerKeeper,
     late_overlap_secs: float = 86_400.0,
     scan_commits: int = SCAN_COMMITS,
 ) -> Recovered[Checkpoint]:
-    """The checkpoint to continue from. `store` holds the checkpoint's copy. If the checkpoint of the newest commit
-    cannot be read, it is repaired from an older one, the table's rows and the ledger; files larger than
+    """The checkpoint to continue from. `store` holds the checkpoint's copy. A newest checkpoint that cannot be read is
+    repaired from an older one and the ledger; where that lacks receipts, from the table's rows, and files larger than
     `slice_threshold_bytes` may have been read in part.
 
     Raises RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
@@ -59,7 +63,7 @@ def recover(
     scanned = _scan(table.commits(scan_commits), identity, codec, log)
     version = scanned.txn_version if scanned.txn_version is not None else table.txn_version(identity.app_id)
     copy, copy_rest = copy_of(codec)
-    copy_sequence = max((known.sequence for known in (copy, copy_rest) if known is not None), default=-1)
+    copy_sequence = max((known.sequence for known in (copy, copy_rest) if known), default=-1)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
         # Only now: if `_fresh` refuses the run, the copy has to stay, since it helps to restore a lost Txn.
@@ -72,10 +76,8 @@ def recover(
     for state in states:
         if state.sequence == version:
             return Recovered(state, unpublished=copy is None or copy.sequence != version)
-    older = max((s for s in states if s.sequence < version), key=lambda s: s.sequence, default=None)
-    rest = next((r for r in (scanned.rest, copy_rest) if r is not None and r.sequence == version), None)
-    begun = _begin_repair(table, identity, older, rest)
-    repaired = _repair(table, identity, begun, version, folder_of, slice_threshold_bytes, sizes, log)
+    begun = _begin_repair(table, identity, version, states, (scanned.rest, copy_rest))
+    repaired = _repair(begun, version, _Files(table, ledger, sizes, slice_threshold_bytes), folder_of, log)
     return Recovered(repaired, repaired=True, unpublished=True)
 
 
@@ -179,10 +181,16 @@ def _discard_newer_copy(
 
 
 def _begin_repair(
-    table: FileTable[Any], identity: SourceIdentity, older: Checkpoint | None, rest: Checkpoint | None
+    table: FileTable[Any],
+    identity: SourceIdentity,
+    version: int,
+    states: Iterable[Checkpoint],
+    rests: Iterable[Checkpoint | None],
 ) -> Checkpoint:
-    """What a repair begins with: an older checkpoint, or nothing; but if only the bases of the newest one are lost, the
-    ledger that it names. Otherwise the ledger finds its files by itself."""
+    """What a repair begins with: the newest older checkpoint, or nothing; but if only the bases of the newest one are
+    lost, the ledger that it names. Otherwise the ledger finds its files by itself."""
+    older = max((s for s in states if s.sequence < version), key=lambda s: s.sequence, default=None)
+    rest = next((r for r in rests if r is not None and r.sequence == version), None)
     begun = older or Checkpoint(pipeline=identity.pipeline, source=identity.source)
     if rest is None:
         return begun
@@ -197,44 +205,63 @@ def _begin_repair(
     )
 
 
-def _repair(
-    table: FileTable[Any],
-    identity: SourceIdentity,
-    base: Checkpoint,
-    version: int,
-    folder_of: FolderOf,
-    slice_threshold_bytes: int,
-    sizes: Sizes,
-    log: Log,
-) -> Checkpoint:
-    """Bring an older checkpoint up to date: the files that later commits may have taken only in part are in the table's
-    rows. The ledger has the other ones."""
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What tells of files how far they are ingested."""
+
+    table: FileTable[Any]
+    ledger: LedgerKeeper
+    sizes: Sizes
+    slice_threshold_bytes: int
+
+    def changed_since(self, base: Checkpoint, version: int) -> tuple[int, Mapping[str, LedgerEntry]]:
+        """How many files the commits after `base` up to `version` settled, and those that may be in progress before or
+        after them."""
+
+        def may_be_in_progress(entry: LedgerEntry) -> bool:
+            return entry.state is FileState.PARTLY or entry.is_from_table or entry.path in base.in_progress
+
+        return self.ledger.since(replace(base, sequence=version), base.sequence, may_be_in_progress)
+
+    def in_progress(self, base: Checkpoint, changed: Mapping[str, LedgerEntry]) -> dict[str, int]:
+        """Those of the changed files that are in progress, with the number of records read. Receipts tell it exactly.
+        Without them a large file counts as read up to its last row: refused records behind that, and rows that a user
+        has deleted there, are read again."""
+        by_receipts = {path: e.rows + e.rejected for path, e in changed.items() if e.state is FileState.PARTLY}
+        unclear = [path for path, entry in changed.items() if entry.is_from_table]
+        large = {path for path, size in self.sizes(unclear).items() if size > self.slice_threshold_bytes}
+        paths = by_receipts.keys() | large | (base.in_progress.keys() & unclear)
+        by_rows = self.table.files_after(base.sequence) if paths else {}
+        return {
+            path: max(by_receipts.get(path, 0), by_rows.get(path, -1) + 1, base.in_progress.get(path, 0))
+            for path in paths
+        }
+
+
+def _repair(base: Checkpoint, version: int, files: _Files, folder_of: FolderOf, log: Log) -> Checkpoint:
+    """Bring an older checkpoint up to date: the ledger has the files of later commits, and tells how far those were
+    read that are larger than a batch."""
     from_sequence = base.sequence if base.sequence >= 0 else None
-    committed = table.files_after(base.sequence)
+    source_id = source_names.source_id(base.pipeline, base.source)
+    count, changed = files.changed_since(base, version)
     log(
         "repair_began",
-        source=identity.source_id,
+        source=source_id,
         from_sequence=from_sequence,
         to_sequence=version,
-        files=len(committed),
+        files=sum(entry.is_from_table for entry in changed.values()),
     )
-    progress = SourceProgress.from_checkpoint(_with_files(base, committed, slice_threshold_bytes, sizes), folder_of)
+    in_progress = files.in_progress(base, changed)
+    kept = {path: read for path, read in base.files.items() if path not in changed or read == FINISHED}
+    current = replace(base, files=MappingProxyType(kept | in_progress))
+    progress = SourceProgress.from_checkpoint(current, folder_of)
     progress.forget_settled_files()
     log(
         "state_repaired",
-        source=identity.source_id,
+        source=source_id,
         from_sequence=from_sequence,
         to_sequence=version,
-        files_added=len(committed),
+        files_added=count,
     )
     # Another job's commits may have named newer bases since, so these may be deleted at any time.
     return replace(progress.to_checkpoint(base, active=True), sequence=version, bases=())
-
-
-def _with_files(base: Checkpoint, committed: Mapping[str, int], slice_threshold_bytes: int, sizes: Sizes) -> Checkpoint:
-    """The checkpoint with the committed files that are in progress. The rows do not tell whether a file was read to its
-    end, so a file larger than `slice_threshold_bytes` counts as in progress after its last row."""
-    in_progress = base.in_progress
-    large = {path for path, size in sizes(committed.keys() - in_progress).items() if size > slice_threshold_bytes}
-    continued = {path: last_row + 1 for path, last_row in committed.items() if path in large or path in in_progress}
-    return replace(base, files=MappingProxyType({**base.files, **continued}))

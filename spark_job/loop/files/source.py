@@ -163,6 +163,7 @@ class FileSource:
             sizes=FileSizes(self._files),
             log=self._log,
             codec=self._outputs.codec,
+            ledger=self._ledger,
         )
 
     def stamp(self, checkpoint: Checkpoint, *, delta_version: int, receipt: Receipt) -> Checkpoint:

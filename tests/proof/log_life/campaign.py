@@ -45,7 +45,7 @@ EPOCH = 50
 
 @contextmanager
 def older_state_as_current() -> Iterator[None]:
-    def unrepaired(table: object, identity: SourceIdentity, base: Checkpoint, version: int, *_: object) -> Checkpoint:
+    def unrepaired(base: Checkpoint, version: int, *_: object) -> Checkpoint:
         return replace(base, sequence=version)
 
     with patch.object(recovery, "_repair", unrepaired), patch.object(LedgerKeeper, "_fill", without_gaps):
@@ -270,14 +270,14 @@ class _Round:
         return {*repaired}
 
     def _after_a_run(self) -> Reconciliation:
-        known = self._life.files_in_table() if self._life.gone else set()
+        last_rows = self._life.last_rows() if self._life.gone else {}
         try:
             self._life.run(late=True)
         except BlizzardError as error:
             self._fail(f"the job does not go on: {type(error).__name__}: {error}")
-        if self._life.logged("state_repaired"):  # such a state knows what the rows told, and no more
-            self._life.receipts_whole = False
-            self._life.gone = {record for record in self._life.gone if record[0] in known}
+        from_table = any(event["from_table"] for event in self._life.logged("ledger_rebuilding"))
+        if self._life.logged("state_repaired") and (from_table or not self._life.receipts_whole):
+            self._life.repair_from_rows(last_rows)
         return self._life.judged()
 
     def _fail(self, why: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,8 @@ from spark_job.wiring import SourceJob, source_job
 from tests.proof import large_file
 from tests.spark.lake import SCHEMA, Lake
 
-BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": "30KB"}, "sweep": {"late_overlap_secs": 1}}
+INTERVAL_BYTES = 30_000
+BATCH = {"checkpoint": {"interval_files": 3, "interval_bytes": INTERVAL_BYTES}, "sweep": {"late_overlap_secs": 1}}
 """A late sweep looks back no further than it must, so that it does not repair what an earlier one left out."""
 
 ANNOUNCED = 5
@@ -164,6 +165,25 @@ class Life(Lake):
         if not self.receipts_whole:
             known = self.files_in_table()
             self.gone = {record for record in self.gone if record[0] in known}
+
+    def last_rows(self) -> dict[str, int]:
+        """By file, the number of its last row in the table."""
+        last: dict[str, int] = {}
+        for file, row in self.records():
+            last[file] = max(row, last.get(file, row))
+        return last
+
+    def repair_from_rows(self, last_rows: Mapping[str, int]) -> None:
+        """A job has rebuilt its state, and for some commits only from rows, of which each file had `last_rows` before.
+        A large file then counts as read up to its last one."""
+        self.receipts_whole = False
+        large = {file for file in last_rows if self._is_large(file)}
+        self.gone = {
+            (file, row) for file, row in self.gone if file in last_rows and (file not in large or row < last_rows[file])
+        }
+
+    def _is_large(self, file: str) -> bool:
+        return (self.landing() / file).stat().st_size > INTERVAL_BYTES
 
     def without_rows(self) -> set[str]:
         """Files whose rows were all deleted."""
