@@ -18,9 +18,13 @@ class FileState(IntEnum):
     DONE = 0
     """Ingested to its end. It may have had no rows, or only refused records."""
     PARTLY = 1
-    """Larger than a batch, and a later commit continues it."""
+    """Larger than a batch, and a later commit continues it. `rows` and `rejected` may lack earlier parts of it."""
     FAILED = 2
     """Dead-lettered: it could not be read, or only a part of it that earlier commits brought."""
+    COUNTED = 3
+    """As PARTLY, and `rows` and `rejected` are all records that were read so far, from the first one on."""
+    UNCOUNTED = 4
+    """As PARTLY, after a part of which only the table's rows are known: `rows` and `rejected` lack some records."""
 
 
 class LedgerEntry(NamedTuple):
@@ -45,15 +49,19 @@ class LedgerEntry(NamedTuple):
     def is_from_table(self) -> bool:
         """Whether the newest commit of the file is known from the table's rows alone. They do not tell whether it was
         read to its end."""
-        return not self.size
+        return self.state is FileState.DONE and self.rows > 0 and not self.size
+
+    @property
+    def is_in_progress(self) -> bool:
+        return self.state in (FileState.PARTLY, FileState.COUNTED, FileState.UNCOUNTED)
 
 
 def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     """The entries of a commit, one for each line of its receipt."""
     sequence = receipt.sequence
     return [
-        LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(finished, error))
-        for path, etag, size, rows, rejected, event_ts, error, finished in receipt.lines
+        LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(finished, begins, error))
+        for path, etag, size, rows, rejected, event_ts, error, finished, begins in receipt.lines
     ]
 
 
@@ -61,9 +69,9 @@ def _time_ms(event_ts: float) -> int:
     return max(0, round(min(event_ts, _MAX_TS) * 1000))
 
 
-def _state(finished: bool, error: str | None) -> FileState:
+def _state(finished: bool, begins: bool, error: str | None) -> FileState:
     if not finished:
-        return FileState.PARTLY
+        return FileState.COUNTED if begins else FileState.PARTLY
     return FileState.DONE if error is None else FileState.FAILED
 
 
@@ -71,10 +79,18 @@ def merged(entries: Iterable[LedgerEntry]) -> LedgerEntry:
     """The entry of one file after several commits of it, oldest first."""
     newest, *later = entries
     for entry in later:
-        if newest.etag == entry.etag:
-            entry = entry._replace(rows=newest.rows + entry.rows, rejected=newest.rejected + entry.rejected)
-        newest = entry
+        newest = _continued(newest, entry) if newest.etag == entry.etag else entry
     return newest
+
+
+def _continued(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
+    """Of the same content. One that begins at its first record again, after it had failed, counts alone."""
+    if entry.state is FileState.COUNTED:
+        return entry
+    state = entry.state
+    if state is FileState.PARTLY:
+        state = before.state if before.is_in_progress else FileState.UNCOUNTED
+    return entry._replace(rows=before.rows + entry.rows, rejected=before.rejected + entry.rejected, state=state)
 
 
 def merge_sorted(*parts: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:

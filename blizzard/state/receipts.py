@@ -14,7 +14,8 @@ from blizzard.storage.base import ObjectStore
 
 class ReceiptLine(NamedTuple):
     """One file of a commit. `rows` are in the table, `dead_records` are dead-lettered. `error`: why the whole file was
-    dead-lettered. `finished`: whether no later commit continues it."""
+    dead-lettered. `finished`: whether no later commit continues it. `begins`: whether this commit has its first record;
+    receipts of earlier versions do not say so."""
 
     path: str
     etag: str
@@ -24,6 +25,7 @@ class ReceiptLine(NamedTuple):
     event_ts: float
     error: str | None = None
     finished: bool = True
+    begins: bool = False
 
 
 _DIGITS = 20
@@ -111,5 +113,6 @@ def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:
         json_fields.numbers([line["event_ts"] for line in files]),
         map(json_fields.optional_text, [line["error"] for line in files]),
         [line.get("finished", True) is True for line in files],
+        [line.get("begins") is True for line in files],
     )
     return map(ReceiptLine._make, zip(*columns, strict=True))

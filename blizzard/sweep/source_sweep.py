@@ -178,7 +178,7 @@ class SourceSweep:
         since_ts = float("-inf") if late_ts is None else late_ts - self.rules.settle_delay_secs - EVENT_GRACE_SECS
         partitions = self._order.unordered(sequence, self.clock(), settled.partitions, since_ts)
         start = last.unordered.next if last is not None and last.unordered is not None else None
-        return UnorderedSearch(partitions, start, self.rules.unordered_requests, settled.unsettled)
+        return UnorderedSearch(partitions, start, self.rules.unordered_requests, settled.unsettled_paths)
 
     def _read_inventory(
         self,

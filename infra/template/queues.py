@@ -10,6 +10,8 @@ from infra.template.references import references
 QUEUE = "AWS::SQS::Queue"
 FUNCTION = "AWS::Lambda::Function"
 MAPPING = "AWS::Lambda::EventSourceMapping"
+RULE = "AWS::Events::Rule"
+SUBSCRIPTION = "AWS::SNS::Subscription"
 LARGEST_BATCH_WITHOUT_WINDOW = 10
 MIN_RECEIVES = 5
 MIN_CONCURRENCY = 2
@@ -71,7 +73,7 @@ def failed_messages_go_to_a_dead_letter_queue(stack: EvaluatedTemplate) -> RuleF
 def failed_invocations_go_to_a_queue(stack: EvaluatedTemplate) -> RuleFindings:
     """Schedules and rules need a dead-letter queue, and the functions that they invoke a destination on failure."""
     targets = [(name, p["Target"]) for name, p in stack.of_type("AWS::Scheduler::Schedule").items()]
-    targets += [(name, target) for name, p in stack.of_type("AWS::Events::Rule").items() for target in p["Targets"]]
+    targets += [(name, target) for name, p in stack.of_type(RULE).items() for target in p["Targets"]]
     for name, target in targets:
         if not references(target.get("DeadLetterConfig", {})) & stack.of_type(QUEUE).keys():
             yield name, "undeliverable events are lost; set DeadLetterConfig to a queue of this template"
@@ -98,16 +100,45 @@ def queues_are_encrypted_and_require_tls(stack: EvaluatedTemplate) -> RuleFindin
 
 
 def queues_accept_this_account_only(stack: EvaluatedTemplate) -> RuleFindings:
-    """A rule's ARN contains the account; a bucket's does not, and needs aws:SourceAccount too."""
-    rules = stack.of_type("AWS::Events::Rule").keys()
+    """The ARN of a rule or of a topic contains the account; a bucket's does not, and needs aws:SourceAccount too."""
+    topics = {name for it in stack.of_type(SUBSCRIPTION).values() for name in references(it["TopicArn"])}
+    exact = stack.of_type(RULE).keys() | topics
     for name, policy in stack.of_type("AWS::SQS::QueuePolicy").items():
         for statement in policy["PolicyDocument"]["Statement"]:
             condition = statement.get("Condition", {})
             named = "aws:SourceArn" in str(condition) and "aws:SourceAccount" in str(condition)
             source = condition.get("ArnEquals", {}).get("aws:SourceArn")
-            if statement["Effect"] == "Allow" and not (named or references(source) & rules):
-                needed = "aws:SourceArn to a rule of this template, or aws:SourceArn and aws:SourceAccount"
+            if statement["Effect"] == "Allow" and not (named or references(source) & exact):
+                needed = "aws:SourceArn to a rule or topic of this stack, or aws:SourceArn and aws:SourceAccount"
                 yield name, f"{statement.get('Sid')}: a service may send for any account; set {needed}"
+
+
+def queues_accept_what_sends_to_them(stack: EvaluatedTemplate) -> RuleFindings:
+    """A rule and a topic are told nothing when the queue's policy refuses their messages."""
+    for name, source, destinations in _senders(stack):
+        for queue in sorted(references(destinations) & stack.of_type(QUEUE).keys()):
+            if not _admits(stack, queue, source):
+                yield name, f"the policy of {queue} does not let it send; allow sqs:SendMessage for its aws:SourceArn"
+
+
+def _senders(stack: EvaluatedTemplate) -> Iterator[tuple[str, set[str], Any]]:
+    """What sends to queues by their policies: its name, what its ARN refers to, and where it sends."""
+    for name, subscription in stack.of_type(SUBSCRIPTION).items():
+        yield name, references(subscription["TopicArn"]), [subscription["Endpoint"], subscription.get("RedrivePolicy")]
+    for name, rule in stack.of_type(RULE).items():
+        yield name, {name}, [[target["Arn"], target.get("DeadLetterConfig")] for target in rule["Targets"]]
+
+
+def _admits(stack: EvaluatedTemplate, queue: str, source: set[str]) -> bool:
+    return any(
+        statement["Effect"] == "Allow"
+        and statement["Action"] == "sqs:SendMessage"
+        and references(statement["Resource"]) == {queue}
+        and references(statement.get("Condition", {}).get("ArnEquals", {}).get("aws:SourceArn")) == source
+        for policy in stack.of_type("AWS::SQS::QueuePolicy").values()
+        if queue in references(policy["Queues"])
+        for statement in policy["PolicyDocument"]["Statement"]
+    )
 
 
 def denies_plain_http(document: dict[str, Any]) -> bool:
@@ -150,4 +181,5 @@ RULES = (
     failed_invocations_go_to_a_queue,
     queues_are_encrypted_and_require_tls,
     queues_accept_this_account_only,
+    queues_accept_what_sends_to_them,
 )

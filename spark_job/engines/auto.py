@@ -10,7 +10,7 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import Txn
+from spark_job.ports.table import FileVersion, Txn
 from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
@@ -141,8 +141,8 @@ class AutoTable:
     def holds_rows_of_nobody(self) -> bool:
         return self._ask(lambda table: table.holds_rows_of_nobody())
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
-        return self._ask(lambda table: table.last_row_by_file(after_sequence=after_sequence))
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
+        return self._ask(lambda table: table.last_rows(after_sequence=after_sequence))
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._ask(lambda table: table.files_of_commits(sequences))

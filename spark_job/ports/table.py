@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit
@@ -20,6 +20,13 @@ class Txn:
     app_id: str
     version: int
     updated_ts: float | None
+
+
+class FileVersion(NamedTuple):
+    """One content of a file."""
+
+    path: str
+    etag: str
 
 
 class Table(Protocol[R]):
@@ -83,8 +90,9 @@ class FileTable(Table[R], Protocol):
         """Whether the table holds rows that do not name their source, such as those of the first Blizzard."""
         ...
 
-    def files_after(self, sequence: int) -> Mapping[str, int]:
-        """The files of this source that commits after `sequence` (exclusive) hold: path to highest `_source.row`."""
+    def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
+        """The highest `_source.row` of each content of this source's files that commits after `sequence` (exclusive)
+        brought."""
         ...
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:

@@ -12,7 +12,7 @@ from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.ports.table import Txn
+from spark_job.ports.table import FileVersion, Txn
 from spark_job.table.columns import new_table_stats_columns
 from spark_job.table.commit import TableCommits
 from spark_job.table.engine import TableEngine
@@ -129,8 +129,8 @@ class DeltaSourceTable:
     def holds_rows_of_nobody(self) -> bool:
         return self._source_rows.of_nobody_exist()
 
-    def files_after(self, sequence: int) -> Mapping[str, int]:
-        return self._source_rows.last_row_by_file(after_sequence=sequence)
+    def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
+        return self._source_rows.last_rows(after_sequence=sequence)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._source_rows.files_of_commits(sequences)

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
-from spark_job.ports.table import Txn
+from spark_job.ports.table import FileVersion, Txn
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
 from spark_job.write.parquet_files import DataFile
@@ -122,8 +122,9 @@ class TableEngine(Protocol):
         """Whether there are rows without `_source.source`."""
         ...
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
-        """Path to highest `_source.row`, of the source's files of commits after `after_sequence` (exclusive)."""
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
+        """The highest `_source.row` of each content of the source's files that commits after `after_sequence`
+        (exclusive) brought."""
         ...
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
+from spark_job.ports.table import FileVersion
 from spark_job.table.engine import TableEngine
 from spark_job.table.safety_checks import MAX_FILES_CHECKED, HasFile, check_source_was_not_renamed
 from spark_job.table.table_source import TableSource
@@ -49,9 +50,9 @@ class SourceRows:
                 return False
             return not self._engine.has_source_column() or self._engine.holds_rows_of_nobody()
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         with self._engine.translating("querying the table for the files of its newest commits"):
-            return self._engine.last_row_by_file(after_sequence=after_sequence) if self._can_be_asked() else {}
+            return self._engine.last_rows(after_sequence=after_sequence) if self._can_be_asked() else {}
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         with self._engine.translating("querying the table for the files of its commits"):

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.errors import (
@@ -218,7 +218,8 @@ class FileProgress:
     slice_started_at: int | None = None
 
     def __post_init__(self) -> None:
-        self.info = ObjectInfo(self.task_file.path, self.task_file.size, "", 0.0)
+        # The rest of a file in progress that cannot be opened is dead-lettered with the content that it belongs to.
+        self.info = ObjectInfo(self.task_file.path, self.task_file.size, self.task_file.expected_etag or "", 0.0)
 
     def begin(self, info: ObjectInfo) -> None:
         """`info`: of the opened object. Raises FileFault if it must not be read.
@@ -228,7 +229,6 @@ class FileProgress:
         """
         wanted = self.task_file
         if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
-            self.info = replace(self.info, etag=wanted.expected_etag)
             raise FileFault(
                 Stage.DOWNLOAD,
                 f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "

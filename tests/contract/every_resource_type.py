@@ -34,6 +34,7 @@ UNCONDITIONAL = {
 TEMPLATE: dict[str, Any] = {
     "Parameters": {
         "Name": {"Type": "String"},
+        "Topic": {"Type": "String"},
         "Greeting": {"Type": "String", "Default": "hello"},
         "Window": {"Type": "Number", "Default": 7},
         "Label": {"Type": "String", "Default": "emr-spark-8.1.0"},
@@ -111,6 +112,17 @@ TEMPLATE: dict[str, Any] = {
                         {"Ref": "AWS::NoValue"},
                     ],
                 },
+            },
+        },
+        "Subscription": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {
+                "TopicArn": {"Ref": "Topic"},
+                "Region": "eu-west-1",
+                "Protocol": "sqs",
+                "Endpoint": {"Fn::GetAtt": ["Events", "Arn"]},
+                "RawMessageDelivery": True,
+                "RedrivePolicy": {"deadLetterTargetArn": {"Fn::GetAtt": ["Dead", "Arn"]}},
             },
         },
         "Wakes": {
@@ -246,6 +258,7 @@ class Deployment:
         self.aws = aws
         self.name = f"s{uuid.uuid4().hex[:12]}"
         self.stack = StackClient(aws, self.name)
+        self.topic = aws.client("sns").create_topic(Name=self.name)["TopicArn"]
         self.put_code("first")
 
     def put_code(self, text: str) -> None:
@@ -259,11 +272,11 @@ class Deployment:
         s3.put_object(Bucket=f"{self.name}-code", Key="f.zip", Body=code.getvalue())
 
     def create(self, template: dict[str, Any] = TEMPLATE, **parameters: str) -> "Deployment":
-        self.stack.create(template, {"Name": self.name, **parameters})
+        self.stack.create(template, {"Name": self.name, "Topic": self.topic, **parameters})
         return self
 
     def update(self, template: dict[str, Any] = TEMPLATE, **parameters: str) -> None:
-        self.stack.update(template, {"Name": self.name, **parameters})
+        self.stack.update(template, {"Name": self.name, "Topic": self.topic, **parameters})
 
     def attributes(self, name: str) -> dict[str, str]:
         url = self.stack.resources[name]

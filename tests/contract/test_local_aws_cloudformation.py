@@ -46,6 +46,26 @@ def test_a_deployed_notification_sends_events_below_its_prefix(deployed: Deploym
     assert keys == ["raw/1"]
 
 
+def test_a_subscription_has_every_setting_of_its_template_and_delivers(aws: LocalAws) -> None:
+    deployed = Deployment(aws).create()
+    sns, sqs = aws.client("sns"), aws.client("sqs")
+    [subscription] = sns.list_subscriptions_by_topic(TopicArn=deployed.topic)["Subscriptions"]
+    assert subscription["Endpoint"] == deployed.attributes("Events")["QueueArn"]
+    found = sns.get_subscription_attributes(SubscriptionArn=subscription["SubscriptionArn"])["Attributes"]
+    assert found["RawMessageDelivery"] == "true"
+    assert json.loads(found["RedrivePolicy"]) == {"deadLetterTargetArn": deployed.attributes("Dead")["QueueArn"]}
+    sns.publish(TopicArn=deployed.topic, Message="as it is")
+    url, bodies = deployed.stack.resources["Events"], []
+    while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+        bodies += [message["Body"] for message in messages]
+    assert "as it is" in bodies
+    deployed.update(changed("Subscription", RawMessageDelivery=None))
+    found = sns.get_subscription_attributes(SubscriptionArn=subscription["SubscriptionArn"])["Attributes"]
+    assert found.get("RawMessageDelivery") != "true"
+    deployed.update(without("Subscription"))
+    assert sns.list_subscriptions_by_topic(TopicArn=deployed.topic)["Subscriptions"] == []
+
+
 def test_a_bucket_policy_denies_only_what_its_conditions_match(deployed: Deployment) -> None:
     s3, there = deployed.aws.client("s3"), {"Bucket": deployed.name, "Body": b""}
     s3.put_object(Key="t/pending/1", IfNoneMatch="*", **there)

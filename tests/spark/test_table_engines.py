@@ -17,6 +17,7 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.ports.table import FileVersion
 from spark_job.table.delta_table import DeltaSourceTable
 from tests.spark.table_world import APP_ID, SCHEMA, World, Written, overtaken_by
 
@@ -252,7 +253,7 @@ def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
     assert entry == LedgerEntry("f1", 0, "e", 0, entry.time_ms, 2, 0, entry.state)
     assert entry.time_ms > 0
     assert [*source.files_of_commits(SequenceRange(1, 3))] == []
-    assert dict(source.files_after(-1)) == {"f1": 0}
+    assert dict(source.last_rows_after(-1)) == {FileVersion("f1", "e"): 0}
     assert not source.holds_rows_of_nobody()
     world.sql("DELETE FROM {t} WHERE id = 'a'")
     assert source.files_of_commits(SequenceRange(0, 0))[0].rows == 1

@@ -18,6 +18,7 @@ from infra.template.translate import Template, TranslationError, parse, translat
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "template.yaml"
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:arrivals"
 FUNCTIONS = {"CollectorFunction", "DispatcherFunction", "SweeperFunction"}
 REQUIRED = {
     "LandingBucketName": "landing",
@@ -150,12 +151,39 @@ def test_an_existing_landing_bucket_sends_events_through_a_rule() -> None:
     assert [s["Principal"] for s in statements if s["Effect"] == "Allow"] == [{"Service": "events.amazonaws.com"}]
 
 
+def test_a_topic_of_the_landing_bucket_sends_events_through_a_subscription() -> None:
+    template = chosen(LandingBucketMode="sns", LandingTopicArn=TOPIC)
+    assert not {"LandingBucket", "LandingBucketPolicy", "LandingRule"} & template["Resources"].keys()
+    assert of(template, "LandingSubscription") == {
+        "TopicArn": {"Ref": "LandingTopicArn"},
+        "Protocol": "sqs",
+        "Endpoint": {"Fn::GetAtt": ["EventsQueue", "Arn"]},
+        "Region": {"Fn::Select": [3, {"Fn::Split": [":", {"Ref": "LandingTopicArn"}]}]},
+        "RawMessageDelivery": True,
+        "RedrivePolicy": {"deadLetterTargetArn": {"Fn::GetAtt": ["EventsDeadLetterQueue", "Arn"]}},
+    }
+    for queue in ("EventsQueue", "EventsDeadLetterQueue"):
+        statements = of(template, f"{queue}Policy")["PolicyDocument"]["Statement"]
+        (allowed,) = [s for s in statements if s["Effect"] == "Allow"]
+        assert allowed["Principal"] == {"Service": "sns.amazonaws.com"}
+        assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": "LandingTopicArn"}}}
+        assert allowed["Resource"] == {"Fn::GetAtt": [queue, "Arn"]}
+
+
+def test_a_topic_and_its_mode_are_given_together() -> None:
+    assert refused(LandingBucketMode="sns", LandingTopicArn=TOPIC) == []
+    (without,) = refused(LandingBucketMode="sns")
+    assert without.startswith("TopicIsGiven: ")
+    (unused,) = refused(LandingTopicArn=TOPIC)
+    assert unused.startswith("TopicIsUsed: ")
+
+
 def test_an_existing_lake_is_not_changed() -> None:
     made, left = chosen(LakeBucketMode="create"), chosen(LakeBucketMode="existing")
     assert made["Resources"].keys() - left["Resources"].keys() == {"LakeBucket", "LakeBucketPolicy"}
 
 
-@pytest.mark.parametrize("landing", ["create", "eventbridge"])
+@pytest.mark.parametrize("landing", ["create", "eventbridge", "sns"])
 @pytest.mark.parametrize("lake", ["create", "existing"])
 def test_every_reference_resolves(landing: str, lake: str) -> None:
     template = chosen(LandingBucketMode=landing, LakeBucketMode=lake)
@@ -243,6 +271,8 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("DispatchSchedule", "every 5 minutes"),
         ("SweepSchedule", "rate(0 minutes)"),
         ("AlarmTopicArn", "alarms"),
+        ("LandingTopicArn", "arrivals"),
+        ("LandingTopicArn", "arn:aws:sns:eu-west-1:123456789012:arrivals.fifo"),
         ("LogRetentionDays", "31"),
         ("JobTimeoutMinutes", "1"),
     ],

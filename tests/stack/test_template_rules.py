@@ -16,6 +16,7 @@ ANYBODY = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service
 ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"TreatMissingData": "ignore", "AlarmActions": []}}
 TRUST = "AssumeRolePolicyDocument/Statement/0"
 LAKE_DENIES = at("LakeBucketPolicy", "PolicyDocument/Statement/1")
+FROM_TOPIC = at("EventsQueuePolicy", "PolicyDocument/Statement/2/Fn::If/1")
 FILES = "$.files"
 NOTIFIES = "NotificationConfiguration/QueueConfigurations/0"
 
@@ -97,6 +98,27 @@ BROKEN = [
         queues.queues_accept_this_account_only,
         "EventsQueuePolicy",
         {at("EventsQueuePolicy", "PolicyDocument/Statement/0/Fn::If/1/Condition/StringEquals"): GONE},
+    ),
+    Broken(
+        queues.queues_accept_this_account_only,
+        "EventsQueuePolicy",
+        {f"{FROM_TOPIC}/Condition/ArnEquals/aws:SourceArn": "arn:aws:sns:*"},
+    ),
+    Broken(queues.queues_accept_what_sends_to_them, "LandingSubscription", {f"{FROM_TOPIC}/Effect": "Deny"}),
+    Broken(
+        queues.queues_accept_what_sends_to_them,
+        "LandingSubscription",
+        {at("EventsDeadLetterQueuePolicy", "PolicyDocument/Statement/1/Fn::If/1"): {"Ref": "AWS::NoValue"}},
+    ),
+    Broken(
+        queues.queues_accept_what_sends_to_them,
+        "LandingRule",
+        {at("EventsQueuePolicy", "PolicyDocument/Statement/1/Fn::If/1/Resource"): "*"},
+    ),
+    Broken(
+        queues.queues_accept_what_sends_to_them,
+        "JobStateRule",
+        {at("FailedInvocationsQueuePolicy", "PolicyDocument/Statement/0/Action"): "sqs:ReceiveMessage"},
     ),
     Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/0/Action"): ["sqs:*"]}),
     Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/5/Resource"): "*"}),

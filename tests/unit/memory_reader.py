@@ -50,12 +50,12 @@ class MemoryReader:
             self.transient_failures -= 1
             return _failed(file, "", "503 slow down", failure_kind=FailureKind.TRANSIENT)
         if file.path in self.denied:
-            return _failed(file, "", "403 forbidden", failure_kind=FailureKind.DENIED)
+            return _failed(file, file.expected_etag or "", "403 forbidden", failure_kind=FailureKind.DENIED)
         try:
             with self._source.open(file.path) as reader:
                 info, content = reader.info, reader.read()
         except NotFound:
-            return _failed(file, "", "gone")
+            return _failed(file, file.expected_etag or "", "gone")
         if file.expected_etag not in (None, info.etag):
             return _failed(file, file.expected_etag or "", "it changed while in progress")
         if content.startswith(POISON):

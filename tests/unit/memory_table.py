@@ -12,7 +12,7 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.state.run_ref import SequenceRange
 from spark_job.ports.reader import Outcome
 from spark_job.ports.rows import Rows
-from spark_job.ports.table import Txn
+from spark_job.ports.table import FileVersion, Txn
 from tests.unit.watched_calls import Calls, Clock
 
 
@@ -142,12 +142,13 @@ class MemoryTable:
         self._calls("holds_rows_of_nobody")
         return self._delta.rows_of_nobody
 
-    def files_after(self, sequence: int) -> Mapping[str, int]:
-        self._calls("files_after")
-        found: dict[str, int] = {}
+    def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
+        self._calls("last_rows_after")
+        found: dict[FileVersion, int] = {}
         for row in self._rows():
+            content = FileVersion(row.path, row.etag)
             if row.sequence > sequence:
-                found[row.path] = max(found.get(row.path, -1), row.row)
+                found[content] = max(found.get(content, -1), row.row)
         return found
 
     def files_of_commits(self, sequences: SequenceRange) -> list[LedgerEntry]:

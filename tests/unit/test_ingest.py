@@ -45,7 +45,7 @@ def test_a_run_that_finds_nothing_new_does_not_query_the_table() -> None:
     world.drain()
     world.calls.names.clear()
     world.drain()
-    assert order_of(world, "prepare", "txn", "holds", "files_after", "etags", "read", "append", "put") == []
+    assert order_of(world, "prepare", "txn", "holds", "last_rows_after", "etags", "read", "append", "put") == []
 
 
 def test_dead_letters_and_receipt_are_written_before_the_commit_and_the_copy_after_it() -> None:

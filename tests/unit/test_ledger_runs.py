@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from blizzard.errors import UnreadableState
 from blizzard.ledger.block_codec import decode_block, encode_block
-from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
+from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted, merged
 from blizzard.ledger.path_filter import LARGE_RUN, PathFilter, digest_of, filter_bytes
 from blizzard.ledger.path_list import PathList
 from blizzard.ledger.run import BLOCK_ENTRIES, Run, RunLoading, write_run
@@ -233,8 +233,14 @@ def test_a_merge_has_each_file_once_with_its_newest_entry(parts: list[list[Ledge
     newest: dict[str, LedgerEntry] = {}
     for each in sorted(each for part in parts for each in part):
         before = newest.get(each.path)
-        if before is not None and before.etag == each.etag:
-            each = each._replace(rows=before.rows + each.rows, rejected=before.rejected + each.rejected)
+        if before is not None and before.etag == each.etag and each.state is not FileState.COUNTED:
+            goes_on = each.state is FileState.PARTLY
+            state = before.state if before.is_in_progress else FileState.UNCOUNTED
+            each = each._replace(
+                rows=before.rows + each.rows,
+                rejected=before.rejected + each.rejected,
+                state=state if goes_on else each.state,
+            )
         newest[each.path] = each
     assert [*merge_sorted(*parts)] == [newest[path] for path in sorted(newest)]
 
@@ -243,6 +249,31 @@ def test_the_slices_of_a_large_file_add_up() -> None:
     slices = [entry("a", n, rows=10)._replace(state=FileState.PARTLY) for n in range(3)]
     [merged] = merge_sorted(slices, [entry("a", 3, rows=4)])
     assert (merged.rows, merged.sequence, merged.state) == (34, 3, FileState.DONE)
+
+
+@given(st.lists(st.sampled_from(FileState), min_size=3, max_size=6), st.data())
+def test_how_far_a_file_was_read_does_not_depend_on_the_order_in_which_its_parts_are_merged(
+    states: list[FileState], data: st.DataObject
+) -> None:
+    parts = [entry("a", n, rows=10**n)._replace(state=state) for n, state in enumerate(states)]
+    first = data.draw(st.integers(1, len(parts) - 1))
+    one_run, other_run = [merged(parts[:first])], [merged(parts[first:])]
+    [found], expected = merge_sorted(one_run, other_run), merged(parts)
+    assert found.state == expected.state
+    if found.state is FileState.COUNTED:
+        assert found == expected
+
+
+def test_a_file_that_begins_anew_after_it_failed_counts_alone() -> None:
+    states = [FileState.COUNTED, FileState.PARTLY, FileState.FAILED, FileState.COUNTED, FileState.PARTLY]
+    found = merged(entry("a", n, rows=10)._replace(state=state) for n, state in enumerate(states))
+    assert (found.rows, found.state) == (20, FileState.COUNTED)
+
+
+def test_parts_after_one_that_only_the_table_knows_are_not_counted() -> None:
+    states = [FileState.COUNTED, FileState.DONE, FileState.PARTLY]
+    found = merged(entry("a", n, rows=10)._replace(state=state) for n, state in enumerate(states))
+    assert (found.rows, found.state) == (30, FileState.UNCOUNTED)
 
 
 @given(entries(), st.integers(0, 10), st.integers(0, 10))

@@ -4,7 +4,7 @@ import pytest
 
 from blizzard.errors import RecoveryError
 from blizzard.state.checkpoint_codec import BaseSettings
-from tests.unit.fakes import World, settings
+from tests.unit.fakes import POISON, World, settings
 from tests.unit.recoveries import recovered
 from tests.unit.scenarios import large, lines
 
@@ -126,6 +126,52 @@ def test_a_file_in_progress_whose_rows_a_user_deleted_is_continued_by_a_repaired
     lake.deliver(lake.source_event("large.txt"))
     lake.settle()
     assert lake.files()["large.txt"] == RECORDS[20:]
+
+
+OTHERS = [f"other_ {n:02d}" for n in range(30)]
+
+
+def test_a_content_that_took_the_place_of_a_file_in_progress_is_continued_at_its_own_record() -> None:
+    """The older state, from which the repair begins, has the number of the content before."""
+    lake = read_in_part({*range(20)})
+    before = lake.state_now()
+    lake.clock.advance(10)
+    event = lake.put("large.txt", *OTHERS)
+    job = lake.job()
+    job.step(draining=True)
+    lake.deliver(event)
+    job.step(draining=True)
+    assert lake.state_now().in_progress == {"large.txt": 10}
+    kept = {lake.identity.bases_folder + ref.name for ref in before.bases}
+    lake.state.delete([*{*lake.bases()} - kept])
+    lake.settle()
+    assert [event["from_sequence"] for event in lake.events_logged("state_repaired")] == [before.sequence]
+    assert lake.files() == {"large.txt": OTHERS}
+
+
+def test_a_file_that_failed_and_is_read_again_is_continued_where_the_second_reading_is() -> None:
+    lake = read_in_part({*range(20)})
+    lake.put("large.txt", raw=POISON)
+    lake.drain()
+    lake.clock.advance(100)
+    again = [f"!ecord {n:02d}" if n < 20 else record for n, record in enumerate(RECORDS)]
+    lake.arrive("large.txt", *again)
+    lake.job().step(draining=True)
+    assert lake.state_now().in_progress == {"large.txt": 10}
+    lose_bases(lake)
+    lake.settle()
+    assert len(lake.events_logged("state_repaired")) == 1
+    assert lake.files() == {"large.txt": RECORDS[20:]}
+
+
+def test_the_table_is_asked_only_if_receipts_do_not_tell_all() -> None:
+    lake = read_in_part({3})
+    lake.arrive("empty.txt", "")
+    lose_bases(lake)
+    called = len(lake.calls.names)
+    assert recovered(lake).repaired
+    assert "last_rows_after" not in lake.calls.names[called:]
+    assert [event["files"] for event in lake.events_logged("repair_began")] == [0]
 
 
 def test_without_receipts_a_file_in_progress_is_continued_after_its_last_row() -> None:

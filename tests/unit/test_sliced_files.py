@@ -1,5 +1,7 @@
 """Files larger than a batch are read in slices, one commit each."""
 
+import pytest
+
 from blizzard.state.batch import OnOverwrite
 from tests.unit.fakes import POISON, World, settings
 from tests.unit.scenarios import large, lines
@@ -101,3 +103,33 @@ def test_a_large_late_poison_file_does_not_block_the_source() -> None:
     world.drain()
     assert world.files() == lines("b.txt", "z.txt")
     assert world.dead_files() == {"a.txt": "not a gzip file"}
+
+
+@pytest.mark.parametrize("on_overwrite", OnOverwrite)
+def test_a_file_that_is_gone_while_in_progress_and_comes_back_is_not_doubled(on_overwrite: OnOverwrite) -> None:
+    """Its first rows are in the table, so it is no new file, whatever the dead letter of the rest says."""
+    world = World(settings(interval_bytes=100, on_overwrite=on_overwrite))
+    content = large(world)
+    job = world.job()
+    job.step(draining=True)
+    job.step(draining=True)
+    world.source.delete(["large.txt"])
+    world.drain()
+    world.clock.advance(100)
+    world.arrive("large.txt", *content)
+    world.settle()
+    assert world.doubled() == []
+    assert world.files() == {"large.txt": content[:20]}
+    assert world.dead_files() == {"large.txt": "gone"}
+
+
+def test_a_file_that_is_gone_while_in_progress_is_overwritten_by_another_content() -> None:
+    world = World(settings(interval_bytes=100, on_overwrite=OnOverwrite.REPLACE))
+    content = large(world)
+    world.job().step(draining=True)
+    world.source.delete(["large.txt"])
+    world.drain()
+    world.clock.advance(100)
+    world.arrive("large.txt", *reversed(content))
+    world.settle()
+    assert world.files() == {"large.txt": [*reversed(content)]}

@@ -68,7 +68,7 @@ CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
     "orphan_files": lambda table: table.orphan_files(),
     "holds_rows": lambda table: table.holds_rows(),
     "holds_rows_of_nobody": lambda table: table.holds_rows_of_nobody(),
-    "files_after": lambda table: table.files_after(3),
+    "last_rows_after": lambda table: table.last_rows_after(3),
     "files_of_commits": lambda table: table.files_of_commits(SequenceRange(0, 3)),
     "prepare": lambda table: table.prepare(),
     "layout": lambda table: table.layout(),

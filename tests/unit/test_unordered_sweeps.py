@@ -266,3 +266,23 @@ def test_no_file_is_lost_or_doubled_whatever_its_name(plan: list[tuple[str, str,
     world.settle()
     assert sorted(world.files()) == sorted(info.key for info in world.source.list())
     assert world.doubled() == []
+
+
+def test_an_overwritten_file_is_left_to_late_sweeps() -> None:
+    """Otherwise each ordinary sweep would append it again, and wake the pipeline."""
+    world = busy_world("a")
+    sweep = world.source_sweep()
+    world.clock.advance(100)
+    sweep.sweep(SweepKind.LATE)
+    world.drain()
+    path = sorted(world.files())[5]
+    world.put(path, "another content")
+    world.deliver(world.source_event(path))
+    world.arrive(f"a{random_name(99)}")
+    world.drain()
+    world.clock.advance(100)
+    report = sweep.sweep(SweepKind.WATERMARK)
+    assert report.unordered is not None
+    assert report.unordered.listed == 1
+    assert report.missed == 0
+    assert sweep.sweep(SweepKind.LATE).missed == 1

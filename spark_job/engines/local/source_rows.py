@@ -15,6 +15,7 @@ from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.ports.table import FileVersion
 from spark_job.table.safety_checks import SourceFile
 
 _COLUMNS = ("source", "file", "row", "etag", "modified", "sequence")
@@ -38,12 +39,14 @@ class SourceRows:
     def of_nobody_exist(self) -> bool:
         return any(rows["source"].null_count for rows in self._sources(self._files(_ALL)))
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
-        last: dict[str, int] = {}
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
+        last: dict[FileVersion, int] = {}
         for rows in self._own(SequenceRange(after_sequence + 1, _ALL.last)):
-            grouped = rows.group_by("file").aggregate([("row", "max")])
-            for file, row in zip(grouped["file"].to_pylist(), grouped["row_max"].to_pylist(), strict=True):
-                last[file] = max(row, last.get(file, row))
+            grouped = rows.group_by(["file", "etag"]).aggregate([("row", "max")])
+            columns = (grouped[name].to_pylist() for name in ("file", "etag", "row_max"))
+            for file, etag, row in zip(*columns, strict=True):
+                content = FileVersion(file, etag)
+                last[content] = max(row, last.get(content, row))
         return last
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:

@@ -16,7 +16,7 @@ from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe, has_ntz
 from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import Txn
+from spark_job.ports.table import FileVersion, Txn
 from spark_job.table.engine import NewTable, Transaction
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
@@ -108,8 +108,8 @@ class LocalTable:
     def holds_rows_of_nobody(self) -> bool:
         return self._rows().of_nobody_exist()
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
-        return self._rows().last_row_by_file(after_sequence=after_sequence)
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
+        return self._rows().last_rows(after_sequence=after_sequence)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._rows().files_of_commits(sequences)

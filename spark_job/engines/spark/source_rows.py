@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
+from spark_job.ports.table import FileVersion
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 
@@ -31,10 +32,10 @@ class SourceRows:
         found = newest.orderBy(F.desc("modified")).limit(limit).collect()
         return [SourceFile(row["source"], row["file"], row["etag"]) for row in found]
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         newer = self._rows().where(F.col("_source.sequence") > after_sequence)
-        found = newer.groupBy("_source.file").agg(F.max("_source.row").alias("row"))
-        return {row["file"]: row["row"] for row in found.collect()}
+        found = newer.groupBy("_source.file", "_source.etag").agg(F.max("_source.row").alias("row"))
+        return {FileVersion(row["file"], row["etag"]): row["row"] for row in found.collect()}
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         """Delta skips the data files of other commits by the statistics of `_source.sequence`."""

@@ -14,7 +14,7 @@ from spark_job.engines.spark.source_rows import SourceRows
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
-from spark_job.ports.table import Txn
+from spark_job.ports.table import FileVersion, Txn
 from spark_job.table.engine import NewTable
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.sql import literal, quoted, type_sql
@@ -115,8 +115,8 @@ class SparkTable:
     def holds_rows(self) -> bool:
         return self._rows.exist()
 
-    def last_row_by_file(self, *, after_sequence: int) -> Mapping[str, int]:
-        return self._rows.last_row_by_file(after_sequence=after_sequence)
+    def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
+        return self._rows.last_rows(after_sequence=after_sequence)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._rows.files_of_commits(sequences)

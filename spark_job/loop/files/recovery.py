@@ -18,7 +18,7 @@ from blizzard.state.watermark import FolderOf, SourceProgress
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.takeover import Legacy, is_of_other_source, newest_legacy, take_over
 from spark_job.ports.source import Recovered
-from spark_job.ports.table import FileTable, Txn
+from spark_job.ports.table import FileTable, FileVersion, Txn
 
 SCAN_COMMITS = 100
 
@@ -219,23 +219,23 @@ class _Files:
         after them."""
 
         def may_be_in_progress(entry: LedgerEntry) -> bool:
-            return entry.state is FileState.PARTLY or entry.is_from_table or entry.path in base.in_progress
+            return entry.is_in_progress or entry.is_from_table or entry.path in base.in_progress
 
         return self.ledger.since(replace(base, sequence=version), base.sequence, may_be_in_progress)
 
     def in_progress(self, base: Checkpoint, changed: Mapping[str, LedgerEntry]) -> dict[str, int]:
         """Those of the changed files that are in progress, with the number of records read. Receipts tell it exactly.
-        Without them a large file counts as read up to its last row: refused records behind that, and rows that a user
-        has deleted there, are read again."""
-        by_receipts = {path: e.rows + e.rejected for path, e in changed.items() if e.state is FileState.PARTLY}
+        Without all of them a large file counts as read up to its last row: refused records behind that, and rows that a
+        user has deleted there, are read again."""
+        counted = {path: e.rows + e.rejected for path, e in changed.items() if e.state is FileState.COUNTED}
+        partly = {path for path, entry in changed.items() if entry.is_in_progress} - counted.keys()
         unclear = [path for path, entry in changed.items() if entry.is_from_table]
         large = {path for path, size in self.sizes(unclear).items() if size > self.slice_threshold_bytes}
-        paths = by_receipts.keys() | large | (base.in_progress.keys() & unclear)
-        by_rows = self.table.files_after(base.sequence) if paths else {}
-        return {
-            path: max(by_receipts.get(path, 0), by_rows.get(path, -1) + 1, base.in_progress.get(path, 0))
-            for path in paths
-        }
+        by_rows = partly | large | (base.in_progress.keys() & unclear)
+        # Of a file that is only in receipts, the last rows may be those of a commit before `base`.
+        last_rows = self.table.last_rows_after(-1 if partly else base.sequence) if by_rows else {}
+        contents = {path: FileVersion(path, changed[path].etag) for path in by_rows}
+        return counted | {path: last_rows.get(content, -1) + 1 for path, content in contents.items()}
 
 
 def _repair(base: Checkpoint, version: int, files: _Files, folder_of: FolderOf, log: Log) -> Checkpoint:

@@ -95,6 +95,7 @@ class SideOutputs:
         """`base`: the checkpoint before the commit."""
         now_ts = self._clock()
         event_ts = {file.path: file.event_ts for file in files}
+        begun = {file.path for file in files if not file.skip_records}
         lines = [
             ReceiptLine(
                 path=o.path,
@@ -105,6 +106,7 @@ class SideOutputs:
                 event_ts=event_ts.get(o.path, 0.0),
                 error=o.error,
                 finished=o.finished or o.error is not None,
+                begins=o.path in begun,
             )
             for o in outcomes
         ]

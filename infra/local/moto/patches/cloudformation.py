@@ -10,14 +10,14 @@ from botocore.config import Config  # type: ignore[import-untyped]
 from moto.cloudformation.models import Event, Stack
 from moto.cloudformation.parsing import ResourceMap, clean_json
 
-from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sqs
+from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sns, sqs
 from infra.local.cloudformation.engine import DeployedResource, Deployment, DeploymentFailed
 from infra.local.cloudformation.resource_type import ResourceType
 from infra.local.moto.patches.patching import replace
 
 RESOURCE_TYPES: Mapping[str, ResourceType] = {
     resource_type.type: resource_type
-    for module in (iam, emr_serverless, eventbridge, lambda_functions, cloudwatch, sqs, s3)
+    for module in (iam, emr_serverless, eventbridge, lambda_functions, cloudwatch, sqs, sns, s3)
     for resource_type in module.RESOURCE_TYPES
 }
 PRINCIPAL = "cloudformation"
