@@ -87,10 +87,10 @@ def _continued(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
     """Of the same content. One that begins at its first record again, after it had failed, counts alone."""
     if entry.state is FileState.COUNTED:
         return entry
-    state = entry.state
-    if state is FileState.PARTLY:
-        state = before.state if before.is_in_progress else FileState.UNCOUNTED
-    return entry._replace(rows=before.rows + entry.rows, rejected=before.rejected + entry.rejected, state=state)
+    added = entry._replace(rows=before.rows + entry.rows, rejected=before.rejected + entry.rejected)
+    if entry.state is not FileState.PARTLY:
+        return added
+    return added._replace(state=before.state if before.is_in_progress else FileState.UNCOUNTED)
 
 
 def merge_sorted(*parts: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:

@@ -30,6 +30,7 @@ class AutoEngine:
         self._local = local
         self._make = spark
         self._spark: Engine | None = None
+        self._said: set[str] = set()
         self._log = log
 
     @property
@@ -64,9 +65,11 @@ class AutoEngine:
             return self.spark_for(error, task.destination.provenance.source_id).judge(task, undecided)
 
     def spark_for(self, error: NeedsSpark, source_id: str) -> Engine:
-        """Says why, once."""
-        if self._spark is None:
+        """Says why, once for each source."""
+        if source_id not in self._said:
+            self._said.add(source_id)
             self._log("spark_needed", source=source_id, reason=error.reason)
+        if self._spark is None:
             self._spark = self._make()
         return self._spark
 

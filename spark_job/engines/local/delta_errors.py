@@ -11,6 +11,7 @@ from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, Perma
 DELTALAKE_ERRORS = (DeltaError, OSError)
 _OTHER_COMMIT_OF_SOURCE = "Concurrent transaction failed"
 _CHANGED_TABLE = ("Metadata changed", "protocol changed")
+_LACKS_COMMITS = "contiguous commit files"
 _MAX_TEXT_CHARS = 2_000
 _DECORATION = re.compile("\x1b\\[[0-9;]*m|\u21b3")
 
@@ -23,6 +24,12 @@ def translating_delta_errors(action: str) -> Iterator[None]:
     except BlizzardError:
         raise
     except DELTALAKE_ERRORS as error:
+        if _LACKS_COMMITS in str(error):
+            raise PermanentError(
+                f"{action}: nothing was committed: the table's log lacks a commit. Expected numbers without a gap in "
+                "_delta_log, back to the last checkpoint. Restore the missing files from a version or a backup of the "
+                "bucket or disk, or the whole table. `blizzard status` shows the newest commits."
+            ) from error
         raise RetryableError(
             f"{action}: nothing was committed: {_text(error)}\nIt can be retried. If the same error comes back each "
             "time, the table's log or its storage is at fault: `blizzard status` reads both."

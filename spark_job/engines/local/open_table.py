@@ -14,6 +14,8 @@ from spark_job.engines.needs_spark import NeedsSpark
 
 MAX_FILES = 40_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
+MISREAD = frozenset("%#\\")
+"""deltalake reads a location as a URL, some parts of it twice: with one of these it may open another table."""
 SIZE_CHECK_VERSIONS = 100
 WITH_FEATURES = 7
 READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, WITH_FEATURES})
@@ -41,6 +43,8 @@ class OpenTable:
 
     def newest(self) -> DeltaTable | None:
         """None: there is no table. Raises NeedsSpark for one that only Spark can commit to."""
+        if misread := MISREAD.intersection(self._uri):
+            raise NeedsSpark(f"a table whose location has {' '.join(sorted(misread))} in it")
         table, options = self._table, dict(self._storage_options())
         if table is None or options != self._options:
             return self._open(options)
