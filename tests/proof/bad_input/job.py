@@ -2,7 +2,7 @@
 counted."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,13 @@ from tests.proof.bad_input.reader import LIMITS, Found
 from tests.proof.bad_input.records import DDL, PARTITION
 from tests.proof.bad_input.stores import CANARY, linked
 from tests.proof.campaign import Failed, Run
+from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import Lake, run
 
 TABLE = {"partition_by": [PARTITION]}
 SETTINGS = {"schema": DDL, "limits": asdict(LIMITS)}
 REAL_JOB = "records of the real job"
+ENGINES = ("spark", "auto")
 FEW_FOLDERS = [key for key in KEYS if key.count("/") < 20]
 """A sweep lists each folder; 508 nested folders would take as long as everything else together."""
 
@@ -51,9 +53,12 @@ def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
     rng = proof.rng(0)
     files = {f"by-chance/{path}": body for path, body in random_files(rng).items()}
     proof.say("hostile files through the real job")
-    counted = check_files(_folder(folder, "files"), spark, files)
-    proof.say("hostile texts through the real job")
-    counted += check_texts(_folder(folder, "texts"), spark, random_texts(rng))
+    texts = random_texts(rng)
+    counted = 0
+    for engine in ENGINES:
+        counted += check_files(_folder(folder, f"files-{engine}"), spark, files, engine)
+        proof.say(f"hostile texts through the real job, engine {engine}")
+        counted += check_texts(_folder(folder, f"texts-{engine}"), spark, texts, engine)
     proof.say("hostile keys on S3 through the real job")
     with local_aws() as aws:
         landing = Landing("hostile-keys", S3Settings(aws.endpoint, REGION))
@@ -64,11 +69,11 @@ def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
     proof.counts[REAL_JOB] += counted
 
 
-def check_files(folder: Path, spark: Spark, more: Mapping[str, bytes]) -> int:
+def check_files(folder: Path, spark: Spark, more: Mapping[str, bytes], engine: str = "spark") -> int:
     """On local files, with every key that a folder can hold, next to links that lead out of it."""
     (folder / "outside").mkdir()
     (folder / "outside" / "canary.ndjson").write_bytes(CANARY)
-    lake = Lake(folder, spark, SETTINGS, TABLE)
+    lake = EngineLake(folder, spark, SETTINGS, TABLE, chosen=engine)
     lake.landing().mkdir()
     linked(lake.landing())
     files = {hostile.name: hostile.body for hostile in FILES} | dict(more)
@@ -76,23 +81,26 @@ def check_files(folder: Path, spark: Spark, more: Mapping[str, bytes]) -> int:
         lake.put_bytes(path, body)
     files |= {key: GOOD for key in FEW_FOLDERS if _holds(lake.landing(), key)}
     before = _outside(folder)
-    totals = lake.run()
+    with closing(lake):
+        totals = lake.run()
+        again = lake.run().files
     after = _outside(folder)
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     if stray := changed - {"landing", "unfinished"}:
         raise Failed(f"the job changed what lies outside of its table: {sorted(stray)[:5]!a}")
     checked = _checked(files, lake, totals)
-    if again := lake.run().files:
+    if again:
         raise Failed(f"the next job took {again} files once more")
     return checked
 
 
-def check_texts(folder: Path, spark: Spark, more: Mapping[str, bytes]) -> int:
-    lake = Lake(folder, spark, {"format": "text", "schema": None, "limits": asdict(LIMITS)})
+def check_texts(folder: Path, spark: Spark, more: Mapping[str, bytes], engine: str = "spark") -> int:
+    lake = EngineLake(folder, spark, {"format": "text", "schema": None, "limits": asdict(LIMITS)}, chosen=engine)
     files = {hostile.name: hostile.body for hostile in TEXTS} | dict(more)
     for path, body in files.items():
         lake.put_bytes(path, body)
-    return _checked(files, lake, lake.run(), is_text=True)
+    with closing(lake):
+        return _checked(files, lake, lake.run(), is_text=True)
 
 
 def check_keys(folder: Path, spark: Spark, landing: Landing, keys: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,8 @@ from spark_job.ports.table import Txn
 from tests.proof.campaign import Failed, Fault, Run, check_shown
 from tests.proof.spark_session import session
 from tests.proof.takeover.older_table import Age, Form, OlderTable
-from tests.spark.lake import Lake, run
+from tests.spark.engine_lake import EngineLake
+from tests.spark.lake import run
 
 CASES = tuple(product(Age, Form))
 SHOWN = 5
@@ -37,6 +38,8 @@ MISSING = r"^\d+ records missing: "
 NOT_REFUSED = r"^not refused$"
 BEGUN_ANEW = rf"{DOUBLED}|{NOT_REFUSED}"
 """What comes of a state that nobody sees: with the other file it is read again, without it the job does not refuse."""
+TABLES_OF = {"spark": "of these with Spark", "auto": "of these with the local engine if it can"}
+"""Counts, by engine."""
 
 
 class Takeover:
@@ -96,16 +99,21 @@ class _Round:
         self._rng = rng
         self._age, self._form = age, form
         dated = rng.random() < 0.7
-        self._lake = Lake(folder, spark, {"checkpoint": {"interval_files": rng.choice([2, 5, 100])}})
+        settings = {"checkpoint": {"interval_files": rng.choice([2, 5, 100])}}
+        self._lake = EngineLake(folder, spark, settings, chosen=rng.choice([*TABLES_OF]))
         if dated:
             self._lake.settings["partition_columns"] = {"date": "string"}
             self._lake.table_settings["partition_by"] = ["date"]
         coarse = rng.random() < 0.5
         self._older_table = OlderTable(self._lake, form, rng, dated, coarse_clock=coarse)
         shape = f"{'dated' if dated else 'flat'}, its clock counts {'seconds' if coarse else 'milliseconds'}"
-        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {shape}"]
+        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {shape}; engine {self._lake.chosen}"]
 
     def go(self) -> None:
+        with closing(self._lake):
+            self._go()
+
+    def _go(self) -> None:
         self._run.say(self._steps[0])
         self._have_a_past()
         if self._form is not Form.ONE_PROGRAM:
@@ -113,6 +121,7 @@ class _Round:
             self._is_refused_before_penguin_is_done()
         self._goes_on()
         self._run.counts["tables taken over"] += 1
+        self._run.counts[TABLES_OF[self._lake.chosen]] += 1
         self._run.counts[case_of(self._age, self._form)] += 1
         self._run.counts["records"] += sum(len(content) for content in self._older_table.files.values())
 
