@@ -182,6 +182,9 @@ class RunLog:
         self._pipeline = pipeline
         self._new_id = new_id
         self._folder = f"_blizzard/_runs/{pipeline}/"
+        self._first_known = 0
+        """A record that is there, or was: older ones are trimmed. In a versioned bucket a listing of all of them passes
+        their delete markers."""
 
     def latest(self) -> RunRecord | None:
         """None before the first record, and after all were deleted. Raises UnreadableState; and StorageUnavailable if
@@ -212,13 +215,20 @@ class RunLog:
             return 0
         gone = numbers[:-RECORDS_KEPT]
         self._store.delete(self._key(number) for number in gone)
+        self._first_known = numbers[-RECORDS_KEPT]
         return len(gone)
 
     def _numbers(self) -> list[int]:
         try:
-            keys = [info.key for info in self._store.list(self._folder, recursive=False)]
+            numbers = self._numbers_from(self._first_known) or self._numbers_from(0)
         except BucketMissing:
             return []
+        self._first_known = numbers[0] if numbers else 0
+        return numbers
+
+    def _numbers_from(self, first: int) -> list[int]:
+        after = self._key(first - 1) if first else self._folder
+        keys = [info.key for info in self._store.list(self._folder, start_after=after, recursive=False)]
         numbers = (self._number(key) for key in keys)
         return [number for number in numbers if number is not None]
 

@@ -17,6 +17,9 @@ from blizzard.manifest.segments import Entry, Position, Segment, SegmentRef, Swe
 from blizzard.storage.base import ObjectInfo, ObjectStore
 
 MAX_RACES = 50
+TRIM_LOOKBACK = 10_000
+"""So many segments before its position a process looks for ones that an earlier process left when it was killed. In a
+versioned bucket a listing of all of them passes the delete markers of a month."""
 CACHE_BYTES = 8 << 20
 """Limit for the stored size of the cached segments. In memory they take several times as much."""
 
@@ -53,6 +56,7 @@ class Manifest:
         self._source_id = source_id
         self._prefetch = prefetch
         self._last_known = 0
+        self._trimmed_before = 0
         self._cache = _SegmentCache()
 
     def append(
@@ -87,7 +91,7 @@ class Manifest:
 
     def _next_number(self, floor: int) -> tuple[int, str | None]:
         """The number after the newest segment, and that segment's etag; None if it is not the one right before."""
-        newest = self._newest()
+        newest = self._newest(floor)
         number = max(newest.number + 1 if newest else 0, floor)
         return number, newest.etag if newest and newest.number == number - 1 else None
 
@@ -196,15 +200,23 @@ class Manifest:
 
         Deletes nothing if the segment that `position` last touched is not there: this is then another manifest.
         """
-        listed = self.refs()
+        start = self._trimmed_before or position.last_touched - TRIM_LOOKBACK
+        listed = self.refs(max(0, min(start, position.last_touched)))
         if (position.last_touched, position.etag) not in {(ref.number, ref.etag) for ref in listed}:
             return 0
         consumed = [ref.number for ref in listed[:-1] if ref.number < position.segment]
         self._store.delete(self._key(number) for number in consumed)
+        self._trimmed_before = position.last_touched
         return len(consumed)
 
-    def _newest(self) -> SegmentRef | None:
-        refs = self.refs(self._last_known) or self.refs()
+    @property
+    def has_appended(self) -> bool:
+        """Whether this process knows where the newest segments are."""
+        return self._last_known > 0
+
+    def _newest(self, floor: int) -> SegmentRef | None:
+        """The newest segment is never trimmed, so it is hardly ever below the one before `floor`."""
+        refs = self.refs(max(self._last_known, floor - 1)) or self.refs()
         return refs[-1] if refs else None
 
     def _key(self, number: int) -> str:

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 from blizzard.collect.collector import CollectResult, Message, collect
 from blizzard.collect.routing import Route, Router
-from blizzard.config.published import PublishedConfig
+from blizzard.config.published import PublishedConfig, PublishedSource
 from blizzard.dispatch.wake import Waker
+from blizzard.errors import AccessDenied, BucketMissing, NotFound
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
 from blizzard.paths.pattern import Pattern
+from blizzard.state.checkpoint import segment_of
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.base import ObjectStore
 from functions.runtime import ReloadingConfig, Runtime
 
 
@@ -19,7 +23,7 @@ class Setup:
     """Built from one version of the configuration."""
 
     router: Router
-    manifests: Mapping[str, Manifest]
+    manifests: Mapping[str, "SourceManifest"]
     """By source id."""
     pipelines: Mapping[str, str]
     """Pipeline names by source id."""
@@ -31,6 +35,26 @@ class Collected:
 
     result: CollectResult
     wakes_failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceManifest:
+    """The manifest of one source, with the copy of its checkpoint."""
+
+    manifest: Manifest
+    store: ObjectStore
+    copy_key: str
+
+    def append(self, entries: Sequence[Entry], *, writer_id: str, now_ts: float) -> int:
+        floor = 0 if self.manifest.has_appended else self._position()
+        return self.manifest.append(entries, writer_id=writer_id, now_ts=now_ts, floor=floor)
+
+    def _position(self) -> int:
+        """The segment at which a new process begins to look for the newest one; 0: at the first."""
+        try:
+            return segment_of(self.store.get(self.copy_key))
+        except (NotFound, BucketMissing, AccessDenied):
+            return 0
 
 
 class Collector:
@@ -64,6 +88,11 @@ def make_setup(published: PublishedConfig, runtime: Runtime) -> Setup:
     stores = {uri: runtime.store(uri, may_be_missing=True) for uri in {source.table_uri for source in sources}}
     return Setup(
         Router(Route(source.id, source.uri, Pattern(source.pattern).matches) for source in sources),
-        {source.id: Manifest(stores[source.table_uri], source.state_prefix, source.id) for source in sources},
+        {source.id: _manifest(source, stores[source.table_uri]) for source in sources},
         {source.id: source.pipeline for source in sources},
     )
+
+
+def _manifest(source: PublishedSource, store: ObjectStore) -> SourceManifest:
+    identity = SourceIdentity(source.pipeline, source.name, source.state_prefix)
+    return SourceManifest(Manifest(store, source.state_prefix, source.id), store, identity.copy_key)

@@ -18,6 +18,11 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ): "any configuration: during an update, functions of the version before still read theirs",
     ("CollectorRole", "CreateSegments", "${LakeBucketName}/*_blizzard/*/pending/*"): "tables and sources are named in "
     "the configuration, segments are numbered",
+    (
+        "CollectorRole",
+        "FindThePosition",
+        "${LakeBucketName}/*_blizzard/*_checkpoint.json",
+    ): "checkpoint copies of every table",
     ("DispatcherRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
     ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
     ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "looks up which files are settled",

@@ -121,13 +121,13 @@ BROKEN = [
         {at("FailedInvocationsQueuePolicy", "PolicyDocument/Statement/0/Action"): "sqs:ReceiveMessage"},
     ),
     Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/0/Action"): ["sqs:*"]}),
-    Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/5/Resource"): "*"}),
+    Broken(access.wildcards_have_a_reason, "CollectorRole", {at("CollectorRole", f"{STATEMENTS}/6/Resource"): "*"}),
     Broken(
         access.wildcards_have_a_reason,
         "CollectorRole",
         {
-            at("CollectorRole", f"{STATEMENTS}/5/NotResource"): "arn",
-            at("CollectorRole", f"{STATEMENTS}/5/Resource"): GONE,
+            at("CollectorRole", f"{STATEMENTS}/6/NotResource"): "arn",
+            at("CollectorRole", f"{STATEMENTS}/6/Resource"): GONE,
         },
     ),
     Broken(access.reasons_have_a_wildcard, "JobRole", {JOB_MAY: "arn:aws:s3:::lake/tables"}),
