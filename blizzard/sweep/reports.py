@@ -19,12 +19,14 @@ class SweepReports:
 
     `watched_since_ts`: start of the source's first sweep. Events of older files cannot be called lost.
     `sweeping_until_ts`: a sweep is running and ends by then at the latest; None: no running sweep has said so.
+    `counted`: the sequence of the newest commit that metrics have counted; None: they begin with the next sweep.
     """
 
     watched_since_ts: float | None = None
     watermark: SweepReport | None = None
     late: SweepReport | None = None
     sweeping_until_ts: float | None = None
+    counted: int | None = None
 
     def report_of(self, kind: SweepKind) -> SweepReport | None:
         return self.watermark if kind is SweepKind.WATERMARK else self.late
@@ -33,8 +35,8 @@ class SweepReports:
         """Also removes the claim of a running sweep, `sweeping_until_ts`."""
         since_ts = report.started_ts if self.watched_since_ts is None else self.watched_since_ts
         if report.kind is SweepKind.WATERMARK:
-            return SweepReports(since_ts, report, self.late)
-        return SweepReports(since_ts, self.watermark, report)
+            return SweepReports(since_ts, report, self.late, counted=self.counted)
+        return SweepReports(since_ts, self.watermark, report, counted=self.counted)
 
     def to_json(self) -> str:
         document = {
@@ -42,6 +44,7 @@ class SweepReports:
             "watermark": _encode_report(self.watermark),
             "late": _encode_report(self.late),
             "sweeping_until_ts": self.sweeping_until_ts,
+            "counted": self.counted,
         }
         return json.dumps(document, separators=(",", ":"))
 
@@ -72,6 +75,7 @@ def _decode_reports(document: dict[str, Any]) -> SweepReports:
         watermark,
         late,
         json_fields.optional_number(document.get("sweeping_until_ts")),
+        None if document.get("counted") is None else json_fields.integer(document["counted"]),
     )
 
 

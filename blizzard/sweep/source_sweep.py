@@ -16,6 +16,7 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.sweep.commit_counts import CommitCounts, count_commits
 from blizzard.sweep.inventory import InventoryReader, UnusableInventory, newest_inventory, still_there
 from blizzard.sweep.late_cursor import LateCursor
 from blizzard.sweep.report import SweepKind, SweepReport
@@ -94,6 +95,12 @@ class SourceSweep:
 
     def reports(self) -> SweepReports:
         return read_reports(self.state, self.identity)
+
+    def count_commits(self, reports: SweepReports) -> tuple[CommitCounts, SweepReports]:
+        """What was committed since the last count, and the reports with this one, for `sweep` to write."""
+        checkpoint = self.checkpoint()
+        counts = count_commits(self.state, self.identity, checkpoint, reports.counted, self.log)
+        return counts, replace(reports, counted=checkpoint.sequence)
 
     def sweep(
         self,

@@ -10,6 +10,7 @@ from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
+from blizzard.sweep.commit_counts import CommitCounts
 from blizzard.sweep.report import SweepReport
 from blizzard.sweep.reports import SweepReports
 from blizzard.sweep.source_sweep import Claim, SourceSweep, sweep_rules
@@ -58,12 +59,19 @@ class RoundCounts:
 
 
 class SweepRound:
-    """Sweeps the sources that are due. A failure is logged and counted, and does not stop other sweeps."""
+    """Sweeps the sources that are due. A failure is logged and counted, and does not stop other sweeps. `publish` gets
+    what was committed in each source since its last sweep."""
 
     def __init__(
-        self, config: ReloadingConfig[Setup], waker: Waker, log: FunctionLog, clock: Callable[[], float]
+        self,
+        config: ReloadingConfig[Setup],
+        waker: Waker,
+        log: FunctionLog,
+        clock: Callable[[], float],
+        publish: Callable[[CommitCounts], None],
     ) -> None:
         self._config = config
+        self._publish = publish
         self._waker = waker
         self._log = log
         self._clock = clock
@@ -102,6 +110,10 @@ class SweepRound:
             still_due = due_sweeps([source], {source.id: reports}, self._clock())
             if due.kind not in [found.kind for found in still_due]:
                 return
+            counts, reports = sweep.count_commits(reports)
+            # Before the report says that they are counted: a sweep that fails in between counts them twice, none misses
+            # them.
+            self._publish(counts)
             report = sweep.sweep(due.kind, deadline_ts=deadline_ts, reports=reports, claim=claim)
         except OutOfTime as error:
             self._log.warning("sweep_put_off", source=due.source_id, kind=due.kind, reason=str(error))
@@ -124,10 +136,12 @@ class SweepRound:
             self._log.warning("sweep_put_off", source=sweep.source_id, kind=sweep.kind, reason="no time was left")
 
 
-def make_sweep_round(runtime: Runtime, clock: Callable[[], float]) -> SweepRound:
+def make_sweep_round(
+    runtime: Runtime, clock: Callable[[], float], publish: Callable[[CommitCounts], None]
+) -> SweepRound:
     """Raises ConfigError when a setting is missing or wrong. Reads nothing before the first round."""
     config = runtime.reloading_config(lambda published: make_setup(published, runtime, clock))
-    return SweepRound(config, runtime.waker(), runtime.log, clock)
+    return SweepRound(config, runtime.waker(), runtime.log, clock, publish)
 
 
 def make_setup(published: PublishedConfig, runtime: Runtime, clock: Callable[[], float]) -> Setup:

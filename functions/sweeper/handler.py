@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.metrics import Metrics
 
 from blizzard.environment import variables
+from blizzard.sweep.commit_counts import CommitCounts
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, publish_counts, warm_up
 from functions.sweeper.composition import SweepRound, check_event, make_sweep_round
-from functions.sweeper.report import metrics_of
+from functions.sweeper.report import commit_metrics_of, metrics_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -42,4 +43,9 @@ def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, int]:
 @functools.cache
 def sweep_round() -> SweepRound:
     """One per container."""
-    return make_sweep_round(make_runtime(variables(), log), time.time)
+    return make_sweep_round(make_runtime(variables(), log), time.time, _publish_commits)
+
+
+def _publish_commits(counts: CommitCounts) -> None:
+    if counts != CommitCounts():
+        publish_counts(metrics, commit_metrics_of(counts))

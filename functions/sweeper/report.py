@@ -1,5 +1,6 @@
 """What the sweeper counts."""
 
+from blizzard.sweep.commit_counts import CommitCounts
 from functions.sweeper.composition import RoundCounts
 
 
@@ -13,4 +14,14 @@ def metrics_of(done: RoundCounts) -> dict[str, int]:
         "SweepsFailed": done.failed,
         "SweepsIncomplete": done.incomplete,
         "WakesFailed": done.wakes_failed,
+    }
+
+
+def commit_metrics_of(counts: CommitCounts) -> dict[str, int]:
+    """By the names of the metrics."""
+    return {
+        "FilesCommitted": counts.files,
+        "RowsCommitted": counts.rows,
+        "DeadFiles": counts.dead_files,
+        "DeadRecords": counts.dead_records,
     }

@@ -304,7 +304,11 @@ BROKEN = [
     ),
     Broken(monitoring.watched_metrics_exist, "FilesMissedAlarm", {at("FilesMissedAlarm", "MetricName"): "FilesMised"}),
     Broken(monitoring.watched_metrics_exist, "FilesMissedAlarm", {at("FilesMissedAlarm", "Dimensions"): GONE}),
-    Broken(monitoring.watched_metrics_exist, "DeadLettersAlarm", {"Resources/DeadRecordsFilter": GONE}),
+    Broken(
+        monitoring.watched_metrics_exist,
+        "DeadLettersAlarm",
+        {at("DeadLettersAlarm", "Metrics/1/MetricStat/Metric/Dimensions"): GONE},
+    ),
     Broken(
         monitoring.watched_metrics_exist,
         "Dashboard",
@@ -321,8 +325,8 @@ BROKEN = [
     ),
     Broken(
         monitoring.metrics_are_the_stacks_own,
-        "DeadFilesFilter",
-        {at("DeadFilesFilter", "MetricTransformations/0/MetricNamespace"): "Blizzard"},
+        "TrimSecondsFilter",
+        {at("TrimSecondsFilter", "MetricTransformations/0/MetricNamespace"): "Blizzard"},
     ),
     Broken(
         monitoring.metrics_are_the_stacks_own,
@@ -339,13 +343,13 @@ BROKEN = [
     ),
     Broken(
         monitoring.the_job_logs_the_filtered_events,
-        "DeadFilesFilter",
-        {at("DeadFilesFilter", "FilterPattern"): '{ $.event = "batch_done" }'},
+        "TrimSecondsFilter",
+        {at("TrimSecondsFilter", "FilterPattern"): '{ $.event = "batch_done" }'},
     ),
     Broken(
         monitoring.the_job_logs_the_filtered_events,
-        "DeadFilesFilter",
-        {at("DeadFilesFilter", "MetricTransformations/0/MetricValue"): "$.dead"},
+        "TrimSecondsFilter",
+        {at("TrimSecondsFilter", "MetricTransformations/0/MetricValue"): "$.dead"},
     ),
     Broken(
         monitoring.the_job_logs_the_filtered_events,

@@ -15,6 +15,11 @@ import pytest
 from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from blizzard.errors import ConfigError
+from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.storage.local import LocalStore
+from blizzard.sweep.reports import SweepReports, read_reports
 from functions.sweeper import handler as function
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +105,27 @@ class TestHandler:
             name: [float(count)] for name, count in counts.items()
         }
         assert {"FilesMissed", "SweepsFailed", "SweepsIncomplete"} <= counts.keys()
+
+    def test_what_was_committed_since_the_last_sweep_is_published(
+        self, deployed: Deployed, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Before the report says that it is counted."""
+        identity = SourceIdentity("events", "landing", "_blizzard/events_landing")
+        state = LocalStore(deployed.lake, may_be_missing=True)
+        lines = [ReceiptLine("a.gz", "e", 9, 7, 2, 1.0), ReceiptLine("b.gz", "e", 9, 0, 0, 1.0, error="torn")]
+        receipts = Receipts(state, identity.state_prefix)
+        receipt = receipts.put(sequence=0, attempt="x", previous=None, now_ts=1.0, lines=lines)
+        state.put(identity.report_key, SweepReports(counted=-1).to_json().encode())
+        state.put(identity.copy_key, encode(Checkpoint("events", "landing", 0, receipt=receipt.name)).encode())
+        deployed.invoke(sample())
+        published = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        names = ("FilesCommitted", "RowsCommitted", "DeadFiles", "DeadRecords")
+        (counts,) = [line for line in published if "RowsCommitted" in line]
+        assert {name: counts[name] for name in names} == dict(zip(names, ([2.0], [7.0], [1.0], [2.0]), strict=True))
+        assert counts["service"] == "sweeper"
+        assert read_reports(state, identity).counted == 0
+        deployed.invoke(sample())
+        assert "RowsCommitted" not in capsys.readouterr().out
 
     @pytest.mark.parametrize("event", [{}, {"schedule": "dispatch"}, {"Records": []}])
     def test_another_event_is_refused(self, deployed: Deployed, event: Any) -> None:

@@ -14,6 +14,7 @@ from blizzard.errors import AccessDenied
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.memory import MemoryStore
+from blizzard.sweep.commit_counts import CommitCounts
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from functions.runtime import FunctionLog, ReloadingConfig
@@ -60,6 +61,7 @@ class World:
     files: dict[str, MemoryStore] = field(default_factory=dict)
     sweeps: dict[str, SourceSweep] = field(default_factory=dict)
     log: Notes = field(default_factory=Notes)
+    published: list[CommitCounts] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.state = MemoryStore(self.clock, "memory://lake/")
@@ -87,9 +89,8 @@ class World:
     def run(self, secs: float = 60.0) -> RoundCounts:
         log, setup = cast("FunctionLog", self.log), Setup(self.sources, self.sweeps)
         config = ReloadingConfig(lambda: "", lambda _: setup, log.error)
-        return SweepRound(config, Waker(self.send, 15.0, log.error), log, self.clock).run(
-            deadline_ts=self.clock.now_ts + secs
-        )
+        sweeps = SweepRound(config, Waker(self.send, 15.0, log.error), log, self.clock, self.published.append)
+        return sweeps.run(deadline_ts=self.clock.now_ts + secs)
 
     def found(self, name: str) -> list[str]:
         manifest = Manifest(self.state, self.sources[f"p:{name}"].state_prefix, f"p:{name}")
