@@ -2,8 +2,11 @@
 
 import gzip
 import json
+import queue
 import random
 import subprocess
+import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,14 +17,18 @@ from blizzard.environment import temporary_variables, variables
 from infra.local.demo.reconcile import Reconciliation
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.child_process import ChildProcess
+from infra.local.processes.server_process import LocalAws
 from infra.package.cluster import HERE
-from tests.cluster.standalone import EXECUTOR_MB, Cluster
+from tests.cluster.gate import Hold
+from tests.cluster.standalone import EXECUTOR_MB, PATIENCE_SECS, Cluster, until
 from tests.proof import places
 from tests.proof.places import S3Place
 from tests.spark.lake import SHORT_LIFE, SMALL_QUERIES, conf_options
 
 FOLDER, SOURCE = "landing", "events:landing"
 BLIZZARD = CHECKOUT / ".venv" / "bin" / "blizzard"
+NOTHING: Mapping[str, str] = {}
+DRIVER = "tests.cluster.driver"
 JAVA = f"-Duser.timezone=UTC {SHORT_LIFE}"
 
 
@@ -61,8 +68,9 @@ class ClusterLake:
         own = {"AWS_ENDPOINT_URL": self.endpoint} if self.endpoint else {}
         return {**self.place.environment, **own, "PYSPARK_PYTHON": f"python{HERE}"}
 
-    def land(self, files: int, records: int, seed: str = "") -> None:
-        """Gzipped NDJSON files with new ids."""
+    def land(self, files: int, records: int, seed: str = "", *, announced: bool = False) -> None:
+        """Gzipped NDJSON files with new ids; `announced` by events, as the collector writes them."""
+        first = self.landed
         rng = random.Random(f"{seed}/{self.landed}")
         for _ in range(files):
             name = f"part-{self.landed:06d}"
@@ -70,11 +78,15 @@ class ClusterLake:
             body = gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode(), 1)
             self.place.put(FOLDER, f"{name}.ndjson.gz", body)
             self.landed += 1
+        if announced:
+            with temporary_variables(self.place.environment):
+                names = [f"part-{number:06d}.ndjson.gz" for number in range(first, self.landed)]
+                places.announce(self.place, SOURCE, FOLDER, names)
 
-    def arguments(self, **more: str) -> list[str]:
-        """Of the job."""
+    def arguments(self, more: Mapping[str, str] = NOTHING) -> list[str]:
+        """Of the job. `more`: settings for Spark."""
         self.folder.mkdir(exist_ok=True)
-        words = places.write_config(self.place, self.folder / "pipelines.yaml", {FOLDER: self.settings})
+        words = places.write_config(self.place, self.folder / "pipelines.yaml", {FOLDER: self.settings})[:2]
         return [
             *words,
             "--jars",
@@ -94,11 +106,70 @@ class ClusterLake:
         )
 
     @contextmanager
-    def process(self, module: str = "spark_job", words: Sequence[str] = ()) -> Iterator[ChildProcess]:
-        with ChildProcess([module, *words, *self.arguments()], self.environment, self.folder / "job.log") as part:
-            yield part
+    def running(
+        self, *words: str, conf: Mapping[str, str], driver: Sequence[str] = (DRIVER,)
+    ) -> Iterator["RunningJob"]:
+        """The driver in a process of its own, until the end of the block. `driver`: its module, and what that takes
+        before the arguments of the job."""
+        command = [*driver, *self.arguments(conf), *words]
+        with ChildProcess(command, self.environment, self.folder / "job.log") as part:
+            yield RunningJob(part, self)
 
     def verdict(self) -> Reconciliation:
         with temporary_variables(self.place.environment):
             source = places.source_of(self.place, FOLDER)
             return places.verdict(self.place, source, places.letters(self.place, SOURCE))
+
+    def check_all_rows_are_there_once(self) -> None:
+        """Raises AssertionError."""
+        verdict = self.verdict()
+        if not verdict.good or verdict.files != self.landed:
+            raise AssertionError("\n".join([f"expected the records of {self.landed} files once", *verdict.lines()]))
+
+
+def cluster_lake(folder: Path, aws: LocalAws, cluster: Cluster, deps: str, endpoint: str) -> ClusterLake:
+    """In a bucket of its own, for a job that commits often."""
+    place = S3Place.made(aws, f"cluster-{uuid.uuid4().hex}")
+    settings = {"checkpoint": {"interval_secs": 1}, "sweep": {"interval_secs": 60}}
+    return ClusterLake(place, folder / "driver", cluster, cluster_conf(deps), endpoint, settings)
+
+
+@dataclass
+class RunningJob:
+    """`committed`: the files of all batches that it says to have committed."""
+
+    part: ChildProcess
+    lake: ClusterLake
+    committed: int = 0
+
+    def commits_all(self, secs: float = PATIENCE_SECS) -> None:
+        """Waits until all files that have landed are committed. Raises AssertionError."""
+        deadline = time.monotonic() + secs
+        while self.committed < self.lake.landed:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.committed} of {self.lake.landed} files committed; {self.last_lines()}")
+            self._listen()
+
+    def _listen(self) -> None:
+        try:
+            event = self.part.events.get(timeout=0.5)
+        except queue.Empty:
+            if self.part.exit_status is not None and self.part.events.empty():
+                raise AssertionError(f"the job ended with {self.part.exit_status}; {self.last_lines()}") from None
+            return
+        if event["event"] == "batch_committed":
+            self.committed += event["files"]
+
+    def reaches(self, hold: Hold) -> None:
+        """Waits for the request that is to be held. Raises AssertionError."""
+        until(lambda: hold.reached.is_set() or self.part.exit_status is not None, "a request to hold")
+        if not hold.reached.is_set():
+            raise AssertionError(f"the job ended with {self.part.exit_status}; {self.last_lines()}")
+
+    def ends(self) -> int | None:
+        """Its exit code, once it has ended by itself."""
+        until(lambda: self.part.exit_status is not None, "the job ends")
+        return self.part.exit_status
+
+    def last_lines(self) -> str:
+        return (self.lake.folder / "job.log").read_text(errors="replace")[-3000:]

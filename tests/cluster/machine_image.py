@@ -37,7 +37,6 @@ def machine_environment(home: Path, aws: LocalAws) -> dict[str, str]:
         **aws.environment(),
         "PATH": f"{home.parent / 'bin'}:{path}",
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SCALA_VERSION": "2.13",  # as Spark's own scripts set it
         "LANG": "C.UTF-8",
     }

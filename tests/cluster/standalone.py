@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.spark.lake import SHORT_LIFE
+from infra.local.jobs.request import LOCAL_JVM
 
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -23,7 +23,7 @@ WORKER_TIMEOUT_SECS = 10
 HEAP = "-Xmx256m"
 EXECUTOR_MB = 512
 PATIENCE_SECS = 120.0
-ON_LOOPBACK = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+FREE_PORTS = ("--port", "0", "--webui-port", "0")
 _LISTENS = re.compile(r"(?:Starting Spark master at|and started at) (\S+)")
 
 
@@ -73,7 +73,7 @@ class Daemon:
         java = (
             str(Path(self.environment.get("JAVA_HOME", ""), "bin", "java")) if "JAVA_HOME" in self.environment else ""
         )
-        command = [java or shutil.which("java") or "java", HEAP, *SHORT_LIFE.split(), *self._timeout()]
+        command = [java or shutil.which("java") or "java", HEAP, *LOCAL_JVM.split(), *self._timeout()]
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "-cp", f"{home}/jars/*", *self.arguments],
@@ -149,20 +149,26 @@ class Cluster:
         until(lambda: self.alive() == len(self.workers), "the worker is back")
 
 
+def _daemon(command: Sequence[str], host: str, folder: Path, environment: Mapping[str, str]) -> Daemon:
+    name, *arguments = command
+    return Daemon([name, "--host", host, *FREE_PORTS, *arguments], folder, {**environment, "SPARK_LOCAL_IP": host})
+
+
 @contextmanager
 def standalone_cluster(
     folder: Path, environment: Mapping[str, str], *, workers: int = 2, cores: int = 1
 ) -> Iterator[Cluster]:
     """All its processes are gone at the end of the block."""
-    master = Daemon([MASTER, *ON_LOOPBACK], folder / "master", environment)
+    master = _daemon([MASTER], "127.0.0.1", folder / "master", environment)
     master.start()
     started = [master]
     try:
         url, page = master.addresses(2)[:2]
         for number in range(workers):
             size = ("--cores", f"{cores}", "--memory", f"{cores * EXECUTOR_MB}m", "--work-dir", "work")
-            place = folder / f"worker-{number}"
-            started.append(Daemon([WORKER, *ON_LOOPBACK, *size, url], place, environment))
+            # Hosts of their own: a copy of a task runs only on another host.
+            host, place = f"127.0.0.{number + 2}", folder / f"worker-{number}"
+            started.append(_daemon([WORKER, *size, url], host, place, environment))
             started[-1].start()
         cluster = Cluster(master, started[1:], url, page)
         until(lambda: cluster.alive() == workers, "the workers are there")

@@ -17,14 +17,14 @@ SOON_SECS = 60.0
 
 
 @pytest.fixture
-def lake(tmp_path: Path, aws: LocalAws, bucket: str, cluster: Cluster, deps: str) -> ClusterLake:
-    lake = ClusterLake(S3Place(aws, bucket), tmp_path / "driver", cluster, cluster_conf(deps))
+def lake(tmp_path: Path, aws: LocalAws, bucket: str, cluster: Cluster, job_deps: str) -> ClusterLake:
+    lake = ClusterLake(S3Place(aws, bucket), tmp_path / "driver", cluster, cluster_conf(job_deps))
     lake.land(files=6, records=200)
     return lake
 
 
-def test_executors_need_no_more_than_the_archive(lake: ClusterLake, archive: Path) -> None:
-    conf = {**lake.conf, "spark.archives": f"{archive}#deps", "spark.executorEnv.PYTHONPATH": "./deps"}
+def test_executors_need_no_more_than_the_archive(lake: ClusterLake, job_archive: Path) -> None:
+    conf = {**lake.conf, "spark.archives": f"{job_archive}#deps", "spark.executorEnv.PYTHONPATH": "./deps"}
     done = lake.blizzard_run("--master", lake.cluster.url, conf=conf)
     assert (done.returncode, done.stderr) == (0, "")
     verdict = lake.verdict()
