@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.standalone_cluster import machine
+from benchmarks.standalone_cluster.processes import Cluster, standalone_cluster
 from infra.local.processes.server_process import LocalAws
 from infra.package.cluster import cluster_archive
-from tests.cluster import machine_image
 from tests.cluster.gate import Gate, gate_before
-from tests.cluster.standalone import Cluster, standalone_cluster
 
 
 @pytest.fixture(scope="session")
@@ -20,14 +20,14 @@ def job_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def job_deps(job_archive: Path) -> str:
-    return str(machine_image.installed(job_archive))
+    return str(machine.installed(job_archive))
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, aws: LocalAws) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    home = machine_image.spark_home(folder / "image")
-    with standalone_cluster(folder, machine_image.machine_environment(home, aws)) as running:
+    home = machine.spark_home(folder / "image")
+    with standalone_cluster(folder, machine.machine_environment(home, aws.environment())) as running:
         yield running
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from tests.cluster.standalone import Daemon, session_members
+from benchmarks.standalone_cluster.processes import Daemon, session_members
 from tests.fixtures_faulty_s3 import FaultyS3, Handler
 
 HELD_SECS = 300.0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.standalone_cluster.processes import EXECUTOR_MB, PATIENCE_SECS, Cluster, until
 from blizzard.environment import temporary_variables, variables
 from infra.local.demo.reconcile import Reconciliation
 from infra.local.processes.checkout import CHECKOUT
@@ -20,7 +21,6 @@ from infra.local.processes.child_process import ChildProcess
 from infra.local.processes.server_process import LocalAws
 from infra.package.cluster import HERE
 from tests.cluster.gate import Hold
-from tests.cluster.standalone import EXECUTOR_MB, PATIENCE_SECS, Cluster, until
 from tests.proof import places
 from tests.proof.places import S3Place
 from tests.spark.lake import SHORT_LIFE, SMALL_QUERIES, conf_options

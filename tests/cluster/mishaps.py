@@ -3,9 +3,9 @@
 import os
 import signal
 
+from benchmarks.standalone_cluster.processes import Cluster, Daemon, until
 from tests.cluster.gate import Gate, Hold, Phase
 from tests.cluster.job_on_cluster import RunningJob
-from tests.cluster.standalone import Cluster, Daemon, until
 
 SPECULATION = {
     "spark.speculation": "true",

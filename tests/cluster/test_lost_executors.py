@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.standalone_cluster.processes import Cluster
 from infra.local.processes.server_process import LocalAws
 from tests.cluster import mishaps
 from tests.cluster.gate import Gate, Phase
 from tests.cluster.job_on_cluster import RunningJob, cluster_lake
-from tests.cluster.standalone import Cluster
 
 pytestmark = pytest.mark.spark
 

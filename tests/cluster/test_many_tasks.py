@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.standalone_cluster.processes import Cluster, until
 from infra.local.processes.server_process import LocalAws
 from tests.cluster import mishaps
 from tests.cluster.gate import Gate, Phase
 from tests.cluster.job_on_cluster import cluster_lake
-from tests.cluster.standalone import Cluster, until
 
 pytestmark = pytest.mark.spark
 FILES, TASKS = 300, 50

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.standalone_cluster.processes import Cluster
 from infra.local.processes.server_process import LocalAws
 from tests.cluster.job_on_cluster import ClusterLake, cluster_conf
-from tests.cluster.standalone import Cluster
 from tests.proof.places import S3Place
 
 pytestmark = pytest.mark.spark

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.standalone_cluster import machine
+from benchmarks.standalone_cluster.processes import Cluster, standalone_cluster
 from infra.local.processes.server_process import LocalAws, local_aws
 from infra.package.cluster import cluster_archive
-from tests.cluster import machine_image, mishaps
+from tests.cluster import mishaps
 from tests.cluster.gate import Gate, Phase, gate_before
 from tests.cluster.job_on_cluster import DRIVER, ClusterLake, RunningJob, cluster_conf
-from tests.cluster.standalone import Cluster, standalone_cluster
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.cluster.variants import LOST_FILES_COUNT, NOT_READ_AGAIN
 from tests.proof.places import S3Place
@@ -49,12 +50,12 @@ class Stage:
 
 @contextmanager
 def stage(folder: Path) -> Iterator[Stage]:
-    deps = machine_image.installed(cluster_archive(folder / "archive", level=1))
-    home = machine_image.spark_home(folder / "image")
+    deps = machine.installed(cluster_archive(folder / "archive", level=1))
+    home = machine.spark_home(folder / "image")
     with (
         local_aws() as aws,
         gate_before(aws.endpoint) as gate,
-        standalone_cluster(folder, machine_image.machine_environment(home, aws)) as cluster,
+        standalone_cluster(folder, machine.machine_environment(home, aws.environment())) as cluster,
     ):
         yield Stage(aws, gate, cluster, str(deps))
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.standalone_cluster.processes import Cluster
 from infra.local.processes.server_process import LocalAws
 from tests.cluster.gate import Gate
-from tests.cluster.standalone import Cluster
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.cluster.campaign import CAMPAIGN, Stage
 

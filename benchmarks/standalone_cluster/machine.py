@@ -2,11 +2,11 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from blizzard.environment import variables
 from infra.local.jobs.emr_image import emr_image
-from infra.local.processes.server_process import LocalAws
 from infra.local.processes.unpacked import unpacked
 from infra.package.cluster import HERE
 
@@ -28,13 +28,14 @@ def spark_home(folder: Path) -> Path:
     return image / "spark"
 
 
-def machine_environment(home: Path, aws: LocalAws) -> dict[str, str]:
-    """Of a worker and its executors: nothing of this process's own that names the checkout."""
+def machine_environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """Of a worker and its executors: `more`, such as credentials, and nothing of this process's own that names the
+    checkout."""
     kept = {name: value for name, value in variables().items() if name in KEPT}
     path = variables().get("PATH", os.defpath)
     return {
         **kept,
-        **aws.environment(),
+        **more,
         "PATH": f"{home.parent / 'bin'}:{path}",
         "SPARK_HOME": str(home),
         "SPARK_SCALA_VERSION": "2.13",  # as Spark's own scripts set it

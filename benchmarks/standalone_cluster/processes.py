@@ -1,4 +1,4 @@
-"""A standalone cluster: a master and its workers, each a process of its own with a folder of its own."""
+"""The processes of a standalone cluster."""
 
 import json
 import os
@@ -156,16 +156,16 @@ def _daemon(command: Sequence[str], host: str, folder: Path, environment: Mappin
 
 @contextmanager
 def standalone_cluster(
-    folder: Path, environment: Mapping[str, str], *, workers: int = 2, cores: int = 1
+    folder: Path, environment: Mapping[str, str], *, workers: int = 2, executor_mb: int = EXECUTOR_MB
 ) -> Iterator[Cluster]:
-    """All its processes are gone at the end of the block."""
+    """Workers have one core each. All processes are gone at the end of the block."""
     master = _daemon([MASTER], "127.0.0.1", folder / "master", environment)
     master.start()
     started = [master]
     try:
         url, page = master.addresses(2)[:2]
         for number in range(workers):
-            size = ("--cores", f"{cores}", "--memory", f"{cores * EXECUTOR_MB}m", "--work-dir", "work")
+            size = ("--cores", "1", "--memory", f"{executor_mb}m", "--work-dir", "work")
             # Hosts of their own: a copy of a task runs only on another host.
             host, place = f"127.0.0.{number + 2}", folder / f"worker-{number}"
             started.append(_daemon([WORKER, *size, url], host, place, environment))
