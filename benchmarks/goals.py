@@ -67,6 +67,8 @@ GOALS = (
     Goal("engine", "p99", "the same, p99", "at most", 0.6, " s"),
     Goal("engine", "commit", "commit of the local engine at version 1,000, 39,000 data files", "at most", 0.2, " s"),
     Goal("engine", "old_commit", "the same at version 10,000", "at most", 0.2, " s"),
+    Goal("cluster", "big", "time on a standalone cluster relative to local[n], big, worst n", "at most", 1.15, TIMES),
+    Goal("cluster", "small", "the same, small", "at most", 1.15, TIMES),
     Goal("names", "missed", "sweeps until the file of a lost event is found, most", "at most", 2.0),
     Goal("names", "metadata", "`userMetadata` of a commit, 100,000 folders, most", "at most", 32.0, " KiB"),
     Goal("names", "folders", "LISTs of an ordinary sweep of 100,000 folders, 1,000 active", "at most", 1_100.0),

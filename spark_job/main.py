@@ -20,6 +20,7 @@ from typing import Any
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config, Pipeline
+from blizzard.config.spark_master import MASTER, SparkOptions, spark_options
 from blizzard.config.spark_settings import settings as spark_settings
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
@@ -32,6 +33,7 @@ from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
 from spark_job.loop.warm_up import WarmUp
 from spark_job.session import lazy_session, start_jvm_thread
+from spark_job.tasks.engine import Engine
 from spark_job.tasks.worker_process import collect_garbage_rarely
 from spark_job.wiring import SourceJob, source_job
 
@@ -59,8 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         s3 = S3Settings.from_environment(environ)
         config = _config(options.config, environ, s3)
-        engines = _engines(config, options, s3, log, partial(_stop_on_signals, stop))
-        jobs = _jobs(config, options, s3, log, engines)
+        on_spark = spark_options(environ, master=options.master, conf=options.spark_conf)
+        wanted = on_spark.engine(options.engine)
+        engines = _engines(config, options.jars, on_spark, s3, log, partial(_stop_on_signals, stop))
+        jobs = _jobs(config, options.pipeline, s3, log, lambda pipeline: engines.named(_engine_of(pipeline, wanted)))
     except ConfigError as error:
         for problem in error.problems:
             log("configuration_wrong", problem=problem)
@@ -114,12 +118,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="what runs the tasks and commits: spark (the default, always right on a cluster), local, auto, or what "
         "each pipeline of the configuration says",
     )
+    parser.add_argument("--master", metavar="URL", help="where Spark runs its tasks, such as spark://HOST:PORT")
     parser.add_argument("--jars", help="folder with Delta's jars, unless spark-submit provides them")
     parser.add_argument(
         "--spark-conf",
         action="append",
         default=[],
-        type=setting,
         metavar="KEY=VALUE",
         help="one more setting for Spark",
     )
@@ -142,8 +146,8 @@ def _checked(session: Callable[[], Any], jars: str | None) -> Callable[[], Any]:
     return checked
 
 
-def _engine_of(pipeline: Pipeline, options: argparse.Namespace) -> EngineName:
-    return EngineName(pipeline.engine if options.engine == CONFIGURED else options.engine)
+def _engine_of(pipeline: Pipeline, wanted: str) -> EngineName:
+    return EngineName(pipeline.engine if wanted == CONFIGURED else wanted)
 
 
 def _storage_options(config: Config, s3: S3Settings) -> Mapping[str, str]:
@@ -162,33 +166,30 @@ def seconds(text: str) -> float:
     return secs
 
 
-def setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, such as spark.driver.memory=2g, found {text!r}")
-    return key, value
-
-
 def _engines(
-    config: Config, options: argparse.Namespace, s3: S3Settings, log: Log, on_start: Callable[[], None]
+    config: Config, jars: str | None, options: SparkOptions, s3: S3Settings, log: Log, on_start: Callable[[], None]
 ) -> Engines:
     """Starts none of them."""
-    conf = spark_settings(jars_dir=options.jars, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
-    spark = _checked(lazy_session({**conf, **dict(options.spark_conf)}, log, on_start=on_start), options.jars)
+    for_executors = sorted(map(str, Path(jars).glob("*.jar"))) if jars is not None and options.on_cluster else None
+    conf = spark_settings(jars_dir=jars, for_executors=for_executors, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
+    master = {} if options.master is None else {MASTER: options.master}
+    spark = _checked(lazy_session({**conf, **options.conf, **master}, log, on_start=on_start), jars)
     return Engines(spark, s3, partial(_storage_options, config, s3), log)
 
 
-def _jobs(config: Config, options: argparse.Namespace, s3: S3Settings, log: Log, engines: Engines) -> list[SourceJob]:
-    unknown = set(options.pipeline or ()) - set(config.pipelines)
+def _jobs(
+    config: Config, names: Sequence[str] | None, s3: S3Settings, log: Log, engine_of: Callable[[Pipeline], Engine]
+) -> list[SourceJob]:
+    unknown = set(names or ()) - set(config.pipelines)
     if unknown:
         known = ", ".join(sorted(config.pipelines))
         raise ConfigError(
             [f"--pipeline {', '.join(sorted(unknown))}: there is no such pipeline; expected one of {known}"]
         )
     return [
-        source_job(pipeline, source, engine=engines.named(_engine_of(pipeline, options)), s3=s3, log=log)
+        source_job(pipeline, source, engine=engine_of(pipeline), s3=s3, log=log)
         for pipeline, source in config.sources()
-        if not options.pipeline or pipeline.name in options.pipeline
+        if not names or pipeline.name in names
     ]
 
 

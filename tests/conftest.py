@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.fixtures_aws", "tests.fixtures_s3", "tests.fixtures_faulty_s3", "tests.fixtures_signals"]
+pytest_plugins = [
+    "tests.fixtures_aws",
+    "tests.fixtures_s3",
+    "tests.fixtures_faulty_s3",
+    "tests.fixtures_signals",
+    "tests.fixtures_cluster",  # after what it imports
+]
 
 # How long an example takes says more about the machine than about the code.
 # The same examples each time: a run that fails, fails again. `pytest --hypothesis-profile=explore` looks for new ones.

@@ -14,11 +14,14 @@ ONE_SESSION = (
 """The longest of the files that use the one Spark session of their worker; tests/spark has the others."""
 ONE_JVM = ("tests/proof/kill/test_kill.py", "tests/proof/race/test_race.py")
 """They share a JVM beside their worker."""
+ONE_CLUSTER = ("tests/cluster/", "tests/proof/cluster/")
+"""They share a standalone cluster, whose cores one job takes."""
 OTHER_SESSION = "tests/spark/"
 LONGEST_FIRST = (
     ALONE,
     ONE_SESSION[0],
     OTHER_SESSION,
+    ONE_CLUSTER[0],
     "tests/proof/",
     "tests/stack/test_iam",
     "tests/upgrade/",
@@ -43,6 +46,8 @@ class ByFixture(LoadScopeScheduling):
         for together in (ONE_SESSION, ONE_JVM):
             if file in together:
                 return together[0]
+        if file.startswith(ONE_CLUSTER):
+            return ONE_CLUSTER[0]
         return next((start for start in (ALONE, OTHER_SESSION) if file.startswith(start)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:

@@ -14,6 +14,7 @@ BENCHMARKS = (
     "find",
     "names",
     "engine",
+    "cluster",
     "history",
     "wide",
     "dirty",

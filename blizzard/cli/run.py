@@ -13,6 +13,7 @@ import typer
 
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import load_config
+from blizzard.config.spark_master import spark_options
 from blizzard.config.spark_settings import HEAP
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
@@ -32,6 +33,14 @@ def command(
         EngineName | None,
         typer.Option(help="What ingests: local (no Java), spark, or auto. Default: `engine` of each pipeline."),
     ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Where Spark runs: local[N], or a cluster, such as spark://HOST:PORT.", metavar="URL"),
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(help="One more setting for Spark; may be given more than once.", metavar="KEY=VALUE"),
+    ] = None,
     jars: Annotated[Path, typer.Option(help="Folder of Delta's jars for Spark, as `make setup` fills it.")] = JARS,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the job's events as JSON lines, for programs.")
@@ -42,15 +51,23 @@ def command(
     Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
     config = load_config(file, variables())
+    on_spark = spark_options(variables(), master=master, conf=spark_conf or ())
     chosen = [found for name, found in config.pipelines.items() if not pipeline or name in pipeline]
-    wanted = {found.engine for found in chosen} if engine is None else {engine}
+    asked = on_spark.engine(CONFIGURED if engine is None else engine)
+    wanted = {found.engine for found in chosen} if asked == CONFIGURED else {asked}
     if EngineName.SPARK in wanted and not jars.is_dir():
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
     command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(jars)]
-    command_line += ["--engine", CONFIGURED if engine is None else engine]
+    command_line += ["--engine", asked]
     command_line += ["--once"] if once else []
-    command_line += [argument for name in pipeline or () for argument in ("--pipeline", name)]
+    command_line += _repeated("--pipeline", pipeline)
+    command_line += [] if master is None else ["--master", master]
+    command_line += _repeated("--spark-conf", spark_conf)
     raise typer.Exit(_run(command_line, as_json=as_json))
+
+
+def _repeated(option: str, values: list[str] | None) -> list[str]:
+    return [word for value in values or () for word in (option, value)]
 
 
 def _run(command_line: list[str], *, as_json: bool) -> int:

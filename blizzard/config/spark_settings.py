@@ -1,6 +1,6 @@
 """The settings of a Spark session, each with its reason."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -37,15 +37,24 @@ with many threads has several."""
 _LOCAL_REGION = "us-east-1"
 
 
-def settings(*, jars_dir: str | None, s3_endpoint: str | None = None, s3_region: str | None = None) -> dict[str, str]:
-    """For a Spark on this machine with its extra jars in `jars_dir`; None for a Spark that includes Delta and S3A.
+def settings(
+    *,
+    jars_dir: str | None,
+    for_executors: Sequence[str] | None = None,
+    s3_endpoint: str | None = None,
+    s3_region: str | None = None,
+) -> dict[str, str]:
+    """For a driver on this machine with its extra jars in `jars_dir`; None for a Spark that includes Delta and S3A.
 
-    `s3_endpoint`: URL of a local S3; None for AWS. `s3_region`: None leaves it to the AWS SDK.
+    `for_executors`: those jars, one by one, for executors on other machines; None: there are none. `s3_endpoint`: URL
+    of a local S3; None for AWS. `s3_region`: None leaves it to the AWS SDK.
     """
-    local = local_settings(jars_dir) if jars_dir is not None else {}
+    here: dict[str, str] = {}
+    if jars_dir is not None:
+        here = local_settings(jars_dir) if for_executors is None else cluster_settings(jars_dir, for_executors)
     endpoint = s3a_endpoint_settings(s3_endpoint) if s3_endpoint is not None else {}
     region = {"spark.hadoop.fs.s3a.endpoint.region": s3_region} if s3_region is not None else {}
-    return common_settings() | local | endpoint | region
+    return common_settings() | here | endpoint | region
 
 
 def common_settings() -> dict[str, str]:
@@ -83,12 +92,8 @@ def common_settings() -> dict[str, str]:
 
 def local_settings(jars_dir: str) -> dict[str, str]:
     """For one process on one machine, with its jars in `jars_dir`."""
-    jars = str(PurePath(jars_dir) / "*")
-    return {
-        "spark.driver.extraClassPath": jars,
-        "spark.executor.extraClassPath": jars,
-        # Everything runs in the driver, whose default of 1 GB is too little for a large batch.
-        "spark.driver.memory": "2g",
+    return _driver_settings(jars_dir) | {
+        "spark.executor.extraClassPath": _all_in(jars_dir),
         # Not used, and it takes a port and half a second.
         "spark.ui.enabled": "false",
         # The machine's host name often does not resolve, or only without a VPN.
@@ -96,6 +101,31 @@ def local_settings(jars_dir: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         # Spark's default of 200 is for a cluster; here each task costs more than its rows.
         "spark.sql.shuffle.partitions": "4",
+    }
+
+
+def cluster_settings(jars_dir: str, jars: Sequence[str]) -> dict[str, str]:
+    """For a driver on this machine, with its jars in `jars_dir`, and executors elsewhere, which fetch `jars` from it.
+
+    Addresses are Spark's own choice: executors connect to the driver by the machine's host name.
+    """
+    return _driver_settings(jars_dir) | {
+        "spark.jars": ",".join(jars),
+        # The number of tasks follows the number of cores; standalone clusters begin with whatever is there first.
+        "spark.scheduler.minRegisteredResourcesRatio": "0.8",
+    }
+
+
+def _all_in(jars_dir: str) -> str:
+    return str(PurePath(jars_dir) / "*")
+
+
+def _driver_settings(jars_dir: str) -> dict[str, str]:
+    return {
+        "spark.driver.extraClassPath": _all_in(jars_dir),
+        # Without a cluster everything runs in the driver, and on one it plans and commits. The default of 1 GB is too
+        # little for a large batch.
+        "spark.driver.memory": "2g",
         # The progress bar overwrites lines of the log.
         "spark.ui.showConsoleProgress": "false",
         # Spark creates this folder at its start though it stays empty. By default that is in the working directory.

@@ -25,12 +25,12 @@ def make_zip(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def make_tar_gz(files: Mapping[str, bytes]) -> bytes:
-    """As make_zip; entries have no owner."""
+def make_tar_gz(files: Mapping[str, bytes], level: int | None = None) -> bytes:
+    """As make_zip; entries have no owner. `level` of compression: LEVEL without."""
     out = io.BytesIO()
     # Without a file name and a time, which gzip would put into the header.
     with (
-        gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=LEVEL, mtime=0) as packed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=level or LEVEL, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name, content in sorted(files.items()):

@@ -57,14 +57,19 @@ def _function(name: str, content: bytes) -> tuple[Artifact, bytes]:
 
 def _job(root: Path, lock: str, machine: str) -> dict[str, tuple[Artifact, bytes]]:
     log_store = _log_store(root)  # first, so that a missing one is reported before the archive is packed
-    cache = WheelCache(root / ".cache" / "wheels", Target(EMR_PYTHON, machine))
-    archive = make_tar_gz(_files(job_contents(lock, machine), cache))
+    archive = make_tar_gz(job_files(root, lock, machine))
     parts = {
         ARCHIVE: ("job-{}.tar.gz", archive),
         ENTRY: ("entry-{}.py", (root / "spark_job" / "submit.py").read_bytes()),
         LOG_STORE: ("logstore-{}.jar", log_store),
     }
     return {name: _artifact(name, f"job/{key}", key, content) for name, (key, content) in parts.items()}
+
+
+def job_files(root: Path, lock: str, machine: str, python: str = EMR_PYTHON) -> dict[str, bytes]:
+    """The job's archive, by path: the project and its packages, compiled for this machine and Python."""
+    cache = WheelCache(root / ".cache" / "wheels", Target(python, machine))
+    return _files(job_contents(lock, machine, python), cache)
 
 
 def _files(content: Contents, cache: WheelCache) -> dict[str, bytes]:

@@ -64,8 +64,8 @@ def function_contents(name: str, lock: str) -> Contents:
     return Contents(imports.modules, pinned_packages(wanted, read_lock(lock, target)))
 
 
-def job_contents(lock: str, machine: str) -> Contents:
-    target = Target(EMR_PYTHON, machine)
+def job_contents(lock: str, machine: str, python: str = EMR_PYTHON) -> Contents:
+    target = Target(python, machine)
     imports = imports_of("spark_job.main")
     needed = distributions_of(imports.outside) - PROVIDED_BY_EMR | IMPORTED_BY_DEPENDENCIES
     wanted = with_dependencies(needed, target) - PROVIDED_BY_EMR

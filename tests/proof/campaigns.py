@@ -14,6 +14,7 @@ MODULES: Mapping[str, str] = {
     "bad-storage": "tests.proof.bad_storage.campaign",
     "bad-input": "tests.proof.bad_input.campaign",
     "engines": "tests.proof.engines.campaign",
+    "cluster": "tests.proof.cluster.campaign",
     "log-life": "tests.proof.log_life.campaign",
     "takeover": "tests.proof.takeover.campaign",
     "soak": "tests.proof.soak.campaign",

@@ -194,3 +194,39 @@ def test_a_signal_to_all_while_the_job_starts_ends_it_cleanly(tmp_path: Path, nu
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert [json.loads(line)["event"] for line in out.splitlines()] == ["stopped"]
+
+
+def test_a_cluster_takes_spark_and_its_settings_reach_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG)
+    asked = list[list[str]]()
+    monkeypatch.setattr(run, "_run", lambda command_line, as_json: asked.append(command_line) or 0)
+    words = ["run", str(config), "--jars", str(tmp_path)]
+    settings = ["--spark-conf", "spark.executor.cores=2", "--spark-conf", "spark.executor.memory=2g"]
+    assert main([*words, "--master", "spark://a:1", *settings]) == 0
+    assert asked[-1][6:] == ["--jars", str(tmp_path), "--engine", "spark", "--master", "spark://a:1", *settings]
+    assert main([*words, "--master", "local[4]"]) == 0
+    assert asked[-1][8:] == ["--engine", "configured", "--master", "local[4]"]
+    monkeypatch.setenv("BLIZZARD_MASTER", "yarn")
+    assert main(words) == 0
+    assert asked[-1][8:] == ["--engine", "spark"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--master", "spark://a:1", "--engine", "local"],
+            "--engine local: expected spark, or no --engine, with --master",
+        ),
+        (["--master", "a:1"], "--master: expected local, local[N] or local[*]"),
+        (["--spark-conf", "spark.a"], "--spark-conf: expected KEY=VALUE"),
+    ],
+)
+def test_what_no_cluster_can_run_is_wrong_input(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG)
+    assert main(["run", str(config), *options]) == 2
+    assert said in capsys.readouterr().err

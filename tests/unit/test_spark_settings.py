@@ -71,3 +71,13 @@ def test_no_setting_can_lose_or_double_rows(s3_endpoint: str | None) -> None:
 def test_every_setting_is_text_as_spark_expects() -> None:
     given = settings(jars_dir="jars", s3_endpoint="http://127.0.0.1:5000")
     assert all(isinstance(value, str) and key.startswith("spark.") for key, value in given.items())
+
+
+def test_executors_on_other_machines_fetch_the_jars_and_find_the_driver_by_its_name() -> None:
+    given = settings(jars_dir="/srv/jars", for_executors=["/srv/jars/a.jar", "/srv/jars/b.jar"])
+    assert given["spark.jars"] == "/srv/jars/a.jar,/srv/jars/b.jar"
+    assert given["spark.driver.extraClassPath"] == "/srv/jars/*"
+    of_one_machine = {"spark.driver.host", "spark.driver.bindAddress", "spark.executor.extraClassPath"}
+    assert not of_one_machine & given.keys()
+    assert of_one_machine <= settings(jars_dir="/srv/jars").keys()
+    assert "spark.jars" not in settings(jars_dir="/srv/jars")
