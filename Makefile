@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove package publish rollback lock advisories clean
+.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove wheel package publish rollback lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
@@ -21,6 +21,7 @@ help:
 	@echo "make setup-python  only the virtual environment: enough for blizzard on one machine, without Java"
 	@echo "make bench    every benchmark, several hours at full size; BENCH='big small --scale 0.01' runs some, smaller"
 	@echo "make prove    show that nothing is lost or duplicated: every campaign, 30 minutes; PROVE='kill --minutes 60' runs one, longer"
+	@echo "make wheel    dist/blizzard-….whl, for pip install on other machines"
 	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for x86 workers"
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: upload them with the configuration"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: prepare an earlier release for deployment"
@@ -67,6 +68,9 @@ check-stack: setup .cache/stack-checked
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+wheel: setup
+	@$(BIN)/python -m hatchling build -t wheel
 
 package: setup
 	@$(BIN)/python -m infra.package --arch $(or $(ARCH),arm64)
