@@ -59,8 +59,8 @@ check: setup check-stack
 check-stack: setup .cache/stack-checked
 
 # Half a minute for cfn-lint, checkov and sam, so only when something has changed that they or our own rules look at.
-.cache/stack-checked: template.yaml docs/runbook.md requirements.lock $(wildcard infra/template/*.py infra/tools/* infra/file_lock.py \
-		infra/setup/commands.py infra/setup/errors.py infra/setup/stamps.py blizzard/environment.py blizzard/errors.py \
+.cache/stack-checked: template.yaml docs/runbook.md requirements.lock $(wildcard infra/template/*.py infra/tools/* infra/setup/commands.py \
+		blizzard/setup/file_lock.py blizzard/setup/stamps.py blizzard/environment.py blizzard/errors.py \
 		functions/*.py functions/*/*.py spark_job/*.py spark_job/*/*.py spark_job/*/*/*.py) | setup
 	@$(BIN)/python -m infra.template
 	@touch $@

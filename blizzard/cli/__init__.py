@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "status": "Show each source's watermark, backlog and last commit.",
     "resume": "Let the dispatcher start runs again after failures.",
     "validate": "Report every problem in a configuration.",
+    "setup": "Get the jars that Spark needs.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 """Every command with its line in `blizzard --help`."""

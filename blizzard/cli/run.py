@@ -16,8 +16,9 @@ from blizzard.config.load import load_config
 from blizzard.config.spark_settings import HEAP
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
+from blizzard.setup.jar_folder import problem_of
+from blizzard.setup.places import SETUP_COMMAND, find_jars
 
-JARS = Path(__file__).resolve().parents[2] / "jars"
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
 LAST_LINES = 15
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -32,7 +33,10 @@ def command(
         EngineName | None,
         typer.Option(help="What ingests: local (no Java), spark, or auto. Default: `engine` of each pipeline."),
     ] = None,
-    jars: Annotated[Path, typer.Option(help="Folder of Delta's jars for Spark, as `make setup` fills it.")] = JARS,
+    jars: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder of Delta's jars for Spark. Default: where `{SETUP_COMMAND}` puts them."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the job's events as JSON lines, for programs.")
     ] = False,
@@ -41,12 +45,14 @@ def command(
 
     Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
-    config = load_config(file, variables())
+    environ = variables()
+    config = load_config(file, environ)
     chosen = [found for name, found in config.pipelines.items() if not pipeline or name in pipeline]
     wanted = {found.engine for found in chosen} if engine is None else {engine}
-    if EngineName.SPARK in wanted and not jars.is_dir():
-        raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
-    command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(jars)]
+    folder = jars or find_jars(environ)
+    if EngineName.SPARK in wanted and (problem := problem_of(folder)):
+        raise ConfigError([f"--jars: expected a folder with Delta's jars, found {problem}; run `{SETUP_COMMAND}`"])
+    command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(folder)]
     command_line += ["--engine", CONFIGURED if engine is None else engine]
     command_line += ["--once"] if once else []
     command_line += [argument for name in pipeline or () for argument in ("--pipeline", name)]

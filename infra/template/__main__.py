@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from blizzard.environment import variables
-from infra.setup.errors import SetupError
+from blizzard.errors import SetupError
 from infra.template.rules import RULES, TEMPLATE, check, placeholder_zip_uris
 from infra.template.translate import REGION, TranslationError, parse, translate_template
 from infra.tools.environments import Tools

@@ -1,10 +1,9 @@
 """The wheel, built from this checkout, and an environment that has it and not the checkout."""
 
-import os
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +26,6 @@ class Installation:
 
     folder: Path
     home: Path
-    variables: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, wheel: Path, folder: Path) -> "Installation":
@@ -41,11 +39,12 @@ class Installation:
         return cls(environment, folder / "home")
 
     def run(self, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """In the home folder, with nothing of this process's environment; PATH has no Java unless it is given."""
+        """In the home folder, with nothing of this process's environment; PATH has only the installation's programs
+        unless `variables` say otherwise."""
         return subprocess.run(
             [self.folder / "bin" / program, *arguments],
             cwd=self.home,
-            env={"HOME": str(self.home), "PATH": str(self.folder / "bin"), **_certificates(), **variables},
+            env={"HOME": str(self.home), "PATH": str(self.folder / "bin"), **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -54,7 +53,3 @@ class Installation:
 
     def blizzard(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return self.run("blizzard", *arguments, **variables)
-
-
-def _certificates() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
