@@ -15,7 +15,7 @@ help:
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
 	@echo "make test     all checks and all tests (sets up first), in four workers; PYTEST='-k sweep' runs some"
 	@echo "make quick    format, lint, types and unit tests, in a minute and a half"
-	@echo "make check    format, lint, types, import contracts, and the template (make check-stack: only the template)"
+	@echo "make check    format, lint, types, import contracts, template and container (make check-stack: only these two)"
 	@echo "make format   format the code and fix what ruff can fix"
 	@echo "make setup    virtual environment, jars, log store, class archive; PYTHON=… names the interpreter"
 	@echo "make setup-python  only the virtual environment: enough for blizzard on one machine, without Java"
@@ -59,7 +59,7 @@ check: setup check-stack
 check-stack: setup .cache/stack-checked
 
 # Half a minute for cfn-lint, checkov and sam, so only when something has changed that they or our own rules look at.
-.cache/stack-checked: template.yaml docs/runbook.md requirements.lock $(wildcard infra/template/*.py infra/tools/* infra/setup/commands.py \
+.cache/stack-checked: template.yaml Dockerfile docs/runbook.md requirements.lock $(wildcard infra/template/*.py infra/tools/* infra/setup/commands.py \
 		blizzard/setup/file_lock.py blizzard/setup/stamps.py blizzard/environment.py blizzard/errors.py \
 		functions/*.py functions/*/*.py spark_job/*.py spark_job/*/*.py spark_job/*/*/*.py) | setup
 	@$(BIN)/python -m infra.template
