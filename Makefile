@@ -8,19 +8,20 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove package publish rollback lock advisories clean
+.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove wheel package publish rollback lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
 	@echo "make test     all checks and all tests (sets up first), in four workers; PYTEST='-k sweep' runs some"
 	@echo "make quick    format, lint, types and unit tests, in a minute and a half"
-	@echo "make check    format, lint, types, import contracts, and the template (make check-stack: only the template)"
+	@echo "make check    format, lint, types, import contracts, template and container (make check-stack: only these two)"
 	@echo "make format   format the code and fix what ruff can fix"
 	@echo "make setup    virtual environment, jars, log store, class archive; PYTHON=… names the interpreter"
 	@echo "make setup-python  only the virtual environment: enough for blizzard on one machine, without Java"
 	@echo "make bench    every benchmark, several hours at full size; BENCH='big small --scale 0.01' runs some, smaller"
 	@echo "make prove    show that nothing is lost or duplicated: every campaign, 30 minutes; PROVE='kill --minutes 60' runs one, longer"
+	@echo "make wheel    dist/blizzard-….whl, for pip install on other machines"
 	@echo "make package  function bundles and the job's archive, into build/; ARCH=x86_64 for x86 workers"
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: upload them with the configuration"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: prepare an earlier release for deployment"
@@ -58,8 +59,8 @@ check: setup check-stack
 check-stack: setup .cache/stack-checked
 
 # Half a minute for cfn-lint, checkov and sam, so only when something has changed that they or our own rules look at.
-.cache/stack-checked: template.yaml docs/runbook.md requirements.lock $(wildcard infra/template/*.py infra/tools/* infra/file_lock.py \
-		infra/setup/commands.py infra/setup/errors.py infra/setup/stamps.py blizzard/environment.py blizzard/errors.py \
+.cache/stack-checked: template.yaml Dockerfile docs/runbook.md requirements.lock $(wildcard infra/template/*.py infra/tools/* infra/setup/commands.py \
+		blizzard/setup/file_lock.py blizzard/setup/stamps.py blizzard/environment.py blizzard/errors.py \
 		functions/*.py functions/*/*.py spark_job/*.py spark_job/*/*.py spark_job/*/*/*.py) | setup
 	@$(BIN)/python -m infra.template
 	@touch $@
@@ -67,6 +68,9 @@ check-stack: setup .cache/stack-checked
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+wheel: setup
+	@$(BIN)/python -m hatchling build -t wheel
 
 package: setup
 	@$(BIN)/python -m infra.package --arch $(or $(ARCH),arm64)

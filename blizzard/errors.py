@@ -30,6 +30,10 @@ class ConfigError(PermanentError):
         self.problems = problems
 
 
+class SetupError(PermanentError):
+    """Something is missing on the machine or in the network. The text says how to get it."""
+
+
 class RecoveryError(PermanentError):
     """The table does not hold what is needed to continue without losing or doubling rows."""
 

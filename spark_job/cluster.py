@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from blizzard.config.spark_master import MASTER, SparkOptions, addresses
+from blizzard.environment import set_variables, variables
 from blizzard.errors import ConfigError, PermanentError
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def start_on_cluster(
 
     Raises PermanentError if the master cannot be reached, if time is up, or if executors lack something."""
     master, secs = conf[MASTER], _start_secs(conf)
-    _check_reachable(master, addresses(master))
+    own_address = _check_reachable(master, addresses(master))
+    if own_address is not None:
+        # Executors connect to the driver. Spark would take the machine's name, or what a checkout's set-up says.
+        set_variables({"SPARK_LOCAL_IP": own_address, **variables()})
     session = _within(secs, start, f"{master} did not accept the job", _ACCEPTED, errors)
     what = f"no executor of {master} has started a task"
     try:
@@ -69,22 +73,24 @@ def _start_secs(conf: Mapping[str, str]) -> float:
     return secs
 
 
-def _check_reachable(master: str, found: Sequence[tuple[str, int]]) -> None:
-    """One of several masters is enough: the others wait to take over. Spark itself would try for a minute, and then
-    say that its context was stopped."""
+def _check_reachable(master: str, found: Sequence[tuple[str, int]]) -> str | None:
+    """This machine's address in the cluster's network; None: the master has no address. One of several masters is
+    enough: the others wait to take over. Spark itself would try for a minute, and then say that its context was
+    stopped."""
     failed = []
     for address in found:
         try:
-            socket.create_connection(address, CONNECT_SECS).close()
+            with socket.create_connection(address, CONNECT_SECS) as connected:
+                own: str = connected.getsockname()[0]
+                return own
         except OSError as error:
             failed.append(f"{address[0]}:{address[1]}: {error}")
-        else:
-            return
     if failed:
         raise PermanentError(
             f"the cluster {master} cannot be reached: {'; '.join(failed)}. Start it, correct the URL, or open the port "
             "to this machine."
         )
+    return None
 
 
 def _within(secs: float, work: Callable[[], T], what: str, do_next: str, errors: tuple[type[Exception], ...]) -> T:

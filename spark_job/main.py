@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import which
-from typing import Any
 
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import parse_config
@@ -23,7 +21,7 @@ from blizzard.config.model import Config, Pipeline
 from blizzard.config.spark_master import MASTER, SparkOptions, spark_options
 from blizzard.config.spark_settings import settings as spark_settings
 from blizzard.environment import variables
-from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, stdout_log
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
@@ -32,7 +30,7 @@ from spark_job.engines.spark.spark_errors import error_text
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
 from spark_job.loop.warm_up import WarmUp
-from spark_job.session import lazy_session, start_jvm_thread
+from spark_job.session import lazy_session, start_jvm_thread, with_java_and_jars
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.worker_process import collect_garbage_rarely
 from spark_job.wiring import SourceJob, source_job
@@ -42,7 +40,6 @@ SPARK_LOST = (
     "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often the machine "
     "is out of memory: lower spark.driver.memory, or use a larger machine."
 )
-_INSTALL = "install Java 17 or 21, and run `make setup`"
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -133,19 +130,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _checked(session: Callable[[], Any], jars: str | None) -> Callable[[], Any]:
-    """The session, after a look at what Spark needs on this machine. Spark's own errors do not say what is missing."""
-
-    def checked() -> Any:
-        if jars is not None and not Path(jars).is_dir():
-            raise PermanentError(f"Spark needs Delta's jars: expected them in {jars}, found no such folder; {_INSTALL}")
-        if jars is not None and which("java") is None and not variables().get("JAVA_HOME"):
-            raise PermanentError(f"Spark needs Java: expected `java` on PATH, or JAVA_HOME, found neither; {_INSTALL}")
-        return session()
-
-    return checked
-
-
 def _engine_of(pipeline: Pipeline, wanted: str) -> EngineName:
     return EngineName(pipeline.engine if wanted == CONFIGURED else wanted)
 
@@ -173,7 +157,9 @@ def _engines(
     for_executors = sorted(map(str, Path(jars).glob("*.jar"))) if jars is not None and options.on_cluster else None
     conf = spark_settings(jars_dir=jars, for_executors=for_executors, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
     master = {} if options.master is None else {MASTER: options.master}
-    spark = _checked(lazy_session({**conf, **options.conf, **master}, log, on_start=on_start), jars)
+    spark = lazy_session({**conf, **options.conf, **master}, log, on_start=on_start)
+    if jars is not None:
+        spark = with_java_and_jars(spark, Path(jars), on_cluster=options.on_cluster)
     return Engines(spark, s3, partial(_storage_options, config, s3), log)
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from threading import Thread
 
 from pyspark import InheritableThread
@@ -11,7 +12,11 @@ from pyspark.sql import SparkSession
 
 from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.environment import set_variables, variables
+from blizzard.errors import SetupError
 from blizzard.log import Log
+from blizzard.setup.jar_folder import problem_of
+from blizzard.setup.java import find_java
+from blizzard.setup.places import SETUP_COMMAND
 from spark_job.cluster import is_on_cluster, start_on_cluster, worker_python
 from spark_job.engines.spark.checksum_files import unset_missing_classes
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS
@@ -44,6 +49,24 @@ def lazy_session(
         return spark
 
     return session
+
+
+def with_java_and_jars(
+    session: Callable[[], SparkSession], jars: Path, *, on_cluster: bool = False
+) -> Callable[[], SparkSession]:
+    """The same for a driver on this machine: it starts with a Java that it supports, which need not be the default one.
+    Raises SetupError when Java or the jars are missing, since Spark's own errors do not say so."""
+
+    @lru_cache(maxsize=1)
+    def checked() -> SparkSession:
+        if problem := problem_of(jars):
+            raise SetupError(f"Spark needs Delta's jars, and found {problem}; run `{SETUP_COMMAND}`")
+        # The address needs no lookup of the machine's name, which may be unknown. Executors elsewhere need that name.
+        address = {} if on_cluster else {"SPARK_LOCAL_IP": "127.0.0.1"}
+        set_variables({**address, **variables(), "JAVA_HOME": str(find_java().home)})
+        return session()
+
+    return checked
 
 
 def start_jvm_thread(work: Callable[[], None], *, name: str) -> None:

@@ -1,16 +1,17 @@
 """The `blizzard` command. Each subcommand is a module of the same name with a function `command`.
 
-Only the called subcommand is imported, so that `blizzard --help` is fast.
+Only the called subcommand is imported, so that `blizzard --help`, `blizzard --version` and completion are fast.
 
 Exit codes: 0 success, 1 failure, 2 wrong input or configuration, 130 interrupted.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import one_line
@@ -20,17 +21,25 @@ COMMANDS: Mapping[str, str] = {
     "status": "Show each source's watermark, backlog and last commit.",
     "resume": "Let the dispatcher start runs again after failures.",
     "validate": "Report every problem in a configuration.",
+    "setup": "Get the jars that Spark needs.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 """Every command with its line in `blizzard --help`."""
 
 
+class LazyCommands(TyperGroup):
+    """Lists all commands, and imports one when it is called or completed."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and load(listed.name or ""), rest
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. `arguments`: those of the process by default."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    called = next((argument for argument in given if not argument.startswith("-")), None)
     try:
-        app(called)(given, prog_name="blizzard")
+        app()(given, prog_name="blizzard")
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
@@ -42,35 +51,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def app(called: str | None) -> typer.Typer:
-    """All commands by name. Only `called` has its function and options."""
+def app() -> typer.Typer:
+    """All commands by name, without their functions and options."""
     built = typer.Typer(
+        cls=LazyCommands,
         help="Files that land in S3, their rows in a Delta table, each exactly once.",
         no_args_is_help=True,
-        add_completion=False,
+        invoke_without_command=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    built.callback()(_root_callback)
+    built.callback()(_root)
     for name, summary in COMMANDS.items():
-        if name == called:
-            built.command(name)(_function(name))
-        else:
-            built.command(name, help=summary)(_not_called)
+        built.command(name, help=summary)(_listed)
     return built
 
 
-def _function(name: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = import_module(f"{__name__}.{name}").command
-    return function
+def load(name: str) -> Any:
+    """A command with its function and options."""
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(import_module(f"{__name__}.{name}").command)
+    return typer.main.get_command(alone)
 
 
-def _root_callback() -> None:
-    """Without a callback, typer would drop the command's name from an app with a single command."""
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Show all versions, Java and the jars.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: print JSON, for programs.")] = False,
+) -> None:
+    if version:
+        import_module(f"{__name__}.versions").show(as_json=as_json)
+        raise typer.Exit
+    if as_json:
+        raise ConfigError(
+            ["--json: expected --version with it, or a command before it, such as `blizzard status --json`"]
+        )
+    if context.invoked_subcommand is None:
+        raise ConfigError(["expected a command; `blizzard --help` lists them"])
 
 
-def _not_called() -> None:
-    """The function of every command that was not called: it only appears in the list of commands."""
+def _listed() -> None:
+    """The function of every command in the list; `load` has the real one."""
 
 
 def _print_error(error: BlizzardError, code: int) -> int:

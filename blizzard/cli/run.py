@@ -17,8 +17,9 @@ from blizzard.config.spark_master import spark_options
 from blizzard.config.spark_settings import HEAP
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
+from blizzard.setup.jar_folder import problem_of
+from blizzard.setup.places import SETUP_COMMAND, find_jars
 
-JARS = Path(__file__).resolve().parents[2] / "jars"
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
 LAST_LINES = 15
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -41,7 +42,10 @@ def command(
         list[str] | None,
         typer.Option(help="One more setting for Spark; may be given more than once.", metavar="KEY=VALUE"),
     ] = None,
-    jars: Annotated[Path, typer.Option(help="Folder of Delta's jars for Spark, as `make setup` fills it.")] = JARS,
+    jars: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder of Delta's jars for Spark. Default: where `{SETUP_COMMAND}` puts them."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the job's events as JSON lines, for programs.")
     ] = False,
@@ -50,20 +54,23 @@ def command(
 
     Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
-    config = load_config(file, variables())
-    on_spark = spark_options(variables(), master=master, conf=spark_conf or ())
+    config = load_config(file, environ := variables())
+    on_spark = spark_options(environ, master=master, conf=spark_conf or ())
     chosen = [found for name, found in config.pipelines.items() if not pipeline or name in pipeline]
     asked = on_spark.engine(CONFIGURED if engine is None else engine)
     wanted = {found.engine for found in chosen} if asked == CONFIGURED else {asked}
-    if EngineName.SPARK in wanted and not jars.is_dir():
-        raise ConfigError([f"--jars: expected a folder with Delta's jars, found no {jars}; run `make setup`"])
-    command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(jars)]
-    command_line += ["--engine", asked]
-    command_line += ["--once"] if once else []
-    command_line += _repeated("--pipeline", pipeline)
-    command_line += [] if master is None else ["--master", master]
+    folder = _jars(jars or find_jars(environ), needed=EngineName.SPARK in wanted)
+    command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(folder)]
+    command_line += ["--engine", asked, *(["--once"] if once else [])]
+    command_line += [*_repeated("--pipeline", pipeline), *_repeated("--master", [master] if master else [])]
     command_line += _repeated("--spark-conf", spark_conf)
     raise typer.Exit(_run(command_line, as_json=as_json))
+
+
+def _jars(folder: Path, *, needed: bool) -> Path:
+    if needed and (problem := problem_of(folder)):
+        raise ConfigError([f"--jars: expected a folder with Delta's jars, found {problem}; run `{SETUP_COMMAND}`"])
+    return folder
 
 
 def _repeated(option: str, values: list[str] | None) -> list[str]:

@@ -11,6 +11,9 @@ from infra.package.imports import Imports, archive_path, import_chain, imports_o
 from infra.package.lock import PinnedPackage, Target, distributions_of, pinned_packages, read_lock, with_dependencies
 
 LAMBDA_PYTHON = "3.13"
+CONTAINER_PYTHON = "3.13"
+"""Of the base image in the Dockerfile."""
+PROJECT_NAME = "blizzard"
 EMR_RELEASE = "emr-spark-8.1.0"
 """The release with this Python, and with the Spark and Delta that the job is tested with."""
 PROVIDED_BY_LAMBDA = frozenset({"boto3", "botocore"})
@@ -78,6 +81,18 @@ def function_requirements(root: Path, lock: str) -> str:
         package.name: package for name in function_names(root) for package in function_contents(name, lock).packages
     }
     head = "# The packages that the functions' bundles contain, from requirements.lock. Written by `make lock`.\n"
+    return head + "".join(f"{packages[name]}\n" for name in sorted(packages))
+
+
+def container_requirements(lock: str) -> str:
+    """The text of infra/container/requirements.txt: what the wheel needs, and what builds pyspark, for both of the
+    machines that images are made for."""
+    packages: dict[str, PinnedPackage] = {}
+    for machine in ("aarch64", "x86_64"):
+        target = Target(CONTAINER_PYTHON, machine)
+        names = with_dependencies({PROJECT_NAME}, target) - {PROJECT_NAME} | {"setuptools"}
+        packages |= {package.name: package for package in pinned_packages(names, read_lock(lock, target))}
+    head = "# The packages of the container image, from requirements.lock. Written by `make lock`.\n"
     return head + "".join(f"{packages[name]}\n" for name in sorted(packages))
 
 

@@ -9,9 +9,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from blizzard.setup.stamps import file_sha256
 from infra.package.errors import PackageError
 from infra.package.lock import PinnedPackage, Target
-from infra.setup.stamps import file_sha256
 
 # Both Lambda and EMR run Amazon Linux 2023 with glibc 2.34, which supports all of these.
 MANYLINUX = (*(f"manylinux_2_{minor}" for minor in range(34, 16, -1)), "manylinux2014")

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.file_lock import locked
+from blizzard.environment import variables
+from blizzard.errors import ConfigError, SetupError
+from blizzard.setup.download import MAVEN_CENTRAL, REPOSITORY_VARIABLE, checked_repository
+from blizzard.setup.file_lock import locked
+from blizzard.setup.jar_folder import JarFolder
+from blizzard.setup.java import Java, find_jdk
 from infra.setup.class_archive import RUNS, ClassArchive
-from infra.setup.errors import SetupError
-from infra.setup.jars import JarFolder
-from infra.setup.java import Java, find_jdk, write_spark_env
 from infra.setup.logstore import LogStoreJar
+from infra.setup.spark_env import write_spark_env
 from infra.setup.venv import Venv
 
 EXIT_MISSING, EXIT_INTERRUPTED = 2, 130
@@ -26,7 +29,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         set_up(options.root, this_python=options.rebuild_for_this_python, without_java=options.without_java)
-    except SetupError as error:
+    except (SetupError, ConfigError) as error:
         print(f"set-up: {error}", file=sys.stderr)
         return EXIT_MISSING
     except KeyboardInterrupt:
@@ -53,12 +56,13 @@ def set_up(root: Path, *, this_python: bool, without_java: bool = False) -> None
 
 
 def _set_up_spark(root: Path, venv: Venv, java: Java) -> None:
-    jars, log_store = JarFolder(root), LogStoreJar(root)
+    jars, log_store = JarFolder(root / "jars"), LogStoreJar(root)
     archive = ClassArchive(root)
     write_spark_env(java, venv.pyspark_home, archive.settings())
     if not jars.is_complete():
-        with _step("jars of Delta and S3A into jars/ (half a minute)"):
-            jars.make(venv, java)
+        repository = checked_repository(variables().get(REPOSITORY_VARIABLE) or MAVEN_CENTRAL)
+        with _step("jars of Delta and S3A into jars/ (25 MB)"):
+            jars.fill(repository)
     if not log_store.is_current():
         with _step(f"log store, compiled with Java {java.major}"):
             log_store.make(java, venv.pyspark_home)

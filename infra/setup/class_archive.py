@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 
 from blizzard.environment import variables
-from infra.setup.errors import SetupError
-from infra.setup.java import Java
-from infra.setup.stamps import digest, is_stamped, put_stamp
+from blizzard.errors import SetupError
+from blizzard.setup.java import Java
+from blizzard.setup.stamps import digest, is_stamped, put_stamp
 
 _MADE_FROM = (
     "requirements.lock",
-    "infra/setup/jars.lock",
+    "blizzard/setup/jars.lock",
     "infra/local/jobs/load_classes.py",
     "infra/local/jobs/emr_image.py",
 )

@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Sequence
 
-from infra.setup.errors import SetupError
+from blizzard.errors import SetupError
 
 LAST_LINES = 15
 

@@ -1,6 +1,6 @@
-"""Delta's and S3A's jars: resolved once by Spark's own Ivy, checked against infra/setup/jars.lock, kept in jars/.
+"""Which jars Spark needs beside its own.
 
-`python -m infra.setup.jars --update` updates the lock from PACKAGES.
+`python -m infra.setup.jars --update` resolves PACKAGES with Spark's own Ivy, and writes blizzard/setup/jars.lock.
 """
 
 import argparse
@@ -8,14 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from blizzard.environment import variables
-from infra.setup.errors import SetupError
-from infra.setup.java import Java, find_jdk
-from infra.setup.stamps import digest, file_sha256, is_stamped, put_stamp
+from blizzard.errors import SetupError
+from blizzard.setup.jar_lock import LOCK, Jar, write_lock
+from blizzard.setup.java import Java, find_jdk
+from blizzard.setup.stamps import file_sha256
 from infra.setup.venv import Venv
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,70 +50,6 @@ EXCLUDES = (
     "org.xerial.snappy:snappy-java",
 )
 LAST_LINES = 15
-
-
-@dataclass(frozen=True, slots=True)
-class Jar:
-    file: str
-    sha256: str
-    coordinate: str
-    """group:artifact:version"""
-
-
-def read_lock(text: str) -> list[Jar]:
-    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
-    return [Jar(file, sha256, coordinate) for sha256, file, coordinate in rows]
-
-
-def write_lock(jars: list[Jar]) -> str:
-    rows = "".join(f"{jar.sha256}  {jar.file}  {jar.coordinate}\n" for jar in sorted(jars, key=lambda jar: jar.file))
-    return f"# sha256, file in jars/, Maven coordinate. Written by: python -m infra.setup.jars --update\n{rows}"
-
-
-class JarFolder:
-    def __init__(self, root: Path) -> None:
-        self.folder = root / "jars"
-        self.lock = root / "infra" / "setup" / "jars.lock"
-        self._cache = root / ".cache"
-        self._ivy = self._cache / "ivy"
-
-    def is_complete(self) -> bool:
-        """Checks names only: contents were verified when the folder was made."""
-        if not is_stamped(self.folder / ".complete", digest(self.lock)):
-            return False
-        return all((self.folder / jar.file).exists() for jar in read_lock(self.lock.read_text()))
-
-    def make(self, venv: Venv, java: Java) -> None:
-        """Raises SetupError when a jar cannot be downloaded or differs from the lock."""
-        resolved = resolve(venv, java, self._ivy)
-        partial, old = self._cache / "jars.partial", self._cache / "jars.old"
-        for left_over in (partial, old):
-            shutil.rmtree(left_over, ignore_errors=True)
-        partial.mkdir(parents=True)
-        self._copy_locked(resolved, partial)
-        put_stamp(partial / ".complete", digest(self.lock))
-        if self.folder.exists():
-            self.folder.rename(old)
-        partial.rename(self.folder)
-        shutil.rmtree(old, ignore_errors=True)
-        shutil.rmtree(self._ivy, ignore_errors=True)
-
-    def _copy_locked(self, resolved: Path, partial: Path) -> None:
-        locked = read_lock(self.lock.read_text())
-        wrong = [problem for jar in locked for problem in problems(jar, resolved / jar.file)]
-        if wrong:
-            # The next run must not reuse a broken download.
-            shutil.rmtree(self._ivy, ignore_errors=True)
-            raise SetupError("the resolved jars differ from jars.lock; run again\n" + "\n".join(wrong))
-        for jar in locked:
-            shutil.copyfile(resolved / jar.file, partial / jar.file)
-
-
-def problems(jar: Jar, file: Path) -> Iterator[str]:
-    if not file.exists():
-        yield f"  {jar.file} ({jar.coordinate}): expected sha256 {jar.sha256}, found no such file"
-    elif (found := file_sha256(file)) != jar.sha256:
-        yield f"  {jar.file} ({jar.coordinate}): expected sha256 {jar.sha256}, found {found}"
 
 
 def resolve(venv: Venv, java: Java, ivy: Path) -> Path:
@@ -162,7 +97,7 @@ def shipped_with_spark(jars: list[Jar], pyspark_home: Path) -> list[Jar]:
 
 
 def update(root: Path) -> None:
-    venv, folder = Venv(root), JarFolder(root)
+    venv = Venv(root)
     ivy = root / ".cache" / "ivy"
     # Jars of an earlier resolution must not get into the lock.
     shutil.rmtree(ivy, ignore_errors=True)
@@ -172,8 +107,8 @@ def update(root: Path) -> None:
     if duplicates:
         names = ", ".join(jar.coordinate for jar in duplicates)
         raise SetupError(f"Spark ships these itself: {names}. Add them to EXCLUDES in infra/setup/jars.py")
-    folder.lock.write_text(write_lock(jars))
-    print(f"{folder.lock.relative_to(root)}: {len(jars)} jars")
+    LOCK.write_text(write_lock(jars))
+    print(f"{LOCK.relative_to(root)}: {len(jars)} jars")
 
 
 def main() -> int:

@@ -5,9 +5,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from infra.setup.errors import SetupError
-from infra.setup.java import Java
-from infra.setup.stamps import digest
+from blizzard.errors import SetupError
+from blizzard.setup.java import Java
+from blizzard.setup.stamps import digest
 
 # EMR's Java version; a JDK 21 can compile for it.
 RELEASE = "17"
@@ -21,7 +21,7 @@ class LogStoreJar:
         self.file = root / "jars" / "blizzard-logstore.jar"
         self._partial = root / ".cache" / "blizzard-logstore.jar.partial"
         self._folder = root / "infra" / "logstore"
-        self._jars_lock = root / "infra" / "setup" / "jars.lock"
+        self._jars_lock = root / "blizzard" / "setup" / "jars.lock"
 
     @property
     def _sources(self) -> list[Path]:

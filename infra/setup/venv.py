@@ -5,9 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from blizzard.errors import SetupError
+from blizzard.setup.stamps import digest, is_stamped, put_stamp
 from infra.setup.commands import run_command
-from infra.setup.errors import SetupError
-from infra.setup.stamps import digest, is_stamped, put_stamp
 
 # Builds pyspark, which is published as source only. Its version and hash are in the lock too; by default pip would use
 # the newest one.

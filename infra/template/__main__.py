@@ -1,4 +1,7 @@
-"""`make check-stack`: all checks of the template. Exit status 1 if one finds anything, 2 if a check could not run."""
+"""`make check-stack`: all checks of the template, and checkov's of the container image.
+
+Exit status 1 if one finds anything, 2 if a check could not run.
+"""
 
 import json
 import subprocess
@@ -7,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from blizzard.environment import variables
-from infra.setup.errors import SetupError
+from blizzard.errors import SetupError
 from infra.template.rules import RULES, TEMPLATE, check, placeholder_zip_uris
 from infra.template.translate import REGION, TranslationError, parse, translate_template
 from infra.tools.environments import Tools
 
 EXIT_FOUND, EXIT_WRONG = 1, 2
+CONTAINER = "Dockerfile"
 QUIET = {"SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": REGION}
 """Keeps the tools off the network."""
 
@@ -47,26 +51,20 @@ def _lint(root: Path) -> bool:
 
 def _other_tools(root: Path) -> list[bool]:
     tools = Tools(root)
-    checkov = [
-        str(tools.program("checkov")),
-        "--framework",
-        "cloudformation",
-        "--quiet",
-        "--compact",
-        "--skip-download",
-    ]
+    checkov = [str(tools.program("checkov")), "--quiet", "--compact", "--skip-download", "--framework"]
     return [
-        _passes("checkov", [*checkov, "-f", TEMPLATE], root),
+        _passes("checkov", [*checkov, "cloudformation", "-f", TEMPLATE], root),
+        _passes("checkov", [*checkov, "dockerfile", "-f", CONTAINER], root, of=CONTAINER),
         _passes("sam validate --lint", [str(tools.program("sam")), "validate", "--lint", "-t", TEMPLATE], root),
     ]
 
 
-def _passes(what: str, command: Sequence[str], root: Path) -> bool:
+def _passes(what: str, command: Sequence[str], root: Path, *, of: str = TEMPLATE) -> bool:
     environment: Mapping[str, str] = {**variables(), **QUIET}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         print(done.stdout + done.stderr)
-    print(f"{TEMPLATE}: {what}: {'clean' if done.returncode == 0 else f'failed with status {done.returncode}'}")
+    print(f"{of}: {what}: {'clean' if done.returncode == 0 else f'failed with status {done.returncode}'}")
     return done.returncode == 0
 
 

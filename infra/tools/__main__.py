@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.setup.errors import SetupError
+from blizzard.errors import SetupError
 from infra.tools.environments import NAMES, Tools
 
 EXIT_FAILED = 2

@@ -5,9 +5,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.file_lock import locked
+from blizzard.setup.file_lock import locked
+from blizzard.setup.stamps import digest, is_stamped, put_stamp
 from infra.setup.commands import run_command
-from infra.setup.stamps import digest, is_stamped, put_stamp
 
 LOCKS = Path(__file__).parent
 NAMES = ("sam", "checkov", "pip-audit")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from grimp import build_graph
 
-from infra.setup.errors import SetupError
-from infra.setup.stamps import put_stamp
+from blizzard.errors import SetupError
+from blizzard.setup.stamps import put_stamp
 from infra.tools import environments
 from infra.tools.environments import INSTALLER, LOCKS, NAMES, Tools
 

@@ -201,6 +201,7 @@ def test_a_cluster_takes_spark_and_its_settings_reach_the_job(tmp_path: Path, mo
     config.write_text(CONFIG)
     asked = list[list[str]]()
     monkeypatch.setattr(run, "_run", lambda command_line, as_json: asked.append(command_line) or 0)
+    (tmp_path / "some.jar").touch()
     words = ["run", str(config), "--jars", str(tmp_path)]
     settings = ["--spark-conf", "spark.executor.cores=2", "--spark-conf", "spark.executor.memory=2g"]
     assert main([*words, "--master", "spark://a:1", *settings]) == 0

@@ -10,15 +10,23 @@ from typing import Any
 import pytest
 import typer
 
-from blizzard.cli import COMMANDS, app, main
+from blizzard.cli import COMMANDS, app, load, main
+from blizzard.cli.setup import Result, _as_json
 from blizzard.cli.source_status import SourceStatus
+from blizzard.cli.versions import versions
 from tests.unit.documents import ROOT, Fence, calls, fences, first_texts, name_of, section, words
 
 
 def options(command: str) -> set[str]:
-    click_command: Any = typer.main.get_command(app(command))
-    parameters = click_command.commands[command].params
-    return {option for p in parameters if p.param_type_name == "option" for option in p.opts}
+    return _options(load(command))
+
+
+def root_options() -> set[str]:
+    return _options(typer.main.get_command(app()))
+
+
+def _options(command: Any) -> set[str]:
+    return {option for p in command.params if p.param_type_name == "option" for option in p.opts}
 
 
 def option_rows(markdown: str) -> set[str]:
@@ -28,6 +36,19 @@ def option_rows(markdown: str) -> set[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_section_with_each_of_its_options(command: str) -> None:
     assert option_rows(section("docs/cli.md", f"## `blizzard {command}`")) == options(command)
+
+
+def test_every_option_without_a_command_is_documented() -> None:
+    assert option_rows(section("docs/cli.md", "## Without a command")) == root_options()
+
+
+def test_every_field_of_version_json_is_documented() -> None:
+    assert {*versions()} <= words(section("docs/cli.md", "## Without a command"))
+
+
+def test_every_field_of_setup_json_is_documented() -> None:
+    result = _as_json(Result(Path(), 0, 0, "", None, None))
+    assert {*result} <= words(section("docs/cli.md", "## `blizzard setup`"))
 
 
 def test_every_option_of_the_job_is_documented() -> None:
@@ -41,6 +62,9 @@ def test_commands_in_the_documents_exist() -> None:
     ours = [line[1:] for line in called if line[0].endswith("blizzard")]
     assert ours
     for command, *rest in ours:
+        if command.startswith("-"):
+            assert {command, *rest} <= root_options()
+            continue
         assert command in COMMANDS
         assert {word for word in rest if word.startswith("-")} <= options(command)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.shipped import ROOT, SHIPPED, trees
 
 PAGE = ROOT / "docs" / "security.md"
-JARS = ROOT / "infra/setup/jars.lock"
+JARS = ROOT / "blizzard/setup/jars.lock"
 LOCKS = sorted(
     {
         file.relative_to(ROOT).as_posix()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from infra.setup.errors import SetupError
+from blizzard.errors import SetupError
 from infra.setup.venv import Venv, lock_entry
 from tests.unit.shell_scripts import script
 

@@ -1,25 +1,19 @@
-"""The set-up's Java, jars, log store and class archive, on machines that lack something or were interrupted."""
+"""The set-up's Java, log store and class archive, on machines that lack something or were interrupted."""
 
 import re
+import shutil
 import subprocess
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from infra.setup import jars as setup_jars
+from blizzard.errors import SetupError
+from blizzard.setup.java import Java, find_java, find_jdk, inspect
 from infra.setup.class_archive import RUNS, ClassArchive
-from infra.setup.errors import SetupError
-from infra.setup.jars import EXCLUDES, PACKAGES, Jar, JarFolder, read_lock, shipped_with_spark, write_lock
-from infra.setup.java import Java, find_jdk, write_spark_env
 from infra.setup.logstore import LogStoreJar
-from infra.setup.stamps import file_sha256
-from infra.setup.venv import Venv
+from infra.setup.spark_env import write_spark_env
 from tests.unit.shell_scripts import script
-
-ROOT = Path(__file__).parents[2]
-
 
 # --- Java -------------------------------------------------------------------------------------------------------------
 
@@ -75,6 +69,32 @@ def test_a_machine_with_the_wrong_java_is_told_what_it_has(jvms: Path) -> None:
         find_jdk(jvms)
 
 
+def test_a_runtime_without_compiler_is_enough_for_spark(jvms: Path) -> None:
+    java(jvms / "a-25", 25)
+    runtime = java(jvms / "b-17", 17, javac=False)
+    assert find_java(jvms) == Java(runtime, 17)
+    shutil.rmtree(runtime)
+    expected = f"Java 17 or 21 for Spark, and found Java 25 in {jvms}/a-25: sudo apt install openjdk-17-jre-headless"
+    with pytest.raises(SetupError, match=re.escape(expected)):
+        find_java(jvms)
+
+
+def test_a_java_with_a_release_file_is_not_started(jvms: Path, tmp_path: Path) -> None:
+    home = jvms / "a-21"
+    script(home / "bin" / "java", f"touch {tmp_path}/started")
+    (home / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.4"\n')
+    (tmp_path / "link").symlink_to(home / "bin" / "java")
+    assert inspect(tmp_path / "link") == Java(home, 21)
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("release", ["", 'JAVA_VERSION="unknown"'])
+def test_a_java_with_another_release_file_is_asked(jvms: Path, release: str) -> None:
+    home = java(jvms / "a-17", 17)
+    (home / "release").write_text(release)
+    assert inspect(home / "bin" / "java") == Java(home, 17)
+
+
 def test_every_spark_of_the_environment_runs_on_the_java_that_was_found(tmp_path: Path) -> None:
     write_spark_env(Java(Path("/opt/jdk 17"), 17), tmp_path)
     show = f'. "{tmp_path}/conf/spark-env.sh"; echo "$JAVA_HOME"'
@@ -82,130 +102,14 @@ def test_every_spark_of_the_environment_runs_on_the_java_that_was_found(tmp_path
     assert shown.stdout == b"/opt/jdk 17\n"
 
 
-# --- Jars -------------------------------------------------------------------------------------------------------------
-
-
-class Ivy:
-    """A checkout whose spark-submit resolves to the content of `resolved`."""
-
-    def __init__(self, root: Path) -> None:
-        self.resolved = root / "resolved"
-        self.resolved.mkdir()
-        self._root = root
-        self._pyspark = root / ".venv" / "lib" / "python3.12" / "site-packages" / "pyspark"
-        self.answers(
-            f'for word; do case "$word" in spark.jars.ivy=*) cp -r {self.resolved} "${{word#*=}}/jars";; esac; done'
-        )
-
-    def answers(self, *lines: str) -> None:
-        script(self._pyspark / "bin" / "spark-submit", *lines)
-
-    def lock(self, **contents: bytes) -> None:
-        """Lock files with these contents, and let Ivy resolve them."""
-        jars = []
-        for name, content in contents.items():
-            file = self.resolved / f"org_{name}-1.jar"
-            file.write_bytes(content)
-            jars.append(Jar(file.name, file_sha256(file), f"org:{name}:1"))
-        lock = self._root / "infra" / "setup" / "jars.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        lock.write_text(write_lock(jars))
-
-    def make(self) -> JarFolder:
-        folder = JarFolder(self._root)
-        folder.make(Venv(self._root), Java(Path("/opt/jdk"), 17))
-        return folder
-
-
-@pytest.fixture
-def ivy(tmp_path: Path) -> Ivy:
-    return Ivy(tmp_path)
-
-
-def test_the_folder_contains_exactly_the_locked_jars(ivy: Ivy) -> None:
-    ivy.lock(delta=b"delta", s3=b"s3")
-    (ivy.resolved / "org_jackson-1.jar").write_bytes(b"not in the lock")
-    folder = ivy.make()
-    assert sorted(file.name for file in folder.folder.glob("*.jar")) == ["org_delta-1.jar", "org_s3-1.jar"]
-    assert folder.is_complete()
-
-
-def test_the_folder_is_recreated_when_the_lock_changes_or_a_jar_is_missing(ivy: Ivy) -> None:
-    ivy.lock(delta=b"delta")
-    folder = ivy.make()
-    (folder.folder / "org_delta-1.jar").unlink()
-    assert not folder.is_complete()
-    assert ivy.make().is_complete()
-    ivy.lock(delta=b"another")
-    assert not folder.is_complete()
-    assert ivy.make().is_complete()
-
-
-def test_a_jar_with_another_hash_is_named_and_no_jar_is_used(ivy: Ivy) -> None:
-    ivy.lock(delta=b"delta", s3=b"s3")
-    (ivy.resolved / "org_delta-1.jar").write_bytes(b"tampered")
-    with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\): expected sha256 .*, found") as error:
-        ivy.make()
-    assert "s3" not in str(error.value)
-
-
-def test_a_jar_that_was_not_resolved_is_named(ivy: Ivy) -> None:
-    ivy.lock(delta=b"delta")
-    (ivy.resolved / "org_delta-1.jar").unlink()
-    with pytest.raises(SetupError, match=r"org_delta-1\.jar \(org:delta:1\).*found no such file"):
-        ivy.make()
-
-
-def test_existing_jars_stay_when_new_ones_cannot_be_resolved(ivy: Ivy, tmp_path: Path) -> None:
-    ivy.lock(delta=b"delta")
-    ivy.make()
-    ivy.answers("echo unresolved dependency >&2", "exit 1")
-    with pytest.raises(SetupError, match=r"is it reachable from here(?s:.)*unresolved dependency"):
-        ivy.make()
-    assert (tmp_path / "jars" / "org_delta-1.jar").exists()
-
-
-def test_leftovers_of_an_interrupted_set_up_are_replaced(ivy: Ivy, tmp_path: Path) -> None:
-    ivy.lock(delta=b"delta")
-    for left_over in ("jars", ".cache/jars.partial", ".cache/jars.old", ".cache/ivy/jars"):
-        (tmp_path / left_over).mkdir(parents=True)
-        (tmp_path / left_over / "org_delta-1.jar").write_bytes(b"half")
-    assert not JarFolder(tmp_path).is_complete()
-    assert (ivy.make().folder / "org_delta-1.jar").read_bytes() == b"delta"
-
-
-def test_the_jar_lock_has_all_requested_jars_and_none_that_spark_ships() -> None:
-    locked = read_lock((ROOT / "infra" / "setup" / "jars.lock").read_text())
-    assert set(PACKAGES) <= {jar.coordinate for jar in locked}
-    spark = find_spec("pyspark")
-    assert spark is not None
-    assert spark.origin is not None
-    assert shipped_with_spark(locked, Path(spark.origin).parent) == []
-
-
-def test_a_jar_that_spark_ships_is_recognised_in_any_version(tmp_path: Path) -> None:
-    script(tmp_path / "jars" / "jackson-core-2.20.0.jar")
-    older, other = (Jar("", "", f"com.fasterxml:{name}:2.13.5") for name in ("jackson-core", "jackson-core-extras"))
-    assert shipped_with_spark([older, other], tmp_path) == [older]
-
-
-def test_exclusions_are_passed_to_ivy(ivy: Ivy, tmp_path: Path) -> None:
-    ivy.lock()
-    ivy.answers(f'echo "$@" > {tmp_path}/asked; mkdir {tmp_path}/.cache/ivy/jars')
-    ivy.make()
-    asked = (tmp_path / "asked").read_text()
-    assert f"--packages {','.join(PACKAGES)} --exclude-packages {','.join(EXCLUDES)}" in asked
-    assert setup_jars.AWS_SDK in asked
-
-
 # --- Log store --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def log_store(tmp_path: Path) -> LogStoreJar:
-    for folder in ("jars", "infra/setup", "infra/logstore"):
+    for folder in ("jars", "blizzard/setup", "infra/logstore"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "infra" / "setup" / "jars.lock").touch()
+    (tmp_path / "blizzard" / "setup" / "jars.lock").touch()
     (tmp_path / "infra" / "logstore" / "Store.java").write_text("class Store {}")
     return LogStoreJar(tmp_path)
 
@@ -276,7 +180,7 @@ def test_the_classes_are_archived_once_until_jars_or_java_change(
     assert archive.is_current(jdk, log_store.file)
     assert archive.file.read_text() == "classes\n"
     assert not archive.is_current(Java(jdk.home, 21), log_store.file)
-    (tmp_path / "infra" / "setup" / "jars.lock").write_text("another")
+    (tmp_path / "blizzard" / "setup" / "jars.lock").write_text("another")
     assert not archive.is_current(jdk, log_store.file)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blizzard.environment import temporary_variables, variables
-from infra.file_lock import locked
+from blizzard.setup.file_lock import locked
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws
 from infra.package.build import ARCHITECTURES, package, sources_sha256

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from blizzard.environment import variables
-from infra.setup.java import Java, find_jdk
+from blizzard.setup.java import Java, find_jdk
 from infra.setup.logstore import compile_java
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pyspark
 
+from blizzard.setup.java import find_jdk
 from infra.local.processes.checkout import CHECKOUT
-from infra.setup.java import find_jdk
 from infra.setup.logstore import compile_java
 
 
