@@ -38,11 +38,13 @@ class Phase(StrEnum):
 @dataclass
 class Hold:
     """The first request that `matches`; with `workers` also those for the same object that come from the same worker's
-    machine later. `sender` is that worker; None: it came from elsewhere, or did not come yet."""
+    machine later. `by_executor`: only a request of a worker's machine counts. `sender` is that worker; None: it came
+    from elsewhere, or did not come yet."""
 
     matches: Callable[[str, str], bool]
     carried_out: bool
     workers: Sequence[Daemon]
+    by_executor: bool
     for_good: bool = False
     sender: Daemon | None = None
     path: str = ""
@@ -85,13 +87,17 @@ class Gate(FaultyS3):
                 return hold if again else None
             if not hold.matches(method, path):
                 return None
-            hold.path, hold.sender = path, sender(port, hold.workers)
+            who = sender(port, hold.workers)
+            if hold.by_executor and who is None:  # a process of an executor that was killed before
+                return None
+            hold.path, hold.sender = path, who
             return hold
 
     @contextmanager
     def holding(self, phase: Phase, workers: Sequence[Daemon], *, for_good: bool = False) -> Iterator[Hold]:
         """The next request of this phase, until the end of the block; `for_good`: also when it is tried again."""
-        hold = Hold(phase.is_reached_by, phase is Phase.WRITE, workers, for_good)
+        by_executor = phase is not Phase.COMMIT
+        hold = Hold(phase.is_reached_by, phase is Phase.WRITE, workers, by_executor, for_good)
         with self._lock:
             self._hold = hold
         try:

@@ -22,7 +22,7 @@ def test_without_requests_lost_files_are_not_found() -> None:
 
 
 def test_a_sweeper_that_takes_new_files_for_settled_ones_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settled_files, "_is_settled", lambda info, found: True)
+    monkeypatch.setattr(settled_files.SettledFiles, "unsettled_paths", lambda files, listed: [])
     with pytest.raises(WrongResult, match="of the lost ones"):
         simulate(3_000, 30)
 

@@ -264,11 +264,10 @@ class TestTheJob:
     def test_a_setting_without_a_key_or_a_value_is_refused(
         self, wrong: str, config: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        with pytest.raises(SystemExit) as ended:
-            job.main(["--config", config, "--once", "--spark-conf", wrong])
-        assert ended.value.code == job.EXIT_CONFIG
-        error = capsys.readouterr().err
-        assert f"--spark-conf: expected KEY=VALUE, such as spark.driver.memory=2g, found {wrong!r}" in error
+        assert job.main(["--config", config, "--once", "--spark-conf", wrong]) == job.EXIT_CONFIG
+        (event,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        expected = f"--spark-conf: expected KEY=VALUE, such as spark.driver.memory=2g, found {wrong!r}"
+        assert (event["event"], event["problem"]) == ("configuration_wrong", expected)
 
     def test_a_setting_may_hold_an_equals_sign_or_be_empty(
         self, config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -278,6 +277,6 @@ class TestTheJob:
         monkeypatch.setattr(job, "source_job", lambda *_, **__: Source(ScriptedIngest(Clock(0.0), [DENIED]), "p:a"))
         monkeypatch.setattr(job, "run_once", lambda *_, **__: job.EXIT_OK)
         java = "spark.driver.extraJavaOptions"
-        words = ["--spark-conf", f"{java}=-Da=b", "--spark-conf", "spark.master="]
+        words = ["--spark-conf", f"{java}=-Da=b", "--spark-conf", "spark.app.id="]
         assert job.main(["--config", config, "--once", *words]) == job.EXIT_OK
-        assert (given[0][java], given[0]["spark.master"]) == ("-Da=b", "")
+        assert (given[0][java], given[0]["spark.app.id"]) == ("-Da=b", "")
