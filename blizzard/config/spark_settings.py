@@ -107,7 +107,7 @@ def local_settings(jars_dir: str) -> dict[str, str]:
 def cluster_settings(jars_dir: str, jars: Sequence[str]) -> dict[str, str]:
     """For a driver on this machine, with its jars in `jars_dir`, and executors elsewhere, which fetch `jars` from it.
 
-    Addresses are Spark's own choice: executors connect to the driver by the machine's host name.
+    No addresses: executors connect to the driver by SPARK_LOCAL_IP, which the job sets once it has reached the master.
     """
     return _driver_settings(jars_dir) | {
         "spark.jars": ",".join(jars),

@@ -21,11 +21,13 @@ def find_jars(environ: Mapping[str, str]) -> Path:
     """The folder of jars to use. If there is none yet, where SETUP_COMMAND puts it."""
     if given := environ.get(JARS_VARIABLE):
         return Path(given)
-    cached = cache_folder(environ)
     if CHECKOUT is None:
-        return cached
+        return cache_folder(environ)
     own = CHECKOUT / "jars"
-    return cached if problem_of(own) and not problem_of(cached) else own
+    if not problem_of(own):
+        return own
+    cached = cache_folder(environ)
+    return own if problem_of(cached) else cached
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:

@@ -34,9 +34,10 @@ class SweepReports:
     def with_report(self, report: SweepReport) -> "SweepReports":
         """Also removes the claim of a running sweep, `sweeping_until_ts`."""
         since_ts = report.started_ts if self.watched_since_ts is None else self.watched_since_ts
+        begun = replace(self, watched_since_ts=since_ts, sweeping_until_ts=None)
         if report.kind is SweepKind.WATERMARK:
-            return SweepReports(since_ts, report, self.late, counted=self.counted)
-        return SweepReports(since_ts, self.watermark, report, counted=self.counted)
+            return replace(begun, watermark=report)
+        return replace(begun, late=report)
 
     def to_json(self) -> str:
         document = {
