@@ -84,8 +84,10 @@ class EmrServerless:
         return RunState(_status(run["state"]), f"{run['state']}: {run.get('stateDetails', '')}".strip(": "))
 
     def active(self, pipeline: str) -> str | None:
-        """The oldest active run of the pipeline. The service cannot filter by name, only by state."""
-        found = [run for run in self._active_runs() if run.get("name") == job_name(pipeline)]
+        """The oldest active run of the pipeline. The service can filter by state only. Another stack may share the
+        application, and have a pipeline of this name; each stack has a role of its own."""
+        named = [run for run in self._active_runs() if run.get("name") == job_name(pipeline)]
+        found = [run for run in named if run["executionRole"] == self._settings.role_arn]
         found.sort(key=lambda run: (run["createdAt"], run["id"]))
         return found[0]["id"] if found else None
 

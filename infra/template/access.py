@@ -35,7 +35,11 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ): "checkpoint copies of every table",
     ("DispatcherRole", "ReadState", "${LakeBucketName}/*_blizzard/_runs/*"): "run records of every pipeline",
     ("DispatcherRole", "RecordRuns", "${LakeBucketName}/*_blizzard/_runs/*"): "run records are numbered",
-    ("DispatcherRole", "LookAtRuns", "${JobApplication.Arn}/jobruns/*"): "a run's id is not known before it is started",
+    (
+        "DispatcherRole",
+        "LookAtRuns",
+        "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/${Application}/jobruns/*",
+    ): "a run's id is not known before it is started",
     ("SweeperRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "sweeps look up known files there",

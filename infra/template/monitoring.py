@@ -131,8 +131,10 @@ def _dashboards(stack: EvaluatedTemplate) -> Iterator[tuple[str, dict[str, Any]]
 def _shown(body: dict[str, Any]) -> Iterator[Metric]:
     for widget in body["widgets"]:
         for row in widget["properties"].get("metrics", ()):
-            namespace, name, *rest = [part for part in row if isinstance(part, str)]
-            yield namespace, name, dict(zip(rest[::2], rest[1::2], strict=True))
+            parts = [part for part in row if isinstance(part, str)]
+            if parts:  # an expression has none
+                namespace, name, *rest = parts
+                yield namespace, name, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def _sections(markdown: str) -> dict[str, str]:

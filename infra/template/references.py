@@ -22,9 +22,9 @@ def references_in_order(value: Any) -> Iterator[str]:
             elif name == "Fn::GetAtt":
                 yield str(item[0] if isinstance(item, list) else item.partition(".")[0])
             elif name == "Fn::Sub":
-                text = item[0] if isinstance(item, list) else item
-                yield from (found.partition(".")[0] for found in SUB_VARIABLE.findall(text))
-                yield from references_in_order(item[1]) if isinstance(item, list) else ()
+                text, own = item if isinstance(item, list) else (item, {})
+                yield from (found.partition(".")[0] for found in SUB_VARIABLE.findall(text) if found not in own)
+                yield from references_in_order(list(own.values()))
             else:
                 yield from references_in_order(item)
     elif isinstance(value, list | tuple):

@@ -133,16 +133,20 @@ def test_concurrent_dispatchers_start_one_run_and_a_stack_update_does_not_distur
     world.stack.deploy(parameters={"MaxFailures": before})
 
 
-def test_a_new_release_takes_over_and_a_rollback_restores_the_old_one(world: StackWorld, tmp_path: Path) -> None:
+def test_a_new_release_takes_over_in_another_application_and_a_rollback_undoes_it(world: StackWorld, tmp_path: Path) -> None:
     stack, first = world.stack, dict(world.stack.parameters)
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=2))
     new = release(stack.aws, config, tmp_path / "new", other_sources(tmp_path / "sources"))
     assert all(new.parameters[name] != first[name] for name in ("ConfigKey", "JobArchiveKey"))
     old = earlier_release(stack.aws, stack.release_id, tmp_path / "old")
-    for taken in (new, old):
+    shared = {"name": "shared", "releaseLabel": new.parameters["ReleaseLabel"], "type": "SPARK"}
+    application = stack.client("emr-serverless").create_application(**shared)["applicationId"]
+    for taken, application_id in ((new, application), (old, "")):
         started_ts = time.time()
-        stack.deploy(translate(TEMPLATE, taken.function_zip_uris), taken.parameters)
+        parameters = {**taken.parameters, "ApplicationId": application_id}
+        stack.deploy(translate(TEMPLATE, taken.function_zip_uris), parameters)
+        assert ("JobApplication" in stack.resources) == (application_id == "")
         drop_while_runs_are_held(world, "2026-01-08")
         assert world.wait_until_ingested().good
         (run,) = world.runs_since(started_ts)

@@ -18,6 +18,7 @@ from infra.template.translate import Template, TranslationError, parse, translat
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "template.yaml"
+APPLICATION_ARN = "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/${Application}"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:arrivals"
 FUNCTIONS = {"CollectorFunction", "DispatcherFunction", "SweeperFunction"}
 REQUIRED = {
@@ -178,6 +179,25 @@ def test_a_topic_and_its_mode_are_given_together() -> None:
     assert unused.startswith("TopicIsUsed: ")
 
 
+def test_the_job_runs_in_an_application_that_exists() -> None:
+    own, other = chosen(), chosen(ApplicationId="00f1982r1uukb925")
+    assert own["Resources"].keys() - other["Resources"].keys() == {"JobApplication"}
+    for template, application in ((own, "JobApplication"), (other, "ApplicationId")):
+        name = {"Ref": application}
+        variables = of(template, "DispatcherFunction")["Environment"]["Variables"]
+        assert variables["BLIZZARD_APPLICATION_ID"] == name
+        assert of(template, "JobStateRule")["EventPattern"]["detail"]["applicationId"] == [name]
+        assert of(template, "Dashboard")["DashboardBody"]["Fn::Sub"][1] == {"Application": name}
+        assert template["Outputs"]["ApplicationId"]["Value"] == name
+        statements = {s["Sid"]: s for s in of(template, "DispatcherRole")["Policies"][0]["PolicyDocument"]["Statement"]}
+        (trusted,) = of(template, "JobRole")["AssumeRolePolicyDocument"]["Statement"]
+        sources = trusted["Condition"]["ArnLike"]["aws:SourceArn"]
+        granted = [statements["StartAndFindRuns"]["Resource"], statements["LookAtRuns"]["Resource"], *sources]
+        assert [arn["Fn::Sub"] for arn in granted] == [
+            [f"{APPLICATION_ARN}{part}", {"Application": name}] for part in ("", "/jobruns/*", "", "/*")
+        ]
+
+
 def test_an_existing_lake_is_not_changed() -> None:
     made, left = chosen(LakeBucketMode="create"), chosen(LakeBucketMode="existing")
     assert made["Resources"].keys() - left["Resources"].keys() == {"LakeBucket", "LakeBucketPolicy"}
@@ -185,8 +205,9 @@ def test_an_existing_lake_is_not_changed() -> None:
 
 @pytest.mark.parametrize("landing", ["create", "eventbridge", "sns"])
 @pytest.mark.parametrize("lake", ["create", "existing"])
-def test_every_reference_resolves(landing: str, lake: str) -> None:
-    template = chosen(LandingBucketMode=landing, LakeBucketMode=lake)
+@pytest.mark.parametrize("application", ["", "00f1982r1uukb925"])
+def test_every_reference_resolves(landing: str, lake: str, application: str) -> None:
+    template = chosen(LandingBucketMode=landing, LakeBucketMode=lake, ApplicationId=application)
     known = template["Resources"].keys() | template["Parameters"].keys()
     named = references([template["Resources"], template["Outputs"]])
     assert {name for name in named if not name.startswith("AWS::")} <= known
@@ -271,6 +292,7 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("DispatchSchedule", "every 5 minutes"),
         ("SweepSchedule", "rate(0 minutes)"),
         ("AlarmTopicArn", "alarms"),
+        ("ApplicationId", "arn:aws:emr-serverless:eu-west-1:123456789012:/applications/00f"),
         ("LandingTopicArn", "arrivals"),
         ("LandingTopicArn", "arn:aws:sns:eu-west-1:123456789012:arrivals.fifo"),
         ("LogRetentionDays", "31"),

@@ -93,4 +93,12 @@ class FakeEmrClient:
     @staticmethod
     def run(run_id: str, name: str, state: str = "RUNNING", created: int = 0, detail: str = "") -> dict[str, Any]:
         at = datetime(2026, 11, 21, 9, created, tzinfo=UTC)
-        return {"id": run_id, "name": name, "state": state, "createdAt": at, "stateDetails": detail}
+        role = ENVIRONMENT["BLIZZARD_JOB_ROLE_ARN"]
+        return {
+            "id": run_id,
+            "name": name,
+            "state": state,
+            "createdAt": at,
+            "stateDetails": detail,
+            "executionRole": role,
+        }

@@ -282,6 +282,12 @@ def test_the_oldest_active_run_of_the_same_name_is_found() -> None:
     assert emr.active("clicks") is None
 
 
+def test_a_run_of_another_stack_in_the_same_application_is_not_this_pipelines() -> None:
+    emr, client = service()
+    client.runs["00a"] = {**client.run("00a", "blizzard-events"), "executionRole": OTHER["BLIZZARD_JOB_ROLE_ARN"]}
+    assert emr.active("events") is None
+
+
 def test_runs_without_a_name_belong_to_no_pipeline() -> None:
     emr, client = service()
     client.runs["00a"] = {**client.run("00a", ""), "name": None}

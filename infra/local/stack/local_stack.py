@@ -92,7 +92,7 @@ class LocalStack:
 
     @property
     def application_id(self) -> str:
-        return self.resources["JobApplication"]
+        return self._parameters.get("ApplicationId") or self.resources["JobApplication"]
 
     @property
     def run_control(self) -> RunControl:
