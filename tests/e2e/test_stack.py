@@ -133,7 +133,9 @@ def test_concurrent_dispatchers_start_one_run_and_a_stack_update_does_not_distur
     world.stack.deploy(parameters={"MaxFailures": before})
 
 
-def test_a_new_release_takes_over_in_another_application_and_a_rollback_undoes_it(world: StackWorld, tmp_path: Path) -> None:
+def test_a_release_takes_over_in_another_application_and_a_rollback_undoes_it(
+    world: StackWorld, tmp_path: Path
+) -> None:
     stack, first = world.stack, dict(world.stack.parameters)
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=2))
