@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local.table import LocalTable
+from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.engine import TableEngine
@@ -78,7 +79,7 @@ class World:
     def engine_of(self, source: TableSource, engine: str) -> TableEngine:
         store = LocalStore(self.table, may_be_missing=True)
         local = LocalTable(source, store, dict, clock=self.now_ts)
-        return local if engine == "local" else SparkTable(self.spark, source)
+        return local if engine == "local" else SparkTable(self.spark, source, JavaReferences())
 
     def write(self, layout: TableLayout, *ids: str | None, folder: str = "", of: str = "", **more: Any) -> DataFile:
         """One Parquet file with these ids, of the source's file `of`; `more`: constant columns, and those of the

@@ -20,6 +20,7 @@ from blizzard.config.spark_settings import CHECKSUM_FILES
 from blizzard.errors import LostRace
 from blizzard.storage.s3 import S3Settings, S3Store
 from spark_job.engines.spark.checksum_files import unset_missing_classes
+from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.table_source import TableSource
@@ -101,7 +102,7 @@ def lake(tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.
 def table(lake: Lake, spark: Callable[[], SparkSession]) -> DeltaSourceTable:
     source = TableSource(f"s3a://{BUCKET}/table", "events:landing", APP_ID, "id STRING", {}, ())
     store = S3Store(BUCKET, "table/", S3Settings(lake.endpoint, "us-east-1"))
-    return DeltaSourceTable(SparkTable(spark, source), source, store=store)
+    return DeltaSourceTable(SparkTable(spark, source, JavaReferences()), source, store=store)
 
 
 def commit(table: DeltaSourceTable, sequence: int) -> None:

@@ -1,5 +1,6 @@
 """Existing data files enter the table by one transaction: what the commit holds, and who wins a race."""
 
+import gc
 import itertools
 import json
 from datetime import date
@@ -9,9 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace
+from spark_job.engines.spark.java_references import USES_BETWEEN_COLLECTIONS, JavaReferences
+from spark_job.engines.spark.table import SparkTable
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
-from tests.spark.lake import jobs_so_far
+from tests.spark.lake import jobs_so_far, until
 from tests.spark.table_world import APP_ID, SCHEMA, SOURCE, World, Written, overtaken_by
 
 pytestmark = pytest.mark.spark
@@ -44,6 +48,25 @@ def test_history_shows_the_metrics_and_the_state_of_a_commit(world: World) -> No
     assert (newest["operation"], newest["userMetadata"], newest["isBlindAppend"]) == ("WRITE", "state 1", True)
     size = next(action["add"]["size"] for action in world.actions() if "add" in action)
     assert newest["operationMetrics"] == {"numFiles": "1", "numOutputRows": "1", "numOutputBytes": str(size)}
+
+
+def test_the_jvm_forgets_transactions_that_python_no_longer_uses(world: World) -> None:
+    world.append(0, "a")
+    source, jvm = TableSource(str(world.table), "events:landing", APP_ID, SCHEMA, {}, ()), world.spark()._jvm
+    table = SparkTable(world.spark, source, JavaReferences())
+
+    def is_forgotten() -> bool:
+        jvm.java.lang.System.gc()
+        return held.get() is None
+
+    gc.disable()  # by itself Python collects now and then
+    try:
+        held = jvm.java.lang.ref.WeakReference(table.start()._java)
+        for _ in range(USES_BETWEEN_COLLECTIONS):
+            table.start()
+        until(is_forgotten)
+    finally:
+        gc.enable()
 
 
 def test_a_commit_of_state_alone_needs_no_files(world: World) -> None:

@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException, PySparkRuntimeError
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, PermanentError, RetryableError
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.memory import MemoryStore
+from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.table_source import TableSource
@@ -54,7 +55,9 @@ def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
     store.put(f"_delta_log/{0:020d}.json", b'{"commitInfo":{}}')
     session: Callable[[], Any] = engine
     source = TableSource("memory://lake", "p:a", "blizzard:p:a", "id STRING", {}, ())
-    return DeltaSourceTable(SparkTable(session, source), source, store=store, state_prefix="_blizzard/p_a")
+    return DeltaSourceTable(
+        SparkTable(session, source, JavaReferences()), source, store=store, state_prefix="_blizzard/p_a"
+    )
 
 
 def without_transactions(table: DeltaSourceTable) -> DeltaSourceTable:

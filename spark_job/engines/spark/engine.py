@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from spark_job.engines.spark.arrow_stage import map_in_arrow
 from spark_job.engines.spark.decided_by_spark import DecidedBySpark
 from spark_job.engines.spark.decided_records_writer import DEAD_LETTER_COLUMNS, DecidedRecordsWriter
+from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.spark_errors import translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.table import SparkTable
@@ -26,6 +27,7 @@ class SparkEngine:
 
     def __init__(self, spark: Callable[[], SparkSession]) -> None:
         self._session = spark
+        self._references = JavaReferences()
 
     @property
     def cores(self) -> int:
@@ -35,7 +37,7 @@ class SparkEngine:
         return translating_spark_errors(action)
 
     def table(self, source: TableSource) -> SparkTable:
-        return SparkTable(self._session, source)
+        return SparkTable(self._session, source, self._references)
 
     def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
         """One Spark job."""

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.spark.commit_errors import translate_commit_error
+from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
 from spark_job.engines.spark.source_rows import SourceRows
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark_errors
@@ -23,10 +24,12 @@ from spark_job.write.parquet_files import DataFile
 
 
 class SparkTable:
-    """Implements `TableEngine`. `spark` returns the session and may start it."""
+    """Implements `TableEngine`. `spark` returns the session and may start it. `references`: shared by the tables of a
+    process."""
 
-    def __init__(self, spark: Callable[[], SparkSession], source: TableSource) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], source: TableSource, references: JavaReferences) -> None:
         self._session = spark
+        self._references = references
         self._source = source
         self._uri = source.table_uri
         self._rows = SourceRows(spark, source)
@@ -105,6 +108,7 @@ class SparkTable:
         return snapshot
 
     def _transactions(self) -> DeltaTransactions:
+        self._references.count_use()
         return DeltaTransactions(self._session(), self._uri)
 
     # -- rows
