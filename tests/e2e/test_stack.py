@@ -18,9 +18,11 @@ from pathlib import Path
 import pytest
 
 from infra.local.deploy.release import LINKED, TEMPLATE, earlier_release, release
+from infra.local.deploy.stack_client import StackFailed
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.stack.local_stack import local_stack
 from infra.package.build import ARCHITECTURES
+from infra.stop.stop import Waiting, stop
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, ScheduleTicker, StackWorld
 
@@ -131,6 +133,33 @@ def test_concurrent_dispatchers_start_one_run_and_a_stack_update_does_not_distur
     assert world.wait_until_ingested().good
     assert [run["state"] for run in world.runs_since(started_ts)] == ["SUCCESS"]
     world.stack.deploy(parameters={"MaxFailures": before})
+
+
+def test_a_stopped_application_takes_a_change_and_nothing_is_missed(world: StackWorld) -> None:
+    stack, said = world.stack, list[str]()
+    with world.runs_on_hold():
+        world.drop("2026-01-07", 3)
+        world.until(lambda: len(world.active_runs()) == 1)
+        with pytest.raises(StackFailed, match="JobApplication"):
+            stack.deploy(parameters={"MaximumVcpus": "20"})
+
+        def wait(secs: float) -> None:
+            stack.run_control.may_start.set()
+            time.sleep(min(secs, 0.5))
+
+        application = stop(
+            stack.stack.name, stack.client, Waiting(time.monotonic, wait, said.append, 600), cancel=False
+        )
+    assert application == stack.application_id
+    assert [line for line in said if "waiting for active runs" in line]
+    world.drop("2026-01-07", 2)
+    world.wait_for_pending(2)
+    assert world.active_runs() == []
+    stack.deploy(parameters={"MaximumVcpus": "20", "Dispatching": "on"})
+    found = stack.client("emr-serverless").get_application(applicationId=application)["application"]
+    assert found["maximumCapacity"]["cpu"] == "20 vCPU"
+    with ScheduleTicker(stack, "DispatchScheduled"):
+        assert world.wait_until_ingested().good
 
 
 def test_a_release_takes_over_in_another_application_and_a_rollback_undoes_it(

@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
-from moto.cloudformation.models import Event, Stack
+from moto.cloudformation.models import CloudFormationBackend, Event, Stack
 from moto.cloudformation.parsing import ResourceMap, clean_json
 
 from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sns, sqs
@@ -30,6 +30,7 @@ def install(endpoint: Callable[[], str]) -> None:
     replace(Stack, "create_resources", _create)
     replace(Stack, "update", _update)
     replace(Stack, "delete", _delete)
+    replace(CloudFormationBackend, "_resolve_update_parameters", _update_parameters)
     replace(Stack, "verify_readiness", lambda stack: None)
     replace(ResourceMap, "__getitem__", _look_up)
     replace(ResourceMap, "validate_outputs", lambda resources: None)
@@ -85,6 +86,17 @@ def _update(
         stack.status = "UPDATE_ROLLBACK_COMPLETE"
     stack._add_stack_event(stack.status)
     stack.role_arn, stack.tags = role_arn, stack.tags if tags is None else tags
+
+
+def _update_parameters(
+    backend: CloudFormationBackend, instance: Stack, incoming_params: list[dict[str, Any]]
+) -> dict[str, str]:
+    """A previous value may be a default, which moto does not keep with the stack."""
+    previous = instance.stack_parameters
+    return {
+        one["ParameterKey"]: previous[one["ParameterKey"]] if one.get("UsePreviousValue") else one["ParameterValue"]
+        for one in incoming_params
+    }
 
 
 def _delete(stack: Stack) -> None:
