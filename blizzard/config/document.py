@@ -144,7 +144,7 @@ class _Builder:
             if _kind(key_node) != "scalar":
                 self.problems.add(path, f"found a {_kind(key_node)} as a key on line {line}; expected a word")
                 continue
-            key = str(key_node.value)
+            key = self._text(key_node.value, path)
             place = (*path, key)
             if key in found:
                 self.problems.add(place, f"occurs twice, on lines {self.lines[place]} and {line}; remove one")
@@ -160,7 +160,15 @@ class _Builder:
     def _scalar(self, node: "Node", path: Path) -> Any:
         self._check_tag(node, path, "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
         plain = not getattr(node, "style", None) and node.tag != f"{_TAG}str"
-        return _plain_value(node.value) if plain else str(node.value)
+        return _plain_value(node.value) if plain else self._text(node.value, path)
+
+    def _text(self, text: Any, path: Path) -> str:
+        r"""JSON writes a character beyond U+FFFF as two escapes, such as `\ud83d\ude00`, which the parser leaves apart."""
+        try:
+            return str(text).encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self.problems.add(path, "has half of a surrogate pair, which is no character; expected both halves")
+            return str(text).encode(errors="replace").decode()
 
     def _check_tag(self, node: "Node", path: Path, *known: str) -> None:
         tag = str(node.tag)

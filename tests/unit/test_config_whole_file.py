@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blizzard.config.document import read_document
 from blizzard.config.load import load_config, read_config
 from blizzard.errors import ConfigError
 from tests.unit.config_files import FULL, problems, source_lines
@@ -86,6 +87,8 @@ def test_a_missing_variable_causes_no_other_problem(text: str) -> None:
         ("pipelines: *x", "f.yaml:1: this is not YAML: found undefined alias 'x'"),
         ("pipelines: !!python/name:os.system x", "pipelines: has the tag 'tag:yaml.org,2002:python/name:os.system'"),
         ("pipelines: !mine {}", "f.yaml:1: pipelines: has the tag '!mine'; expected a plain value; remove the tag"),
+        ('"a\\ud83d": 1', "f.yaml:1: has half of a surrogate pair, which is no character; expected both halves"),
+        ('a: "b\\ude00"', "f.yaml:1: a: has half of a surrogate pair"),
         ("? [a]\n: 1", "f.yaml:1: found a sequence as a key on line 1; expected a word"),
         ("a: &a [*a]", "f.yaml:1: the file is nested deeper than 20 levels"),
         ("[" * 100_000, "f.yaml:1: the file is nested deeper than 20 levels"),
@@ -95,6 +98,11 @@ def test_a_missing_variable_causes_no_other_problem(text: str) -> None:
 )
 def test_a_text_that_is_not_a_configuration_is_reported(text: str, what: str) -> None:
     assert what in problems(text)[0]
+
+
+def test_an_escaped_pair_of_surrogates_is_one_character() -> None:
+    document = read_document(r'{"a\ud83d\ude00": "\ud83d\ude00", "b": "\u00e9"}', "f.yaml")
+    assert (document.value, document.problems) == ({"a\U0001f600": "\U0001f600", "b": "é"}, ())
 
 
 def test_aliases_that_expand_to_billions_of_values_are_refused() -> None:
