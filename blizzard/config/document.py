@@ -163,7 +163,7 @@ class _Builder:
         return _plain_value(node.value) if plain else self._text(node.value, path)
 
     def _text(self, text: Any, path: Path) -> str:
-        r"""JSON writes a character beyond U+FFFF as two escapes, such as `\ud83d\ude00`, which the parser leaves apart."""
+        r"""JSON escapes characters beyond U+FFFF in halves, such as `\ud83d\ude00`, which the parser keeps apart."""
         try:
             return str(text).encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
