@@ -122,6 +122,17 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def branches(value: Any) -> list[Any]:
+    """As `as_list`, with all that an Fn::If may yield."""
+    found = []
+    for item in as_list(value):
+        if isinstance(item, dict) and "Fn::If" in item:
+            found += [part for branch in item["Fn::If"][1:] for part in branches(branch)]
+        elif item != {"Ref": "AWS::NoValue"}:
+            found.append(item)
+    return found
+
+
 def _attribute(value: Any) -> tuple[str, str]:
     name, attribute = value if isinstance(value, list) else value.split(".", 1)
     return name, attribute

@@ -1,6 +1,7 @@
 """CloudFormation of the local AWS: services return what the template sets, and unknown names fail the deployment."""
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -237,3 +238,25 @@ def test_an_unknown_name_or_value_fails_the_deployment_and_leaves_nothing(
         deployment.create(template)
     queues = aws.client("sqs").list_queues(QueueNamePrefix=deployment.name).get("QueueUrls", [])
     assert (deployment.stack.status, queues) == ("ROLLBACK_COMPLETE", [])
+
+
+def test_a_role_keeps_to_its_boundary_and_path(aws: LocalAws) -> None:
+    def boundary() -> str | None:
+        role = aws.client("iam").get_role(RoleName=deployment.stack.resources["Role"])["Role"]
+        found: str | None = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+        return found
+
+    iam, names = aws.client("iam"), [f"limit-{uuid.uuid4().hex}" for _ in range(2)]
+    limit = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
+    one, other = (
+        iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(limit))["Policy"]["Arn"] for name in names
+    )
+    deployment = Deployment(aws).create(changed("Role", PermissionsBoundary=one, Path="/teams/"))
+    assert boundary() == one
+    deployment.update(changed("Role", PermissionsBoundary=other, Path="/teams/"))
+    assert boundary() == other
+    before = deployment.stack.resources["Role"]
+    deployment.update(changed("Role", Path="/teams/"))
+    assert (boundary(), deployment.stack.resources["Role"]) == (None, before)
+    deployment.update(changed("Role", Path="/others/"))
+    assert iam.get_role(RoleName=deployment.stack.resources["Role"])["Role"]["Path"] == "/others/"

@@ -297,6 +297,14 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("LandingTopicArn", "arn:aws:sns:eu-west-1:123456789012:arrivals.fifo"),
         ("LogRetentionDays", "31"),
         ("JobTimeoutMinutes", "1"),
+        ("PermissionsBoundaryArn", "boundary"),
+        ("PermissionsBoundaryArn", "arn:aws:iam::123456789012:role/boundary"),
+        ("RolePath", "teams"),
+        ("RolePath", "/teams"),
+        ("RolePath", "/teams/*/"),
+        ("RunTags", "team"),
+        ("RunTags", "team=data, owner=me"),
+        ("RunTags", "team=data,"),
     ],
 )
 def test_an_invalid_value_is_refused(name: str, value: str) -> None:
@@ -316,6 +324,10 @@ def test_an_invalid_value_is_refused(name: str, value: str) -> None:
         ("DispatchSchedule", "cron(0/5 * * * ? *)"),
         ("SweepSchedule", "rate(1 hour)"),
         ("AlarmTopicArn", "arn:aws-cn:sns:cn-north-1:123456789012:alarms.fifo"),
+        ("PermissionsBoundaryArn", "arn:aws-us-gov:iam::123456789012:policy/teams/boundary"),
+        ("RolePath", "/teams/data/"),
+        ("RunTags", "team=data"),
+        ("RunTags", "team=data,aws/owner=a@example.com,empty="),
     ],
 )
 def test_a_valid_value_is_accepted(name: str, value: str) -> None:

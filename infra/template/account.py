@@ -1,0 +1,44 @@
+"""Rules about what an account may require of every stack: boundary and path of roles, names."""
+
+from infra.template.access import ROLE
+from infra.template.evaluated import EvaluatedTemplate, as_text
+from infra.template.findings import RuleFindings
+from infra.template.references import references
+
+NAME_OF = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::EMRServerless::Application": "Name",
+    "AWS::Events::Rule": "Name",
+    "AWS::Lambda::Function": "FunctionName",
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::SQS::Queue": "QueueName",
+    "AWS::Scheduler::Schedule": "Name",
+}
+LOG_GROUPS = "/blizzard/"
+
+
+def roles_keep_to_the_boundary(stack: EvaluatedTemplate) -> RuleFindings:
+    """Where an account requires a boundary or a path, it refuses a role without them."""
+    for name, resource in stack.with_conditions["Resources"].items():
+        for key, parameter in (("Path", "RolePath"), ("PermissionsBoundary", "PermissionsBoundaryArn")):
+            if resource["Type"] == ROLE and parameter not in references(resource["Properties"].get(key)):
+                yield name, f"an account that requires a {key} would refuse it; set {key} to {parameter}"
+
+
+def names_begin_with_the_stacks(stack: EvaluatedTemplate) -> RuleFindings:
+    """So that the stack's name is a prefix for all of them, as it is for names that CloudFormation generates."""
+    for name, resource in stack.template["Resources"].items():
+        given = resource.get("Properties", {}).get(NAME_OF.get(resource["Type"], ""))
+        text = as_text(given).removeprefix(LOG_GROUPS)
+        if given is not None and not text.startswith("${AWS::StackName}"):
+            yield name, f"expected a name that begins with ${{AWS::StackName}}, or none, found {text}"
+
+
+def roles_have_generated_names(stack: EvaluatedTemplate) -> RuleFindings:
+    for name, role in stack.of_type(ROLE).items():
+        if "RoleName" in role:
+            yield name, "with a name of its own, CAPABILITY_IAM is not enough to deploy it; remove RoleName"
+
+
+RULES = (roles_keep_to_the_boundary, names_begin_with_the_stacks, roles_have_generated_names)
