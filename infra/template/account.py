@@ -1,4 +1,7 @@
-"""Rules about what an account may require of every stack: boundary and path of roles, names."""
+"""Rules about what an account may require of every stack: boundary and path of roles, names, partitions."""
+
+import json
+import re
 
 from infra.template.access import ROLE
 from infra.template.evaluated import EvaluatedTemplate, as_text
@@ -15,6 +18,7 @@ NAME_OF = {
     "AWS::SQS::Queue": "QueueName",
     "AWS::Scheduler::Schedule": "Name",
 }
+ONE_PARTITION = re.compile(r"arn:aws[a-z-]*:\w*")
 LOG_GROUPS = "/blizzard/"
 
 
@@ -41,4 +45,12 @@ def roles_have_generated_names(stack: EvaluatedTemplate) -> RuleFindings:
             yield name, "with a name of its own, CAPABILITY_IAM is not enough to deploy it; remove RoleName"
 
 
-RULES = (roles_keep_to_the_boundary, names_begin_with_the_stacks, roles_have_generated_names)
+def arns_name_the_partition(stack: EvaluatedTemplate) -> RuleFindings:
+    """A stack in GovCloud or China has ARNs of its own partition."""
+    for section in ("Resources", "Outputs"):
+        for name, item in stack.with_conditions.get(section, {}).items():
+            for found in sorted(set(ONE_PARTITION.findall(json.dumps(item)))):
+                yield name, f"{found} is of one partition; write arn:${{AWS::Partition}}: in Fn::Sub"
+
+
+RULES = (roles_keep_to_the_boundary, names_begin_with_the_stacks, roles_have_generated_names, arns_name_the_partition)

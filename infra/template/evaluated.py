@@ -14,6 +14,8 @@ from infra.template.value_pairs import combinations_with_all_pairs
 NO_VALUE = object()
 S3_ARN = "arn:${AWS::Partition}:s3:::"
 """The prefix of all ARNs of S3."""
+PARTITION = "AWS::Partition"
+PARTITIONS = ("aws", "aws-cn", "aws-us-gov")
 Parameters = Mapping[str, str]
 
 
@@ -58,9 +60,11 @@ def evaluated_templates(template: Template, code: CodeFacts, runbook: str) -> li
 
 
 def with_conditions_evaluated(template: Template, parameters: Parameters) -> Template:
-    """The template with every condition evaluated. References to parameters stay."""
+    """The template with every condition evaluated. References to parameters stay. The partition is `aws` if
+    `parameters` name none."""
     conditions = template.get("Conditions", {})
-    holds = {name: is_true(condition, parameters, conditions) for name, condition in conditions.items()}
+    given = {PARTITION: PARTITIONS[0], **parameters}
+    holds = {name: is_true(condition, given, conditions) for name, condition in conditions.items()}
     taken = {section: _without_ifs(template.get(section, {}), holds) for section in ("Resources", "Outputs")}
     kept = {
         section: {name: item for name, item in items.items() if holds.get(item.get("Condition"), True)}
@@ -76,8 +80,11 @@ def choices(template: Template) -> list[Parameters]:
     Raises TranslationError for a condition of more parameters that none of these makes true, or none false.
     """
     known, conditions = template.get("Parameters", {}), template.get("Conditions", {})
-    used = sorted(references(conditions) & known.keys())
-    values = {name: [str(value) for value in known[name].get("AllowedValues", ["", "some"])] for name in used}
+    used = references(conditions)
+    values = {
+        name: [str(value) for value in known[name].get("AllowedValues", ["", "some"])]
+        for name in sorted(used & known.keys())
+    } | ({PARTITION: list(PARTITIONS)} if PARTITION in used else {})
     found: list[Parameters] = list(combinations_with_all_pairs(values)) or [{}]
     for name, condition in conditions.items():
         outcomes = {is_true(condition, chosen, conditions) for chosen in found}

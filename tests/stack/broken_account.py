@@ -16,4 +16,14 @@ ACCOUNT = [
         )
     ),
     Broken(account.roles_have_generated_names, "JobRole", {at("JobRole", "RoleName"): {"Ref": "AWS::StackName"}}),
+    Broken(
+        account.arns_name_the_partition,
+        "JobRole",
+        {at("JobRole", "Policies/0/PolicyDocument/Statement/5/Resource"): "arn:aws:s3:::lake/*"},
+    ),
+    Broken(
+        account.arns_name_the_partition,
+        "EventsQueueUrl",
+        {"Outputs/EventsQueueUrl/Value": {"Fn::Sub": "arn:aws-cn:sqs:${AWS::Region}:1:x"}},
+    ),
 ]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from infra.template.access import ROLE
 from infra.template.translate import Template
 from tests.stack.test_template import chosen, of
@@ -36,3 +38,13 @@ def test_the_dispatcher_may_tag_runs_only_if_it_does() -> None:
     assert tag["Action"] == "emr-serverless:TagResource"
     assert tag["Resource"] == statements(with_tags, "DispatcherRole")["LookAtRuns"]["Resource"]
     assert "TagRuns" not in statements(chosen(), "DispatcherRole")
+
+
+@pytest.mark.parametrize(
+    ("partition", "domain"),
+    [("aws", "aws.amazon.com"), ("aws-us-gov", "amazonaws-us-gov.com"), ("aws-cn", "amazonaws.cn")],
+)
+def test_the_dashboards_address_is_of_the_partitions_console(partition: str, domain: str) -> None:
+    text, values = chosen(**{"AWS::Partition": partition})["Outputs"]["DashboardUrl"]["Value"]["Fn::Sub"]
+    assert text.startswith("https://${AWS::Region}.console.${Domain}/cloudwatch/")
+    assert values == {"Domain": domain}

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from infra.template.evaluated import choices
+from infra.template.evaluated import PARTITION, PARTITIONS, choices
 from infra.template.translate import Template, TranslationError
 from infra.template.value_pairs import combinations_with_all_pairs
 from tests.stack.broken_template import shipped
@@ -37,9 +37,9 @@ def test_a_single_parameter_has_each_of_its_values() -> None:
 def test_the_rules_see_every_pair_of_values_of_the_shipped_template() -> None:
     template = shipped().with_conditions
     found = choices(template)
-    parameters = template["Parameters"]
+    parameters = {**template["Parameters"], PARTITION: {"AllowedValues": list(PARTITIONS)}}
     values = {name: parameters[name].get("AllowedValues", ["", "some"]) for name in found[0]}
-    assert {"LandingBucketMode", "ApplicationId"} <= values.keys()
+    assert {"LandingBucketMode", "ApplicationId", PARTITION} <= values.keys()
     assert pairs(values) <= {frozenset(pair) for chosen in found for pair in combinations(chosen.items(), 2)}
     assert len(found) <= 30
 
