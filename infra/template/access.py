@@ -98,7 +98,7 @@ def reasons_have_a_wildcard(stack: EvaluatedTemplate) -> RuleFindings:
 
 
 def statements_have_names(stack: EvaluatedTemplate) -> RuleFindings:
-    for role, statement in _statements(stack.template):
+    for role, statement in statements(stack.template):
         if not statement.get("Sid"):
             yield role, f"a statement for {statement['Action']} has no Sid; give it one"
 
@@ -111,7 +111,7 @@ def permissions_are_inline(stack: EvaluatedTemplate) -> RuleFindings:
 
 
 def roles_are_passed_to_one_service(stack: EvaluatedTemplate) -> RuleFindings:
-    for role, statement in _statements(stack.template):
+    for role, statement in statements(stack.template):
         passed = statement.get("Condition", {}).get("StringEquals", {}).get("iam:PassedToService")
         if "iam:PassRole" in as_list(statement["Action"]) and passed is None:
             yield role, f"{statement.get('Sid')}: the role may be passed to any service; set iam:PassedToService"
@@ -128,7 +128,7 @@ def services_act_for_this_account_only(stack: EvaluatedTemplate) -> RuleFindings
 
 def listing_is_limited_to_a_prefix(stack: EvaluatedTemplate) -> RuleFindings:
     """Functions list only the prefixes of their state and sources."""
-    for role, statement in _statements(stack.template):
+    for role, statement in statements(stack.template):
         narrowed = "s3:prefix" in str(statement.get("Condition", {}))
         if role != "JobRole" and "s3:ListBucket" in as_list(statement["Action"]) and not narrowed:
             yield role, f"{statement.get('Sid')}: it may list the whole bucket; set a condition on s3:prefix"
@@ -138,7 +138,7 @@ def functions_read_no_records(stack: EvaluatedTemplate) -> RuleFindings:
     """Functions may not read dead letters, which hold customers' records."""
     functions = stack.of_type("AWS::Lambda::Function").values()
     roles = {role for function in functions for role in references(function["Role"])}
-    for role, statement in _statements(stack.template):
+    for role, statement in statements(stack.template):
         reads = any(fnmatchcase("s3:getobject", action.lower()) for action in as_list(statement.get("Action")))
         if role not in roles or not reads:
             continue
@@ -148,7 +148,7 @@ def functions_read_no_records(stack: EvaluatedTemplate) -> RuleFindings:
                 yield role, f"{statement.get('Sid')}: {pattern} lets it read dead letters; narrow it"
 
 
-def _statements(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
+def statements(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
     """Role and statement, for each Allow statement. Of a template with conditions, the statements of all branches."""
     for role, resource in template["Resources"].items():
         for policy in resource["Properties"].get("Policies", ()) if resource["Type"] == ROLE else ():
@@ -158,7 +158,7 @@ def _statements(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _wildcards(template: Template) -> Iterator[tuple[str, str, str]]:
-    for role, statement in _statements(template):
+    for role, statement in statements(template):
         parts = [*branches(statement.get("Action")), *branches(statement.get("Resource"))]
         if "NotAction" in statement or "NotResource" in statement:
             parts.append("*")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.template import access, account, buckets, monitoring, queues, runtime
+from infra.template import access, account, buckets, encryption, monitoring, queues, runtime
 from infra.template.code_facts import read_code
 from infra.template.evaluated import EvaluatedTemplate, evaluated_templates
 from infra.template.findings import Finding, Rule, findings
@@ -14,6 +14,7 @@ RULES: tuple[Rule, ...] = (
     *access.RULES,
     *account.RULES,
     *buckets.RULES,
+    *encryption.RULES,
     *runtime.RULES,
     *monitoring.RULES,
 )

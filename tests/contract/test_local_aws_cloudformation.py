@@ -260,3 +260,18 @@ def test_a_role_keeps_to_its_boundary_and_path(aws: LocalAws) -> None:
     assert (boundary(), deployment.stack.resources["Role"]) == (None, before)
     deployment.update(changed("Role", Path="/others/"))
     assert iam.get_role(RoleName=deployment.stack.resources["Role"])["Role"]["Path"] == "/others/"
+
+
+def test_a_log_group_keeps_to_its_key(aws: LocalAws) -> None:
+    def key() -> str | None:
+        [group] = logs.describe_log_groups(logGroupNamePrefix=deployment.stack.resources["Logs"])["logGroups"]
+        found: str | None = group.get("kmsKeyId")
+        return found
+
+    logs, arn = aws.client("logs"), "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    deployment = Deployment(aws).create()
+    assert key() is None
+    deployment.update(changed("Logs", KmsKeyId=arn))
+    assert key() == arn
+    deployment.update()
+    assert key() is None

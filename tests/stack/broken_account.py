@@ -1,7 +1,16 @@
-"""Changes that the rules of `infra/template/account.py` must find."""
+"""Changes that the rules in `infra/template` about accounts and keys must find."""
 
-from infra.template import account
+from infra.template import account, encryption
 from tests.stack.broken_template import GONE, Broken, at
+
+BY_DEFAULT = at("LakeBucket", "BucketEncryption/ServerSideEncryptionConfiguration/0")
+VIA_S3, VIA_SQS = ({"Fn::Sub": f"{service}.${{AWS::Region}}.${{AWS::URLSuffix}}"} for service in ("s3", "sqs"))
+
+
+def of_key(role: str, number: int, path: str) -> str:
+    """Of the statement that lets a role use the stack's key."""
+    return at(role, f"Policies/0/PolicyDocument/Statement/{number}/Fn::If/1/{path}")
+
 
 ACCOUNT = [
     Broken(account.roles_keep_to_the_boundary, "JobRole", {at("JobRole", "PermissionsBoundary"): GONE}),
@@ -25,5 +34,31 @@ ACCOUNT = [
         account.arns_name_the_partition,
         "EventsQueueUrl",
         {"Outputs/EventsQueueUrl/Value": {"Fn::Sub": "arn:aws-cn:sqs:${AWS::Region}:1:x"}},
+    ),
+    Broken(encryption.everything_takes_the_key, "WakeQueue", {at("WakeQueue", "KmsMasterKeyId"): GONE}),
+    Broken(encryption.everything_takes_the_key, "JobLogGroup", {at("JobLogGroup", "KmsKeyId"): GONE}),
+    Broken(
+        encryption.everything_takes_the_key,
+        "LakeBucket",
+        {f"{BY_DEFAULT}/ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}},
+    ),
+    Broken(encryption.buckets_have_bucket_keys, "LakeBucket", {f"{BY_DEFAULT}/BucketKeyEnabled": GONE}),
+    Broken(
+        encryption.roles_may_use_the_key_of_what_they_touch, "CollectorRole", {of_key("CollectorRole", 7, "Action"): []}
+    ),
+    Broken(
+        encryption.roles_may_use_the_key_of_what_they_touch,
+        "CollectorRole",
+        {of_key("CollectorRole", 7, "Condition/StringEquals/kms:ViaService/1"): "sns.eu-west-1.amazonaws.com"},
+    ),
+    Broken(
+        encryption.roles_may_use_the_key_of_what_they_touch,
+        "JobRole",
+        {of_key("JobRole", 8, "Resource"): {"Ref": "LakeKmsKeyArn"}},
+    ),
+    Broken(
+        encryption.roles_may_use_the_key_of_what_they_touch,
+        "SchedulesRole",
+        {of_key("SchedulesRole", 2, "Condition/StringEquals/kms:ViaService"): [VIA_S3, VIA_SQS]},
     ),
 ]

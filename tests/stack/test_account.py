@@ -1,4 +1,4 @@
-"""The shipped template in accounts with rules of their own: boundaries, paths, tags."""
+"""The shipped template in accounts with rules of their own: boundaries, paths, tags, partitions, keys."""
 
 from typing import Any
 
@@ -8,6 +8,8 @@ from infra.template.access import ROLE
 from infra.template.translate import Template
 from tests.stack.test_template import chosen, of
 
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+FOUR = {"CollectorRole", "DispatcherRole", "SweeperRole", "JobRole"}
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 
 
@@ -48,3 +50,49 @@ def test_the_dashboards_address_is_of_the_partitions_console(partition: str, dom
     text, values = chosen(**{"AWS::Partition": partition})["Outputs"]["DashboardUrl"]["Value"]["Fn::Sub"]
     assert text.startswith("https://${AWS::Region}.console.${Domain}/cloudwatch/")
     assert values == {"Domain": domain}
+
+
+def of_type(template: Template, type_: str) -> list[Any]:
+    return [r["Properties"] for r in template["Resources"].values() if r["Type"] == type_]
+
+
+def test_a_key_encrypts_buckets_queues_and_logs() -> None:
+    template, key = chosen(KmsKeyArn=KEY), {"Ref": "KmsKeyArn"}
+    for bucket in of_type(template, "AWS::S3::Bucket"):
+        (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
+        assert rule["BucketKeyEnabled"] is True
+    queues = of_type(template, "AWS::SQS::Queue")
+    assert [(q["KmsMasterKeyId"], q["SqsManagedSseEnabled"]) for q in queues] == [(key, False)] * 5
+    assert [group["KmsKeyId"] for group in of_type(template, "AWS::Logs::LogGroup")] == [key] * 4
+
+
+def test_without_a_key_aws_manages_the_keys() -> None:
+    template = chosen()
+    for bucket in of_type(template, "AWS::S3::Bucket"):
+        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
+            {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+        ]
+    queues = of_type(template, "AWS::SQS::Queue")
+    assert [("KmsMasterKeyId" in q, q["SqsManagedSseEnabled"]) for q in queues] == [(False, True)] * 5
+    assert not [group for group in of_type(template, "AWS::Logs::LogGroup") if "KmsKeyId" in group]
+    assert not [role for role in roles(template) if "kms:" in str(statements(template, role))]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "users", "actions"),
+    [
+        ("LandingKmsKeyArn", {"JobRole"}, "kms:Decrypt"),
+        ("LakeKmsKeyArn", FOUR, ["kms:Decrypt", "kms:GenerateDataKey"]),
+        ("ArtifactsKmsKeyArn", FOUR, "kms:Decrypt"),
+        ("KmsKeyArn", {*FOUR, "SchedulesRole"}, ["kms:Decrypt", "kms:GenerateDataKey"]),
+    ],
+)
+def test_the_key_of_a_bucket_may_be_used_by_those_who_need_it(parameter: str, users: set[str], actions: Any) -> None:
+    template = chosen(**{parameter: KEY})
+    grants = {role: [s for s in statements(template, role).values() if "kms:" in str(s)] for role in roles(template)}
+    assert {role for role, found in grants.items() if found} == users
+    for role in users:
+        (grant,) = grants[role]
+        assert (grant["Action"], grant["Resource"]) == (actions, {"Ref": parameter})
+        assert "kms:ViaService" in grant["Condition"]["StringEquals"]

@@ -305,6 +305,8 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("RunTags", "team"),
         ("RunTags", "team=data, owner=me"),
         ("RunTags", "team=data,"),
+        ("KmsKeyArn", "alias/lake"),
+        ("LakeKmsKeyArn", "arn:aws:kms:eu-west-1:123456789012:alias/lake"),
     ],
 )
 def test_an_invalid_value_is_refused(name: str, value: str) -> None:
@@ -327,6 +329,7 @@ def test_an_invalid_value_is_refused(name: str, value: str) -> None:
         ("PermissionsBoundaryArn", "arn:aws-us-gov:iam::123456789012:policy/teams/boundary"),
         ("RolePath", "/teams/data/"),
         ("RunTags", "team=data"),
+        ("KmsKeyArn", "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"),
         ("RunTags", "team=data,aws/owner=a@example.com,empty="),
     ],
 )
