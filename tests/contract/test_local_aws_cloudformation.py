@@ -275,3 +275,12 @@ def test_a_log_group_keeps_to_its_key(aws: LocalAws) -> None:
     assert key() == arn
     deployment.update()
     assert key() is None
+
+
+def test_an_application_is_in_its_network(aws: LocalAws) -> None:
+    network = {"SubnetIds": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-0123456789abcdef0"]}
+    deployment = Deployment(aws).create(changed("Application", NetworkConfiguration=network))
+    assert deployment.application()["networkConfiguration"] == {
+        "subnetIds": network["SubnetIds"],
+        "securityGroupIds": network["SecurityGroupIds"],
+    }

@@ -1,4 +1,5 @@
-"""The shipped template in accounts with rules of their own: boundaries, paths, tags, partitions, keys."""
+"""The shipped template in accounts with rules of their own: boundaries, paths, tags, partitions, keys,
+networks."""
 
 from typing import Any
 
@@ -6,7 +7,7 @@ import pytest
 
 from infra.template.access import ROLE
 from infra.template.translate import Template
-from tests.stack.test_template import chosen, of
+from tests.stack.test_template import chosen, of, refused
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 FOUR = {"CollectorRole", "DispatcherRole", "SweeperRole", "JobRole"}
@@ -96,3 +97,24 @@ def test_the_key_of_a_bucket_may_be_used_by_those_who_need_it(parameter: str, us
         (grant,) = grants[role]
         assert (grant["Action"], grant["Resource"]) == (actions, {"Ref": parameter})
         assert "kms:ViaService" in grant["Condition"]["StringEquals"]
+
+
+NETWORK = {"SubnetIds": "subnet-0123456789abcdef0,subnet-0fedcba9876543210", "SecurityGroupIds": "sg-0123456789abcdef0"}
+
+
+def test_the_job_runs_in_the_subnets_and_the_functions_do_not() -> None:
+    template = chosen(**NETWORK)
+    assert of(template, "JobApplication")["NetworkConfiguration"] == {
+        name: {"Fn::Split": [",", {"Ref": name}]} for name in NETWORK
+    }
+    assert not [name for name, r in template["Resources"].items() if "VpcConfig" in r.get("Properties", {})]
+    assert "NetworkConfiguration" not in of(chosen(), "JobApplication")
+
+
+def test_subnets_security_groups_and_an_own_application_belong_together() -> None:
+    assert refused(**NETWORK) == []
+    for name, rule in (("SubnetIds", "SubnetsHaveGroups"), ("SecurityGroupIds", "GroupsHaveSubnets")):
+        (text,) = refused(**{name: NETWORK[name]})
+        assert text.startswith(f"{rule}: With {name}")
+    (text,) = refused(**NETWORK, ApplicationId="00f1982r1uukb925")
+    assert text.startswith("SubnetsHaveGroups: With ApplicationId")

@@ -306,6 +306,8 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("RunTags", "team=data, owner=me"),
         ("RunTags", "team=data,"),
         ("KmsKeyArn", "alias/lake"),
+        ("SubnetIds", "subnet-0123456789abcdef0, subnet-0fedcba9876543210"),
+        ("SecurityGroupIds", "default"),
         ("LakeKmsKeyArn", "arn:aws:kms:eu-west-1:123456789012:alias/lake"),
     ],
 )
