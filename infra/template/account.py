@@ -1,10 +1,11 @@
-"""Rules about what an account may require of every stack: boundary and path of roles, names, partitions."""
+"""Rules about what an account may require of every stack: roles, names, partitions, other accounts."""
 
 import json
 import re
 
 from infra.template.access import ROLE
-from infra.template.evaluated import EvaluatedTemplate, as_text
+from infra.template.buckets import POLICY
+from infra.template.evaluated import EvaluatedTemplate, as_list, as_text
 from infra.template.findings import RuleFindings
 from infra.template.references import references
 
@@ -18,6 +19,7 @@ NAME_OF = {
     "AWS::SQS::Queue": "QueueName",
     "AWS::Scheduler::Schedule": "Name",
 }
+WRITES = {"s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"}
 ONE_PARTITION = re.compile(r"arn:aws[a-z-]*:\w*")
 LOG_GROUPS = "/blizzard/"
 
@@ -53,4 +55,25 @@ def arns_name_the_partition(stack: EvaluatedTemplate) -> RuleFindings:
                 yield name, f"{found} is of one partition; write arn:${{AWS::Partition}}: in Fn::Sub"
 
 
-RULES = (roles_keep_to_the_boundary, names_begin_with_the_stacks, roles_have_generated_names, arns_name_the_partition)
+def outsiders_may_only_write(stack: EvaluatedTemplate) -> RuleFindings:
+    """Nobody gets more from a bucket's policy than the right to write; the stack's roles have policies of their own."""
+    for name, policy in stack.of_type(POLICY).items():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            if statement["Effect"] != "Allow":
+                continue
+            more = sorted(set(as_list(statement["Action"])) - WRITES)
+            if more or "ProducerPrincipals" not in references(statement["Principal"]):
+                what = ", ".join(more) or "something"
+                yield name, f"{statement['Sid']}: it allows {what} to others; allow only writing, to ProducerPrincipals"
+            for resource in as_list(statement["Resource"]):
+                if not as_text(resource).endswith("/${LandingPrefix}*"):
+                    yield name, f"{statement['Sid']}: expected only keys below LandingPrefix, found {as_text(resource)}"
+
+
+RULES = (
+    roles_keep_to_the_boundary,
+    names_begin_with_the_stacks,
+    roles_have_generated_names,
+    arns_name_the_partition,
+    outsiders_may_only_write,
+)

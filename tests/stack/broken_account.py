@@ -3,6 +3,7 @@
 from infra.template import account, encryption
 from tests.stack.broken_template import GONE, Broken, at
 
+PRODUCERS = at("LandingBucketPolicy", "PolicyDocument/Statement/1/Fn::If/1")
 BY_DEFAULT = at("LakeBucket", "BucketEncryption/ServerSideEncryptionConfiguration/0")
 VIA_S3, VIA_SQS = ({"Fn::Sub": f"{service}.${{AWS::Region}}.${{AWS::URLSuffix}}"} for service in ("s3", "sqs"))
 
@@ -34,6 +35,14 @@ ACCOUNT = [
         account.arns_name_the_partition,
         "EventsQueueUrl",
         {"Outputs/EventsQueueUrl/Value": {"Fn::Sub": "arn:aws-cn:sqs:${AWS::Region}:1:x"}},
+    ),
+    *(
+        Broken(account.outsiders_may_only_write, "LandingBucketPolicy", {f"{PRODUCERS}/{path}": value})
+        for path, value in (
+            ("Action/3", "s3:GetObject"),
+            ("Principal", "*"),
+            ("Resource", {"Fn::Sub": "arn:${AWS::Partition}:s3:::${LandingBucketName}/*"}),
+        )
     ),
     Broken(encryption.everything_takes_the_key, "WakeQueue", {at("WakeQueue", "KmsMasterKeyId"): GONE}),
     Broken(encryption.everything_takes_the_key, "JobLogGroup", {at("JobLogGroup", "KmsKeyId"): GONE}),

@@ -118,3 +118,42 @@ def test_subnets_security_groups_and_an_own_application_belong_together() -> Non
         assert text.startswith(f"{rule}: With {name}")
     (text,) = refused(**NETWORK, ApplicationId="00f1982r1uukb925")
     assert text.startswith("SubnetsHaveGroups: With ApplicationId")
+
+
+def landing_policy(**parameters: str) -> dict[str, Any]:
+    template = chosen(ProducerPrincipals="210987654321", **parameters)
+    return {s["Sid"]: s for s in of(template, "LandingBucketPolicy")["PolicyDocument"]["Statement"]}
+
+
+def test_producers_in_other_accounts_may_write_below_the_prefix_and_nothing_else() -> None:
+    policy, principals = landing_policy(), {"AWS": {"Fn::Split": [",", {"Ref": "ProducerPrincipals"}]}}
+    allowed = [statement for statement in policy.values() if statement["Effect"] == "Allow"]
+    assert allowed == [
+        {
+            "Sid": "ProducersWrite",
+            "Effect": "Allow",
+            "Principal": principals,
+            "Action": ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
+            "Resource": {"Fn::Sub": "arn:${AWS::Partition}:s3:::${LandingBucketName}/${LandingPrefix}*"},
+        }
+    ]
+    assert policy["NoSecretKeysOfProducers"]["Principal"] == principals
+
+
+@pytest.mark.parametrize(("parameters", "only"), [({}, "none"), ({"KmsKeyArn": KEY}, {"Ref": "KmsKeyArn"})])
+def test_producers_may_use_no_key_that_the_job_may_not(parameters: dict[str, str], only: Any) -> None:
+    name = "s3:x-amz-server-side-encryption-aws-kms-key-id"
+    refused_keys = landing_policy(**parameters)["NoKeysOfProducers"]
+    assert (refused_keys["Effect"], refused_keys["Action"]) == ("Deny", "s3:PutObject")
+    assert refused_keys["Condition"] == {"Null": {name: "false"}, "StringNotEquals": {name: only}}
+
+
+def test_without_producers_the_policy_allows_nothing() -> None:
+    statements_ = of(chosen(), "LandingBucketPolicy")["PolicyDocument"]["Statement"]
+    assert [statement["Sid"] for statement in statements_] == ["OnlyByTls"]
+
+
+def test_producers_need_the_bucket_of_the_stack() -> None:
+    assert refused(ProducerPrincipals="210987654321") == []
+    (text,) = refused(ProducerPrincipals="210987654321", LandingBucketMode="eventbridge")
+    assert text.startswith("ProducersWriteToTheOwnBucket: ")

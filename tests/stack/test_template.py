@@ -308,6 +308,9 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("KmsKeyArn", "alias/lake"),
         ("SubnetIds", "subnet-0123456789abcdef0, subnet-0fedcba9876543210"),
         ("SecurityGroupIds", "default"),
+        ("ProducerPrincipals", "*"),
+        ("ProducerPrincipals", "123456789012, 210987654321"),
+        ("ProducerPrincipals", "arn:aws:iam::123456789012:user/me"),
         ("LakeKmsKeyArn", "arn:aws:kms:eu-west-1:123456789012:alias/lake"),
     ],
 )
@@ -331,6 +334,7 @@ def test_an_invalid_value_is_refused(name: str, value: str) -> None:
         ("PermissionsBoundaryArn", "arn:aws-us-gov:iam::123456789012:policy/teams/boundary"),
         ("RolePath", "/teams/data/"),
         ("RunTags", "team=data"),
+        ("ProducerPrincipals", "210987654321,arn:aws-cn:iam::123456789012:role/teams/exporter"),
         ("KmsKeyArn", "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"),
         ("RunTags", "team=data,aws/owner=a@example.com,empty="),
     ],
