@@ -33,6 +33,7 @@ class JobSettings:
     workers: Workers
     timeout_minutes: int
     policy: FailurePolicy
+    tags: Mapping[str, str]
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -63,6 +64,7 @@ class JobSettings:
                 backoff_secs=float(environment.get("BLIZZARD_BACKOFF_SECS", _COUNT)),
                 run_secs=run_secs(timeout_minutes),
             ),
+            tags=environment.get("BLIZZARD_RUN_TAGS", _TAGS),
         )
         if environment.problems:
             raise ConfigError(environment.problems)
@@ -105,6 +107,7 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
         "executionRoleArn": settings.role_arn,
         "name": job_name(pipeline),
         "executionTimeoutMinutes": settings.timeout_minutes,
+        **({"tags": dict(settings.tags)} if settings.tags else {}),
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": settings.entry_point,
@@ -127,6 +130,11 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
     }
 
 
+def _read_tags(text: str) -> Mapping[str, str]:
+    pairs = (pair.partition("=") for pair in text.split(",") if pair)
+    return {key: value for key, _, value in pairs}
+
+
 @dataclass(frozen=True, slots=True)
 class _VariableSpec(Generic[T]):
     """How an environment variable is checked and converted. `example` replaces a wrong value, so that one pass finds
@@ -147,6 +155,8 @@ _LOG_GROUP = _VariableSpec(r"[.\-_/#A-Za-z0-9]{1,512}", "the name of a log group
 _RELEASE_LABEL = _VariableSpec("[A-Za-z0-9._/-]{1,64}", "a release such as emr-spark-8.1.0", "", str)
 _GIGABYTES = _VariableSpec("[1-9][0-9]*[Gg]", "gigabytes such as 4G", "", str)
 _CORES = _VariableSpec("1|2|4|8|16", "1, 2, 4, 8 or 16", "1", int)
+_TAG = "[A-Za-z0-9_.:/@-]{1,128}=[A-Za-z0-9_.:/@-]{0,256}"
+_TAGS = _VariableSpec(f"(|{_TAG}(,{_TAG})*)", "tags such as team=data,cost-center=1234, or nothing", "", _read_tags)
 _COUNT = _VariableSpec("[1-9][0-9]{0,8}", "a whole number, 1 or greater", "1", int)
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from infra.template.evaluated import S3_ARN, EvaluatedTemplate, as_list, as_text
+from infra.template.evaluated import S3_ARN, EvaluatedTemplate, as_list, as_text, branches
 from infra.template.findings import RuleFindings
 from infra.template.references import references
+from infra.template.translate import Template
 
 ROLE = "AWS::IAM::Role"
 
@@ -40,6 +41,11 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
         "LookAtRuns",
         "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/${Application}/jobruns/*",
     ): "a run's id is not known before it is started",
+    (
+        "DispatcherRole",
+        "TagRuns",
+        "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/${Application}/jobruns/*",
+    ): "tags are given with the start of a run",
     ("SweeperRole", "ReadConfiguration", "${ArtifactsBucketName}/*config-*.json"): "as the collector",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/pending/*"): "segments of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "sweeps look up known files there",
@@ -80,19 +86,19 @@ DEAD_LETTERS = tuple(
 
 
 def wildcards_have_a_reason(stack: EvaluatedTemplate) -> RuleFindings:
-    for role, statement, pattern in _wildcards(stack):
+    for role, statement, pattern in _wildcards(stack.template):
         if (role, statement, pattern) not in ALLOWED_WILDCARDS:
             yield role, f"{statement}: {pattern} has a wildcard; narrow it, or give its reason in ALLOWED_WILDCARDS"
 
 
 def reasons_have_a_wildcard(stack: EvaluatedTemplate) -> RuleFindings:
-    unused = ALLOWED_WILDCARDS.keys() - set(_wildcards(stack))
+    unused = ALLOWED_WILDCARDS.keys() - set(_wildcards(stack.with_conditions))
     for role, statement, pattern in unused:
         yield role, f"{statement}: {pattern} is not in the template; remove its reason from ALLOWED_WILDCARDS"
 
 
 def statements_have_names(stack: EvaluatedTemplate) -> RuleFindings:
-    for role, statement in _statements(stack):
+    for role, statement in statements(stack.template):
         if not statement.get("Sid"):
             yield role, f"a statement for {statement['Action']} has no Sid; give it one"
 
@@ -105,7 +111,7 @@ def permissions_are_inline(stack: EvaluatedTemplate) -> RuleFindings:
 
 
 def roles_are_passed_to_one_service(stack: EvaluatedTemplate) -> RuleFindings:
-    for role, statement in _statements(stack):
+    for role, statement in statements(stack.template):
         passed = statement.get("Condition", {}).get("StringEquals", {}).get("iam:PassedToService")
         if "iam:PassRole" in as_list(statement["Action"]) and passed is None:
             yield role, f"{statement.get('Sid')}: the role may be passed to any service; set iam:PassedToService"
@@ -122,7 +128,7 @@ def services_act_for_this_account_only(stack: EvaluatedTemplate) -> RuleFindings
 
 def listing_is_limited_to_a_prefix(stack: EvaluatedTemplate) -> RuleFindings:
     """Functions list only the prefixes of their state and sources."""
-    for role, statement in _statements(stack):
+    for role, statement in statements(stack.template):
         narrowed = "s3:prefix" in str(statement.get("Condition", {}))
         if role != "JobRole" and "s3:ListBucket" in as_list(statement["Action"]) and not narrowed:
             yield role, f"{statement.get('Sid')}: it may list the whole bucket; set a condition on s3:prefix"
@@ -132,7 +138,7 @@ def functions_read_no_records(stack: EvaluatedTemplate) -> RuleFindings:
     """Functions may not read dead letters, which hold customers' records."""
     functions = stack.of_type("AWS::Lambda::Function").values()
     roles = {role for function in functions for role in references(function["Role"])}
-    for role, statement in _statements(stack):
+    for role, statement in statements(stack.template):
         reads = any(fnmatchcase("s3:getobject", action.lower()) for action in as_list(statement.get("Action")))
         if role not in roles or not reads:
             continue
@@ -142,18 +148,18 @@ def functions_read_no_records(stack: EvaluatedTemplate) -> RuleFindings:
                 yield role, f"{statement.get('Sid')}: {pattern} lets it read dead letters; narrow it"
 
 
-def _statements(stack: EvaluatedTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Role and statement, for each Allow statement."""
-    for role, properties in stack.of_type(ROLE).items():
-        for policy in properties.get("Policies", ()):
-            for statement in as_list(policy["PolicyDocument"]["Statement"]):
+def statements(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Role and statement, for each Allow statement. Of a template with conditions, the statements of all branches."""
+    for role, resource in template["Resources"].items():
+        for policy in resource["Properties"].get("Policies", ()) if resource["Type"] == ROLE else ():
+            for statement in branches(policy["PolicyDocument"]["Statement"]):
                 if statement["Effect"] == "Allow":
                     yield role, statement
 
 
-def _wildcards(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, str]]:
-    for role, statement in _statements(stack):
-        parts = [*as_list(statement.get("Action")), *as_list(statement.get("Resource"))]
+def _wildcards(template: Template) -> Iterator[tuple[str, str, str]]:
+    for role, statement in statements(template):
+        parts = [*branches(statement.get("Action")), *branches(statement.get("Resource"))]
         if "NotAction" in statement or "NotResource" in statement:
             parts.append("*")
         for part in parts:

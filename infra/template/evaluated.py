@@ -1,19 +1,21 @@
 """A translated template with its conditions evaluated, and the facts that rules compare it with."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from infra.template.code_facts import CodeFacts
 from infra.template.conditions import is_true
 from infra.template.references import references
-from infra.template.translate import Template
+from infra.template.translate import Template, TranslationError
+from infra.template.value_pairs import combinations_with_all_pairs
 
 NO_VALUE = object()
 S3_ARN = "arn:${AWS::Partition}:s3:::"
 """The prefix of all ARNs of S3."""
+PARTITION = "AWS::Partition"
+PARTITIONS = ("aws", "aws-cn", "aws-us-gov")
 Parameters = Mapping[str, str]
 
 
@@ -50,17 +52,19 @@ class EvaluatedTemplate:
 
 
 def evaluated_templates(template: Template, code: CodeFacts, runbook: str) -> list[EvaluatedTemplate]:
-    """One for each combination of parameter values that conditions depend on."""
+    """One for each of `choices`."""
     return [
         EvaluatedTemplate(with_conditions_evaluated(template, chosen), template, code, runbook)
-        for chosen in _choices(template)
+        for chosen in choices(template)
     ]
 
 
 def with_conditions_evaluated(template: Template, parameters: Parameters) -> Template:
-    """The template with every condition evaluated. References to parameters stay."""
+    """The template with every condition evaluated. References to parameters stay. The partition is `aws` if
+    `parameters` name none."""
     conditions = template.get("Conditions", {})
-    holds = {name: is_true(condition, parameters, conditions) for name, condition in conditions.items()}
+    given = {PARTITION: PARTITIONS[0], **parameters}
+    holds = {name: is_true(condition, given, conditions) for name, condition in conditions.items()}
     taken = {section: _without_ifs(template.get(section, {}), holds) for section in ("Resources", "Outputs")}
     kept = {
         section: {name: item for name, item in items.items() if holds.get(item.get("Condition"), True)}
@@ -69,12 +73,27 @@ def with_conditions_evaluated(template: Template, parameters: Parameters) -> Tem
     return {**template, **kept}
 
 
-def _choices(template: Template) -> Iterator[Parameters]:
-    known = template.get("Parameters", {})
-    used = sorted(references(template.get("Conditions", {})) & known.keys())
-    values = [known[name].get("AllowedValues", ["", "some"]) for name in used]
-    for combination in product(*values):
-        yield dict(zip(used, combination, strict=True))
+def choices(template: Template) -> list[Parameters]:
+    """Values of the parameters that conditions depend on. Each two values of two parameters occur together, which finds
+    whatever depends on at most two of them, and every condition holds with some choice and fails with another.
+
+    Raises TranslationError for a condition of more parameters that none of these makes true, or none false.
+    """
+    known, conditions = template.get("Parameters", {}), template.get("Conditions", {})
+    used = references(conditions)
+    values = {
+        name: [str(value) for value in known[name].get("AllowedValues", ["", "some"])]
+        for name in sorted(used & known.keys())
+    } | ({PARTITION: list(PARTITIONS)} if PARTITION in used else {})
+    found: list[Parameters] = list(combinations_with_all_pairs(values)) or [{}]
+    for name, condition in conditions.items():
+        outcomes = {is_true(condition, chosen, conditions) for chosen in found}
+        if len(outcomes) == 1:
+            raise TranslationError(
+                f"Conditions: {name} is always {outcomes.pop()} with each pair of its parameters' values, so no rule "
+                "sees the other case; split it into conditions of two parameters"
+            )
+    return found
 
 
 def _without_ifs(value: Any, holds: Mapping[str, bool]) -> Any:
@@ -108,6 +127,17 @@ def as_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
+
+
+def branches(value: Any) -> list[Any]:
+    """As `as_list`, with all that an Fn::If may yield."""
+    found = []
+    for item in as_list(value):
+        if isinstance(item, dict) and "Fn::If" in item:
+            found += [part for branch in item["Fn::If"][1:] for part in branches(branch)]
+        elif item != {"Ref": "AWS::NoValue"}:
+            found.append(item)
+    return found
 
 
 def _attribute(value: Any) -> tuple[str, str]:

@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.template import access, buckets, monitoring, queues, runtime
+from infra.template import access, account, buckets, encryption, monitoring, queues, runtime
 from infra.template.code_facts import read_code
 from infra.template.evaluated import EvaluatedTemplate, evaluated_templates
 from infra.template.findings import Finding, Rule, findings
 from infra.template.translate import FUNCTION, Template, parse, translate_template
 
-RULES: tuple[Rule, ...] = (*queues.RULES, *access.RULES, *buckets.RULES, *runtime.RULES, *monitoring.RULES)
+RULES: tuple[Rule, ...] = (
+    *queues.RULES,
+    *access.RULES,
+    *account.RULES,
+    *buckets.RULES,
+    *encryption.RULES,
+    *runtime.RULES,
+    *monitoring.RULES,
+)
 TEMPLATE = "template.yaml"
 RUNBOOK = "docs/runbook.md"
 

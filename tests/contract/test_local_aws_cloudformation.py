@@ -1,6 +1,7 @@
 """CloudFormation of the local AWS: services return what the template sets, and unknown names fail the deployment."""
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -237,3 +238,49 @@ def test_an_unknown_name_or_value_fails_the_deployment_and_leaves_nothing(
         deployment.create(template)
     queues = aws.client("sqs").list_queues(QueueNamePrefix=deployment.name).get("QueueUrls", [])
     assert (deployment.stack.status, queues) == ("ROLLBACK_COMPLETE", [])
+
+
+def test_a_role_keeps_to_its_boundary_and_path(aws: LocalAws) -> None:
+    def boundary() -> str | None:
+        role = aws.client("iam").get_role(RoleName=deployment.stack.resources["Role"])["Role"]
+        found: str | None = role.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn")
+        return found
+
+    iam, names = aws.client("iam"), [f"limit-{uuid.uuid4().hex}" for _ in range(2)]
+    limit = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
+    one, other = (
+        iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(limit))["Policy"]["Arn"] for name in names
+    )
+    deployment = Deployment(aws).create(changed("Role", PermissionsBoundary=one, Path="/teams/"))
+    assert boundary() == one
+    deployment.update(changed("Role", PermissionsBoundary=other, Path="/teams/"))
+    assert boundary() == other
+    before = deployment.stack.resources["Role"]
+    deployment.update(changed("Role", Path="/teams/"))
+    assert (boundary(), deployment.stack.resources["Role"]) == (None, before)
+    deployment.update(changed("Role", Path="/others/"))
+    assert iam.get_role(RoleName=deployment.stack.resources["Role"])["Role"]["Path"] == "/others/"
+
+
+def test_a_log_group_keeps_to_its_key(aws: LocalAws) -> None:
+    def key() -> str | None:
+        [group] = logs.describe_log_groups(logGroupNamePrefix=deployment.stack.resources["Logs"])["logGroups"]
+        found: str | None = group.get("kmsKeyId")
+        return found
+
+    logs, arn = aws.client("logs"), "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    deployment = Deployment(aws).create()
+    assert key() is None
+    deployment.update(changed("Logs", KmsKeyId=arn))
+    assert key() == arn
+    deployment.update()
+    assert key() is None
+
+
+def test_an_application_is_in_its_network(aws: LocalAws) -> None:
+    network = {"SubnetIds": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-0123456789abcdef0"]}
+    deployment = Deployment(aws).create(changed("Application", NetworkConfiguration=network))
+    assert deployment.application()["networkConfiguration"] == {
+        "subnetIds": network["SubnetIds"],
+        "securityGroupIds": network["SecurityGroupIds"],
+    }

@@ -86,6 +86,8 @@ def _emr_serverless(request: Mapping[str, Any]) -> Iterator[Call]:
             yield Call("emr-serverless:StartJobRun", application)
             service = {"iam:PassedToService": "emr-serverless.amazonaws.com"}
             yield Call("iam:PassRole", request["resource_fields"]["executionRoleArn"], service)
+            if "tags" in request["resource_fields"]:
+                yield Call("emr-serverless:TagResource", f"{application}/jobruns/new")
         case "GET", None:
             yield Call("emr-serverless:ListJobRuns", application)
         case "GET", run:

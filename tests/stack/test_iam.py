@@ -52,7 +52,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     folder = tmp_path_factory.mktemp("iam")
     config = folder / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=2).replace("settle_delay_secs: 0", MORE))
-    parameters = {**FAST_PARAMETERS, **SCHEDULES_OFF, "LandingPrefix": PREFIX}
+    parameters = {**FAST_PARAMETERS, **SCHEDULES_OFF, "LandingPrefix": PREFIX, "RunTags": "team=data"}
     with local_stack(config, parameters=parameters, folder=folder / "stack", retry_after_secs=1) as stack:
         _a_life(StackWorld(stack))
         yield stack

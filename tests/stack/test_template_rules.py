@@ -7,6 +7,7 @@ import pytest
 from infra.template import access, buckets, monitoring, queues, runtime
 from infra.template.findings import findings
 from infra.template.rules import RULES, check
+from tests.stack.broken_account import ACCOUNT
 from tests.stack.broken_template import GONE, ROOT, Broken, at
 
 LANDED, COLLECTOR = "CollectorFunctionLanded", "CollectorFunction"
@@ -161,6 +162,7 @@ BROKEN = [
         "CollectorRole",
         {at("CollectorRole", f"{STATEMENTS}/3/Action"): "s3:*", at("CollectorRole", f"{STATEMENTS}/3/Resource"): "*"},
     ),
+    *ACCOUNT,
     Broken(buckets.state_outlives_the_stack, "LakeBucket", {"Resources/LakeBucket/DeletionPolicy": "Delete"}),
     Broken(buckets.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/DeletionPolicy": "Retain"}),
     Broken(buckets.state_outlives_the_stack, "LandingBucket", {"Resources/LandingBucket/UpdateReplacePolicy": GONE}),

@@ -368,3 +368,23 @@ def test_a_missing_permission_is_an_error_that_names_it() -> None:
         emr.state("00a")
     with pytest.raises(ServiceRefused, match="ListJobRuns: AccessDenied"):
         emr.active("events")
+
+
+# --- Tags ---
+
+
+def test_runs_get_the_tags_of_the_environment() -> None:
+    tagged = JobSettings.from_environment({**ENVIRONMENT, "BLIZZARD_RUN_TAGS": "team=data,cost-center=1234,empty="})
+    request = start_job_run(tagged, pipeline="events", client_token="t")
+    assert request["tags"] == {"team": "data", "cost-center": "1234", "empty": ""}
+    assert complaints("StartJobRun", request) == ""
+    assert tagged.fingerprint() != SETTINGS.fingerprint()
+
+
+def test_runs_without_tags_are_started_as_before() -> None:
+    assert "tags" not in start_job_run(SETTINGS, pipeline="events", client_token="t")
+
+
+def test_wrong_tags_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"BLIZZARD_RUN_TAGS: expected tags such as team=data.*found 'team'"):
+        JobSettings.from_environment({**ENVIRONMENT, "BLIZZARD_RUN_TAGS": "team"})

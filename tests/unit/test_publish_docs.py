@@ -82,7 +82,7 @@ def test_settings_that_need_a_stopped_application_are_listed() -> None:
         for name in re.findall(r"`([A-Z]\w+)`", row.split("|")[1])
     }
     application = parse(TEMPLATE)["Resources"]["JobApplication"]["Properties"]
-    assert listed_here == references(application) - {"AWS::StackName"}
+    assert listed_here == {name for name in references(application) if not name.startswith("AWS::")}
 
 
 def test_the_documented_policy_of_an_existing_lake_is_the_templates() -> None:
@@ -96,6 +96,17 @@ def test_the_documented_policy_of_an_existing_lake_is_the_templates() -> None:
             texts = [text.replace(name, value) for text in texts]
         statement["Resource"] = texts
     assert json.loads(shown) == document
+
+
+def test_the_documented_policy_of_a_key_admits_the_services_that_send_to_queues() -> None:
+    section = PAGE.split("\n## KMS keys and Lake Formation\n")[1].split("\n## ")[0]
+    (shown,) = re.findall(r"<<'END'\n(.*?)^END$", section, re.DOTALL | re.MULTILINE)
+    statements = {statement["Sid"]: statement for statement in json.loads(shown)["Statement"]}
+    policies = [r["Properties"] for r in parse(TEMPLATE)["Resources"].values() if r["Type"] == "AWS::SQS::QueuePolicy"]
+    senders = set(re.findall(r"\w+\.amazonaws\.com", json.dumps(policies)))
+    assert set(statements["ServicesSendToEncryptedQueues"]["Principal"]["Service"]) == senders
+    (group,) = statements["LogGroupsOfTheStack"]["Condition"]["ArnLike"].values()
+    assert group.endswith(":log-group:/blizzard/*")
 
 
 def tables_of_costs() -> list[list[list[str]]]:

@@ -52,6 +52,10 @@ def _update_group(
         logs.put_retention_policy(logGroupName=resource.name, retentionInDays=int(new["RetentionInDays"]))
     elif old.get("RetentionInDays"):
         logs.delete_retention_policy(logGroupName=resource.name)
+    if new.get("KmsKeyId"):
+        logs.associate_kms_key(logGroupName=resource.name, kmsKeyId=new["KmsKeyId"])
+    elif old.get("KmsKeyId"):
+        logs.disassociate_kms_key(logGroupName=resource.name)
     return resource
 
 
@@ -130,7 +134,7 @@ def _delete_dashboard(context: ResourceContext, resource: CreatedResource, prope
 RESOURCE_TYPES = [
     ResourceType(
         "AWS::Logs::LogGroup",
-        frozenset({"LogGroupName", "RetentionInDays", "Tags"}),
+        frozenset({"KmsKeyId", "LogGroupName", "RetentionInDays", "Tags"}),
         _create_group,
         _update_group,
         _delete_group,

@@ -1,6 +1,7 @@
 """Resource types AWS::IAM::*."""
 
 import json
+from typing import Any
 
 from infra.local.cloudformation.resource_type import CreatedResource, Properties, ResourceContext, ResourceType
 
@@ -52,7 +53,16 @@ def _update(context: ResourceContext, resource: CreatedResource, new: Properties
         iam.attach_role_policy(PolicyArn=arn, **role)
     if tags := new.get("Tags"):
         iam.tag_role(Tags=tags, **role)
+    if new.get("PermissionsBoundary") != old.get("PermissionsBoundary"):
+        _set_boundary(iam, resource.name, new.get("PermissionsBoundary"))
     return resource
+
+
+def _set_boundary(iam: Any, role: str, boundary: str | None) -> None:
+    if boundary:
+        iam.put_role_permissions_boundary(RoleName=role, PermissionsBoundary=boundary)
+    else:
+        iam.delete_role_permissions_boundary(RoleName=role)
 
 
 def _delete(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:

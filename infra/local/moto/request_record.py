@@ -19,6 +19,7 @@ RESOURCE_FIELDS = (
     "FunctionName",
     "logGroupName",
     "executionRoleArn",
+    "tags",
     "Namespace",
     "SourceArn",
     "StartingMessage",

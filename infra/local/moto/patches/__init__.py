@@ -25,6 +25,7 @@ def install() -> None:
         emr_serverless,
         eventbridge,
         lambda_functions,
+        logs,
         s3,
         s3_eventbridge,
         sqs,
@@ -44,6 +45,7 @@ def install() -> None:
     eventbridge.deliver_only_matching_events()
     lambda_functions.run_functions()
     emr_serverless.run_jobs()
+    logs.change_keys()
 
 
 def check_version(installed: str) -> None:
