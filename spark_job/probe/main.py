@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from blizzard.config.model import Config
     from spark_job.probe.scratch import Scratch
 
-PROBE = "--probe"
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 once the line is printed, whatever it says: who reads it judges."""
@@ -34,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="blizzard-job", description="Print what a run finds where it runs.")
-    parser.add_argument(PROBE, required=True, type=_probe_id, metavar="ID", help="what the line is to be found by")
+    parser.add_argument("--probe", required=True, type=_probe_id, metavar="ID", help="what the line is to be found by")
     parser.add_argument("--config", required=True, help="path or s3:// URI of the configuration")
     return parser.parse_args(arguments)
 
@@ -78,7 +76,7 @@ def run_probe(
         written=written,
         rights=rights,
         failed=checks.failed,
-        secs=checks.secs,
+        check_secs=checks.secs,
     )
 
 

@@ -7,8 +7,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-IMPORTED = ("botocore", "deltalake", "isal", "obstore", "orjson", "pyarrow", "pydantic", "spark_job.main")
-"""Compiled packages of the job's archive, boto's core, and the job's own code with all that it imports."""
+IMPORTED = ("botocore", "isal", "obstore", "orjson", "pyarrow", "pydantic", "spark_job.main")
+"""What each run imports: compiled packages, boto's core, and the job's own code with all that it imports."""
 
 
 def describe_process(_: object = None) -> dict[str, Any]:
