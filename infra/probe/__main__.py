@@ -47,14 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def probe(clients: Clients, stack: str, *, run_secs: float, log_secs: float, on_state: OnState) -> Report:
     """Start a run, wait for its end and its line. Raises BlizzardError."""
-    settings, probe_id = read_settings(clients, stack), f"{int(time.time()):x}-{token_hex(4)}"
+    settings, since_ts = read_settings(clients, stack), time.time()
+    probe_id = f"{int(since_ts):x}-{token_hex(4)}"
     application_id, group = settings.application_id, settings.log_group
     run_id = start_run(clients, probe_request(settings, stack=stack, probe_id=probe_id))
     run = wait_for_end(clients, application_id, run_id, max_secs=run_secs, on_state=on_state)
     succeeded = run.state == "SUCCESS"
     patience = 0.0 if not run.has_ended else log_secs if succeeded else min(log_secs, FAILED_RUN_LOG_SECS)
     on_state("reading its log", run.secs)
-    log = wait_for_line(clients, group, probe_id, max_secs=patience, expected=succeeded)
+    log = wait_for_line(clients, group, probe_id, since_ts=since_ts, max_secs=patience, expected=succeeded)
     problems = problems_of(run, log, log_group=group, application_id=application_id, log_secs=log_secs)
     return Report(stack, application_id, group, run, log, problems)
 

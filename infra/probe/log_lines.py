@@ -14,6 +14,8 @@ from infra.probe.run import POLL_SECS, log_prefix
 EVENT = '"event": "probed"'
 LAST_LINES = 5
 MAX_PAGES = 100
+CLOCK_SECS = 3600.0
+"""How wrong this machine's clock may be. The log of a month takes long to search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +28,24 @@ class Found:
     last_lines: tuple[str, ...] = ()
 
 
-def wait_for_line(clients: Clients, group: str, probe_id: str, *, max_secs: float, expected: bool) -> Found:
-    """Looks until the line is there. `expected`: if the run has failed, any lines are enough, which may say why."""
+def wait_for_line(
+    clients: Clients, group: str, probe_id: str, *, since_ts: float, max_secs: float, expected: bool
+) -> Found:
+    """Looks until the line is there. `since_ts`: the start of the run, by this machine's clock. `expected`: if the run
+    has failed, any lines are enough, which may say why."""
     logs, deadline = clients.client("logs"), time.monotonic() + max_secs
     while True:
         with translating("logs:FilterLogEvents", f"the log group {group}"):
-            found = find_line(_events(logs, group, log_prefix(probe_id)), probe_id)
+            found = find_line(_events(logs, group, log_prefix(probe_id), since_ts), probe_id)
         if found.line is not None or (found.last_lines and not expected) or time.monotonic() >= deadline:
             return found
         time.sleep(min(POLL_SECS, max_secs))
 
 
-def _events(logs: Any, group: str, prefix: str) -> list[dict[str, Any]]:
+def _events(logs: Any, group: str, prefix: str, since_ts: float) -> list[dict[str, Any]]:
     """Of all streams of the run, however the service names them after the prefix."""
-    request: dict[str, Any] = {"logGroupName": group, "logStreamNamePrefix": prefix}
+    start_ms = int((since_ts - CLOCK_SECS) * 1000)
+    request: dict[str, Any] = {"logGroupName": group, "logStreamNamePrefix": prefix, "startTime": start_ms}
     events: list[dict[str, Any]] = []
     for _ in range(MAX_PAGES):
         page = logs.filter_log_events(**request)

@@ -136,6 +136,20 @@ def test_the_template_refers_to_the_packed_files() -> None:
     assert TEMPLATE.count("SkipBuild: true") == len(shipped)
 
 
+def test_the_costs_of_the_first_hour_are_those_of_the_tables() -> None:
+    idle, _, thousand_probes, thousand_runs = (number(table[-1][3]) for table in tables_of_costs())
+    costs = {row[1]: row[2] for row in ([c.strip() for c in line.split("|")[1:]] for line in first_hour())}
+    assert f"{idle / 730 * 100:.1f} cents an hour" in costs["[`sam build && sam deploy --guided`](#5-deploy)"]
+    assert costs["`make probe STACK=blizzard`"].startswith(f"{thousand_probes / 10:.1f} cents")
+    assert costs["[drop one file](#does-it-work)"].startswith(f"{thousand_runs / 10:.1f} cents")
+
+
+def first_hour() -> list[str]:
+    return [
+        line for line in section("docs/deploy.md", "## The first hour").splitlines() if re.match(r"\| \d+ \|", line)
+    ]
+
+
 def test_every_field_of_a_probe_is_explained() -> None:
     shown = words(section("docs/deploy.md", "### What each field means"))
     (logged,) = [call for call in calls("spark_job/probe") if first_texts(call) == ["probed"]]
