@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove wheel package publish rollback stop lock advisories clean
+.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove wheel package publish rollback probe stop lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
@@ -26,6 +26,7 @@ help:
 	@echo "make publish  CONFIG=pipelines.yaml ARTIFACTS=s3://bucket: upload them with the configuration"
 	@echo "make stop     STACK=blizzard: pause a stack and stop its application, which then takes a change; CANCEL=1 waits for no run"
 	@echo "make rollback RELEASE=… ARTIFACTS=s3://bucket: prepare an earlier release for deployment"
+	@echo "make probe    STACK=blizzard: one tiny run in the account, which says what is wrong there"
 	@echo "make lock     write requirements.lock from pyproject.toml and requirements.in (needs uv)"
 	@echo "make advisories  check all locked packages for known security advisories (needs PyPI itself, not a mirror)"
 	@echo "make clean    remove everything that setup and tests created"
@@ -84,6 +85,9 @@ rollback: setup
 
 stop: setup
 	@$(BIN)/python -m infra.stop --stack "$(STACK)" $(if $(CANCEL),--cancel)
+
+probe: setup-python
+	@$(BIN)/python -m infra.probe --stack "$(STACK)" $(if $(JSON),--json)
 
 bench: setup
 	@$(BIN)/python -m benchmarks $(BENCH)

@@ -25,6 +25,9 @@ if __name__ == "__main__":
     if reason is not None:
         sys.exit(reason)
 
-    from spark_job.main import main
+    if "--probe" in sys.argv[1:]:
+        from spark_job.probe.main import main
+    else:
+        from spark_job.main import main
 
     sys.exit(main())

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
@@ -94,24 +94,37 @@ def pipeline_of(name: str) -> str | None:
 
 def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) -> dict[str, Any]:
     """The parameters of StartJobRun."""
+    arguments = ["--config", settings.config_uri, "--pipeline", pipeline, "--once"]
+    return job_run_request(
+        settings,
+        name=job_name(pipeline),
+        arguments=[*arguments, "--max-secs", f"{settings.policy.run_secs:.0f}"],
+        log_prefix=pipeline,
+        client_token=client_token,
+    )
+
+
+def job_run_request(
+    settings: JobSettings, *, name: str, arguments: Sequence[str], log_prefix: str, client_token: str
+) -> dict[str, Any]:
+    """The same for a run with other arguments. `log_prefix`: of the names of its log streams."""
     conf = emr_serverless_settings(
         settings.workers,
         archive_uri=settings.archive_uri,
         log_store_uri=settings.log_store_uri,
         region=settings.region,
     )
-    arguments = ["--config", settings.config_uri, "--pipeline", pipeline, "--once"]
     return {
         "applicationId": settings.application_id,
         "clientToken": client_token,
         "executionRoleArn": settings.role_arn,
-        "name": job_name(pipeline),
+        "name": name,
         "executionTimeoutMinutes": settings.timeout_minutes,
         **({"tags": dict(settings.tags)} if settings.tags else {}),
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": settings.entry_point,
-                "entryPointArguments": [*arguments, "--max-secs", f"{settings.policy.run_secs:.0f}"],
+                "entryPointArguments": [*arguments],
                 "sparkSubmitParameters": submit_parameters(conf),
             }
         },
@@ -121,7 +134,7 @@ def start_job_run(settings: JobSettings, *, pipeline: str, client_token: str) ->
                 "cloudWatchLoggingConfiguration": {
                     "enabled": True,
                     "logGroupName": settings.log_group,
-                    "logStreamNamePrefix": pipeline,
+                    "logStreamNamePrefix": log_prefix,
                     # The job logs its events to the driver's standard output.
                     "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
                 },

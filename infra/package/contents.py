@@ -69,7 +69,7 @@ def function_contents(name: str, lock: str) -> Contents:
 
 def job_contents(lock: str, machine: str, python: str = EMR_PYTHON) -> Contents:
     target = Target(python, machine)
-    imports = imports_of("spark_job.main")
+    imports = imports_of("spark_job.submit")
     needed = distributions_of(imports.outside) - PROVIDED_BY_EMR | IMPORTED_BY_DEPENDENCIES
     wanted = with_dependencies(needed, target) - PROVIDED_BY_EMR
     return Contents(imports.modules, pinned_packages(wanted, read_lock(lock, target)))

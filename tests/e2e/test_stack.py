@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.environment import variables
 from infra.local.deploy.release import LINKED, TEMPLATE, earlier_release, release
 from infra.local.deploy.stack_client import StackFailed
 from infra.local.processes.checkout import CHECKOUT
@@ -187,6 +188,44 @@ def test_a_release_takes_over_in_another_application_and_a_rollback_undoes_it(
         for function, code in taken.function_zip_uris.items():
             assert deployed_sha256(world, function) in code
     assert {name: stack.parameters[name] for name in first} == first
+
+
+def test_a_probe_finds_that_all_is_well_and_leaves_no_trace(world: StackWorld) -> None:
+    assert world.stack.outputs["ProbeCommand"] == f"make probe STACK={world.stack.stack.name}"
+    world.until(lambda: not world.active_runs())
+    started_ts, before = time.time(), objects_of_the_lake(world)
+    done = probe(world)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = done.stdout.splitlines()
+    report = json.loads(line)
+    assert (report["ok"], report["problems"]) == (True, [])
+    assert report["log"]["arrived"]
+    found = report["probe"]
+    assert found["log_store"] == {"s3": "io.github.blizzard.logstore.ConditionalS3LogStore"}
+    assert (found["written"]["second_put_refused"], found["written"]["numbers_fenced"]) == (True, True)
+    assert found["executor"]["missing"] == {}
+    assert objects_of_the_lake(world) == before
+    world.until(lambda: '"run_ignored"' in world.stack.logs("dispatcher"))
+    assert [run["name"] for run in world.runs_since(started_ts)] == ["probe-of-blizzard"]
+
+
+def test_a_probe_whose_run_fails_says_why(world: StackWorld) -> None:
+    world.stack.run_control.fail_next = 1
+    done = probe(world)
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert (done.returncode, problem["check"]) == (1, "run")
+    assert "this run was made to fail" in problem["found"]
+
+
+def probe(world: StackWorld) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "infra.probe", "--stack", world.stack.stack.name, "--json"]
+    environment = {**variables(), **world.stack.aws.environment("operator")}
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+
+
+def objects_of_the_lake(world: StackWorld) -> dict[str, str]:
+    pages = world.stack.client("s3").get_paginator("list_objects_v2").paginate(Bucket=world.stack.lake)
+    return {found["Key"]: found["ETag"] for page in pages for found in page.get("Contents", ())}
 
 
 def drop_bad_files(world: StackWorld) -> list[tuple[str, int | None]]:

@@ -14,6 +14,7 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from infra.local.stack.local_stack import LocalStack, local_stack
+from infra.probe.__main__ import probe
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, StackWorld
 from tests.stack.calls import calls_of
 from tests.stack.policies import Call, Grant, grants_of, not_granted, unused_grants
@@ -60,7 +61,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
 def _a_life(world: StackWorld) -> None:
     """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records; a late sweep while
-    segments wait. Two runs."""
+    segments wait. Two runs, and a probe."""
     with world.runs_on_hold():
         world.drop("2026-01-01", 5)
         (path,) = world.drop("2026-01-02", rows=1)
@@ -79,6 +80,8 @@ def _a_life(world: StackWorld) -> None:
         world.until(world.queues_are_empty)
         world.until(lambda: _swept_late(world))
     assert world.wait_until_ingested().good
+    found = probe(world.stack.aws, world.stack.stack.name, run_secs=600, log_secs=60, on_state=lambda *_: None)
+    assert found.problems == []
 
 
 def _swept_late(world: StackWorld) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -18,6 +19,7 @@ from infra.template.translate import Template, TranslationError, parse, translat
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "template.yaml"
+MAKEFILE = (ROOT / "Makefile").read_text()
 APPLICATION_ARN = "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/${Application}"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:arrivals"
 FUNCTIONS = {"CollectorFunction", "DispatcherFunction", "SweeperFunction"}
@@ -196,6 +198,11 @@ def test_the_job_runs_in_an_application_that_exists() -> None:
         assert [arn["Fn::Sub"] for arn in granted] == [
             [f"{APPLICATION_ARN}{part}", {"Application": name}] for part in ("", "/jobruns/*", "", "/*")
         ]
+
+
+def test_an_output_is_the_command_of_the_probe() -> None:
+    assert deployed()["Outputs"]["ProbeCommand"]["Value"] == {"Fn::Sub": "make probe STACK=${AWS::StackName}"}
+    assert re.search(r'^probe: .*\n\t@\$\(BIN\)/python -m infra\.probe --stack "\$\(STACK\)"', MAKEFILE, re.MULTILINE)
 
 
 def test_an_existing_lake_is_not_changed() -> None:

@@ -126,7 +126,7 @@ def test_the_job_gets_its_imports_except_those_on_the_image() -> None:
     assert {"pydantic", "pydantic-core", "annotated-types", "ruamel-yaml", "orjson", "obstore", "botocore"} <= names
     assert {"pyarrow", "isal"} <= names
     assert not names & {"pyspark", "py4j", "delta-spark", "numpy", "pandas", "typer", "rich", "moto"}
-    assert "spark_job.tasks.reader" in found.modules
+    assert {"spark_job.tasks.reader", "spark_job.probe.main", "spark_job.probe.jvm"} <= found.modules
     assert not {name for name in found.modules if name.startswith(("functions", "blizzard.cli"))}
 
 

@@ -9,11 +9,15 @@ import pytest
 from infra.package.build import ROOT
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import Artifact, BuildManifest
+from infra.probe.log_lines import Found
+from infra.probe.report import Report
+from infra.probe.run import ProbeRun
 from infra.publish.release import make_release
 from infra.publish.stack_config import Buckets
 from infra.template.evaluated import as_list, as_text
 from infra.template.references import references
 from infra.template.translate import parse
+from tests.unit.documents import calls, first_texts, section, words
 
 PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "operate.md"))
 TEMPLATE = (ROOT / "template.yaml").read_text()
@@ -141,3 +145,28 @@ def test_the_template_refers_to_the_packed_files() -> None:
     shipped = set(re.findall(r"CodeUri: build/functions/(\w+)\.zip", TEMPLATE))
     assert shipped == {file.parent.name for file in Path(ROOT / "functions").glob("*/handler.py")}
     assert TEMPLATE.count("SkipBuild: true") == len(shipped)
+
+
+def test_the_costs_of_the_first_hour_are_those_of_the_tables() -> None:
+    idle, _, thousand_probes, thousand_runs = (number(table[-1][3]) for table in tables_of_costs())
+    costs = {row[1]: row[2] for row in ([c.strip() for c in line.split("|")[1:]] for line in first_hour())}
+    assert f"{idle / 730 * 100:.1f} cents an hour" in costs["[`sam build && sam deploy --guided`](#5-deploy)"]
+    assert costs["`make probe STACK=blizzard`"].startswith(f"{thousand_probes / 10:.1f} cents")
+    assert costs["[drop one file](#does-it-work)"].startswith(f"{thousand_runs / 10:.1f} cents")
+
+
+def first_hour() -> list[str]:
+    return [
+        line for line in section("docs/deploy.md", "## The first hour").splitlines() if re.match(r"\| \d+ \|", line)
+    ]
+
+
+def test_every_field_of_a_probe_is_explained() -> None:
+    shown = words(section("docs/deploy.md", "### What each field means"))
+    (logged,) = [call for call in calls("spark_job/probe") if first_texts(call) == ["probed"]]
+    fields_of_line = {keyword.arg for keyword in logged.keywords}
+    report = Report("s", "a", "g", ProbeRun("r", "SUCCESS", "", 1.0, None), Found(), []).to_dict()
+    in_report = {*report["run"], *report["log"]} - {"group"}
+    assert {"written", "check_secs", "billed", "last_lines"} <= fields_of_line | in_report
+    assert fields_of_line | in_report <= shown
+    assert {*report} <= words(section("docs/deploy.md", "### The probe"))

@@ -51,9 +51,14 @@ def test_no_data_is_evaluated_as_code() -> None:
 
 
 def test_imported_module_names_come_from_code_not_data() -> None:
-    """Our own commands; and in the local Lambda the handler that the template names."""
+    """Our own commands; the packages that a probe looks for; and in the local Lambda the handler that the template
+    names."""
     found = {file for file, _, name in calls() if name.rpartition(".")[2] == "import_module"}
-    assert found == {"blizzard/cli/__init__.py", "infra/local/functions/bootstrap.py"}
+    assert found == {
+        "blizzard/cli/__init__.py",
+        "infra/local/functions/bootstrap.py",
+        "spark_job/probe/python_process.py",
+    }
 
 
 def test_no_reader_can_build_arbitrary_objects() -> None:

@@ -37,6 +37,14 @@ def test_it_is_refused_before_anything_is_imported() -> None:
     assert done.stderr.startswith("blizzard: expected Python 3.11")
 
 
+def test_the_arguments_of_a_probe_do_not_reach_the_job() -> None:
+    pretended = f"import sys, runpy; sys.version_info = (3, 11, 0); runpy.run_path({str(ENTRY)!r}, run_name='__main__')"
+    command = [sys.executable, "-c", pretended, "--probe", "../up", "--config", "s3://artifacts/config-0.json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "argument --probe: expected letters a to z, digits and hyphens, found '../up'" in done.stderr
+
+
 def test_an_old_python_understands_the_entry() -> None:
     """Its syntax, and nothing that is evaluated before the check, such as annotations."""
     parsed = ast.parse(ENTRY.read_text(), feature_version=(3, 7))
