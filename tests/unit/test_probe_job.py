@@ -39,7 +39,7 @@ class Fenced(MemoryStore):
 
 
 class Denying(MemoryStore):
-    """Refuses the calls named in `denied`."""
+    """Refuses the calls named in `denied`; `range` is a read of an object that exists."""
 
     denied: frozenset[str] = frozenset()
 
@@ -52,7 +52,7 @@ class Denying(MemoryStore):
         return super().get(key)
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
-        self._check("get")
+        self._check("range")
         return super().get_range(key, start, size)
 
     def put(self, key: str, data: bytes) -> ObjectInfo:
@@ -201,7 +201,7 @@ def test_a_denied_right_is_named_and_the_others_are_tried(
 
 
 def test_an_object_that_landed_is_read_since_its_key_may_be_denied() -> None:
-    made = stores(landing=["get"])
+    made = stores(landing=["range"])
     MemoryStore.put(made[PATHS["landing"]], "2026.ndjson", b"{}")
     assert rights_of(made) == (10, [("s3:GetObject", "s3://landing/raw/*")])
 

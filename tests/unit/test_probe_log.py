@@ -16,6 +16,8 @@ def event(message: str, *, arrived_ms: int = PRINTED_MS + 2_500, stream: str = "
 
 
 TEXT = json.dumps(LINE)
+CUT = TEXT.index("4.1.1") + 1
+"""Within a value, where a line end would not be JSON."""
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ TEXT = json.dumps(LINE)
         [TEXT],
         ["before", TEXT, "after"],
         [f'before {{"a": 1}}\n{TEXT}\nafter'],
-        [TEXT[:70], TEXT[70:]],
+        [TEXT[:CUT], TEXT[CUT:]],
     ],
     ids=["one event", "between others", "one of several lines of an event", "in two events"],
 )
