@@ -16,6 +16,7 @@ from blizzard.sweep.reports import SweepReports
 from blizzard.sweep.source_sweep import Claim, SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import OutOfTime
 from functions.runtime import FunctionLog, ReloadingConfig, Runtime
+from functions.sweeper.catalog import TableCatalog
 from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
 
 MAX_BACKOFF_SECS = 5.0
@@ -49,6 +50,7 @@ class RoundCounts:
     incomplete: int = 0
     """Sweeps that ran out of time, and due sweeps that did not begin."""
     wakes_failed: int = 0
+    tables_not_registered: int = 0
 
     def count(self, report: SweepReport) -> None:
         self.sweeps += 1
@@ -60,7 +62,8 @@ class RoundCounts:
 
 class SweepRound:
     """Sweeps the sources that are due. A failure is logged and counted, and does not stop other sweeps. `publish` gets
-    what was committed in each source since its last sweep."""
+    what was committed in each source since its last sweep. At the end, tables with a commit are registered in
+    `catalog`, if there is one."""
 
     def __init__(
         self,
@@ -69,7 +72,10 @@ class SweepRound:
         log: FunctionLog,
         clock: Callable[[], float],
         publish: Callable[[CommitCounts], None],
+        catalog: TableCatalog | None = None,
     ) -> None:
+        self._catalog = catalog
+        self._committed: dict[str, str] = {}
         self._config = config
         self._publish = publish
         self._waker = waker
@@ -90,6 +96,8 @@ class SweepRound:
                 break
             until_ts = now_ts + (deadline_ts - now_ts) / (len(due) - number)
             self._sweep(setup, sweep, until_ts, Claim(claim_from_ts, until_ts + CLAIM_MARGIN_SECS), done)
+        if self._catalog is not None:
+            done.tables_not_registered = self._catalog.register(self._committed)
         return done
 
     def _reports(self, setup: Setup, done: RoundCounts) -> Mapping[str, SweepReports]:
@@ -111,6 +119,8 @@ class SweepRound:
             if due.kind not in [found.kind for found in still_due]:
                 return
             counts, reports = sweep.count_commits(reports)
+            if reports.counted is not None and reports.counted >= 0:
+                self._committed[source.pipeline] = source.table_uri
             # Before the report says that they are counted: a sweep that fails in between counts them twice, none misses
             # them.
             self._publish(counts)
@@ -141,7 +151,14 @@ def make_sweep_round(
 ) -> SweepRound:
     """Raises ConfigError when a setting is missing or wrong. Reads nothing before the first round."""
     config = runtime.reloading_config(lambda published: make_setup(published, runtime, clock))
-    return SweepRound(config, runtime.waker(), runtime.log, clock, publish)
+    return SweepRound(config, runtime.waker(), runtime.log, clock, publish, _catalog(runtime, clock))
+
+
+def _catalog(runtime: Runtime, clock: Callable[[], float]) -> TableCatalog | None:
+    database = runtime.environ.get("BLIZZARD_GLUE_DATABASE")
+    if not database:
+        return None
+    return TableCatalog(database, lambda: runtime.client("glue", max_attempts=2), runtime.log, clock)
 
 
 def make_setup(published: PublishedConfig, runtime: Runtime, clock: Callable[[], float]) -> Setup:

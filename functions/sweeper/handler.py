@@ -10,7 +10,7 @@ from blizzard.environment import variables
 from blizzard.sweep.commit_counts import CommitCounts
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, publish_counts, warm_up
 from functions.sweeper.composition import SweepRound, check_event, make_sweep_round
-from functions.sweeper.report import commit_metrics_of, metrics_of
+from functions.sweeper.report import catalog_metrics_of, commit_metrics_of, metrics_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -37,6 +37,8 @@ def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, int]:
     counts = metrics_of(done)
     log.info("sweeps_done", **counts)
     publish_counts(metrics, counts)
+    if done.tables_not_registered:
+        publish_counts(metrics, catalog_metrics_of(done))
     return counts
 
 

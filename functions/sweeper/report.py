@@ -25,3 +25,10 @@ def commit_metrics_of(counts: CommitCounts) -> dict[str, int]:
         "DeadFiles": counts.dead_files,
         "DeadRecords": counts.dead_records,
     }
+
+
+def catalog_metrics_of(done: RoundCounts) -> dict[str, int]:
+    """By the names of the metrics."""
+    return {
+        "TablesNotRegistered": done.tables_not_registered,
+    }

@@ -59,6 +59,11 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
         "CreateSegmentsAndReport",
         "${LakeBucketName}/*_blizzard/*_sweep.json",
     ): "one report for each source",
+    (
+        "SweeperRole",
+        "RegisterTables",
+        "arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:table/${GlueDatabase}/*",
+    ): "tables are named in the configuration; only of one database",
     ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*config-*.json"): "a run that started before an update "
     "still reads its own files",
     ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*entry-*.py"): "as its configuration",

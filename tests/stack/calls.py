@@ -28,7 +28,9 @@ RUNS = re.compile(r"/applications/([^/]+)/jobruns(?:/([^/]+))?")
 
 def calls_of(request: Mapping[str, Any]) -> list[Call]:
     """The calls of one request. Raises ValueError for an unknown request, so that none is skipped."""
-    found = {"s3": _s3, "sqs": _sqs, "emr-serverless": _emr_serverless, "logs": _logs}.get(request["service"])
+    found = {"s3": _s3, "sqs": _sqs, "emr-serverless": _emr_serverless, "logs": _logs, "glue": _glue}.get(
+        request["service"]
+    )
     if found is None:
         raise ValueError(f"no mapping for the service of {request}")
     return list(found(request))
@@ -102,3 +104,10 @@ def _logs(request: Mapping[str, Any]) -> Iterator[Call]:
     action = request["target"].rpartition(".")[2]
     group = request["resource_fields"].get("logGroupName", "")  # which a search for groups does not name
     yield Call(f"logs:{action}", f"arn:aws:logs:{REGION}:{ACCOUNT_ID}:log-group:{group}:*")
+
+
+def _glue(request: Mapping[str, Any]) -> Iterator[Call]:
+    """Glue asks for the right on the catalog, the database and the table."""
+    action, database = request["target"].rpartition(".")[2], request["resource_fields"]["DatabaseName"]
+    for resource in ("catalog", f"database/{database}", f"table/{database}/any"):
+        yield Call(f"glue:{action}", f"arn:aws:glue:{REGION}:{ACCOUNT_ID}:{resource}")

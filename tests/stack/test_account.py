@@ -157,3 +157,17 @@ def test_producers_need_the_bucket_of_the_stack() -> None:
     assert refused(ProducerPrincipals="210987654321") == []
     (text,) = refused(ProducerPrincipals="210987654321", LandingBucketMode="eventbridge")
     assert text.startswith("ProducersWriteToTheOwnBucket: ")
+
+
+def test_only_the_sweeper_may_register_tables_and_in_one_database() -> None:
+    template = chosen(GlueDatabase="analytics")
+    assert [role for role in roles(template) if "glue:" in str(statements(template, role))] == ["SweeperRole"]
+    grant = statements(template, "SweeperRole")["RegisterTables"]
+    assert grant["Action"] == ["glue:GetTable", "glue:CreateTable"]
+    here = "arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:"
+    assert [resource["Fn::Sub"].removeprefix(here) for resource in grant["Resource"]] == [
+        "catalog",
+        "database/${GlueDatabase}",
+        "table/${GlueDatabase}/*",
+    ]
+    assert not [role for role in roles(chosen()) if "glue:" in str(statements(chosen(), role))]

@@ -43,6 +43,7 @@ WHEN_SOMETHING_BREAKS = {
 }
 """Statement and action that are used only after failures."""
 MORE = "settle_delay_secs: 0\n        on_overwrite: replace\n        limits: {max_tracked_files: 1}"
+DATABASE = "analytics"
 RECORDS = 61
 """Enough run records that the dispatcher trims them."""
 
@@ -53,8 +54,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     folder = tmp_path_factory.mktemp("iam")
     config = folder / "pipelines.yaml"
     config.write_text(CONFIG.format(interval_files=2).replace("settle_delay_secs: 0", MORE))
-    parameters = {**FAST_PARAMETERS, **SCHEDULES_OFF, "LandingPrefix": PREFIX, "RunTags": "team=data"}
+    parameters = {
+        **FAST_PARAMETERS,
+        **SCHEDULES_OFF,
+        "LandingPrefix": PREFIX,
+        "RunTags": "team=data",
+        "GlueDatabase": DATABASE,
+    }
     with local_stack(config, parameters=parameters, folder=folder / "stack", retry_after_secs=1) as stack:
+        stack.client("glue").create_database(DatabaseInput={"Name": DATABASE})
         _a_life(StackWorld(stack))
         yield stack
 
@@ -166,3 +174,8 @@ def test_only_known_principals_send_requests(stack: LocalStack) -> None:
     """Requests of an unknown principal would be compared with no role."""
     others = {request["principal"] for request in stack.requests()} - ROLES.keys()
     assert others <= {"operator", "local", "cloudformation", "logs", "emr-serverless"}
+
+
+def test_the_table_of_the_pipeline_is_in_the_catalog(stack: LocalStack) -> None:
+    [table] = stack.client("glue").get_tables(DatabaseName=DATABASE)["TableList"]
+    assert (table["Name"], table["StorageDescriptor"]["Location"]) == ("events", f"s3://{stack.lake}/events")

@@ -18,6 +18,7 @@ from blizzard.sweep.commit_counts import CommitCounts
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from functions.runtime import FunctionLog, ReloadingConfig
+from functions.sweeper.catalog import TableCatalog
 from functions.sweeper.composition import CLAIM_MARGIN_SECS, RoundCounts, Setup, SweepRound
 from tests.unit.fakes import Calls, Clock, Crash, WatchedStore, crash
 from tests.unit.test_sweeper_schedule import source
@@ -62,6 +63,7 @@ class World:
     sweeps: dict[str, SourceSweep] = field(default_factory=dict)
     log: Notes = field(default_factory=Notes)
     published: list[CommitCounts] = field(default_factory=list)
+    catalog: TableCatalog | None = None
 
     def __post_init__(self) -> None:
         self.state = MemoryStore(self.clock, "memory://lake/")
@@ -89,7 +91,8 @@ class World:
     def run(self, secs: float = 60.0) -> RoundCounts:
         log, setup = cast("FunctionLog", self.log), Setup(self.sources, self.sweeps)
         config = ReloadingConfig(lambda: "", lambda _: setup, log.error)
-        sweeps = SweepRound(config, Waker(self.send, 15.0, log.error), log, self.clock, self.published.append)
+        waker = Waker(self.send, 15.0, log.error)
+        sweeps = SweepRound(config, waker, log, self.clock, self.published.append, self.catalog)
         return sweeps.run(deadline_ts=self.clock.now_ts + secs)
 
     def found(self, name: str) -> list[str]:

@@ -20,6 +20,7 @@ RESOURCE_FIELDS = (
     "logGroupName",
     "executionRoleArn",
     "tags",
+    "DatabaseName",
     "Namespace",
     "SourceArn",
     "StartingMessage",
