@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from blizzard.ledger.committed_receipts import CommittedReceipts
 from blizzard.ledger.entry import LedgerEntry, entries_of
 from blizzard.ledger.ledger import Gap, Ledger, LedgerCache, RecentCommit, RunUnreadable, ledger_folder, open_ledger
 from blizzard.ledger.merge import LedgerSettings, Merge, MergeInput, next_merge
@@ -11,9 +12,10 @@ from blizzard.ledger.run import Run, write_run
 from blizzard.ledger.run_index import PartitionStats
 from blizzard.log import Log
 from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
-from blizzard.state.run_ref import RunRef
+from blizzard.state.run_ref import RunRef, is_name
 from blizzard.storage.base import ObjectInfo, ObjectStore
 
 KEPT_SECS = 3_600.0
@@ -23,8 +25,9 @@ KEPT_SECS = 3_600.0
 class LedgerKeeper:
     """Used by one thread. Merges run in another, and change nothing before this one adopts them.
 
-    `ask_table` is called for commits that have no readable receipt. `clock` gives Unix seconds, `new_id` a short unique
-    text.
+    `ask_table` is called for commits that have no readable receipt. `commits` gives those in the table's log, newest
+    first: they tell where the chain of receipts goes on before one that cannot be read. `clock` gives Unix seconds,
+    `new_id` a short unique text.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class LedgerKeeper:
         identity: SourceIdentity,
         *,
         ask_table: AskTable,
+        commits: Callable[[], Iterable[Commit]] = tuple,
         clock: Callable[[], float],
         new_id: Callable[[], str],
         log: Log,
@@ -42,6 +46,7 @@ class LedgerKeeper:
         self._identity = identity
         self._folder = ledger_folder(identity)
         self._ask_table = ask_table
+        self._commits = commits
         self._clock = clock
         self._new_id = new_id
         self._log = log
@@ -143,7 +148,7 @@ class LedgerKeeper:
         runs = self._cache.runs.items()
         self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
         stored = {info.key.removeprefix(self._folder): info for info in self._store.list(self._folder, recursive=False)}
-        unnamed = [info for name, info in stored.items() if name not in named]
+        unnamed = [info for name, info in stored.items() if name not in named and is_name(name)]
         before_ts = self._clock() - KEPT_SECS
         old = [info.key for info in unnamed if self._unneeded_since(info, checkpoint, stored) < before_ts]
         self._store.delete(old)
@@ -201,7 +206,8 @@ class LedgerKeeper:
     def _fill(self, ledger: Ledger) -> Ledger:
         """The ledger without gaps: their commits become runs."""
         receipts = Receipts(self._store, self._identity.state_prefix)
-        chain = ReceiptChain(receipts, parallel=self._settings.parallel_reads)
+        committed = CommittedReceipts(self._commits() if ledger.gaps else (), self._identity)
+        chain = ReceiptChain(receipts, parallel=self._settings.parallel_reads, named_by_commits=committed.newest)
         runs, missing, files = [*ledger.runs], _commits(ledger.gaps), 0
         for gap in ledger.gaps:
             for piece in pieces_of(gap, chain, self._ask_table):

@@ -1,6 +1,6 @@
 """The receipts that a checkpoint reaches: each names the one before. Those of lost attempts are not among them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -22,7 +22,8 @@ class MissingReceipts:
 
 class ReceiptChain:
     """Follows receipts backwards. They are fetched in windows, in parallel, since the names of a listing usually are
-    those of the chain. `known`: receipts in memory, by name."""
+    those of the chain. `known`: receipts in memory, by name. `named_by_commits`: the receipt that the newest commit up
+    to a sequence names, where a receipt cannot be read that would say so; None if nobody knows."""
 
     def __init__(
         self,
@@ -30,32 +31,36 @@ class ReceiptChain:
         *,
         parallel: int = PARALLEL_READS,
         known: Mapping[str, Receipt] = MappingProxyType({}),
+        named_by_commits: Callable[[int], str | None] = lambda sequence: None,
     ) -> None:
         self._receipts = receipts
         self._parallel = parallel
         self._known = known
+        self._named_by_commits = named_by_commits
 
     def back_from(self, name: str | None, sequences: SequenceRange) -> Iterator[Receipt | MissingReceipts]:
         """The receipts of the commits `sequences`, newest first, from receipt `name` on, which is that of the newest
         of them or of an earlier commit. Together with the missing ones they cover all of `sequences`."""
-        upper = sequences.last
+        first, upper, below = sequences.first, sequences.last, sequences.last + 1
         fetched: dict[str, Receipt] = {}
-        while upper >= sequences.first:
-            sequence = None if name is None else sequence_of(name)
-            if name is None or sequence is None or not sequences.first <= sequence <= upper:
+        while below > first:
+            if not _is_within(name, first, below - 1):
+                name = self._named_by_commits(below - 1)
+            if name is None or not _is_within(name, first, below - 1):
                 break
-            if sequence < upper:
-                yield MissingReceipts(SequenceRange(sequence + 1, upper))
-                upper = sequence
+            below = sequence_of(name) or 0
             if name not in fetched:
-                fetched = self._fetch(name, max(sequences.first, sequence - PARALLEL_READS + 1), sequence)
+                fetched = self._fetch(name, max(first, below - PARALLEL_READS + 1), below)
             receipt = fetched.get(name)
-            if receipt is None or receipt.sequence != sequence:
-                break
+            if receipt is None or receipt.sequence != below:
+                name = None
+                continue
+            if below < upper:
+                yield MissingReceipts(SequenceRange(below + 1, upper))
             yield receipt
-            name, upper = receipt.previous, sequence - 1
-        if upper >= sequences.first:
-            yield MissingReceipts(SequenceRange(sequences.first, upper))
+            name, upper = receipt.previous, below - 1
+        if upper >= first:
+            yield MissingReceipts(SequenceRange(first, upper))
 
     def _fetch(self, name: str, first: int, last: int) -> dict[str, Receipt]:
         """The readable receipts of the sequences `first` through `last`, and the receipt `name`."""
@@ -73,3 +78,9 @@ class ReceiptChain:
             found[name] = self._receipts.get(name)
         except (NotFound, UnreadableState):
             return
+
+
+def _is_within(name: str | None, first: int, last: int) -> bool:
+    """Whether it is the name of a receipt of these sequences."""
+    sequence = None if name is None else sequence_of(name)
+    return sequence is not None and first <= sequence <= last

@@ -6,14 +6,22 @@ up are only in a snapshot.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.parallel_calls import ParallelCalls
 
 LOG_FOLDER = "_delta_log/"
+WHOLE_LOG = sys.maxsize
+"""A limit of commits that no log reaches."""
+_FIRST_READS = 8
+"""Commits that are read one by one: the newest few have nearly always what is looked for."""
+_PARALLEL_READS = 16
 _DIGITS = 20
 _VERSIONED = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\..+)")
 
@@ -87,13 +95,32 @@ class DeltaLogTail:
         Commits before a missing version are left out: an older state must not be taken for the newest.
         """
         versions = [version for version, is_commit in self._listed(above, limit) if is_commit]
-        for age, version in enumerate(versions[: -limit - 1 : -1]):
-            if version != versions[-1] - age:
-                return
-            try:
-                yield parse_commit(version, self._store.get(self._key(version)))
-            except NotFound:
+        newest_first = versions[: -limit - 1 : -1]
+        unbroken = [version for age, version in enumerate(newest_first) if version == versions[-1] - age]
+        for version in unbroken[:_FIRST_READS]:
+            commit = self.commit_at(version)
+            if commit is None:
                 return  # cleaned up meanwhile, with all older ones
+            yield commit
+        for window in _windows(unbroken[_FIRST_READS:]):
+            read: dict[int, Commit | UnreadableState | None] = {}
+            with ParallelCalls(len(window), name="log") as calls:
+                for version in window:
+                    calls.submit(partial(self._read, version, read))
+            for version in window:
+                commit_or_error = read[version]
+                if isinstance(commit_or_error, UnreadableState):
+                    raise commit_or_error
+                if commit_or_error is None:
+                    return
+                yield commit_or_error
+
+    def _read(self, version: int, read: dict[int, Commit | UnreadableState | None]) -> None:
+        """An error counts only if the caller gets as far as this commit."""
+        try:
+            read[version] = self.commit_at(version)
+        except UnreadableState as error:
+            read[version] = error
 
     def commit_at(self, version: int) -> Commit | None:
         """One commit; None if its file does not exist (yet, or any more). One request."""
@@ -130,3 +157,8 @@ class DeltaLogTail:
     @staticmethod
     def _key(version: int) -> str:
         return f"{LOG_FOLDER}{version:0{_DIGITS}d}.json"
+
+
+def _windows(versions: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(versions), _PARALLEL_READS):
+        yield versions[start : start + _PARALLEL_READS]

@@ -5,6 +5,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from blizzard.errors import UnreadableState
@@ -29,6 +30,8 @@ class ReceiptLine(NamedTuple):
 
 
 _DIGITS = 20
+_SUFFIX = ".json.gz"
+_DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +55,27 @@ class Receipts:
     def put(
         self, *, sequence: int, attempt: str, previous: str | None, now_ts: float, lines: Sequence[ReceiptLine]
     ) -> Receipt:
-        """Write the receipt of an attempt. The checkpoint has to name it."""
-        name = f"{sequence:0{_DIGITS}d}-{attempt}.json.gz"
+        """Write the receipt of an attempt. The checkpoint has to name it. The name has a digest of the content, so that
+        a checkpoint vouches for all receipts of its chain."""
         document = {
-            "name": name,
             "sequence": sequence,
             "previous": previous,
             "written_ts": now_ts,
             "files": [line._asdict() for line in lines],
         }
-        data = json.dumps(document, separators=(",", ":")).encode()
-        self._store.put(self._folder + name, gzip.compress(data, compresslevel=1, mtime=0))
+        text = json.dumps(document, separators=(",", ":"))
+        data = gzip.compress(text.encode(), compresslevel=1, mtime=0)
+        name = f"{sequence:0{_DIGITS}d}-{attempt}-{_digest(data)}{_SUFFIX}"
+        self._store.put(self._folder + name, data)
         return Receipt(name, previous, sequence, now_ts, tuple(lines))
 
     def get(self, name: str) -> Receipt:
         """Raises NotFound or UnreadableState."""
         try:
-            document = json.loads(gzip.decompress(self._store.get(self._folder + name)))
-            if document.get("name", name) != name:
+            data = self._store.get(self._folder + name)
+            _check_digest(name, data)
+            document = json.loads(gzip.decompress(data))
+            if document.get("name", name) != name:  # as versions without digests wrote it
                 raise ValueError(f"it is a copy of {document['name']!r:.80}")
             return Receipt(
                 name=name,
@@ -100,6 +106,18 @@ def sequence_of(name: str) -> int | None:
     """The sequence in a receipt's name; None if it is no receipt's name."""
     number = name.partition("-")[0]
     return int(number) if len(number) == _DIGITS and number.isascii() and number.isdigit() else None
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _check_digest(name: str, data: bytes) -> None:
+    """Raises ValueError if these are not the bytes that the name was made for. Names of earlier versions have no
+    digest."""
+    parts = name.removesuffix(_SUFFIX).split("-")
+    if len(parts) == 3 and parts[2] != _digest(data):
+        raise ValueError("its content is not that of its name")
 
 
 def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:

@@ -1,10 +1,13 @@
 """How a checkpoint names a run of the ledger."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from blizzard.storage import json_fields
+
+_NAME = re.compile(r"[0-9]{20}-[0-9]{20}-.+\.run")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,6 +43,11 @@ class RunRef:
     @property
     def range(self) -> SequenceRange:
         return SequenceRange(self.first, self.last)
+
+
+def is_name(text: str) -> bool:
+    """Whether it may be the name of a run. Other files in the ledger's folder are somebody else's."""
+    return _NAME.fullmatch(text) is not None
 
 
 def encode_ref(ref: RunRef) -> list[Any]:

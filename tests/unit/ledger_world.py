@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.merge import LedgerSettings
-from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.base import Difference, Settled
+from blizzard.state.checkpoint import Checkpoint, encode
+from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.state.run_ref import SequenceRange
@@ -15,6 +17,7 @@ from tests.unit.strategies import STATE_PREFIX
 
 SMALL = LedgerSettings(commits=2, files=20, factor=2, in_background=False, parallel_reads=1)
 FOLDER = f"{STATE_PREFIX}/ledger/"
+RECEIPTS = f"{STATE_PREFIX}/receipts/"
 
 
 @dataclass
@@ -23,9 +26,12 @@ class LedgerWorld:
 
     settings: LedgerSettings = SMALL
     now_ts: float = 1000.0
+    log_is_read: bool = False
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint("events", "landing"))
     expected: dict[str, str] = field(default_factory=dict)
     table: list[LedgerEntry] = field(default_factory=list)
+    delta_log: list[Commit] = field(default_factory=list)
+    """Newest first."""
     asked: list[SequenceRange] = field(default_factory=list)
     log: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     _ids: int = 0
@@ -40,6 +46,7 @@ class LedgerWorld:
             self.store,
             self.identity,
             ask_table=self.ask_table,
+            commits=lambda: self.delta_log if self.log_is_read else (),
             clock=lambda: self.now_ts,
             new_id=self.new_id,
             log=self.record,
@@ -76,6 +83,8 @@ class LedgerWorld:
             keeper.forget()
             return
         self.checkpoint = replace(self.checkpoint, sequence=sequence, receipt=receipt.name, ledger=runs)
+        text = encode(self.checkpoint, Difference(Settled()))
+        self.delta_log.insert(0, Commit(sequence, {self.identity.app_id: sequence}, text, None))
         self.expected.update(files)
         self.table += [LedgerEntry(p, sequence, etag, 0, 0, 1, 0, FileState.DONE) for p, etag in files.items()]
 
@@ -85,3 +94,11 @@ class LedgerWorld:
     def found(self, keeper: LedgerKeeper, *others: str) -> dict[str, str]:
         """Path to etag, of all committed files and some others."""
         return {path: entry.etag for path, entry in keeper.find(self.checkpoint, [*self.expected, *others]).items()}
+
+
+def filled(commits: int, world: LedgerWorld | None = None) -> LedgerWorld:
+    world = world or LedgerWorld()
+    keeper = world.keeper()
+    for n in range(commits):
+        world.commit(keeper, {f"f{n}": "1", "again": str(n)})
+    return world

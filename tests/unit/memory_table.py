@@ -41,6 +41,8 @@ class MemoryDelta:
     faults: list[str] = field(default_factory=list)
     ever_committed: list[str | None] = field(default_factory=list)
     before_commit: Callable[[], object] | None = None
+    cleaned_up: int = 0
+    """Commits whose files are gone; their Txns are in Delta's checkpoint."""
     orphan_files: list[str] = field(default_factory=list)
     rows_of_nobody: bool = False
     """Whether it also has rows that do not name their source."""
@@ -111,7 +113,8 @@ class MemoryTable:
 
     def commits(self, limit: int, *, above: int = -1) -> Iterator[Commit]:
         self._calls("commits")
-        newest_first = [commit for commit in reversed(self._delta.commits) if commit.version > above]
+        there = self._delta.commits[self._delta.cleaned_up :]
+        newest_first = [commit for commit in reversed(there) if commit.version > above]
         return iter(newest_first[:limit])
 
     def commit_at(self, version: int) -> Commit | None:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blizzard.errors import UnreadableState
-from blizzard.state.delta_log import Commit, DeltaLogTail, parse_commit
+from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail, parse_commit
 from blizzard.storage.memory import MemoryStore
 from tests.unit import strategies
 from tests.unit.strategies import memory_store
@@ -204,6 +204,23 @@ def test_a_damaged_or_wrong_checkpoint_pointer_hides_no_commit(pointer: Any) -> 
     store = log_of(*range(5), checkpoint=pointer)
     assert versions(store, 3) == [4, 3, 2]
     assert DeltaLogTail(store).newest_version() == 4
+
+
+@pytest.mark.parametrize("count", [8, 9, 24, 25, 70])
+def test_a_whole_log_is_read_to_its_end(count: int) -> None:
+    store = log_of(*range(count), checkpoint={"version": count // 10 * 10})
+    assert versions(store, WHOLE_LOG) == [*reversed(range(count))]
+    store.delete([f"_delta_log/{1:020d}.json"])
+    assert versions(store, WHOLE_LOG) == [*reversed(range(2, count))]
+
+
+def test_an_unreadable_commit_is_an_error_only_for_those_who_get_there() -> None:
+    store = log_of(*range(40))
+    store.put(f"_delta_log/{20:020d}.json", b"{torn")
+    walk = DeltaLogTail(store).commits(WHOLE_LOG)
+    assert [next(walk).version for _ in range(19)] == [*range(39, 20, -1)]
+    with pytest.raises(UnreadableState, match="commit 20 "):
+        next(walk)
 
 
 def test_no_commits_before_a_missing_version_are_returned() -> None:

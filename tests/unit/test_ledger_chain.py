@@ -1,5 +1,7 @@
 """The chain of receipts: which commits a checkpoint reaches, and which only the table knows."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,10 +28,16 @@ def commits(store: MemoryStore, count: int) -> list[str]:
 
 
 def walked(
-    store: MemoryStore, name: str | None, first: int, last: int, *, parallel: int = 1
+    store: MemoryStore,
+    name: str | None,
+    first: int,
+    last: int,
+    *,
+    parallel: int = 1,
+    named: Callable[[int], str | None] = lambda sequence: None,
 ) -> list[str | tuple[int, int]]:
     """Names of the receipts, and the ranges that are missing."""
-    chain = ReceiptChain(Receipts(store, STATE_PREFIX), parallel=parallel)
+    chain = ReceiptChain(Receipts(store, STATE_PREFIX), parallel=parallel, named_by_commits=named)
     found = chain.back_from(name, SequenceRange(first, last))
     return [(f.sequences.first, f.sequences.last) if isinstance(f, MissingReceipts) else f.name for f in found]
 
@@ -56,6 +64,25 @@ def test_a_lost_or_torn_receipt_hides_those_before_it(content: bytes | None) -> 
     if content is not None:
         store.put(FOLDER + names[2], content)
     assert walked(store, names[4], 0, 4) == [names[4], names[3], (0, 2)]
+
+
+@pytest.mark.parametrize("lost", [{4}, {0}, {1, 2}, {4, 2, 0}, {0, 1, 2, 3, 4}])
+def test_where_the_log_names_receipts_only_the_lost_ones_are_missing(lost: set[int]) -> None:
+    store = memory_store()
+    names = commits(store, 5)
+    store.delete([FOLDER + names[n] for n in lost])
+    for name in (names[4], None):
+        found = walked(store, name, 0, 4, named=lambda sequence: names[sequence])
+        missing = [n for one in found if isinstance(one, tuple) for n in range(one[0], one[1] + 1)]
+        assert {*missing} == lost
+        assert [one for one in found if isinstance(one, str)] == [names[n] for n in (4, 3, 2, 1, 0) if n not in lost]
+
+
+@pytest.mark.parametrize("nonsense", ["", "x", "00000000000000000009-a.json.gz"])
+def test_a_name_in_the_log_that_leads_nowhere_ends_the_chain(nonsense: str) -> None:
+    store = memory_store()
+    commits(store, 3)
+    assert walked(store, None, 0, 2, named=lambda sequence: nonsense) == [(0, 2)]
 
 
 def test_a_receipt_in_place_of_another_does_not_count() -> None:

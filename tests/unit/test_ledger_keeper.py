@@ -18,9 +18,8 @@ from blizzard.ledger.tiers import FACTOR
 from blizzard.log import silent
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectInfo
-from tests.unit.ledger_world import FOLDER, SMALL, LedgerWorld
+from tests.unit.ledger_world import FOLDER, RECEIPTS, SMALL, LedgerWorld, filled
 
-RECEIPTS = FOLDER.replace("ledger", "receipts")
 files = st.dictionaries(
     st.sampled_from([f"{p}{n}" for p in ("", "a/") for n in range(6)]), st.sampled_from("12"), max_size=4
 )
@@ -70,14 +69,6 @@ def test_it_has_the_committed_files_whatever_happens(drawn: list[tuple[str, dict
     assert known == world.expected
 
 
-def filled(commits: int, world: LedgerWorld | None = None) -> LedgerWorld:
-    world = world or LedgerWorld()
-    keeper = world.keeper()
-    for n in range(commits):
-        world.commit(keeper, {f"f{n}": "1", "again": str(n)})
-    return world
-
-
 def test_commits_become_runs_and_the_table_is_never_asked() -> None:
     world = filled(40)
     assert world.checkpoint.ledger[0].first == 0
@@ -124,6 +115,16 @@ def test_without_receipts_only_the_sequences_in_question_are_asked_of_the_table(
     ]
     progress = world.events("ledger_rebuilding")
     assert ({event["from_table"] for event in progress}, progress[-1]["missing_commits"]) == ({True}, 0)
+
+
+def test_a_foreign_file_in_the_ledgers_folder_stays_and_does_no_harm() -> None:
+    world = filled(12)
+    foreign = [FOLDER + name for name in ("README", ".DS_Store", "0-1.run", "a-b-c", "copy-of-a-run.tmp")]
+    for key in foreign:
+        world.store.put(key, b"x")
+    world.now_ts += 2 * KEPT_SECS
+    world.keeper().clean(world.checkpoint)
+    assert {*foreign} <= {info.key for info in world.store.list(FOLDER)}
 
 
 def test_many_commits_without_receipts_are_asked_in_growing_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +30,9 @@ lines = st.builds(
 )
 
 
+OLD_NAME = "00000000000000000000-1cc220eabd7305a3.json.gz"
+
+
 def line(path: str, etag: str = "e1") -> ReceiptLine:
     return ReceiptLine(path, etag, 10, 3, 0, 1.0)
 
@@ -49,7 +53,8 @@ def test_a_receipt_is_read_as_it_was_written(written: list[ReceiptLine], previou
     put = receipts.put(sequence=7, attempt="3f", previous=previous, now_ts=now_ts, lines=written)
     receipt = receipts.get(put.name)
     assert receipt == put
-    assert (receipt.name, receipt.sequence, receipt.previous) == ("00000000000000000007-3f.json.gz", 7, previous)
+    assert re.fullmatch(r"00000000000000000007-3f-[0-9a-f]{32}\.json\.gz", receipt.name)
+    assert (receipt.sequence, receipt.previous) == (7, previous)
     assert (receipt.written_ts, receipt.lines) == (now_ts, tuple(written))
 
 
@@ -82,16 +87,30 @@ TORN = [
 @pytest.mark.parametrize("content", TORN, ids=range(len(TORN)))
 def test_a_truncated_receipt_is_unreadable(content: bytes) -> None:
     made = chain(4)
-    made.store.put(FOLDER + made.names[1], content)
-    with pytest.raises(UnreadableState, match=made.names[1]):
-        made.receipts.get(made.names[1])
+    for name in (made.names[1], OLD_NAME):
+        made.store.put(FOLDER + name, content)
+        with pytest.raises(UnreadableState, match=name):
+            made.receipts.get(name)
 
 
-def test_a_receipt_under_another_name_is_unreadable() -> None:
+def test_a_receipt_under_another_name_or_with_other_content_is_unreadable() -> None:
     made = chain(2)
-    made.store.put(FOLDER + made.names[1], made.store.get(FOLDER + made.names[0]))
-    with pytest.raises(UnreadableState, match=made.names[0]):
-        made.receipts.get(made.names[1])
+    whole = made.store.get(FOLDER + made.names[1])
+    forged = gzip.compress(gzip.decompress(whole).replace(b"f1", b"f9"), compresslevel=1, mtime=0)
+    for content in (made.store.get(FOLDER + made.names[0]), forged):
+        made.store.put(FOLDER + made.names[1], content)
+        with pytest.raises(UnreadableState, match="not that of its name"):
+            made.receipts.get(made.names[1])
+
+
+def test_receipts_of_the_version_before_have_their_own_name_in_place_of_a_digest() -> None:
+    made = chain(1)
+    document = json.loads(gzip.decompress(made.store.get(FOLDER + made.newest)))
+    made.store.put(FOLDER + OLD_NAME, gzip.compress(json.dumps({**document, "name": OLD_NAME}).encode()))
+    assert made.receipts.get(OLD_NAME).lines == made.receipts.get(made.newest).lines
+    made.store.put(FOLDER + OLD_NAME, gzip.compress(json.dumps({**document, "name": "other"}).encode()))
+    with pytest.raises(UnreadableState, match="copy of 'other'"):
+        made.receipts.get(OLD_NAME)
 
 
 def test_the_names_of_a_range_include_those_of_lost_attempts() -> None:
@@ -103,6 +122,6 @@ def test_the_names_of_a_range_include_those_of_lost_attempts() -> None:
 @given(strategies.any_json)
 def test_any_other_json_is_an_unreadable_receipt(document: object) -> None:
     made = chain(1)
-    made.store.put(FOLDER + made.newest, gzip.compress(json.dumps(document).encode()))
+    made.store.put(FOLDER + OLD_NAME, gzip.compress(json.dumps(document).encode()))
     with pytest.raises(UnreadableState):
-        made.receipts.get(made.newest)
+        made.receipts.get(OLD_NAME)

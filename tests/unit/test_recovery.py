@@ -125,9 +125,19 @@ def test_a_repair_is_logged_before_it_queries_storage() -> None:
     assert (logged["from_sequence"], logged["to_sequence"], logged["files"]) == (1, 2, 1)
 
 
+def test_a_state_behind_many_commits_of_others_is_found() -> None:
+    world = three_commits()
+    world.delta.commits += [Commit(version, {}, None, None) for version in range(4, 50)]
+    world.forget_copy()
+    found = recovered(world, scan_commits=10)
+    assert (found.repaired, found.checkpoint.sequence) == (False, 2)
+    assert [event["sequence"] for event in world.events_logged("log_searched")] == [2]
+
+
 def test_a_txn_that_only_the_snapshot_has_counts_too() -> None:
     world = three_commits()
     world.delta.commits += [Commit(version, {}, None, None) for version in range(4, 50)]
+    world.delta.cleaned_up = 4
     world.forget_copy()
     found = recovered(world, scan_commits=10)
     assert (found.repaired, found.checkpoint.sequence, len(world.ledger(found.checkpoint))) == (True, 2, 3)

@@ -16,5 +16,6 @@ class JavaReferences:
     def count_use(self) -> None:
         """Call it before Python gets a transaction or a snapshot of a table."""
         self._uses += 1
-        if self._uses % USES_BETWEEN_COLLECTIONS == 0:
+        if self._uses >= USES_BETWEEN_COLLECTIONS:
+            self._uses = 0
             gc.collect()

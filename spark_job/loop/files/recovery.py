@@ -12,7 +12,7 @@ from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
 from blizzard.state.checkpoint import FINISHED, BaseUnreadable, Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
-from blizzard.state.delta_log import Commit
+from blizzard.state.delta_log import WHOLE_LOG, Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.watermark import FolderOf, SourceProgress
 from blizzard.storage.base import ObjectStore
@@ -66,12 +66,13 @@ def recover(
     copy_sequence = max((known.sequence for known in (copy, copy_rest) if known), default=-1)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
-        # Only now: if `_fresh` refuses the run, the copy has to stay, since it helps to restore a lost Txn.
-        if copy_sequence >= 0:
+        if copy_sequence >= 0:  # if `_fresh` refuses the run, it stays, since it helps to restore a lost Txn
             _discard_newer_copy(table, store, identity, copy_sequence, None, log)
         return Recovered(fresh)
     if copy_sequence > version:
         _discard_newer_copy(table, store, identity, copy_sequence, version, log)
+    if not scanned.states and copy_sequence != version:
+        scanned, version = _search(table, identity, version, codec, log)
     states = [*scanned.states, *([copy] if copy else [])]
     for state in states:
         if state.sequence == version:
@@ -123,6 +124,15 @@ def _scan(commits: Iterable[Commit], identity: SourceIdentity, codec: Checkpoint
         legacy = legacy or newest_legacy(txns, identity)
         other_sources = other_sources or any(is_of_other_source(app_id, identity) for app_id in commit.txns)
     return _Scanned(version, tuple(states), rest, legacy, other_sources)
+
+
+def _search(
+    table: FileTable[Any], identity: SourceIdentity, version: int, codec: CheckpointCodec, log: Log
+) -> tuple[_Scanned, int]:
+    """The same of all commits of the log, with the newest Txn version. Others may have made hundreds since."""
+    log("log_searched", source=identity.source_id, sequence=version)
+    found = _scan(table.commits(WHOLE_LOG), identity, codec, log)
+    return found, version if found.txn_version is None else found.txn_version
 
 
 def _states_of(commit: Commit, sequence: int, codec: CheckpointCodec) -> list[Checkpoint]:

@@ -20,6 +20,7 @@ from blizzard.state.batch import (
 )
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.delta_log import WHOLE_LOG
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
@@ -330,6 +331,7 @@ def _ledger(
         state,
         identity,
         ask_table=table.files_of_commits,
+        commits=lambda: table.commits(WHOLE_LOG),
         clock=clock,
         new_id=new_id,
         log=log,
