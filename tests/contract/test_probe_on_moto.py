@@ -60,10 +60,11 @@ class Account:
         for each in ("RUNNING", state):
             LocalCalls(self.aws.endpoint).report_run(self.application, self.run["jobRunId"], each, details)
 
-    def logs(self, *lines: str) -> None:
+    def logs(self, *lines: str, of_another_run: bool = False) -> None:
         assert self.run is not None
         cloudwatch = self.run["configurationOverrides"]["monitoringConfiguration"]["cloudWatchLoggingConfiguration"]
         group, prefix = cloudwatch["logGroupName"], cloudwatch["logStreamNamePrefix"]
+        prefix = "events" if of_another_run else prefix
         stream = {"logGroupName": group, "logStreamName": f"{prefix}/applications/x/SPARK_DRIVER/stdout"}
         logs = self.aws.client("logs")
         logs.create_log_stream(**stream)
@@ -98,6 +99,7 @@ def test_the_line_of_the_run_is_found_in_the_stacks_log_group(account: Account) 
 
 def test_a_run_that_fails_is_a_problem_with_the_reason_in_its_log(account: Account) -> None:
     def fail(found: Account) -> None:
+        found.logs("Error: of a pipeline's run", of_another_run=True)
         found.logs("blizzard: expected Python 3.11, for which the packages are compiled, found 3.9")
         found.ends("FAILED", "Job failed, please check complete logs")
 
@@ -105,6 +107,7 @@ def test_a_run_that_fails_is_a_problem_with_the_reason_in_its_log(account: Accou
     assert problem.check == "run"
     assert "FAILED: Job failed, please check complete logs" in problem.found
     assert "blizzard: expected Python 3.11" in problem.found
+    assert "of a pipeline's run" not in problem.found
 
 
 def test_log_lines_that_never_arrive_are_a_problem(account: Account) -> None:

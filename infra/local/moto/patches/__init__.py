@@ -46,6 +46,7 @@ def install() -> None:
     lambda_functions.run_functions()
     emr_serverless.run_jobs()
     logs.change_keys()
+    logs.filter_by_stream_prefix()
 
 
 def check_version(installed: str) -> None:
