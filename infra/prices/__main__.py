@@ -1,13 +1,13 @@
-"""`python -m infra.prices`: what the stack costs idle for a month and for a million files, as docs/operate.md shows it.
+"""`python -m infra.prices`: what the stack costs, as docs/operate.md shows it.
 
 `--prices FILE` reads another price list, for example of your region.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from infra.prices.bills import as_markdown, idle_month, million_files
+from infra.prices.bills import MEMORY_GB, VCPUS, as_markdown, idle_month, million_files, thousand_runs
 from infra.prices.price_list import FILE, Item, PriceList, read_prices
 from infra.prices.quantities import count_quantities
 from infra.template.evaluated import with_conditions_evaluated
@@ -21,18 +21,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--prices", type=Path, default=FILE, help="a price list such as infra/prices/us-east-1.json")
     prices = read_prices(parser.parse_args(arguments).prices)
     print(f"{prices.region}, list prices of {prices.date}")
-    for title, items in zip(("A month without files", "A million files"), bills(prices), strict=True):
+    for title, items in bills(prices).items():
         print(f"\n{title}\n")
         print("\n".join(as_markdown(items)))
 
 
-def bills(prices: PriceList) -> tuple[Sequence[Item], Sequence[Item]]:
-    """Idle for a month, and a million files, with the defaults of the shipped template."""
+def bills(prices: PriceList) -> Mapping[str, Sequence[Item]]:
+    """By title, with the defaults of the shipped template."""
     shipped = shipped_templates(ROOT)[0]
     template = shipped.with_conditions
     names = {name: str(parameter.get("Default", "")) for name, parameter in template["Parameters"].items()}
     used = count_quantities(with_conditions_evaluated(template, names), shipped.code)
-    return idle_month(used, prices), million_files(used, prices)
+    return {
+        "A month without files": idle_month(used, prices),
+        "A million files": million_files(used, prices),
+        "A thousand probes": thousand_runs(prices, minutes=2, vcpus=2, memory_gb=6, requests=60),
+        "A thousand runs of one small file": thousand_runs(
+            prices, minutes=3, vcpus=VCPUS, memory_gb=MEMORY_GB, requests=40
+        ),
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The two bills of docs/operate.md: a month without files, and a million files."""
+"""The bills of docs/operate.md: a month without files, a million files, a thousand short runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -14,7 +14,7 @@ FILES, BATCHES, BATCH_SECS = 1_000_000, 1_000, 20
 VCPUS, MEMORY_GB = 6, 23
 """A driver and one executor, as EMR Serverless bills the template's defaults."""
 SEGMENT_REQUESTS, COMMIT_REQUESTS, WAKE_REQUESTS = 3, 20, 3
-EVENTS_PER_RECEIVE = 10
+EVENTS_PER_RECEIVE, RUNS = 10, 1_000
 
 Row = Callable[[str, float, str], Item]
 
@@ -87,6 +87,16 @@ def million_files(used: Quantities, prices: PriceList) -> list[Item]:
             "lambda_gb_second",
         ),
         row("logs, most of them Spark's: GB", BUSY_LOG_GB, "log_gb"),
+    ]
+
+
+def thousand_runs(prices: PriceList, *, minutes: int, vcpus: int, memory_gb: int, requests: int) -> list[Item]:
+    """A driver and one executor of these sizes together; `requests` to S3 in each run."""
+    row, hours = _row(prices), RUNS * minutes / 60
+    return [
+        row("EMR Serverless, ARM64: vCPU-hours", round(vcpus * hours, 1), "emr_vcpu_hour"),
+        row("EMR Serverless, ARM64: GB-hours", round(memory_gb * hours, 1), "emr_gb_hour"),
+        row(f"S3: {requests} requests each", RUNS * requests, "s3_put_or_list"),
     ]
 
 

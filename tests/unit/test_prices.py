@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from infra.prices.__main__ import bills, main
+from infra.prices.bills import total
 from infra.prices.price_list import FILE, Item, read_prices
 from infra.prices.quantities import count_quantities
 from infra.template.code_facts import CodeFacts
@@ -64,7 +65,7 @@ def test_another_price_list_gives_another_bill(tmp_path: Path, capsys: pytest.Ca
     document["prices"]["dashboard_month"] = 4.0
     other = tmp_path / "elsewhere.json"
     other.write_text(json.dumps({**document, "region": "elsewhere"}))
-    usual, more = (sum(item.dollars for item in bills(read_prices(path))[0]) for path in (FILE, other))
+    usual, more = (total(bills(read_prices(path))["A month without files"]) for path in (FILE, other))
     assert more - usual == pytest.approx(1.0)
     main(["--prices", str(other)])
     shown = capsys.readouterr().out

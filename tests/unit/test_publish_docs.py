@@ -133,13 +133,14 @@ def number(text: str) -> float:
 
 def test_the_documented_costs_are_those_of_the_price_list() -> None:
     """For another quantity or price, take over the output of `python -m infra.prices`."""
-    computed = [[cells(line) for line in as_markdown(items)][2:] for items in bills(read_prices())]
+    computed = [[cells(line) for line in as_markdown(items)][2:] for items in bills(read_prices()).values()]
     assert tables_of_costs() == computed
 
 
-def test_the_readme_says_what_an_idle_month_costs() -> None:
-    idle, _ = bills(read_prices())
-    assert f"about {total(idle):.0f} dollars a month while idle" in (ROOT / "README.md").read_text()
+def test_the_readme_and_the_first_hour_say_what_an_idle_month_costs() -> None:
+    dollars = f"about {total(bills(read_prices())['A month without files']):.0f} dollars a month"
+    assert f"{dollars} while idle" in (ROOT / "README.md").read_text()
+    assert f"the idle stack costs {dollars}" in PAGE
 
 
 def cells(line: str) -> list[str]:
