@@ -27,6 +27,7 @@ from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from functions.collector.composition import Collector, Setup
 from functions.runtime import ReloadingConfig
+from infra.prices.price_list import read_prices
 
 BATCH_EVENTS = 3_000
 """About the number of events that fit into the 6 MB of one invocation."""
@@ -36,15 +37,7 @@ S3_LATENCY_SECS = 0.03
 """Latency of one request, for the estimate of Lambda's duration."""
 START_TS = 1_706_400_000.0
 
-PRICES = {
-    "sqs_request": 0.40e-6,
-    "sqs_fifo_request": 0.50e-6,
-    "s3_put_or_list": 5.0e-6,
-    "s3_get": 0.40e-6,
-    "lambda_request": 0.20e-6,
-    "lambda_gb_second": 13.3334e-6,
-    "log_gb": 0.50,
-}
+PRICES = read_prices().prices
 """US dollars, us-east-1, arm64, without the free tier."""
 MEMORY_GB = 0.5
 LOG_BYTES_PER_INVOCATION = 1_500

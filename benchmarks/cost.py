@@ -6,11 +6,13 @@ from typing import Any
 
 from benchmarks.result import Result, Table
 from benchmarks.stats import Spread, number
+from infra.prices.price_list import read_prices
 
 FILES = 1_000_000
-GET = 0.0000004
+PRICES = read_prices()
+GET = PRICES["s3_get"]
 """US dollars for one GET on S3, list price."""
-VCPU_HOUR, GB_HOUR = 0.042094, 0.004628
+VCPU_HOUR, GB_HOUR = PRICES["emr_vcpu_hour"], PRICES["emr_gb_hour"]
 """US dollars, us-east-1, ARM64, list prices without discounts."""
 
 

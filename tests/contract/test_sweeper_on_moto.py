@@ -12,6 +12,7 @@ import pytest
 
 from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
+from blizzard.state.checkpoint import Checkpoint, encode
 from functions.collector import handler as collector
 from functions.sweeper import handler as sweeper
 from infra.local.processes.server_process import LocalAws
@@ -120,3 +121,21 @@ def test_a_missing_wake_queue_loses_no_event(deployed: Deployed) -> None:
     deployed.sqs.delete_queue(QueueUrl=deployed.queue_url)
     assert deployed.collect("raw-events/a.gz") == {"batchItemFailures": []}
     assert deployed.entries() == ["a.gz"]
+
+
+def test_a_table_that_cannot_be_registered_is_counted_and_the_next_container_tries_again(
+    deployed: Deployed, aws: LocalAws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = f"d{uuid.uuid4().hex}"
+    monkeypatch.setenv("BLIZZARD_GLUE_DATABASE", database)
+    committed = encode(Checkpoint(pipeline="events", source="landing", sequence=0))
+    key = "events/_blizzard/events_landing_checkpoint.json"
+    deployed.s3.put_object(Bucket=deployed.lake, Key=key, Body=committed.encode())
+    assert deployed.sweep()["SweepsFailed"] == 1, "the other source's bucket is not there"
+    assert '"TablesNotRegistered":[1' in capsys.readouterr().out.replace(" ", "")
+    aws.client("glue").create_database(DatabaseInput={"Name": database})
+    sweeper.sweep_round.cache_clear()
+    deployed.sweep()
+    assert "TablesNotRegistered" not in capsys.readouterr().out
+    [table] = aws.client("glue").get_tables(DatabaseName=database)["TableList"]
+    assert table["StorageDescriptor"]["Location"] == f"s3://{deployed.lake}/events"

@@ -120,7 +120,7 @@ def test_references_are_found_in_every_intrinsic_function() -> None:
         "D": {"Fn::Sub": ["${x}-${six}", {"x": {"Ref": "seven"}}]},
         "E": {"Fn::If": ["Condition", {"Ref": "eight"}, {"Ref": "AWS::NoValue"}]},
     }
-    wanted = {"one", "two", "three", "four", "five", "x", "six", "seven", "eight", "AWS::NoValue"}
+    wanted = {"one", "two", "three", "four", "five", "six", "seven", "eight", "AWS::NoValue"}
     assert set(references(value)) == wanted
 
 

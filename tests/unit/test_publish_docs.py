@@ -9,6 +9,9 @@ import pytest
 from infra.package.build import ROOT
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import Artifact, BuildManifest
+from infra.prices.__main__ import bills
+from infra.prices.bills import as_markdown, total
+from infra.prices.price_list import read_prices
 from infra.probe.log_lines import Found
 from infra.probe.report import Report
 from infra.probe.run import ProbeRun
@@ -126,6 +129,22 @@ def tables_of_costs() -> list[list[list[str]]]:
 
 def number(text: str) -> float:
     return float(text.replace(",", "").replace("*", ""))
+
+
+def test_the_documented_costs_are_those_of_the_price_list() -> None:
+    """For another quantity or price, take over the output of `python -m infra.prices`."""
+    computed = [[cells(line) for line in as_markdown(items)][2:] for items in bills(read_prices()).values()]
+    assert tables_of_costs() == computed
+
+
+def test_the_readme_and_the_first_hour_say_what_an_idle_month_costs() -> None:
+    dollars = f"about {total(bills(read_prices())['A month without files']):.0f} dollars a month"
+    assert f"{dollars} while idle" in (ROOT / "README.md").read_text()
+    assert f"the idle stack costs {dollars}" in PAGE
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 @pytest.mark.parametrize("table", tables_of_costs())
