@@ -76,7 +76,7 @@ def _show_release(release: Release) -> None:
 
 def _show_parameters(release: Release) -> None:
     for name, value in release.parameters.items():
-        print(f"  {name:<20} {value}")
+        print(f"  {name:<20} {value}".rstrip())
     print(f"{SAMCONFIG} has them. Next: sam build && sam deploy --guided (later: sam build && sam deploy)")
 
 

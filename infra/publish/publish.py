@@ -104,10 +104,10 @@ def restore_release(
 
 
 def _check_different_buckets(location: ArtifactLocation, buckets: Buckets) -> None:
-    for kind, bucket in (("landing", buckets.landing), ("lake", buckets.lake)):
+    for kind, bucket in (*(("a landing", it.bucket) for it in buckets.landings), ("the lake", buckets.lake)):
         if location.bucket == bucket:
             raise ConfigError(
-                [f"ARTIFACTS: found {bucket}, which is the {kind} bucket; expected a separate bucket for artifacts"]
+                [f"ARTIFACTS: found {bucket}, which is {kind} bucket; expected a separate bucket for artifacts"]
             )
 
 

@@ -41,9 +41,7 @@ def make_release(build: BuildManifest, *, config_key: str, buckets: Buckets, loc
     bucket, prefix = location
     job = {name: prefix + build.artifacts[name].key for name in (ENTRY, ARCHIVE, LOG_STORE)}
     parameters = {
-        "LandingBucketName": buckets.landing,
-        "LandingPrefix": buckets.landing_prefix,
-        "LakeBucketName": buckets.lake,
+        **buckets.parameters(),
         "ArtifactsBucketName": bucket,
         "ConfigKey": prefix + config_key,
         "JobEntryKey": job[ENTRY],

@@ -1,4 +1,4 @@
-"""Reads a configuration for a stack, which has one landing bucket and one lake bucket."""
+"""Reads a configuration for a stack, which has a few landing buckets and one lake bucket."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,35 @@ from blizzard.config.problems import Path, Problem, Problems
 from blizzard.errors import ConfigError
 
 _PLAIN = re.compile(r"[A-Za-z0-9!_.()=-]{1,120}")
+MAX_LANDINGS = 4
+"""The template has parameters for so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    bucket: str
+    prefix: str = ""
+    """The common folder of the bucket's sources, with a `/` at the end; empty for the whole bucket."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    landing: str
-    landing_prefix: str
-    """The common folder of all sources, with a `/` at the end; empty for the whole bucket."""
+    landings: tuple[Landing, ...]
+    """Up to MAX_LANDINGS, in the order of the configuration. The template can create the first one."""
     lake: str
+
+    def parameters(self) -> dict[str, str]:
+        """Of the template; those that no bucket needs are empty."""
+        numbered = zip(("", *map(str, range(2, MAX_LANDINGS + 1))), self._padded(), strict=True)
+        landings = {
+            f"{name}{number}": value
+            for number, landing in numbered
+            for name, value in (("LandingBucketName", landing.bucket), ("LandingPrefix", landing.prefix))
+        }
+        return {**landings, "LakeBucketName": self.lake}
+
+    def _padded(self) -> tuple[Landing, ...]:
+        return (*self.landings, *(Landing("") for _ in range(MAX_LANDINGS - len(self.landings))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +93,16 @@ def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folde
             problems.add(
                 location.path, f"found {location.uri}; expected s3://bucket/…: a stack cannot read local disks"
             )
-    _one_bucket(sources, "landing", problems)
-    _one_bucket(tables, "lake", problems)
+    _few_buckets(sources, problems)
+    _one_lake(tables, problems)
     _check_lake_is_not_landing(sources, tables, problems)
     if found := problems.sorted():
         raise _errors(found)
-    return StackConfig(
-        config, Buckets(sources[0].bucket, _common_folder(location.key for location in sources), tables[0].bucket)
+    landings = (
+        Landing(bucket, _common_folder(location.key for location in sources if location.bucket == bucket))
+        for bucket in dict.fromkeys(location.bucket for location in sources)
     )
+    return StackConfig(config, Buckets(tuple(landings), tables[0].bucket))
 
 
 def _common_folder(keys: Iterable[str]) -> str:
@@ -90,13 +113,25 @@ def _common_folder(keys: Iterable[str]) -> str:
     return "".join(f"{level[0]}/" for level in common)
 
 
-def _one_bucket(locations: Iterable[_Location], kind: str, problems: Problems) -> None:
-    on_s3 = [location for location in locations if location.is_s3]
+def _few_buckets(sources: Iterable[_Location], problems: Problems) -> None:
+    on_s3 = [location for location in sources if location.is_s3]
+    taken = list(dict.fromkeys(location.bucket for location in on_s3))[:MAX_LANDINGS]
+    for location in on_s3:
+        if location.bucket not in taken:
+            problems.add(
+                location.path,
+                f"found the bucket {location.bucket}; expected {', '.join(taken[:-1])} or {taken[-1]}, as above: a "
+                f"stack has at most {MAX_LANDINGS} landing buckets. Deploy a second stack for other buckets",
+            )
+
+
+def _one_lake(tables: Iterable[_Location], problems: Problems) -> None:
+    on_s3 = [location for location in tables if location.is_s3]
     for location in on_s3:
         if location.bucket != on_s3[0].bucket:
             problems.add(
                 location.path,
-                f"found the bucket {location.bucket}; expected {on_s3[0].bucket}, as above: a stack has one {kind} "
+                f"found the bucket {location.bucket}; expected {on_s3[0].bucket}, as above: a stack has one lake "
                 "bucket. Deploy a second stack for other buckets",
             )
 
@@ -107,7 +142,7 @@ def _check_lake_is_not_landing(sources: Iterable[_Location], tables: Iterable[_L
         if location.is_s3 and location.bucket in landing:
             problems.add(
                 location.path,
-                f"found {location.bucket}, the landing bucket; expected another bucket: the table's own files would "
+                f"found {location.bucket}, a landing bucket; expected another bucket: the table's own files would "
                 "trigger events as new files",
             )
 

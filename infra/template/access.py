@@ -9,7 +9,7 @@ from infra.template.findings import RuleFindings
 from infra.template.references import references
 from infra.template.translate import Template
 
-ROLE = "AWS::IAM::Role"
+ROLE, ROLE_POLICY = "AWS::IAM::Role", "AWS::IAM::RolePolicy"
 
 ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     (
@@ -74,6 +74,9 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ): "as its configuration; executors fetch it later",
     ("JobRole", "ReadArtifacts", "${ArtifactsBucketName}/*logstore-*.jar"): "as its configuration",
     ("JobRole", "ReadLanding", "${LandingBucketName}/${LandingPrefix}*"): "the job reads every landed file",
+    ("JobRole", "ReadLanding", "${LandingBucketName2}/${LandingPrefix2}*"): "as the first landing bucket",
+    ("JobRole", "ReadLanding", "${LandingBucketName3}/${LandingPrefix3}*"): "as the first landing bucket",
+    ("JobRole", "ReadLanding", "${LandingBucketName4}/${LandingPrefix4}*"): "as the first landing bucket",
     ("JobRole", "WriteLake", "${LakeBucketName}/*"): "the job writes tables anywhere in the lake",
     ("JobRole", "FindLogGroup", "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:*"): "DescribeLogGroups "
     "supports no narrower resource; EMR Serverless needs it",
@@ -155,8 +158,12 @@ def functions_read_no_records(stack: EvaluatedTemplate) -> RuleFindings:
 
 def statements(template: Template) -> Iterator[tuple[str, dict[str, Any]]]:
     """Role and statement, for each Allow statement. Of a template with conditions, the statements of all branches."""
-    for role, resource in template["Resources"].items():
-        for policy in resource["Properties"].get("Policies", ()) if resource["Type"] == ROLE else ():
+    for name, resource in template["Resources"].items():
+        properties = resource.get("Properties", {})
+        policies = [(name, it) for it in properties.get("Policies", ())] if resource["Type"] == ROLE else []
+        if resource["Type"] == ROLE_POLICY:
+            policies += [(role, properties) for role in references(properties["RoleName"])]
+        for role, policy in policies:
             for statement in branches(policy["PolicyDocument"]["Statement"]):
                 if statement["Effect"] == "Allow":
                     yield role, statement

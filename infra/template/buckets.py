@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.template.evaluated import S3_ARN, EvaluatedTemplate, as_list, as_text
 from infra.template.findings import RuleFindings
-from infra.template.queues import denies_plain_http
+from infra.template.queues import ATTACHED, denies_plain_http
 from infra.template.references import references
 
 BUCKET, POLICY = "AWS::S3::Bucket", "AWS::S3::BucketPolicy"
@@ -142,6 +142,8 @@ def _notifying_prefixes(stack: EvaluatedTemplate) -> Iterator[tuple[str, str, st
         for notification in _notifications(bucket):
             prefixes = [as_text(_decoded(rule["Value"])) for rule in _rules(notification) if rule["Name"] == "prefix"]
             yield name, as_text(bucket["BucketName"]), "".join(prefixes)
+    for name, attached in stack.of_type(ATTACHED).items():
+        yield name, as_text(attached["BucketName"]), as_text(attached["Prefix"])
     for name, rule in stack.of_type("AWS::Events::Rule").items():
         pattern = rule.get("EventPattern", {})
         if "aws.s3" in pattern.get("source", ()):

@@ -36,7 +36,7 @@ def read_code(root: Path) -> CodeFacts:
         framework=frozenset(
             value for value in vars(constants).values() if isinstance(value, str) and value.startswith("POWERTOOLS_")
         ),
-        metrics={folder.name: _texts([folder / "report.py"], _METRIC) for folder in folders},
+        metrics={folder.name: _texts(folder.glob("report.py"), _METRIC) for folder in folders},
         job_events=_logged_events(list(_nodes((root / "spark_job").rglob("*.py")))),
     )
 

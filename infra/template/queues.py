@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from infra.template.evaluated import EvaluatedTemplate, as_text
+from infra.template.evaluated import EvaluatedTemplate, as_list, as_text
 from infra.template.findings import RuleFindings
 from infra.template.references import references
 
@@ -12,6 +12,7 @@ FUNCTION = "AWS::Lambda::Function"
 MAPPING = "AWS::Lambda::EventSourceMapping"
 RULE = "AWS::Events::Rule"
 SUBSCRIPTION = "AWS::SNS::Subscription"
+ATTACHED = "Custom::LandingNotification"
 LARGEST_BATCH_WITHOUT_WINDOW = 10
 MIN_RECEIVES = 5
 MIN_CONCURRENCY = 2
@@ -107,14 +108,15 @@ def queues_accept_this_account_only(stack: EvaluatedTemplate) -> RuleFindings:
         for statement in policy["PolicyDocument"]["Statement"]:
             condition = statement.get("Condition", {})
             named = "aws:SourceArn" in str(condition) and "aws:SourceAccount" in str(condition)
-            source = condition.get("ArnEquals", {}).get("aws:SourceArn")
-            if statement["Effect"] == "Allow" and not (named or references(source) & exact):
+            sources = as_list(condition.get("ArnEquals", {}).get("aws:SourceArn"))
+            only_ours = sources and all(references(source) & exact for source in sources)
+            if statement["Effect"] == "Allow" and not (named or only_ours):
                 needed = "aws:SourceArn to a rule or topic of this stack, or aws:SourceArn and aws:SourceAccount"
                 yield name, f"{statement.get('Sid')}: a service may send for any account; set {needed}"
 
 
 def queues_accept_what_sends_to_them(stack: EvaluatedTemplate) -> RuleFindings:
-    """A rule and a topic are told nothing when the queue's policy refuses their messages."""
+    """A rule, a topic and a bucket are told nothing when the queue's policy refuses their messages."""
     for name, source, destinations in _senders(stack):
         for queue in sorted(references(destinations) & stack.of_type(QUEUE).keys()):
             if not _admits(stack, queue, source):
@@ -125,6 +127,8 @@ def _senders(stack: EvaluatedTemplate) -> Iterator[tuple[str, set[str], Any]]:
     """What sends to queues by their policies: its name, what its ARN refers to, and where it sends."""
     for name, subscription in stack.of_type(SUBSCRIPTION).items():
         yield name, references(subscription["TopicArn"]), [subscription["Endpoint"], subscription.get("RedrivePolicy")]
+    for name, attached in stack.of_type(ATTACHED).items():
+        yield name, references(attached["BucketName"]), attached["QueueArn"]
     for name, rule in stack.of_type(RULE).items():
         yield name, {name}, [[target["Arn"], target.get("DeadLetterConfig")] for target in rule["Targets"]]
 
@@ -134,11 +138,16 @@ def _admits(stack: EvaluatedTemplate, queue: str, source: set[str]) -> bool:
         statement["Effect"] == "Allow"
         and statement["Action"] == "sqs:SendMessage"
         and references(statement["Resource"]) == {queue}
-        and references(statement.get("Condition", {}).get("ArnEquals", {}).get("aws:SourceArn")) == source
+        and source in _named(statement.get("Condition", {}).get("ArnEquals", {}).get("aws:SourceArn"))
         for policy in stack.of_type("AWS::SQS::QueuePolicy").values()
         if queue in references(policy["Queues"])
         for statement in policy["PolicyDocument"]["Statement"]
     )
+
+
+def _named(arns: Any) -> list[set[str]]:
+    """What each ARN refers to, without pseudo parameters."""
+    return [{name for name in references(arn) if not name.startswith("AWS::")} for arn in as_list(arns)]
 
 
 def denies_plain_http(document: dict[str, Any]) -> bool:

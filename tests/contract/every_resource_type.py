@@ -37,6 +37,7 @@ TEMPLATE: dict[str, Any] = {
         "Topic": {"Type": "String"},
         "Greeting": {"Type": "String", "Default": "hello"},
         "Window": {"Type": "Number", "Default": 7},
+        "May": {"Type": "String", "Default": "log"},
         "Label": {"Type": "String", "Default": "emr-spark-8.1.0"},
     },
     "Conditions": {"Never": {"Fn::Equals": ["a", "b"]}},
@@ -134,6 +135,14 @@ TEMPLATE: dict[str, Any] = {
             "Properties": {
                 "AssumeRolePolicyDocument": ANYBODY,
                 "Policies": [{"PolicyName": "log", "PolicyDocument": MAY_LOG}],
+            },
+        },
+        "RolePolicy": {
+            "Type": "AWS::IAM::RolePolicy",
+            "Properties": {
+                "RoleName": {"Ref": "Role"},
+                "PolicyName": {"Fn::Sub": "may-${May}"},
+                "PolicyDocument": MAY_LOG,
             },
         },
         "Logs": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 14}},

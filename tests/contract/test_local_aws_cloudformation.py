@@ -140,6 +140,16 @@ def test_roles_rules_and_schedules_match_the_template(deployed: Deployment) -> N
     assert schedule["Target"]["Arn"] == function
 
 
+def test_a_policy_of_a_role_is_replaced_when_its_name_changes(aws: LocalAws) -> None:
+    deployment = Deployment(aws).create()
+    iam, role = aws.client("iam"), deployment.stack.resources["Role"]
+    assert set(iam.list_role_policies(RoleName=role)["PolicyNames"]) == {"log", "may-log"}
+    deployment.update(May="sing")
+    assert set(iam.list_role_policies(RoleName=role)["PolicyNames"]) == {"log", "may-sing"}
+    deployment.update(without("RolePolicy"))
+    assert iam.list_role_policies(RoleName=role)["PolicyNames"] == ["log"]
+
+
 def test_a_resource_with_a_false_condition_is_not_created(deployed: Deployment) -> None:
     assert "NotMade" not in deployed.stack.resources
     assert deployed.stack.outputs == {"Queue": deployed.stack.resources["Events"]}

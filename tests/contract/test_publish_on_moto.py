@@ -101,6 +101,7 @@ def test_everything_is_published_under_its_hash_and_the_parameters_refer_to_it(c
         "LandingBucketName": "landing",
         "ReleaseLabel": EMR_RELEASE,
         "LandingPrefix": "raw-events/",
+        **{f"Landing{what}{number}": "" for what in ("BucketName", "Prefix") for number in (2, 3, 4)},
         "LakeBucketName": "lake",
         "ArtifactsBucketName": checkout.bucket,
         "JobArchitecture": "ARM64",
@@ -169,11 +170,13 @@ def test_an_invalid_release_id_is_refused_with_the_expected_form(
 def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_uploaded(
     checkout: Checkout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = "      other:\n        uri: s3://elsewhere/x/\n        format: text\n"
+    more = "".join(
+        f"      other{number}:\n        uri: s3://elsewhere-{number}/x/\n        format: text\n" for number in range(4)
+    )
     checkout.config.write_text(CONFIG.replace("s3://${LAKE}/events", "lake/events") + more)
     assert checkout.publish() == 2
     output = capsys.readouterr().err.splitlines()
-    assert ["pipelines.events.table_uri" in output[0], "pipelines.events.sources.other.uri" in output[1]] == [
+    assert ["pipelines.events.table_uri" in output[0], "pipelines.events.sources.other3.uri" in output[1]] == [
         True,
         True,
     ]
@@ -185,7 +188,7 @@ def test_a_configuration_that_cannot_run_on_aws_is_refused_and_nothing_is_upload
 @pytest.mark.parametrize(
     ("artifacts", "output"),
     [
-        ("s3://landing/x", "ARTIFACTS: found landing, which is the landing bucket"),
+        ("s3://landing/x", "ARTIFACTS: found landing, which is a landing bucket"),
         ("s3://lake", "ARTIFACTS: found lake, which is the lake bucket"),
         ("arts", "ARTIFACTS: expected s3://bucket or s3://bucket/prefix"),
         ("s3://My_Bucket", "a bucket name has 3 to 63 lower-case letters, digits, dots and hyphens"),

@@ -5,27 +5,34 @@ including those of earlier tests.
 """
 
 import base64
+import gzip
 import json
 import platform
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from blizzard.environment import variables
-from infra.local.deploy.release import LINKED, TEMPLATE, earlier_release, release
+from infra.local.deploy.release import LINKED, TEMPLATE, earlier_release, pack, release
 from infra.local.deploy.stack_client import StackFailed
 from infra.local.processes.checkout import CHECKOUT
-from infra.local.stack.local_stack import local_stack
+from infra.local.processes.server_process import REGION
+from infra.local.stack.local_stack import LocalStack, local_stack
 from infra.package.build import ARCHITECTURES
 from infra.stop.stop import Waiting, stop
 from infra.template.translate import translate
 from tests.e2e.stack_world import CONFIG, FAST_PARAMETERS, PREFIX, SCHEDULES_OFF, ScheduleTicker, StackWorld
+from tests.stack.calls import calls_of
+from tests.stack.policies import not_granted, unused_grants
+from tests.stack.test_iam import grants_of_role
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -226,6 +233,80 @@ def probe(world: StackWorld) -> "subprocess.CompletedProcess[str]":
 def objects_of_the_lake(world: StackWorld) -> dict[str, str]:
     pages = world.stack.client("s3").get_paginator("list_objects_v2").paginate(Bucket=world.stack.lake)
     return {found["Key"]: found["ETag"] for page in pages for found in page.get("Contents", ())}
+
+
+MORE_CONFIG = """\
+  others:
+    table_uri: s3://lake/others
+    sources:
+      theirs: {uri: "s3://theirs/in/day=1/", pattern: "*.gz", schema: "id STRING NOT NULL, n BIGINT"}
+"""
+
+
+def test_a_bucket_with_notifications_of_others_is_attached_ingested_and_left_as_it_was(
+    world: StackWorld, tmp_path: Path
+) -> None:
+    stack, first, s3 = world.stack, dict(world.stack.parameters), world.stack.client("s3")
+    before = someone_elses_bucket(world)
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG.format(interval_files=1000) + MORE_CONFIG)
+    new = release(stack.aws, config, tmp_path / "new", pack(platform.machine().lower()))
+    assert (new.parameters["LandingBucketName2"], new.parameters["LandingPrefix2"]) == ("theirs", "in/day=1/")
+    requests = stack.requests()[-1]["number"]
+    stack.deploy(translate(TEMPLATE, new.function_zip_uris), new.parameters)
+    try:
+        both = notifications(world)
+        theirs, own = both["QueueConfigurations"]
+        assert (own["Id"], theirs) == ("blizzard-blizzard-AttachedLanding2", before["QueueConfigurations"][0])
+        assert {**both, "QueueConfigurations": [theirs]} == before
+        body = gzip.compress(b'{"id": "x", "n": 1}\n')
+        s3.put_object(Bucket="theirs", Key="in/day=1/x.gz", Body=body)
+        world.until(lambda: rows_of_others(world) == [{"id": "x", "n": 1}])
+        assert permissions_missing(stack, requests) == []
+    finally:
+        stack.deploy(parameters={**first, "LandingBucketName2": "", "LandingPrefix2": ""})
+    assert notifications(world) == before
+    assert "AttacherFunction" not in stack.resources
+
+
+def someone_elses_bucket(world: StackWorld) -> Mapping[str, Any]:
+    """A bucket `theirs` that tells EventBridge and a queue of its owner, about other objects. Returns what it has."""
+    s3, sqs = world.stack.client("s3"), world.stack.client("sqs")
+    s3.create_bucket(Bucket="theirs", CreateBucketConfiguration={"LocationConstraint": REGION})
+    url = sqs.create_queue(QueueName="theirs")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    images = {"Key": {"FilterRules": [{"Name": "prefix", "Value": "images/"}]}}
+    queue = {"Id": "their-images", "QueueArn": arn, "Events": ["s3:ObjectCreated:*"], "Filter": images}
+    configuration = {"EventBridgeConfiguration": {}, "QueueConfigurations": [queue]}
+    s3.put_bucket_notification_configuration(Bucket="theirs", NotificationConfiguration=configuration)
+    return notifications(world)
+
+
+def notifications(world: StackWorld) -> dict[str, Any]:
+    found = world.stack.client("s3").get_bucket_notification_configuration(Bucket="theirs")
+    return {name: value for name, value in found.items() if name != "ResponseMetadata"}
+
+
+def rows_of_others(world: StackWorld) -> list[dict[str, Any]]:
+    options = {**world.stack.aws.environment(), "AWS_ALLOW_HTTP": "true"}
+    if not DeltaTable.is_deltatable("s3://lake/others", options):
+        return []
+    return DeltaTable("s3://lake/others", storage_options=options).to_pyarrow_table(columns=["id", "n"]).to_pylist()
+
+
+def permissions_missing(stack: LocalStack, since: int) -> list[str]:
+    """What the roles did not allow of what was asked since then, and what the attacher may and did not do."""
+    requests = stack.requests(since)
+    asked = {
+        principal: [call for it in requests if it["principal"] == principal for call in calls_of(it)]
+        for principal in ("attacher", "sweeper", "job")
+    }
+    grants = {principal: grants_of_role(stack, f"{principal.capitalize()}Role") for principal in asked}
+    assert asked["attacher"]
+    assert asked["job"]
+    refused = [text for principal, calls in asked.items() for text in not_granted(grants[principal], calls)]
+    own = [grant for grant in grants["attacher"] if grant.sid != "Log"]
+    return refused + unused_grants(own, asked["attacher"])
 
 
 def drop_bad_files(world: StackWorld) -> list[tuple[str, int | None]]:

@@ -22,6 +22,7 @@ BUCKET_ACTIONS = {
     "acl": "s3:GetBucketAcl",
     "policy": "s3:GetBucketPolicy",
     "versioning": "s3:GetBucketVersioning",
+    "notification": "s3:GetBucketNotification",
 }
 RUNS = re.compile(r"/applications/([^/]+)/jobruns(?:/([^/]+))?")
 
@@ -60,6 +61,9 @@ def _bucket(request: Mapping[str, Any], bucket: str, query: Mapping[str, str]) -
     resource = f"arn:aws:s3:::{bucket}"
     if request["method"] == "POST" and "delete" in query:
         yield from (Call("s3:DeleteObject", f"{resource}/{key}") for key in request["deletes"])
+        return
+    if request["method"] == "PUT" and "notification" in query:
+        yield Call("s3:PutBucketNotification", resource)
         return
     if request["method"] not in ("GET", "HEAD"):
         raise ValueError(f"no mapping for {request['method']} of a bucket: {request}")

@@ -136,7 +136,7 @@ def _write_run_records(world: StackWorld) -> None:
         log.append(replace(latest, number=latest.number + 1), now_ts=time.time())
 
 
-def _grants(stack: LocalStack, role: str) -> list[Grant]:
+def grants_of_role(stack: LocalStack, role: str) -> list[Grant]:
     iam, name = stack.client("iam"), stack.resources[role]
     assert iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"] == []
     names = iam.list_role_policies(RoleName=name)["PolicyNames"]
@@ -151,21 +151,21 @@ def _calls(stack: LocalStack, principal: str) -> list[Call]:
 def test_a_role_allows_every_call_that_its_part_makes(stack: LocalStack, principal: str) -> None:
     calls = _calls(stack, principal)
     assert len(calls) > 3
-    assert not_granted(_grants(stack, ROLES[principal]), calls) == []
+    assert not_granted(grants_of_role(stack, ROLES[principal]), calls) == []
 
 
 @pytest.mark.parametrize("principal", ROLES)
 def test_a_role_allows_nothing_that_its_part_never_does(stack: LocalStack, principal: str) -> None:
     needed = [
         grant
-        for grant in _grants(stack, ROLES[principal])
+        for grant in grants_of_role(stack, ROLES[principal])
         if grant.sid not in BY_THE_SERVICE and (grant.sid, grant.action) not in WHEN_SOMETHING_BREAKS
     ]
     assert unused_grants(needed, _calls(stack, principal)) == []
 
 
 def test_every_exemption_matches_a_grant(stack: LocalStack) -> None:
-    grants = [grant for role in ROLES.values() for grant in _grants(stack, role)]
+    grants = [grant for role in ROLES.values() for grant in grants_of_role(stack, role)]
     assert BY_THE_SERVICE.keys() <= {grant.sid for grant in grants}
     assert WHEN_SOMETHING_BREAKS.keys() <= {(grant.sid, grant.action) for grant in grants}
 

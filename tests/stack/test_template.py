@@ -22,7 +22,7 @@ TEMPLATE = ROOT / "template.yaml"
 MAKEFILE = (ROOT / "Makefile").read_text()
 APPLICATION_ARN = "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/${Application}"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:arrivals"
-FUNCTIONS = {"CollectorFunction", "DispatcherFunction", "SweeperFunction"}
+FUNCTIONS = {"AttacherFunction", "CollectorFunction", "DispatcherFunction", "SweeperFunction"}
 REQUIRED = {
     "LandingBucketName": "landing",
     "LakeBucketName": "lake",
@@ -70,7 +70,7 @@ def test_translation_keeps_references_to_parameters() -> None:
 
 def test_translation_adds_no_role_and_no_policy() -> None:
     roles = {name for name, r in deployed()["Resources"].items() if r["Type"] == "AWS::IAM::Role"}
-    assert roles == {"CollectorRole", "DispatcherRole", "SweeperRole", "JobRole", "SchedulesRole"}
+    assert roles == {"AttacherRole", "CollectorRole", "DispatcherRole", "SweeperRole", "JobRole", "SchedulesRole"}
     assert not [r for r in roles if "ManagedPolicyArns" in of(deployed(), r)]
 
 
@@ -210,14 +210,18 @@ def test_an_existing_lake_is_not_changed() -> None:
     assert made["Resources"].keys() - left["Resources"].keys() == {"LakeBucket", "LakeBucketPolicy"}
 
 
-@pytest.mark.parametrize("landing", ["create", "eventbridge", "sns"])
+@pytest.mark.parametrize("landing", ["create", "attach", "eventbridge", "sns"])
 @pytest.mark.parametrize("lake", ["create", "existing"])
 @pytest.mark.parametrize("application", ["", "00f1982r1uukb925"])
 def test_every_reference_resolves(landing: str, lake: str, application: str) -> None:
     template = chosen(LandingBucketMode=landing, LakeBucketMode=lake, ApplicationId=application)
+    assert unresolved(template) == set()
+
+
+def unresolved(template: Template) -> set[str]:
     known = template["Resources"].keys() | template["Parameters"].keys()
     named = references([template["Resources"], template["Outputs"]])
-    assert {name for name in named if not name.startswith("AWS::")} <= known
+    return {name for name in named if not name.startswith("AWS::")} - known
 
 
 def test_alarms_without_a_topic_have_no_actions() -> None:
@@ -272,6 +276,11 @@ def test_an_unknown_parameter_is_refused() -> None:
         ("LandingBucketName", "ab"),
         ("LandingBucketMode", "existing"),
         ("LandingPrefix", "raw/*"),
+        ("LandingBucketName2", "other/raw"),
+        ("LandingBucketName4", "s3://other"),
+        ("LandingBucketName3", "ab"),
+        ("LandingPrefix2", "raw/*"),
+        ("MoreLandingBucketsMode", "create"),
         ("LandingPrefix", "raw/?"),
         ("LakeBucketName", "lake/tables"),
         ("LakeBucketName", "lake*"),

@@ -1,5 +1,5 @@
-"""A receipt that cannot be read: the commits in the log name those before it, so that only its own commit is asked of the
-table, which does not know what its users have deleted."""
+"""Of a chain of receipts with one that cannot be read: the commits in the log name those before it, so that only its
+own commit is asked of the table, which does not know what its users have deleted."""
 
 import pytest
 

@@ -16,7 +16,7 @@ from blizzard.storage.memory import MemoryStore
 from infra.publish.errors import PublishError
 from infra.publish.publish import ArtifactLocation
 from infra.publish.samconfig import overrides, with_parameters
-from infra.publish.stack_config import Buckets, read_stack_config
+from infra.publish.stack_config import Buckets, Landing, read_stack_config
 from infra.publish.upload import fetch, upload
 
 # --- What the stack can run -------------------------------------------------------------------------------------------
@@ -41,13 +41,40 @@ def problems(*pipelines: dict[str, object]) -> list[str]:
 def test_buckets_and_the_common_prefix_of_all_sources_are_found() -> None:
     one = pipeline("s3://lake/a", "s3://landing/raw/a/x/", "s3://landing/raw/a/y/")
     two = pipeline("s3://lake/b", "s3://landing/raw/ab/")
-    assert fit(one) == Buckets("landing", "raw/a/", "lake")
-    assert fit(one, two) == Buckets("landing", "raw/", "lake")
-    assert fit(one, pipeline("s3://lake/c", "s3://landing/other/")) == Buckets("landing", "", "lake")
+    assert fit(one) == Buckets((Landing("landing", "raw/a/"),), "lake")
+    assert fit(one, two) == Buckets((Landing("landing", "raw/"),), "lake")
+    assert fit(one, pipeline("s3://lake/c", "s3://landing/other/")) == Buckets((Landing("landing", ""),), "lake")
+
+
+def test_each_landing_bucket_has_the_common_prefix_of_its_own_sources() -> None:
+    one = pipeline("s3://lake/a", "s3://zebra/raw/x/", "s3://ant/in/y/", "s3://zebra/raw/z/")
+    two = pipeline("s3://lake/b", "s3://bee/", "s3://ant/in/x/")
+    found = fit(one, two)
+    assert found == Buckets((Landing("zebra", "raw/"), Landing("ant", "in/"), Landing("bee", "")), "lake")
+    assert found.parameters() == {
+        "LandingBucketName": "zebra",
+        "LandingPrefix": "raw/",
+        "LandingBucketName2": "ant",
+        "LandingPrefix2": "in/",
+        "LandingBucketName3": "bee",
+        "LandingPrefix3": "",
+        "LandingBucketName4": "",
+        "LandingPrefix4": "",
+        "LakeBucketName": "lake",
+    }
+
+
+def test_a_fifth_landing_bucket_is_refused_with_the_four_others() -> None:
+    four = pipeline("s3://lake/a", *(f"s3://landing-{number}/raw/" for number in range(1, 5)))
+    assert len(fit(four).landings) == 4
+    (text,) = problems(four, pipeline("s3://lake/b", "s3://landing-2/more/", "s3://landing-5/raw/"))
+    assert text.startswith("pipelines.yaml:32: pipelines.p1.sources.s1.uri: found the bucket landing-5; expected ")
+    assert "landing-1, landing-2, landing-3 or landing-4, as above: a stack has at most 4 landing buckets" in text
+    assert text.endswith("Deploy a second stack for other buckets")
 
 
 def test_the_common_prefix_ends_before_a_folder_that_the_template_does_not_allow() -> None:
-    assert fit(pipeline("s3://lake/a", "s3://landing/raw/new files/x/")).landing_prefix == "raw/"
+    assert fit(pipeline("s3://lake/a", "s3://landing/raw/new files/x/")).landings == (Landing("landing", "raw/"),)
 
 
 def test_variables_are_resolved() -> None:
@@ -55,7 +82,7 @@ def test_variables_are_resolved() -> None:
 
 
 def test_all_problems_of_a_stack_are_reported_at_once_with_line_numbers() -> None:
-    one = pipeline("lake/a", "s3://landing/raw/", "s3://other/raw/", "file:///incoming")
+    one = pipeline("lake/a", "s3://landing/raw/", "file:///incoming")
     two = pipeline("s3://lake/b", "s3://landing/more/")
     three = pipeline("s3://pond/c", "s3://landing/most/")
     four = pipeline("s3://landing/tables/d", "s3://landing/least/")
@@ -63,15 +90,13 @@ def test_all_problems_of_a_stack_are_reported_at_once_with_line_numbers() -> Non
     assert [line.partition(": found ")[0] for line in found] == [
         "pipelines.yaml:4: pipelines.p0.table_uri",
         "pipelines.yaml:11: pipelines.p0.sources.s1.uri",
-        "pipelines.yaml:15: pipelines.p0.sources.s2.uri",
-        "pipelines.yaml:30: pipelines.p2.table_uri",
-        "pipelines.yaml:39: pipelines.p3.table_uri",
-        "pipelines.yaml:39: pipelines.p3.table_uri",
+        "pipelines.yaml:26: pipelines.p2.table_uri",
+        "pipelines.yaml:35: pipelines.p3.table_uri",
+        "pipelines.yaml:35: pipelines.p3.table_uri",
     ]
     assert "found file:///data/lake/a; expected s3://bucket/…" in found[0]
-    assert "found the bucket other; expected landing, as above: a stack has one landing bucket" in found[1]
-    assert "found the bucket pond; expected lake, as above: a stack has one lake bucket" in found[3]
-    assert "found landing, the landing bucket; expected another bucket" in found[5]
+    assert "found the bucket pond; expected lake, as above: a stack has one lake bucket" in found[2]
+    assert "found landing, a landing bucket; expected another bucket" in found[4]
 
 
 def test_problems_of_the_configuration_are_reported_as_by_validate() -> None:

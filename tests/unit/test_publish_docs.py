@@ -16,7 +16,7 @@ from infra.probe.log_lines import Found
 from infra.probe.report import Report
 from infra.probe.run import ProbeRun
 from infra.publish.release import make_release
-from infra.publish.stack_config import Buckets
+from infra.publish.stack_config import Buckets, Landing
 from infra.template.evaluated import as_list, as_text
 from infra.template.references import references
 from infra.template.translate import parse
@@ -60,7 +60,7 @@ def test_the_documented_defaults_are_the_templates() -> None:
 def test_published_parameters_exist_in_the_template_and_match_its_patterns() -> None:
     names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
     build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
-    buckets = Buckets("landing", "raw-events/", "lake")
+    buckets = Buckets((Landing("landing", "raw-events/"), Landing("other", "in/"), Landing("third")), "lake")
     release = make_release(build, config_key="config-0a1b.json", buckets=buckets, location=("arts", "some/prefix/"))
     texts = parameters()
     assert set(release.parameters) <= set(texts)
@@ -74,7 +74,7 @@ def test_published_parameters_exist_in_the_template_and_match_its_patterns() -> 
 def test_a_release_and_the_template_agree_on_the_emr_release() -> None:
     names = {"job_entry": "entry-0a1b.py", "job_archive": "job-0a1b.tar.gz", "log_store": "logstore-0a1b.jar"}
     build = BuildManifest("ARM64", "", {name: Artifact(name, "", key, "", 0) for name, key in names.items()})
-    release = make_release(build, config_key="c", buckets=Buckets("landing", "", "lake"), location=("arts", ""))
+    release = make_release(build, config_key="c", buckets=Buckets((Landing("landing"),), "lake"), location=("arts", ""))
     assert release.parameters["ReleaseLabel"] == EMR_RELEASE
     assert f"Default: {EMR_RELEASE}\n" in parameters()["ReleaseLabel"]
 

@@ -280,7 +280,7 @@ def test_nothing_deployed_listens_on_a_port() -> None:
     assert [file for file, _, name in calls() if name.endswith(".listen") and not file.startswith("infra/")] == []
     assert [name for name, resource in resources().items() if LISTENING.search(resource["Type"])] == []
     functions = [resource["Properties"] for resource in resources().values() if resource["Type"].endswith("::Function")]
-    assert len(functions) == 3
+    assert len(functions) == 4
     assert not [function for function in functions if "FunctionUrlConfig" in function]
     events = [event["Type"] for function in functions for event in function.get("Events", {}).values()]
     assert not {"Api", "HttpApi", "ALB"} & {*events}

@@ -2,11 +2,12 @@
 
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
+from infra.local.cloudformation import custom_resource
 from infra.local.cloudformation.dependency_order import CircularDependency, Resources, in_dependency_order
 from infra.local.cloudformation.resource_type import (
     CreatedResource,
@@ -40,11 +41,11 @@ class DeployedResource:
 
     @property
     def cf_resource_type(self) -> str:
-        return self.resource_type.type
+        return self.context.type
 
     @property
     def type(self) -> str:
-        return self.resource_type.type
+        return self.context.type
 
     @property
     def physical_resource_id(self) -> str:
@@ -57,24 +58,25 @@ class DeployedResource:
         if name not in self.created.attributes:
             known = ", ".join(sorted(self.created.attributes)) or "none"
             raise UnsupportedResource(
-                f"{self.logical_resource_id}: the attribute {name} of {self.resource_type.type} is not supported by "
+                f"{self.logical_resource_id}: the attribute {name} of {self.type} is not supported by "
                 f"the local AWS; supported: {known}"
             )
         return self.created.attributes[name]
 
 
 class Deployment:
-    """One change of a stack's resources. `deployed`: these resources by logical id, kept up to date at each step."""
+    """One change of a stack's resources. `stack`: its name and id. `deployed`: its resources by logical id, kept up to
+    date at each step."""
 
     def __init__(
         self,
-        stack: str,
+        stack: tuple[str, str],
         resource_types: Mapping[str, ResourceType],
         deployed: dict[str, DeployedResource],
         client: Callable[[str], Any],
         report: Report,
     ) -> None:
-        self._stack = stack
+        self._stack, self._stack_id = stack
         self._resource_types = resource_types
         self._deployed = deployed
         self._client = client
@@ -94,7 +96,7 @@ class Deployment:
                 lambda name=name: replaced.extend(self._create_or_update(name, resources[name], resolve)),  # type: ignore[misc]
             )
         removed = [name for name in reversed(list(self._deployed)) if name not in active]
-        for old in [*replaced, *(self._deployed.pop(name) for name in removed)]:
+        for old in [*reversed(replaced), *(self._deployed.pop(name) for name in removed)]:
             self._run_step(old.logical_resource_id, lambda old=old: self._delete(old))  # type: ignore[misc]
 
     def delete_all(self) -> None:
@@ -106,14 +108,19 @@ class Deployment:
     def _check(self, resources: Resources) -> None:
         """Reject unsupported types and properties before anything is created."""
         for name, resource in resources.items():
-            if resource["Type"] not in self._resource_types:
+            resource_type = self._type_of(resource)
+            if resource_type is None:
                 known = ", ".join(sorted(self._resource_types))
                 raise DeploymentFailed(
                     f"{name}: {resource['Type']} is not supported by the local AWS; supported: {known}"
                 )
-            resource_type = self._resource_types[resource["Type"]]
-            _check_names(f"{name}: {resource_type.type}", resource.get("Properties", {}), resource_type.properties)
+            if resource_type.properties is not None:
+                _check_names(f"{name}: {resource_type.type}", resource.get("Properties", {}), resource_type.properties)
             _check_names(name, resource, RESOURCE_KEYS)
+
+    def _type_of(self, resource: Mapping[str, Any]) -> ResourceType | None:
+        is_custom = resource["Type"].startswith(custom_resource.PREFIX)
+        return self._resource_types.get(custom_resource.TYPE if is_custom else resource["Type"])
 
     def _run_step(self, name: str, step: Callable[[], object]) -> None:
         try:
@@ -126,24 +133,26 @@ class Deployment:
         self, name: str, resource: Mapping[str, Any], resolve: Callable[[Any], Any]
     ) -> list[DeployedResource]:
         """The replaced resource, if any. It still exists: CloudFormation deletes it after all updates."""
-        resource_type = self._resource_types[resource["Type"]]
+        resource_type = self._type_of(resource)
+        assert resource_type is not None  # as checked
         properties = resolve(resource.get("Properties", {}))
         old = self._deployed.get(name)
         if old is None or old.resource_type is not resource_type or _must_replace(resource_type, properties, old):
             generated_name = f"{self._stack}-{name}-{uuid.uuid4().hex[:12].upper()}"
-            context = ResourceContext(self._stack, name, generated_name, self._client)
+            context = ResourceContext(self._stack, self._stack_id, name, resource["Type"], generated_name, self._client)
             created = resource_type.create(context, properties)
             policy = resource.get("DeletionPolicy", "Delete")
             self._deployed.pop(name, None)
             self._deployed[name] = DeployedResource(name, resource_type, created, properties, policy, context)
             self._report(name, "CREATE_COMPLETE", "")
             return [old] if old else []
+        before = replace(old)
         if properties != old.properties:
             old.created = resource_type.update(old.context, old.created, properties, old.properties)
             old.properties = properties
             self._report(name, "UPDATE_COMPLETE", "")
         old.deletion_policy = resource.get("DeletionPolicy", "Delete")
-        return []
+        return [before] if before.created.name != old.created.name else []
 
     def _delete(self, old: DeployedResource) -> None:
         if old.deletion_policy in RETAIN:

@@ -96,6 +96,24 @@ def _delete_policy(context: ResourceContext, resource: CreatedResource, properti
         context.client("iam").delete_role_policy(RoleName=role, PolicyName=properties["PolicyName"])
 
 
+def _create_role_policy(context: ResourceContext, properties: Properties) -> CreatedResource:
+    document = json.dumps(properties["PolicyDocument"])
+    context.client("iam").put_role_policy(
+        RoleName=properties["RoleName"], PolicyName=properties["PolicyName"], PolicyDocument=document
+    )
+    return CreatedResource(f"{properties['PolicyName']}|{properties['RoleName']}")
+
+
+def _update_role_policy(
+    context: ResourceContext, resource: CreatedResource, new: Properties, old: Properties
+) -> CreatedResource:
+    return _create_role_policy(context, new)
+
+
+def _delete_role_policy(context: ResourceContext, resource: CreatedResource, properties: Properties) -> None:
+    context.client("iam").delete_role_policy(RoleName=properties["RoleName"], PolicyName=properties["PolicyName"])
+
+
 RESOURCE_TYPES = [
     ResourceType("AWS::IAM::Role", _ROLE, _create, _update, _delete, frozenset({"RoleName", "Path"})),
     ResourceType(
@@ -104,5 +122,13 @@ RESOURCE_TYPES = [
         _create_policy,
         _update_policy,
         _delete_policy,
+    ),
+    ResourceType(
+        "AWS::IAM::RolePolicy",
+        frozenset({"PolicyDocument", "PolicyName", "RoleName"}),
+        _create_role_policy,
+        _update_role_policy,
+        _delete_role_policy,
+        frozenset({"PolicyName", "RoleName"}),
     ),
 ]

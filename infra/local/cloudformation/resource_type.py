@@ -20,7 +20,9 @@ class ResourceContext:
     """`generated_name`: the resource's name if its properties set none. `client` makes a boto3 client by service."""
 
     stack: str
+    stack_id: str
     logical_id: str
+    type: str
     generated_name: str
     client: Callable[[str], Any]
 
@@ -33,12 +35,12 @@ def delete_nothing(context: ResourceContext, resource: CreatedResource, properti
 class ResourceType:
     """The functions get properties with every reference resolved, and raise botocore's ClientError.
 
-    `properties`: the supported ones. `update` gets the new properties and the old ones. A change of one of
+    `properties`: the supported ones; None: any. `update` gets the new properties and the old ones. A change of one of
     `replaced_on_change_of` creates a new resource instead.
     """
 
     type: str
-    properties: frozenset[str]
+    properties: frozenset[str] | None
     create: Callable[[ResourceContext, Properties], CreatedResource]
     update: Callable[[ResourceContext, CreatedResource, Properties, Properties], CreatedResource]
     delete: Callable[[ResourceContext, CreatedResource, Properties], None] = delete_nothing

@@ -7,7 +7,7 @@ from blizzard.config.model import Config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from infra.local.deploy.release import ARTIFACTS, TEMPLATE
-from infra.publish.stack_config import Buckets, read_stack_config_file
+from infra.publish.stack_config import Buckets, Landing, read_stack_config_file
 from infra.template.parameters import parameter_problems
 
 STACK_FILE = "local-aws.log"
@@ -27,7 +27,7 @@ def check_options(config: Path, settings: Sequence[str], defaults: Mapping[str, 
         stack_config = read_stack_config_file(config, variables())
     except ConfigError as error:
         problems += error.problems
-        buckets, found = Buckets("landing", "", "lake"), None
+        buckets, found = Buckets((Landing("landing"),), "lake"), None
     else:
         buckets, found = stack_config.buckets, stack_config.config
     published = _published(buckets)
@@ -54,9 +54,7 @@ def check_folder(folder: Path) -> None:
 def _published(buckets: Buckets) -> dict[str, str]:
     """Placeholders for the parameters that publishing sets; before it, only the buckets are known."""
     return {
-        "LandingBucketName": buckets.landing,
-        "LandingPrefix": buckets.landing_prefix,
-        "LakeBucketName": buckets.lake,
+        **buckets.parameters(),
         "ArtifactsBucketName": ARTIFACTS,
         "ConfigKey": "config-0.json",
         "JobEntryKey": "entry-0.py",

@@ -192,7 +192,9 @@ class LocalStack:
         self.functions.refresh()
 
     def _principal_of(self, function: str) -> str:
-        return self._principals.get(function, function)
+        # During a deployment a custom resource may invoke a function that is not known yet: stack-logical id-random.
+        logical = function.removeprefix(f"{self.stack.name}-").rpartition("-")[0]
+        return self._principals.get(function) or _principal(logical or function)
 
     @contextmanager
     def _without_notifications(self, s3: Any) -> Iterator[None]:

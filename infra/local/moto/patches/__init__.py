@@ -28,6 +28,7 @@ def install() -> None:
         logs,
         s3,
         s3_eventbridge,
+        s3_notifications,
         sqs,
         sqs_settings,
     )
@@ -37,6 +38,7 @@ def install() -> None:
     bucket_policies.evaluate_conditions()
     s3.send_events_like_aws()
     s3_eventbridge.send_events_to_eventbridge()
+    s3_notifications.refuse_overlapping_notifications()
     sqs.index_messages()
     sqs.disable_event_source_mappings()
     sqs_settings.keep_policy_on_attribute_changes()

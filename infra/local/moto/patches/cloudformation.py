@@ -10,14 +10,24 @@ from botocore.config import Config  # type: ignore[import-untyped]
 from moto.cloudformation.models import CloudFormationBackend, Event, Stack
 from moto.cloudformation.parsing import ResourceMap, clean_json
 
-from infra.local.cloudformation import cloudwatch, emr_serverless, eventbridge, iam, lambda_functions, s3, sns, sqs
+from infra.local.cloudformation import (
+    cloudwatch,
+    custom_resource,
+    emr_serverless,
+    eventbridge,
+    iam,
+    lambda_functions,
+    s3,
+    sns,
+    sqs,
+)
 from infra.local.cloudformation.engine import DeployedResource, Deployment, DeploymentFailed
 from infra.local.cloudformation.resource_type import ResourceType
 from infra.local.moto.patches.patching import replace
 
 RESOURCE_TYPES: Mapping[str, ResourceType] = {
     resource_type.type: resource_type
-    for module in (iam, emr_serverless, eventbridge, lambda_functions, cloudwatch, sqs, sns, s3)
+    for module in (iam, emr_serverless, eventbridge, lambda_functions, cloudwatch, sqs, sns, s3, custom_resource)
     for resource_type in module.RESOURCE_TYPES
 }
 PRINCIPAL = "cloudformation"
@@ -48,7 +58,7 @@ def _deployment(stack: Stack) -> Deployment:
         _add_event(stack, name, status, reason)
 
     deployed = stack.resource_map.__dict__.setdefault("deployed", {})
-    return Deployment(stack.name, RESOURCE_TYPES, deployed, _client, report)
+    return Deployment((stack.name, stack.stack_id), RESOURCE_TYPES, deployed, _client, report)
 
 
 def _create(stack: Stack) -> None:
