@@ -56,8 +56,9 @@ def _endpoint(url: str | None) -> str | None:
     if host == _GOOGLE or host.endswith(f".{_GOOGLE}"):
         # Nothing would fail: two jobs would both succeed with the same commit, and the rows of one would be lost.
         problem = (
-            f"AWS_ENDPOINT_URL: expected S3 that creates an object only if there is none (If-None-Match), found {url!r}: "
-            "Google Cloud Storage ignores that header when it writes. Use another storage, or copy the files to one"
+            f"AWS_ENDPOINT_URL: expected S3 that creates an object only if there is none (If-None-Match), "
+            f"found {url!r}: Google Cloud Storage ignores that header when it writes. Use another storage, or copy the "
+            "files to one"
         )
         raise ConfigError([problem])
     return url

@@ -1,7 +1,7 @@
 """Runs a tool, and creates its environment first if needed: `python -m infra.tools sam validate --lint`.
 
-`python -m infra.tools --prebuild versitygw` only builds it, so that tests need not wait for it. Without Go it says so and
-succeeds."""
+`python -m infra.tools --prebuild versitygw` only builds it, so that tests need not wait for it. Without Go it says so,
+and succeeds."""
 
 import subprocess
 import sys

@@ -131,6 +131,26 @@ def test_segments_of_a_manifest_in_a_versioned_bucket_are_numbered_on_after_a_tr
     assert again.append(entries[:1], writer_id="w", now_ts=2.0) == 6
 
 
+# --- Uploads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checksums", ["when_supported", "when_required"])
+def test_an_upload_is_complete_with_and_without_checksums(
+    versitygw: S3Server, checksums: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", checksums)
+    # A connection of its own, which reads the variable.
+    settings = S3Settings(versitygw.endpoint, REGION, read_timeout_secs=len(checksums))
+    store = S3Store(BUCKET, f"{uuid.uuid4().hex}/", settings)
+    with store.writer("k") as writer:
+        for number in range(17):
+            writer.write(bytes([number]) * (1 << 20))
+    assert store.get("k") == b"".join(bytes([number]) * (1 << 20) for number in range(17))
+    full_key = store.uri.removeprefix(f"s3://{BUCKET}/") + "k"
+    found = versitygw.client().head_object(Bucket=BUCKET, Key=full_key, ChecksumMode="ENABLED")
+    assert ("ChecksumCRC32" in found) == (checksums == "when_supported")
+
+
 # --- Throttling -------------------------------------------------------------------------------------------------------
 
 
