@@ -43,7 +43,9 @@ demo: setup
 local-aws: setup
 	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
 
+# The S3 server first: built by Go once, in a minute or two, but many times that next to four workers.
 test: check
+	@$(BIN)/python -m infra.tools --prebuild versitygw
 	@$(BIN)/python -m pytest -n 4 $(PYTEST)
 
 quick: setup

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from blizzard.errors import ConfigError
 
@@ -19,6 +20,7 @@ _CREDENTIALS_TTL = timedelta(minutes=10)
 _DOWNLOAD_LIMIT = timedelta(days=7)
 _MAX_IDLE_CONNECTIONS = 1024
 _DEFAULT_REGION = "us-east-1"
+_GOOGLE = "storage.googleapis.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,15 @@ class S3Settings:
 def _endpoint(url: str | None) -> str | None:
     if url is not None and not url.startswith(("http://", "https://")):
         raise ConfigError([f"AWS_ENDPOINT_URL: expected http://… or https://…, found {url!r}; correct it or unset it"])
+    host = (urlsplit(url or "").hostname or "").rstrip(".")
+    if host == _GOOGLE or host.endswith(f".{_GOOGLE}"):
+        # Nothing would fail: two jobs would both succeed with the same commit, and the rows of one would be lost.
+        problem = (
+            f"AWS_ENDPOINT_URL: expected S3 that creates an object only if there is none (If-None-Match), "
+            f"found {url!r}: Google Cloud Storage ignores that header when it writes. Use another storage, or copy the "
+            "files to one"
+        )
+        raise ConfigError([problem])
     return url
 
 

@@ -32,16 +32,23 @@ class Upload:
 
     def add_part(self, data: bytes) -> None:
         """Send the next part. S3 refuses a part below 5 MiB unless it is the last one."""
+        checksum = self._checksum()
         if self._upload_id is None:
-            response = self._request("create_multipart_upload", Metadata={_WRITER_ID: self._writer_id})
+            response = self._request("create_multipart_upload", Metadata={_WRITER_ID: self._writer_id}, **checksum)
             self._upload_id = str(response["UploadId"])
         number = len(self._parts) + 1
-        response = self._request("upload_part", UploadId=self._upload_id, PartNumber=number, Body=data)
+        response = self._request("upload_part", UploadId=self._upload_id, PartNumber=number, Body=data, **checksum)
         # Checksums that were sent with the parts have to be repeated at the end.
         sums = {
             name: value for name, value in response.items() if name.startswith("Checksum") and name != "ChecksumType"
         }
         self._parts.append({"PartNumber": number, "ETag": response["ETag"], **sums})
+
+    def _checksum(self) -> dict[str, Any]:
+        """The upload has to name it at its start, or a server may refuse the checksums of the parts at its end. None if
+        the user wants only those that are required (AWS_REQUEST_CHECKSUM_CALCULATION)."""
+        wanted = self._connection.client.meta.config.request_checksum_calculation
+        return {"ChecksumAlgorithm": "CRC32"} if wanted == "when_supported" else {}
 
     def complete(self) -> None:
         try:

@@ -1,26 +1,30 @@
 """One winner for each version of a Delta log, also with other writers and lost responses."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from blizzard.config.spark_settings import LOG_STORES, settings
 from infra.local.processes.server_process import LocalAws
-from tests.crash.logstore.jvm import ROOT, Driver, Server, compile_driver, serving
+from tests.crash.logstore.jvm import Driver, Server, compile_driver, serving
+from tests.crash.logstore.log import (
+    LOCAL_STORE,
+    S3_STORE,
+    S3Log,
+    TwoWinners,
+    check_race,
+    commit_name,
+    content,
+    hadoop_settings,
+)
 from tests.fixtures_faulty_s3 import FaultyS3, Handler, losing_the_answer, refusing, resetting
 
 pytestmark = pytest.mark.spark
 
 VERSIONS, VERSIONS_ON_S3 = 500, 120
-S3_STORE, LOCAL_STORE = LOG_STORES["s3a"], LOG_STORES["file"]
 DELTAS_S3_STORE, DELTAS_LOCAL_STORE = "io.delta.storage.S3SingleDriverLogStore", "io.delta.storage.LocalLogStore"
 WITHOUT_HARD_LINKS = "LogStoreDriver$WithoutHardLinks"
-
-
-class TwoWinners(AssertionError):
-    """Both writers got a success for one version, and one of the two commits is lost."""
 
 
 @pytest.fixture(scope="module")
@@ -34,70 +38,26 @@ def server(driver: Driver) -> Iterator[Server]:
         yield server
 
 
-def hadoop_settings(endpoint: str | None = None) -> list[str]:
-    """The settings of a session, without the prefix `spark.hadoop.`."""
-    prefix = "spark.hadoop."
-    given = settings(jars_dir=str(ROOT / "jars"), s3_endpoint=endpoint)
-    return [f"{key.removeprefix(prefix)}={value}" for key, value in given.items() if key.startswith(prefix)]
-
-
-def commit_name(version: int) -> str:
-    return f"{version:020d}.json"
-
-
-def content(writer: str, version: int) -> str:
-    return f'{{"writer":"{writer}"}}\n{{"version":{version}}}\n'
-
-
-class S3Log:
-    """A log that is alone in its bucket."""
-
-    def __init__(self, aws: LocalAws, bucket: str) -> None:
-        self.uri = f"s3a://{bucket}/_delta_log"
-        self._bucket, self._client = bucket, aws.client("s3")
-
-    def read(self, version: int) -> str:
-        found = self._client.get_object(Bucket=self._bucket, Key=f"_delta_log/{commit_name(version)}")
-        return str(found["Body"].read().decode())
-
-    def put_by_somebody(self, version: int) -> None:
-        self.put_beside(f"_delta_log/{commit_name(version)}", content("somebody", version))
-
-    def put_beside(self, key: str, body: str = "") -> None:
-        self._client.put_object(Bucket=self._bucket, Key=key, Body=body.encode())
-
-
 @pytest.fixture
 def s3_log(aws: LocalAws, bucket: str) -> S3Log:
-    return S3Log(aws, bucket)
+    return S3Log(aws.client("s3"), bucket)
 
 
 # --- Two JVMs race for each version -----------------------------------------------------------------------------------
-
-
-def check(winners: list[list[int]], held: Callable[[int], str]) -> None:
-    """`held`: what the log holds of a version. Raises TwoWinners, or AssertionError for everything else."""
-    assert all(winners), "a version that nobody won"
-    doubled = [version for version, won in enumerate(winners) if len(won) > 1]
-    if doubled:
-        raise TwoWinners(f"{len(doubled)} of {len(winners)} versions, the first is {doubled[0]}")
-    for version, (winner,) in enumerate(winners):
-        assert held(version) == content(f"writer-{winner}", version)
-    assert {winner for (winner,) in winners} == {0, 1}, "one writer won every version: this was no race"
 
 
 def test_two_jvms_have_one_winner_for_each_version_on_s3(
     driver: Driver, aws: LocalAws, s3_log: S3Log, tmp_path: Path
 ) -> None:
     winners = driver.race(S3_STORE, s3_log.uri, VERSIONS_ON_S3, tmp_path, hadoop_settings(aws.endpoint))
-    check(winners, s3_log.read)
+    check_race(winners, s3_log.read)
 
 
 def test_two_jvms_have_one_winner_for_each_version_on_local_files(driver: Driver, tmp_path: Path) -> None:
     log = tmp_path / "_delta_log"
     log.mkdir()
     winners = driver.race(LOCAL_STORE, log.as_uri(), VERSIONS, tmp_path, hadoop_settings())
-    check(winners, lambda version: (log / commit_name(version)).read_text())
+    check_race(winners, lambda version: (log / commit_name(version)).read_text())
     assert len(list(log.iterdir())) == VERSIONS, "something beside the commits is left behind"
 
 
@@ -107,7 +67,7 @@ def test_two_jvms_have_one_winner_for_each_version_on_s3_with_deltas_log_store(
 ) -> None:
     # Nearly every version has two winners: fewer of them show it as well, and each takes more requests.
     winners = driver.race(DELTAS_S3_STORE, s3_log.uri, VERSIONS // 10, tmp_path, hadoop_settings(aws.endpoint))
-    check(winners, s3_log.read)
+    check_race(winners, s3_log.read)
 
 
 # --- Answers that are lost, and refusals ------------------------------------------------------------------------------

@@ -151,3 +151,16 @@ assert not {"boto3", "botocore", "obstore"} & set(sys.modules)
 """
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env={"PYTHONPATH": str(root)})
+
+
+@pytest.mark.parametrize(
+    "host", ["storage.googleapis.com", "my-bucket.storage.googleapis.com", "STORAGE.googleapis.com."]
+)
+def test_an_endpoint_that_would_ignore_conditional_writes_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"Google Cloud Storage ignores that header"):
+        S3Settings.from_environment({"AWS_ENDPOINT_URL": f"https://{host}:443/"})
+
+
+def test_an_endpoint_whose_name_only_resembles_one_that_is_refused_is_used() -> None:
+    url = "https://not-storage.googleapis.com.example"
+    assert S3Settings.from_environment({"AWS_ENDPOINT_URL_S3": url}).endpoint_url == url

@@ -1,4 +1,4 @@
-"""The stores that share one contract: in memory, in a local directory, and on S3 as moto simulates it."""
+"""The stores that share one contract: in memory, in a local directory, on S3 as moto simulates it, on a server."""
 
 import itertools
 import os
@@ -14,7 +14,7 @@ from tests.contract.object_store.stores import NewStore
 from tests.fixtures_s3 import BUCKET
 
 
-@pytest.fixture(scope="module", params=["memory", "local", "s3"])
+@pytest.fixture(scope="module", params=["memory", "local", "s3", "versitygw"])
 def new_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NewStore:
     """Makes a store that is still empty, each time it is called."""
     if request.param == "memory":
@@ -22,7 +22,11 @@ def new_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     if request.param == "local":
         return lambda: LocalStore(tmp_path_factory.mktemp("store"))
     # With retries: moto answers 500 when an object is overwritten while it sends it.
-    s3_settings = S3Settings(request.getfixturevalue("s3_endpoint"), "us-east-1", first_backoff_secs=0.01, page_size=3)
+    if request.param == "s3":
+        endpoint = request.getfixturevalue("s3_endpoint")
+    else:
+        endpoint = request.getfixturevalue("versitygw").endpoint
+    s3_settings = S3Settings(endpoint, "us-east-1", first_backoff_secs=0.01, page_size=3)
     numbers = itertools.count()  # below a prefix for each module, since all modules use the same bucket
     return lambda: S3Store(BUCKET, f"raw events/{request.path.stem}/{next(numbers)}/", s3_settings)
 
