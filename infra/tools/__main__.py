@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from blizzard.errors import SetupError
-from infra.tools.environments import NAMES, Tools
+from infra.tools.environments import PROGRAMS, Tools
 from infra.tools.go_programs import GO_PROGRAMS, GoTools, GoUnavailable
 
 EXIT_FAILED = 2
@@ -17,7 +17,7 @@ EXIT_FAILED = 2
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--prebuild"]:
         return prebuild(arguments[1:])
-    known = (*NAMES, *GO_PROGRAMS)
+    known = (*PROGRAMS, *GO_PROGRAMS)
     if not arguments or arguments[0] not in known:
         print(f"tools: expected one of {', '.join(known)} and its arguments", file=sys.stderr)
         return EXIT_FAILED

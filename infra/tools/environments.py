@@ -10,7 +10,10 @@ from blizzard.setup.stamps import digest, is_stamped, put_stamp
 from infra.setup.commands import run_command
 
 LOCKS = Path(__file__).parent
-NAMES = ("sam", "checkov", "pip-audit")
+PROGRAMS = {"sam": "sam", "checkov": "checkov", "pip-audit": "pip-audit", "awscli": "aws", "localstack": "python"}
+"""Each tool's program in its environment; LocalStack is a module of its own Python."""
+WITHOUT_WHEELS = {"localstack": ("airspeed-ext", "crontab", "jsonpath-rw", "tailer")}
+"""Packages that PyPI has only as source. They are built with the setuptools of the lock."""
 INSTALLER = "uv"
 """Itself installed by pip. Installs a hundred packages in two seconds, pip in a minute."""
 
@@ -31,9 +34,9 @@ class Tools:
                 run_command(
                     f"Making {environment}", [str(installer), "venv", "--quiet", "-p", sys.executable, str(environment)]
                 )
-                run_command(f"Installing {name}", [*self._install(installer, environment), str(LOCKS / f"{name}.lock")])
+                self._install(name, installer, environment)
                 put_stamp(environment / ".made", self._key(name))
-        return environment / "bin" / name
+        return environment / "bin" / PROGRAMS[name]
 
     @property
     def _folder(self) -> Path:
@@ -49,21 +52,16 @@ class Tools:
             put_stamp(environment / ".made", self._key(INSTALLER))
         return environment / "bin" / INSTALLER
 
-    def _install(self, installer: Path, environment: Path) -> list[str]:
-        python = str(environment / "bin" / "python")
+    def _install(self, name: str, installer: Path, environment: Path) -> None:
+        lock = LOCKS / f"{name}.lock"
         # Wheels only: a source build would use unpinned build packages.
-        return [
-            str(installer),
-            "pip",
-            "install",
-            "--quiet",
-            "-p",
-            python,
-            "--only-binary",
-            ":all:",
-            "--require-hashes",
-            "-r",
-        ]
+        install = [str(installer), "pip", "install", "--quiet", "-p", str(environment / "bin" / "python")]
+        install += ["--require-hashes", "--only-binary", ":all:"]
+        built = [word for package in WITHOUT_WHEELS.get(name, ()) for word in ("--no-binary", package)]
+        if built:
+            run_command(f"Installing setuptools for {name}", [*install, "--constraint", str(lock), _pinned("setuptools", lock)])
+            built.append("--no-build-isolation")
+        run_command(f"Installing {name}", [*install, *built, "--requirement", str(lock)])
 
     def _is_current(self, name: str) -> bool:
         return is_stamped(self._folder / name / ".made", self._key(name))
@@ -77,3 +75,8 @@ class Tools:
     def _begin(self, name: str) -> None:
         shutil.rmtree(self._folder / name, ignore_errors=True)
         print(f"tools: {name} into {(self._folder / name).relative_to(self.root)} …", flush=True)
+
+
+def _pinned(package: str, lock: Path) -> str:
+    """As the lock has it, without its hashes."""
+    return next(line.split()[0] for line in lock.read_text().splitlines() if line.startswith(f"{package}=="))

@@ -11,12 +11,12 @@ from grimp import build_graph
 from blizzard.errors import SetupError
 from blizzard.setup.stamps import put_stamp
 from infra.tools import environments
-from infra.tools.environments import INSTALLER, LOCKS, NAMES, Tools
+from infra.tools.environments import INSTALLER, LOCKS, PROGRAMS, Tools
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", [*NAMES, INSTALLER])
+@pytest.mark.parametrize("name", [*PROGRAMS, INSTALLER])
 def test_a_lock_pins_its_requirements_with_hashes(name: str) -> None:
     lock = (LOCKS / f"{name}.lock").read_text()
     wanted = (LOCKS / f"{name}.in").read_text().strip()
@@ -45,7 +45,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Locks of packages that do not exist."""
     folder = tmp_path / "locks"
     folder.mkdir()
-    for name in (*NAMES, INSTALLER):
+    for name in (*PROGRAMS, INSTALLER):
         (folder / f"{name}.lock").write_text(f"{name}==0.0.0.dev0 --hash=sha256:{'0' * 64}\n")
     monkeypatch.setattr(environments, "LOCKS", folder)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
