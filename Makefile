@@ -8,12 +8,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup setup-python demo local-aws test quick check check-stack format bench prove wheel package publish rollback probe stop lock advisories clean
+.PHONY: help setup setup-python demo local-aws test test-localstack quick check check-stack format bench prove wheel package publish rollback probe stop lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
 	@echo "make test     all checks and all tests (sets up first), in four workers; PYTEST='-k sweep' runs some"
+	@echo "make test-localstack  sam deploy and aws s3 cp on LocalStack, from files to rows: ten minutes (sets up first; no Docker)"
 	@echo "make quick    format, lint, types and unit tests, in a minute and a half"
 	@echo "make check    format, lint, types, import contracts, template and container (make check-stack: only these two)"
 	@echo "make format   format the code and fix what ruff can fix"
@@ -47,6 +48,10 @@ local-aws: setup
 test: check
 	@$(BIN)/python -m infra.tools --prebuild versitygw
 	@$(BIN)/python -m pytest -n 4 $(PYTEST)
+
+# Apart from `make test`: 600 MB of other tools, and several minutes more. -s shows its progress.
+test-localstack: setup
+	@$(BIN)/python -m pytest -s tests/localstack $(PYTEST)
 
 quick: setup
 	$(BIN)/ruff format --check .
@@ -101,7 +106,7 @@ lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		--no-emit-index-url --extra dev pyproject.toml requirements.in --output-file requirements.lock
 	$(BIN)/python -m infra.package.requirements
-	for tool in sam checkov pip-audit uv; do \
+	for tool in sam checkov pip-audit localstack awscli uv; do \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 			--no-emit-index-url infra/tools/$$tool.in --output-file infra/tools/$$tool.lock || exit 1; done
 

@@ -1,5 +1,6 @@
 """What all tests share. Fixtures live in modules of their own, named for what they provide."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,3 +33,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Compressed bytes hold the time at which they were made, and every worker must call a test the same."""
     return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`tests/localstack` only where it is named, as `make test-localstack` does: it needs tools of its own."""
+    apart = collection_path == Path(__file__).parent / "localstack"
+    return True if apart and not any("tests/localstack" in word for word in config.args) else None

@@ -59,7 +59,9 @@ class Tools:
         install += ["--require-hashes", "--only-binary", ":all:"]
         built = [word for package in WITHOUT_WHEELS.get(name, ()) for word in ("--no-binary", package)]
         if built:
-            run_command(f"Installing setuptools for {name}", [*install, "--constraint", str(lock), _pinned("setuptools", lock)])
+            run_command(
+                f"Installing setuptools for {name}", [*install, "--constraint", str(lock), _pinned("setuptools", lock)]
+            )
             built.append("--no-build-isolation")
         run_command(f"Installing {name}", [*install, *built, "--requirement", str(lock)])
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TIMEOUT_SECS = 900.0
+TIMEOUT_SECS = 600.0
 QUIET = {"SAM_CLI_TELEMETRY": "0", "AWS_PAGER": "", "PYTHONWARNINGS": "ignore"}
 
 

@@ -10,11 +10,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from infra.local.functions.function import FunctionSettings, Instance, Outcome
 from localstack import config
 from localstack.services.lambda_.invocation.lambda_models import FunctionVersion, InvocationResult
 from localstack.services.lambda_.invocation.plugins import RuntimeExecutorPlugin
 from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor
+
+from infra.local.functions.function import FunctionSettings, Instance, Outcome
 
 HOST = "127.0.0.1"
 PACKAGES = Path(os.environ["BLIZZARD_LAMBDA_PACKAGES"])
@@ -41,6 +42,7 @@ class ProcessExecutor(RuntimeExecutor):
         self._instance: Instance | None = None
 
     def start(self, env_vars: dict[str, Any]) -> None:
+        self.function_version.config.code.prepare_for_execution()
         self._variables = {name: str(value) for name, value in env_vars.items()} | VARIABLES
 
     def stop(self) -> None:
@@ -73,7 +75,7 @@ class ProcessExecutor(RuntimeExecutor):
 
     @classmethod
     def cleanup_version(cls, function_version: FunctionVersion) -> None:
-        function_version.config.code.destroy_cached()
+        """Keeps the code: after a change of settings, the next version has the same."""
 
     def _new_instance(self) -> Instance:
         found = self.function_version.config

@@ -1,7 +1,6 @@
 """LocalStack (localstack.cloud) as a process on a free port, with its files in a folder of its own, without Docker."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from blizzard.environment import variables
@@ -123,9 +122,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
         process.stdin.write(b"term\n")
         process.stdin.flush()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(STOP_TIMEOUT_SECS)
-    except subprocess.TimeoutExpired:
-        pass
     process.stdin.close()
     process.wait()

@@ -1,14 +1,12 @@
 """LocalStack with EMR Serverless beside it, a release published there, and what a test asks them."""
 
 import json
-import os
 import platform
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +56,11 @@ class World:
         file = self.checkout / SAMCONFIG
         file.write_text(with_parameters(file.read_text(), parameters))
 
+    def sam_build(self) -> None:
+        self.commands.run("sam", "build")
+
     def sam_deploy(self) -> None:
         words = ["--stack-name", STACK, "--resolve-s3", "--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset"]
-        self.commands.run("sam", "build")
         self.commands.run("sam", "deploy", *words, "--no-progressbar")
 
     def copy(self, files: Mapping[str, bytes]) -> None:
@@ -69,7 +69,9 @@ class World:
         for path, body in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(body)
-        self.commands.run("aws", "s3", "cp", "--recursive", "--only-show-errors", str(folder), f"s3://{LANDING}/{PREFIX}")
+        self.commands.run(
+            "aws", "s3", "cp", "--recursive", "--only-show-errors", str(folder), f"s3://{LANDING}/{PREFIX}"
+        )
 
     @contextmanager
     def without_notifications(self) -> Iterator[None]:

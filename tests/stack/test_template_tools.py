@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from grimp import build_graph
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from blizzard.errors import SetupError
 from blizzard.setup.stamps import put_stamp
 from infra.tools import environments
-from infra.tools.environments import INSTALLER, LOCKS, PROGRAMS, Tools
+from infra.tools.environments import INSTALLER, LOCKS, PROGRAMS, WITHOUT_WHEELS, Tools
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,8 +21,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("name", [*PROGRAMS, INSTALLER])
 def test_a_lock_pins_its_requirements_with_hashes(name: str) -> None:
     lock = (LOCKS / f"{name}.lock").read_text()
-    wanted = (LOCKS / f"{name}.in").read_text().strip()
-    assert re.search(rf"^{re.escape(wanted)} \\$", lock, re.MULTILINE)
+    versions = dict(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE))
+    for line in (LOCKS / f"{name}.in").read_text().splitlines():
+        wanted = Requirement(line)
+        assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), line
     pinned = re.findall(r"^[\w.-]+(?:\[[\w,-]+\])?==", lock, re.MULTILINE)
     assert len(pinned) == len(re.findall(r"^\S", lock, re.MULTILINE))
     assert all("--hash=sha256:" in entry for entry in re.split(r"^(?=\S)", lock, flags=re.MULTILINE)[1:])
@@ -68,11 +72,24 @@ def test_a_failed_installation_is_reported_and_not_taken_for_complete(tmp_path: 
     assert not list((tmp_path / ".cache").rglob(".made"))
 
 
+def test_packages_without_wheels_are_built_with_the_setuptools_of_the_lock() -> None:
+    for name, packages in WITHOUT_WHEELS.items():
+        pinned = re.findall(r"^([\w.-]+)==", (LOCKS / f"{name}.lock").read_text(), re.MULTILINE)
+        assert {*packages, "setuptools"} <= set(pinned)
+
+
+def test_make_lock_writes_the_lock_of_each_tool() -> None:
+    loop = re.search(r"for tool in ([\w -]+);", (ROOT / "Makefile").read_text())
+    assert loop is not None
+    assert set(loop[1].split()) == {*PROGRAMS, INSTALLER}
+
+
 def test_only_the_known_tools_are_run() -> None:
+    message = "tools: expected one of sam, checkov, pip-audit, awscli, localstack and its arguments\n"
     done = subprocess.run(
         [sys.executable, "-m", "infra.tools", "terraform"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (2, "tools: expected one of sam, checkov, pip-audit and its arguments\n")
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_make_checks_the_template_again_when_what_it_depends_on_changed() -> None:
