@@ -56,14 +56,13 @@ class Tools:
         lock = LOCKS / f"{name}.lock"
         # Wheels only: a source build would use unpinned build packages.
         install = [str(installer), "pip", "install", "--quiet", "-p", str(environment / "bin" / "python")]
-        install += ["--require-hashes", "--only-binary", ":all:"]
+        install += ["--only-binary", ":all:"]
         built = [word for package in WITHOUT_WHEELS.get(name, ()) for word in ("--no-binary", package)]
         if built:
-            run_command(
-                f"Installing setuptools for {name}", [*install, "--constraint", str(lock), _pinned("setuptools", lock)]
-            )
+            setuptools = ["--require-hashes", "--constraint", str(lock), _pinned("setuptools", lock)]
+            run_command(f"Installing setuptools for {name}", [*install, *setuptools])
             built.append("--no-build-isolation")
-        run_command(f"Installing {name}", [*install, *built, "--requirement", str(lock)])
+        run_command(f"Installing {name}", [*install, *built, "--require-hashes", "--requirement", str(lock)])
 
     def _is_current(self, name: str) -> bool:
         return is_stamped(self._folder / name / ".made", self._key(name))
