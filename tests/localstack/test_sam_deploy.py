@@ -10,7 +10,7 @@ from infra.local.demo import data
 from infra.local.demo.scenario import FAST_PARAMETERS, SEED
 from infra.local.deploy.release import TEMPLATE
 from infra.template.evaluated import with_conditions_evaluated
-from infra.template.translate import translate
+from infra.template.translate import FUNCTION, parse, translate
 from tests.localstack.jobs import EMR
 from tests.localstack.world import ARTIFACTS, LAKE, LANDING, STACK, World, localstack_world
 
@@ -44,7 +44,8 @@ def deploy(world: World) -> None:
 
 def resources_of_template(application: str) -> set[str]:
     """The logical ids that SAM's own translation has, with this application."""
-    functions = ("CollectorFunction", "DispatcherFunction", "SweeperFunction")
+    resources = parse(TEMPLATE.read_text())["Resources"]
+    functions = [name for name, one in resources.items() if one["Type"] == FUNCTION]
     template = translate(TEMPLATE, dict.fromkeys(functions, "s3://bucket/code.zip"))
     defaults = {name: str(one.get("Default", "")) for name, one in template["Parameters"].items()}
     return set(with_conditions_evaluated(template, {**defaults, "ApplicationId": application})["Resources"])

@@ -85,7 +85,7 @@ def test_make_lock_writes_the_lock_of_each_tool() -> None:
 
 
 def test_only_the_known_tools_are_run() -> None:
-    message = "tools: expected one of sam, checkov, pip-audit, awscli, localstack and its arguments\n"
+    message = "tools: expected one of sam, checkov, pip-audit, awscli, localstack, versitygw and its arguments\n"
     done = subprocess.run(
         [sys.executable, "-m", "infra.tools", "terraform"], cwd=ROOT, capture_output=True, text=True, check=False
     )
