@@ -53,6 +53,7 @@ def make_ledger(folder: Path, files: int, make_run: "MakeRun | None" = None) -> 
 
 
 def receipt_name(sequence: int) -> str:
+    """Of a commit that is in a run, whose receipt is not there."""
     return f"{sequence:020d}-benchmark.json.gz"
 
 
@@ -72,12 +73,12 @@ def _real_run(folder: str, shape: Shape, number: int) -> RunRef:
 
 def _put_receipts(store: LocalStore, shape: Shape) -> str:
     """The receipts of the commits that no run has. Returns the name of the newest."""
-    receipts, newest = Receipts(store, IDENTITY.state_prefix), ""
-    for sequence in range(shape.commits - shape.recent, shape.commits):
-        previous = receipt_name(sequence - 1) if sequence else None
+    receipts, first = Receipts(store, IDENTITY.state_prefix), shape.commits - shape.recent
+    newest = receipt_name(first - 1) if first else ""
+    for sequence in range(first, shape.commits):
         lines = [*_lines(shape.per_commit, sequence)]
         newest = receipts.put(
-            sequence=sequence, attempt="benchmark", previous=previous, now_ts=float(sequence), lines=lines
+            sequence=sequence, attempt="benchmark", previous=newest or None, now_ts=float(sequence), lines=lines
         ).name
     return newest
 
