@@ -2,12 +2,19 @@
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from blizzard.config.spark_settings import EMR_PYTHON
 from infra.package.archives import make_tar_gz, make_zip
-from infra.package.contents import LAMBDA_PYTHON, Contents, function_contents, function_names, job_contents
+from infra.package.contents import (
+    LAMBDA_PYTHON,
+    NOT_ON_EMR,
+    Contents,
+    function_contents,
+    function_names,
+    job_contents,
+)
 from infra.package.errors import PackageError
 from infra.package.lock import PinnedPackage, Target
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, NAME, Artifact, BuildManifest
@@ -57,7 +64,7 @@ def _function(name: str, content: bytes) -> tuple[Artifact, bytes]:
 
 def _job(root: Path, lock: str, machine: str) -> dict[str, tuple[Artifact, bytes]]:
     log_store = _log_store(root)  # first, so that a missing one is reported before the archive is packed
-    archive = make_tar_gz(job_files(root, lock, machine))
+    archive = make_tar_gz(job_files(root, lock, machine, without=NOT_ON_EMR.keys()))
     parts = {
         ARCHIVE: ("job-{}.tar.gz", archive),
         ENTRY: ("entry-{}.py", (root / "spark_job" / "submit.py").read_bytes()),
@@ -66,10 +73,12 @@ def _job(root: Path, lock: str, machine: str) -> dict[str, tuple[Artifact, bytes
     return {name: _artifact(name, f"job/{key}", key, content) for name, (key, content) in parts.items()}
 
 
-def job_files(root: Path, lock: str, machine: str, python: str = EMR_PYTHON) -> dict[str, bytes]:
+def job_files(
+    root: Path, lock: str, machine: str, python: str = EMR_PYTHON, *, without: Collection[str] = ()
+) -> dict[str, bytes]:
     """The job's archive, by path: the project and its packages, compiled for this machine and Python."""
     cache = WheelCache(root / ".cache" / "wheels", Target(python, machine))
-    return _files(job_contents(lock, machine, python), cache)
+    return _files(job_contents(lock, machine, python, without=without), cache)
 
 
 def _files(content: Contents, cache: WheelCache) -> dict[str, bytes]:

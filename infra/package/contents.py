@@ -1,7 +1,7 @@
 """The contents of each archive, and the reason for each omission."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,10 @@ NOT_IN_FUNCTIONS = {
     "obstore": "reads in bulk, for the job; a function reads single objects with boto3",
 }
 """Imported by modules that functions share with the job, but only inside Python functions that the job calls."""
+NOT_ON_EMR = {
+    "deltalake": "only the local engine imports it, which does not run there; it would more than double the archive",
+}
+"""Imported by the job, but not on EMR Serverless. An archive for clusters has it."""
 IMPORTED_BY_DEPENDENCIES = frozenset({"boto3"})
 """Imported by a dependency that does not declare it: obstore's `auth.boto3`."""
 AWS_SERVICES_OF_JOB = frozenset({"s3", "sts", "sso", "sso-oidc"})
@@ -67,10 +71,11 @@ def function_contents(name: str, lock: str) -> Contents:
     return Contents(imports.modules, pinned_packages(wanted, read_lock(lock, target)))
 
 
-def job_contents(lock: str, machine: str, python: str = EMR_PYTHON) -> Contents:
+def job_contents(lock: str, machine: str, python: str = EMR_PYTHON, *, without: Collection[str] = ()) -> Contents:
+    """`without`: packages that the job imports and does not need where it is to run."""
     target = Target(python, machine)
     imports = imports_of("spark_job.submit")
-    needed = distributions_of(imports.outside) - PROVIDED_BY_EMR | IMPORTED_BY_DEPENDENCIES
+    needed = distributions_of(imports.outside) - PROVIDED_BY_EMR - {*without} | IMPORTED_BY_DEPENDENCIES
     wanted = with_dependencies(needed, target) - PROVIDED_BY_EMR
     return Contents(imports.modules, pinned_packages(wanted, read_lock(lock, target)))
 

@@ -15,7 +15,7 @@ import pytest
 
 from blizzard.config.spark_settings import EMR_PYTHON
 from infra.package.build import HASH_CHARACTERS, MACHINES, ROOT, sources_sha256
-from infra.package.contents import NOT_IN_FUNCTIONS, function_names
+from infra.package.contents import NOT_IN_FUNCTIONS, NOT_ON_EMR, function_names
 from infra.package.manifest import ARCHIVE, ENTRY, LOG_STORE, BuildManifest, read_manifest
 
 PACKED = ("blizzard", "functions", "spark_job", "infra", "requirements.lock", "pyproject.toml")
@@ -229,10 +229,12 @@ print({sys.modules[name].__file__.startswith(sys.path[0]) for name in ours})
     assert run_isolated(later, deps, image).stdout.split() == ["s3", "{True}"]
 
 
-def test_the_archive_repeats_nothing_of_the_image(root: Path, manifest: BuildManifest) -> None:
+def test_the_archive_repeats_nothing_of_the_image_and_has_nothing_of_the_local_engine(root: Path, manifest: BuildManifest) -> None:
     with tarfile.open(root / "build" / manifest.artifacts[ARCHIVE].file) as archive:
         names = archive.getnames()
-    assert not {name.partition("/")[0] for name in names} & {"pyspark", "py4j", "delta", "numpy", "pandas"}
+    tops = {name.partition("/")[0] for name in names}
+    assert not tops & {"pyspark", "py4j", "delta", "numpy", "pandas"}
+    assert not tops & {*NOT_ON_EMR, "arro3"}
     assert not [name for name in names if name.endswith(".pyc")]
 
 

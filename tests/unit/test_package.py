@@ -130,6 +130,13 @@ def test_the_job_gets_its_imports_except_those_on_the_image() -> None:
     assert not {name for name in found.modules if name.startswith(("functions", "blizzard.cli"))}
 
 
+def test_only_an_archive_for_clusters_has_what_the_local_engine_imports() -> None:
+    everywhere, on_emr = job_contents(LOCK, "aarch64"), job_contents(LOCK, "aarch64", without=contents.NOT_ON_EMR)
+    left_out = {package.name for package in everywhere.packages} - {package.name for package in on_emr.packages}
+    assert {"deltalake"} <= left_out <= {"deltalake", "arro3-core", "deprecated", "wrapt"}
+    assert everywhere.modules == on_emr.modules
+
+
 def test_models_of_other_aws_services_are_omitted() -> None:
     wheel = {"botocore/data/s3/x.json": b"", "botocore/data/ec2/x.json": b"", "botocore/data/endpoints.json": b""}
     held = contents.Contents(frozenset(), ()).files(wheel)
