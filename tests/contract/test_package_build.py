@@ -229,7 +229,7 @@ print({sys.modules[name].__file__.startswith(sys.path[0]) for name in ours})
     assert run_isolated(later, deps, image).stdout.split() == ["s3", "{True}"]
 
 
-def test_the_archive_repeats_nothing_of_the_image_and_has_nothing_of_the_local_engine(root: Path, manifest: BuildManifest) -> None:
+def test_the_archive_has_nothing_of_the_image_or_of_the_local_engine(root: Path, manifest: BuildManifest) -> None:
     with tarfile.open(root / "build" / manifest.artifacts[ARCHIVE].file) as archive:
         names = archive.getnames()
     tops = {name.partition("/")[0] for name in names}
