@@ -3,7 +3,7 @@
 Each figure is of a whole process, from its start to its exit: interpreter, imports, JVM, ingestion.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from benchmarks.engine import old_table
 from benchmarks.engine.old_table import Commits
 from benchmarks.engine.whole_process import Ended, config_of, copied, ingestion, loop, old_table_commits, timed
 from benchmarks.goals import goals_of
+from benchmarks.ledger import random_names
 from benchmarks.process import scratch
 from benchmarks.result import Result, Table
 from benchmarks.run_options import RunOptions
@@ -35,6 +36,7 @@ OLD_TABLES = {
 }
 """Versions and data files."""
 COMMITS = 25
+IN_ORDER, RANDOM = "names in order", "random names"
 MB = 1e6
 PEAK = "peak of all processes, MB"
 NOTE = (
@@ -44,12 +46,20 @@ NOTE = (
 )
 
 
+def _random_name(index: int) -> str:
+    return random_names.paths(1, f"dropped {index}")[0].rpartition("/")[2] + ".ndjson.gz"
+
+
+NAMES: Mapping[str, Callable[[int], str]] = {IN_ORDER: latency.in_order, RANDOM: _random_name}
+
+
 @dataclass(slots=True)
 class Measured:
     """By kind of work, then by contender, all rounds."""
 
     runs: dict[str, dict[str, list[Ended]]] = field(default_factory=dict)
     latencies: dict[str, list[float]] = field(default_factory=dict)
+    """By engine and kind of names."""
     commits: dict[str, list[Commits]] = field(default_factory=dict)
     """To each of OLD_TABLES."""
 
@@ -82,8 +92,9 @@ def run(options: RunOptions) -> Result:
             _backlog(data, found, options)
         _commits(found, options)
     for engine in ENGINES:
-        options.report_progress(f"engine: files dropped into a running job, {engine}")
-        found.latencies[engine] = _latencies(engine, options)
+        for kind, name_of in NAMES.items():
+            options.report_progress(f"engine: files dropped into a running job, {engine}, {kind}")
+            found.latencies[f"{engine}, {kind}"] = _latencies(engine, name_of, options)
     return Result(
         "engine",
         "whole processes on one machine: Blizzard with each engine, and a loop around deltalake",
@@ -102,7 +113,7 @@ def run(options: RunOptions) -> Result:
 
 
 def measured(found: Measured) -> dict[str, Spread]:
-    secs = found.latencies["local"]
+    secs = found.latencies[f"local, {IN_ORDER}"]
     return {
         "few": found.secs("three files", "local"),
         "nothing": found.secs("nothing new", "local"),
@@ -178,10 +189,10 @@ def _check(table: Path, rows: int) -> None:
         raise WrongResult(f"engine: expected {rows} rows in {table.name}, found {found}")
 
 
-def _latencies(engine: str, options: RunOptions) -> list[float]:
+def _latencies(engine: str, name_of: Callable[[int], str], options: RunOptions) -> list[float]:
     drops = options.count(DROPS, 3)
     with _folder() as folder:
-        seen = latency.observe(folder, drops, options, engine=engine)
+        seen = latency.observe(folder, drops, options, engine=engine, name_of=name_of)
         sequence_of = latency.sequences(folder / "table", latency.WARM_UP + drops)
         return [one.secs for one in seen.latencies(sequence_of)]
 
@@ -230,7 +241,6 @@ def _commit_table(found: Measured) -> Table:
 
 def _latency_table(found: Measured) -> Table:
     rows = tuple(
-        (engine, *(number(percentile(secs, share)) for share in (0.5, 0.99, 1.0)))
-        for engine, secs in found.latencies.items()
+        (who, *(number(percentile(secs, share)) for share in (0.5, 0.99, 1.0))) for who, secs in found.latencies.items()
     )
     return Table(("file dropped into a running job until its rows are visible", "p50 s", "p99 s", "longest s"), rows)
