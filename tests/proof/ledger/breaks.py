@@ -12,6 +12,7 @@ from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.ledger import Ledger, RecentCommit
 from blizzard.ledger.merge import MergeInput
 from blizzard.ledger.path_filter import PathFilter
+from blizzard.state import receipts
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipt, Receipts, sequence_of
 from blizzard.storage.base import ObjectStore
@@ -70,7 +71,9 @@ class _AsAsked:
 
 
 def receipts_have_any_name() -> None:
+    """Neither a digest of the content nor a field says which receipt it is."""
     whole = Receipts.get
+    receipts._check_digest = lambda name, data: None
 
     def get(self: Receipts, name: str) -> Receipt:
         unnamed = copy(self)
