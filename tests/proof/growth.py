@@ -75,6 +75,7 @@ BOUNDS: Mapping[str, Bound] = {
     "bytes of the ledger per file": Bound(Of.TABLE, 1.25, 60.0, "bytes", fewest=60),
     "time of looking up suspects": Bound(Of.TABLE, 1.5, 100.0, "ms", fewest=40, share=0.1),
     "size of the manifest": Bound(Of.TABLE, 1.25, 6_000.0, "bytes"),
+    "time of a commit of the local engine": Bound(Of.TABLE, 1.5, 200.0, "ms", fewest=40, share=0.1),
     "time of a commit": Bound(
         Of.TABLE, 1.5, 400.0, "ms", fewest=40, share=0.1, closer=Closer(300, factor=1.2, slack=100.0)
     ),

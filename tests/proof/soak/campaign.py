@@ -104,6 +104,8 @@ class _Soak:
 
     def _start(self, words: list[str], variant: str) -> ForkedProcess:
         self._engine = engine = next(self._engines)
+        self._with_spark = engine == "spark"
+        """Whether the next commits are Spark's, which take two to three times as long as those of the local engine."""
         self._run.counts[JOBS_OF[engine]] += 1
         return self._fork_server.start(
             "tests.proof.soak.job:run_job",
@@ -177,10 +179,13 @@ class _Soak:
         for event in self._now.news():
             if event["event"] == "batch_committed":
                 self._run.counts["commits"] += 1
-                note("time of a commit", event["secs"]["total"] * 1000)
+                by = "" if self._with_spark else " of the local engine"
+                note(f"time of a commit{by}", event["secs"]["total"] * 1000)
                 note("time of looking up suspects", event["secs"].get("suspects", 0.0) * 1000)
             elif event["event"] == "source_failed":
                 self._run.counts["turns of a job that failed"] += 1
+            elif event["event"] == "spark_needed":
+                self._with_spark = True
             elif event["event"] == HEAP:
                 note("live heap of the JVM", event["mib"])
         note("memory of the driver", _resident_mib(process.pid))
