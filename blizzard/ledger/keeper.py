@@ -205,8 +205,10 @@ class LedgerKeeper:
 
     def _fill(self, ledger: Ledger) -> Ledger:
         """The ledger without gaps: their commits become runs."""
+        if not ledger.gaps:
+            return ledger
         receipts = Receipts(self._store, self._identity.state_prefix)
-        committed = CommittedReceipts(self._commits() if ledger.gaps else (), self._identity)
+        committed = CommittedReceipts(self._commits(), self._identity)
         chain = ReceiptChain(receipts, parallel=self._settings.parallel_reads, named_by_commits=committed.newest)
         runs, missing, files = [*ledger.runs], _commits(ledger.gaps), 0
         for gap in ledger.gaps:
@@ -222,7 +224,7 @@ class LedgerKeeper:
                     files=files,
                     missing_commits=missing,
                 )
-        return ledger.with_parts(runs, ledger.recent) if ledger.gaps else ledger
+        return ledger.with_parts(runs, ledger.recent)
 
     # -- merging
 

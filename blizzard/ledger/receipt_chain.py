@@ -44,11 +44,13 @@ class ReceiptChain:
         first, upper, below = sequences.first, sequences.last, sequences.last + 1
         fetched: dict[str, Receipt] = {}
         while below > first:
-            if not _is_within(name, first, below - 1):
+            sequence = _sequence_within(name, first, below)
+            if sequence is None:
                 name = self._named_by_commits(below - 1)
-            if name is None or not _is_within(name, first, below - 1):
+                sequence = _sequence_within(name, first, below)
+            if name is None or sequence is None:
                 break
-            below = sequence_of(name) or 0
+            below = sequence
             if name not in fetched:
                 fetched = self._fetch(name, max(first, below - PARALLEL_READS + 1), below)
             receipt = fetched.get(name)
@@ -80,7 +82,7 @@ class ReceiptChain:
             return
 
 
-def _is_within(name: str | None, first: int, last: int) -> bool:
-    """Whether it is the name of a receipt of these sequences."""
+def _sequence_within(name: str | None, first: int, below: int) -> int | None:
+    """The sequence in a receipt's name, if it is from `first` to before `below`."""
     sequence = None if name is None else sequence_of(name)
-    return sequence is not None and first <= sequence <= last
+    return sequence if sequence is not None and first <= sequence < below else None

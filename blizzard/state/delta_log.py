@@ -97,23 +97,18 @@ class DeltaLogTail:
         versions = [version for version, is_commit in self._listed(above, limit) if is_commit]
         newest_first = versions[: -limit - 1 : -1]
         unbroken = [version for age, version in enumerate(newest_first) if version == versions[-1] - age]
-        for version in unbroken[:_FIRST_READS]:
-            commit = self.commit_at(version)
-            if commit is None:
-                return  # cleaned up meanwhile, with all older ones
-            yield commit
-        for window in _windows(unbroken[_FIRST_READS:]):
+        for window in _windows(unbroken):
             read: dict[int, Commit | UnreadableState | None] = {}
             with ParallelCalls(len(window), name="log") as calls:
                 for version in window:
                     calls.submit(partial(self._read, version, read))
             for version in window:
-                commit_or_error = read[version]
-                if isinstance(commit_or_error, UnreadableState):
-                    raise commit_or_error
-                if commit_or_error is None:
-                    return
-                yield commit_or_error
+                found = read[version]
+                if isinstance(found, UnreadableState):
+                    raise found
+                if found is None:
+                    return  # cleaned up meanwhile, with all older ones
+                yield found
 
     def _read(self, version: int, read: dict[int, Commit | UnreadableState | None]) -> None:
         """An error counts only if the caller gets as far as this commit."""
@@ -160,5 +155,7 @@ class DeltaLogTail:
 
 
 def _windows(versions: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(versions), _PARALLEL_READS):
+    """The first ones alone, then as many as are read at a time."""
+    yield from ([version] for version in versions[:_FIRST_READS])
+    for start in range(_FIRST_READS, len(versions), _PARALLEL_READS):
         yield versions[start : start + _PARALLEL_READS]
