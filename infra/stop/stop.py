@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError  # type: ignore[import-untyped]
 
 from blizzard.errors import ConfigError, PermanentError
+from functions.dispatcher.emr import ACTIVE
 
-ACTIVE_RUN = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING")
 STOPPED = ("STOPPED", "CREATED")
 """States of an application that take a change; CREATED: it has never been started."""
 CHANGEABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE")
@@ -135,7 +135,7 @@ def _not_yet_updated(cloudformation: Any, stack: str) -> str:
 
 
 def _active_runs(emr: Any, application: str) -> list[str]:
-    pages = emr.get_paginator("list_job_runs").paginate(applicationId=application, states=list(ACTIVE_RUN))
+    pages = emr.get_paginator("list_job_runs").paginate(applicationId=application, states=list(ACTIVE))
     return [run["id"] for page in pages for run in page["jobRuns"]]
 
 

@@ -8,13 +8,12 @@ from typing import TypeVar
 from blizzard.config.model import Config
 from blizzard.errors import NotFound
 from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.storage.s3_write import PART_BYTES
 from spark_job.probe.checks import error_text
 from spark_job.probe.scratch import FOLDER
 
 T = TypeVar("T")
 
-PART_BYTES = 8 << 20
-"""From this size on, objects are uploaded in parts."""
 Open = Callable[[str, Callable[..., None]], ObjectStore]
 """Opens the store at a URI with a log."""
 
