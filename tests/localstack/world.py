@@ -25,6 +25,7 @@ from infra.package.contents import EMR_RELEASE
 from infra.publish.publish import SAMCONFIG, publish
 from infra.publish.samconfig import with_parameters
 from infra.tools.environments import Tools
+from tests.e2e.stack_world import ACTIVE
 from tests.localstack.commands import Commands, Progress
 from tests.localstack.jobs import EMR, Jobs, TwoEndpoints
 from tests.localstack.server import localstack, tail
@@ -32,7 +33,6 @@ from tests.localstack.server import localstack, tail
 FOLDER = CHECKOUT / "build" / "localstack"
 STACK = "blizzard"
 ARTIFACTS, LANDING, LAKE = "artifacts", "landing", "lake"
-ACTIVE = frozenset({"SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING", "CANCELLING"})
 SCHEDULES_EVERY_SECS = 5.0
 """Faster than on AWS, where a schedule fires at most once a minute."""
 
