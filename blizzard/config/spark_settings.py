@@ -63,6 +63,8 @@ def common_settings() -> dict[str, str]:
         # Delta's commands, and tables by path.
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Tables are named by their paths. A platform's defaults may have Hive or Glue answer for such names, too.
+        "spark.sql.catalogImplementation": "in-memory",
         # One time zone for session and JVM.
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",

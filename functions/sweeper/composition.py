@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
 from blizzard.sweep.commit_counts import CommitCounts
-from blizzard.sweep.report import SweepReport
+from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports
 from blizzard.sweep.source_sweep import Claim, SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import OutOfTime
@@ -111,20 +112,9 @@ class SweepRound:
         return found
 
     def _sweep(self, setup: Setup, due: DueSweep, deadline_ts: float, claim: Claim, done: RoundCounts) -> None:
-        """Skipped when another round has done this sweep, or claimed the source, since this round began."""
-        source, sweep = setup.sources[due.source_id], setup.sweeps[due.source_id]
+        source = setup.sources[due.source_id]
         try:
-            reports = sweep.reports()
-            still_due = due_sweeps([source], {source.id: reports}, self._clock())
-            if due.kind not in [found.kind for found in still_due]:
-                return
-            counts, reports = sweep.count_commits(reports)
-            if reports.counted is not None and reports.counted >= 0:
-                self._committed[source.pipeline] = source.table_uri
-            # Before the report says that they are counted: a sweep that fails in between counts them twice, none misses
-            # them.
-            self._publish(counts)
-            report = sweep.sweep(due.kind, deadline_ts=deadline_ts, reports=reports, claim=claim)
+            report = self._swept(source, setup.sweeps[due.source_id], due.kind, deadline_ts, claim)
         except OutOfTime as error:
             self._log.warning("sweep_put_off", source=due.source_id, kind=due.kind, reason=str(error))
             done.incomplete += 1
@@ -132,9 +122,31 @@ class SweepRound:
         except BlizzardError as error:
             self._failed(due.source_id, due.kind, error, done)
             return
+        if report is None:
+            return
         done.count(report)
         if report.missed:
             done.wakes_failed += self._waker.wake([source.pipeline], now_ts=self._clock())
+
+    def _swept(
+        self, source: PublishedSource, sweep: SourceSweep, kind: SweepKind, deadline_ts: float, claim: Claim
+    ) -> SweepReport | None:
+        """None: another round has done this sweep, or claimed the source, since this round began."""
+        before = sweep.reports()
+        if kind not in [due.kind for due in due_sweeps([source], {source.id: before}, self._clock())]:
+            return None
+        counts, reports = sweep.count_commits(before)
+        if reports.counted is not None and reports.counted >= 0:
+            self._committed[source.pipeline] = source.table_uri
+        # Before the report says that they are counted: who dies in between counts them twice, and none misses them.
+        self._publish(counts)
+        try:
+            return sweep.sweep(kind, deadline_ts=deadline_ts, reports=reports, claim=claim)
+        except BlizzardError:
+            if reports.counted != before.counted:
+                with suppress(BlizzardError):
+                    sweep.write(reports)
+            raise
 
     def _failed(self, source_id: str, kind: str, error: BlizzardError, done: RoundCounts) -> None:
         self._log.error("sweep_failed", source=source_id, kind=kind, error=str(error), error_kind=type(error).__name__)

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from infra.prices.bills import MEMORY_GB, VCPUS, as_markdown, idle_month, million_files, thousand_runs
+from infra.prices.bills import MEMORY_GB, VCPUS, as_markdown, idle_month, million_files, month_in_use, thousand_runs
 from infra.prices.price_list import FILE, Item, PriceList, read_prices
 from infra.prices.quantities import count_quantities
 from infra.template.evaluated import with_conditions_evaluated
@@ -34,6 +34,7 @@ def bills(prices: PriceList) -> Mapping[str, Sequence[Item]]:
     used = count_quantities(with_conditions_evaluated(template, names), shipped.code)
     return {
         "A month without files": idle_month(used, prices),
+        "What a month with files adds": month_in_use(used, prices),
         "A million files": million_files(used, prices),
         "A thousand probes": thousand_runs(prices, minutes=2, vcpus=2, memory_gb=6, requests=60),
         "A thousand runs of one small file": thousand_runs(

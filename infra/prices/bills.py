@@ -1,4 +1,4 @@
-"""The bills of docs/operate.md: a month without files, a million files, a thousand short runs."""
+"""The bills of docs/operate.md: a month without files, one with files, a million files, a thousand short runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -51,8 +51,13 @@ def idle_month(used: Quantities, prices: PriceList) -> list[Item]:
     ]
 
 
+def month_in_use(used: Quantities, prices: PriceList) -> list[Item]:
+    """Beyond an idle month, whatever the number of files."""
+    return [_row(prices)("custom metrics that are written while files come", used.busy_metrics, "custom_metric_month")]
+
+
 def million_files(used: Quantities, prices: PriceList) -> list[Item]:
-    """Beyond what an idle day costs."""
+    """Beyond what a day in use costs without them."""
     row, hours = _row(prices), BATCHES * BATCH_SECS / 3600
     windows, wakes = DAYS_SECS // used.batching_secs, DAYS_SECS // used.wake_secs
     return [

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.sweep.commit_counts import CommitCounts
 from functions.sweeper.composition import RoundCounts
-from functions.sweeper.report import metrics_of
+from functions.sweeper.report import commit_metrics_of, metrics_of
 from infra.template.code_facts import CodeFacts
 from infra.template.translate import Template
 
 HOURS, DAYS_SECS = 730, 86_400
-MINUTES = {"minute": 1, "minutes": 1, "hour": 60, "hours": 60, "day": 1440, "days": 1440}
+MINUTES = {"minute": 1, "minutes": 1, "hour": 60}
 POLLERS, POLL_SECS = 5, 20
 """Lambda polls a queue with five long polls at a time, however little there is."""
 SWEEP_REQUESTS, DISPATCH_REQUESTS = 10, 6
@@ -24,6 +25,8 @@ class Quantities:
 
     alarm_metrics: int
     idle_metrics: int
+    busy_metrics: int
+    """Those that are written only while files come."""
     dashboards: int
     queues: int
     fifo_queues: int
@@ -53,6 +56,7 @@ def count_quantities(template: Template, code: CodeFacts) -> Quantities:
     return Quantities(
         alarm_metrics=_alarm_metrics(resources),
         idle_metrics=len(metrics_of(RoundCounts())) + 2 * len(code.metrics["dispatcher"]),
+        busy_metrics=len(code.metrics["collector"]) + len(commit_metrics_of(CommitCounts())) + _filtered(resources),
         dashboards=sum(r["Type"] == "AWS::CloudWatch::Dashboard" for r in resources),
         queues=len(polled) - fifo,
         fifo_queues=fifo,
@@ -70,6 +74,12 @@ def _alarm_metrics(resources: Iterable[Mapping[str, Any]]) -> int:
     """An alarm on an expression is billed for each metric that the expression reads."""
     alarms = [r["Properties"] for r in resources if r["Type"] == "AWS::CloudWatch::Alarm"]
     return sum(sum("MetricStat" in part for part in alarm.get("Metrics", ())) or 1 for alarm in alarms)
+
+
+def _filtered(resources: Iterable[Mapping[str, Any]]) -> int:
+    """Metrics that are taken from logs."""
+    filters = [r["Properties"] for r in resources if r["Type"] == "AWS::Logs::MetricFilter"]
+    return len({made["MetricName"] for each in filters for made in each["MetricTransformations"]})
 
 
 def _invocations(schedule: str) -> int:

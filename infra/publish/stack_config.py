@@ -29,6 +29,7 @@ class Buckets:
     landings: tuple[Landing, ...]
     """Up to MAX_LANDINGS, in the order of the configuration. The template can create the first one."""
     lake: str
+    lake_prefix: str = ""
 
     def parameters(self) -> dict[str, str]:
         """Of the template; those that no bucket needs are empty."""
@@ -38,7 +39,7 @@ class Buckets:
             for number, landing in numbered
             for name, value in (("LandingBucketName", landing.bucket), ("LandingPrefix", landing.prefix))
         }
-        return {**landings, "LakeBucketName": self.lake}
+        return {**landings, "LakeBucketName": self.lake, "LakePrefix": self.lake_prefix}
 
     def _padded(self) -> tuple[Landing, ...]:
         return (*self.landings, *(Landing("") for _ in range(MAX_LANDINGS - len(self.landings))))
@@ -102,12 +103,13 @@ def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folde
         Landing(bucket, _common_folder(location.key for location in sources if location.bucket == bucket))
         for bucket in dict.fromkeys(location.bucket for location in sources)
     )
-    return StackConfig(config, Buckets(tuple(landings), tables[0].bucket))
+    lake_prefix = _common_folder(f"{table.key.rstrip('/')}/" for table in tables)
+    return StackConfig(config, Buckets(tuple(landings), tables[0].bucket, lake_prefix))
 
 
 def _common_folder(keys: Iterable[str]) -> str:
     """Up to the first folder name that the template's parameter does not allow. A shorter prefix is safe: events for
-    other keys are ignored."""
+    other keys are ignored, and tables can be written."""
     levels = zip(*(key.split("/")[:-1] for key in keys), strict=False)
     common = takewhile(lambda level: len(set(level)) == 1 and _PLAIN.fullmatch(level[0]), levels)
     return "".join(f"{level[0]}/" for level in common)

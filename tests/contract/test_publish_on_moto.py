@@ -103,6 +103,7 @@ def test_everything_is_published_under_its_hash_and_the_parameters_refer_to_it(c
         "LandingPrefix": "raw-events/",
         **{f"Landing{what}{number}": "" for what in ("BucketName", "Prefix") for number in (2, 3, 4)},
         "LakeBucketName": "lake",
+        "LakePrefix": "events/",
         "ArtifactsBucketName": checkout.bucket,
         "JobArchitecture": "ARM64",
     }

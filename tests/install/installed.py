@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
-import sysconfig
 from dataclasses import dataclass
+from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECS = 600
@@ -18,11 +21,38 @@ def build_wheel(folder: Path, checkout: Path = ROOT) -> Path:
     return wheel
 
 
+def required(name: str, *, of: Path) -> set[str]:
+    """The names of all distributions that one in the folder `of` requires, and those that these require."""
+    found: set[str] = set()
+    (wheel,) = distributions(name=name, path=[str(of)])
+    missing = _requirements(wheel)
+    while missing:
+        found |= missing
+        missing = {each for known in missing for each in _requirements(distribution(known))} - found
+    return found
+
+
+def _requirements(known: Distribution) -> set[str]:
+    """By their normalized names, without extras."""
+    parsed = map(Requirement, known.requires or ())
+    return {
+        canonicalize_name(each.name) for each in parsed if each.marker is None or each.marker.evaluate({"extra": ""})
+    }
+
+
+def _link(name: str, folder: Path) -> None:
+    """What a distribution has in site-packages, except scripts and compiled files."""
+    known = distribution(name)
+    for top in {file.parts[0] for file in known.files or ()} - {"..", "__pycache__"}:
+        if not (folder / top).exists():
+            (folder / top).symlink_to(Path(str(known.locate_file(top))))
+
+
 @dataclass(frozen=True)
 class Installation:
-    """A virtual environment with the wheel. Its other packages are those of the environment that runs the tests:
-    installing Spark takes minutes. A .pth file only adds their folder to the path, so what links to the checkout from
-    there, which is a .pth file, too, has no effect."""
+    """A virtual environment with the wheel, and links to what the wheel requires in the environment that runs the
+    tests: installing Spark takes minutes. Whatever else is there, such as the checkout and tools of its developers, is
+    not in this one."""
 
     folder: Path
     home: Path
@@ -35,7 +65,8 @@ class Installation:
         pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
         subprocess.run([*pip, "--quiet", "--no-index", "--no-deps", str(wheel)], check=True, timeout=LIMIT_SECS)
         (packages,) = environment.glob("lib/python*/site-packages")
-        (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+        for name in required("blizzard", of=packages):
+            _link(name, packages)
         return cls(environment, folder / "home")
 
     def run(self, program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -63,7 +63,7 @@ ACCOUNT = [
     Broken(
         encryption.roles_may_use_the_key_of_what_they_touch,
         "JobRole",
-        {of_key("JobRole", 8, "Resource"): {"Ref": "LakeKmsKeyArn"}},
+        {of_key("JobRole", 9, "Resource"): {"Ref": "LakeKmsKeyArn"}},
     ),
     Broken(
         encryption.roles_may_use_the_key_of_what_they_touch,

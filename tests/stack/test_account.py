@@ -23,9 +23,10 @@ def statements(template: Template, role: str) -> dict[str, Any]:
     return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
 
 
-def test_every_role_has_the_boundary_and_the_path() -> None:
-    found = roles(chosen(PermissionsBoundaryArn=BOUNDARY))
-    assert len(found) == 5
+@pytest.mark.parametrize(("mode", "count"), [("create", 5), ("attach", 6)])
+def test_every_role_has_the_boundary_and_the_path(mode: str, count: int) -> None:
+    found = roles(chosen(PermissionsBoundaryArn=BOUNDARY, LandingBucketMode=mode))
+    assert len(found) == count
     assert {role["PermissionsBoundary"]["Ref"] for role in found.values()} == {"PermissionsBoundaryArn"}
     assert {role["Path"]["Ref"] for role in found.values()} == {"RolePath"}
 
@@ -66,6 +67,8 @@ def test_a_key_encrypts_buckets_queues_and_logs() -> None:
     queues = of_type(template, "AWS::SQS::Queue")
     assert [(q["KmsMasterKeyId"], q["SqsManagedSseEnabled"]) for q in queues] == [(key, False)] * 5
     assert [group["KmsKeyId"] for group in of_type(template, "AWS::Logs::LogGroup")] == [key] * 4
+    attaching = chosen(KmsKeyArn=KEY, LandingBucketMode="attach")
+    assert [group["KmsKeyId"] for group in of_type(attaching, "AWS::Logs::LogGroup")] == [key] * 5
 
 
 def test_without_a_key_aws_manages_the_keys() -> None:

@@ -58,6 +58,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
         **FAST_PARAMETERS,
         **SCHEDULES_OFF,
         "LandingPrefix": PREFIX,
+        "LakePrefix": "events/",
         "RunTags": "team=data",
         "GlueDatabase": DATABASE,
     }

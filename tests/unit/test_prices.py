@@ -12,7 +12,7 @@ from infra.prices.price_list import FILE, Item, read_prices
 from infra.prices.quantities import count_quantities
 from infra.template.code_facts import CodeFacts
 
-CODE = CodeFacts({}, frozenset(), frozenset(), {"dispatcher": frozenset({"A", "B"})}, {})
+CODE = CodeFacts({}, frozenset(), frozenset(), {"dispatcher": frozenset("AB"), "collector": frozenset("CDE")}, {})
 
 
 def resource(kind: str, **properties: Any) -> dict[str, Any]:
@@ -29,6 +29,10 @@ def template(schedule: str = "rate(1 minute)") -> dict[str, Any]:
             **sizes,
             "One": resource("CloudWatch::Alarm", MetricName="x"),
             "Sum": resource("CloudWatch::Alarm", Metrics=metrics),
+            **{
+                name: resource("Logs::MetricFilter", MetricTransformations=[{"MetricName": metric}])
+                for name, metric in (("First", "Seconds"), ("Second", "Seconds"), ("Third", "Bytes"))
+            },
             "Plain": resource("SQS::Queue"),
             "Ordered": resource("SQS::Queue", FifoQueue=True),
             "Unread": resource("SQS::Queue"),
@@ -47,6 +51,7 @@ def test_alarms_metrics_queues_and_invocations_are_counted() -> None:
     used = count_quantities(template(), CODE)
     assert used.alarm_metrics == 3
     assert used.idle_metrics == 7 + 2 * 2
+    assert used.busy_metrics == 3 + 4 + 2
     assert (used.queues, used.fifo_queues, used.polls_of_a_queue) == (1, 1, 657_000)
     assert (used.sweeps, used.dispatches) == (43_800, 730)
 

@@ -41,9 +41,19 @@ def problems(*pipelines: dict[str, object]) -> list[str]:
 def test_buckets_and_the_common_prefix_of_all_sources_are_found() -> None:
     one = pipeline("s3://lake/a", "s3://landing/raw/a/x/", "s3://landing/raw/a/y/")
     two = pipeline("s3://lake/b", "s3://landing/raw/ab/")
-    assert fit(one) == Buckets((Landing("landing", "raw/a/"),), "lake")
+    assert fit(one) == Buckets((Landing("landing", "raw/a/"),), "lake", "a/")
     assert fit(one, two) == Buckets((Landing("landing", "raw/"),), "lake")
     assert fit(one, pipeline("s3://lake/c", "s3://landing/other/")) == Buckets((Landing("landing", ""),), "lake")
+
+
+def test_the_common_folder_of_all_tables_is_found() -> None:
+    def prefix(*uris: str) -> str:
+        return fit(*(pipeline(uri, f"s3://landing/{n}/") for n, uri in enumerate(uris))).lake_prefix
+
+    assert prefix("s3://lake/data/events") == prefix("s3://lake/data/events/") == "data/events/"
+    assert prefix("s3://lake/data/events", "s3://lake/data/events_v2") == "data/"
+    assert prefix("s3://lake/data/events", "s3://lake/other") == ""
+    assert prefix("s3://lake/data/größe/x") == "data/"
 
 
 def test_each_landing_bucket_has_the_common_prefix_of_its_own_sources() -> None:
@@ -61,6 +71,7 @@ def test_each_landing_bucket_has_the_common_prefix_of_its_own_sources() -> None:
         "LandingBucketName4": "",
         "LandingPrefix4": "",
         "LakeBucketName": "lake",
+        "LakePrefix": "",
     }
 
 

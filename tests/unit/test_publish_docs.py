@@ -137,10 +137,14 @@ def test_the_documented_costs_are_those_of_the_price_list() -> None:
     assert tables_of_costs() == computed
 
 
+MORE = "What a month with files adds"
+
+
 def test_the_readme_and_the_first_hour_say_what_an_idle_month_costs() -> None:
-    dollars = f"about {total(bills(read_prices())['A month without files']):.0f} dollars a month"
-    assert f"{dollars} while idle" in (ROOT / "README.md").read_text()
-    assert f"the idle stack costs {dollars}" in PAGE
+    idle, more = (total(bills(read_prices())[title]) for title in ("A month without files", MORE))
+    dollars = f"about {idle:.0f} dollars a month"
+    assert f"{dollars} while idle and {idle + more:.0f} in use" in (ROOT / "README.md").read_text()
+    assert f"the idle stack costs {dollars}, and one in use {more:.0f} more" in PAGE
 
 
 def cells(line: str) -> list[str]:
@@ -167,7 +171,7 @@ def test_the_template_refers_to_the_packed_files() -> None:
 
 
 def test_the_costs_of_the_first_hour_are_those_of_the_tables() -> None:
-    idle, _, thousand_probes, thousand_runs = (number(table[-1][3]) for table in tables_of_costs())
+    idle, _, _, thousand_probes, thousand_runs = (number(table[-1][3]) for table in tables_of_costs())
     costs = {row[1]: row[2] for row in ([c.strip() for c in line.split("|")[1:]] for line in first_hour())}
     assert f"{idle / 730 * 100:.1f} cents an hour" in costs["[`sam build && sam deploy --guided`](#5-deploy)"]
     assert costs["`make probe STACK=blizzard`"].startswith(f"{thousand_probes / 10:.1f} cents")

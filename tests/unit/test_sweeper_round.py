@@ -12,7 +12,9 @@ from blizzard.config.published import PublishedSource
 from blizzard.dispatch.wake import WakeNotSent, Waker, WakeUp
 from blizzard.errors import AccessDenied
 from blizzard.manifest.pending_manifest import Manifest
+from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.commit_counts import CommitCounts
 from blizzard.sweep.report import SweepKind
@@ -83,6 +85,14 @@ class World:
             identity, files, state, rules, self.clock, lambda: f"w{self.clock()}", lambda *_, **__: None
         )
 
+    def commit(self, name: str, *lines: ReceiptLine) -> None:
+        """The receipt and the copy of a first commit."""
+        identity = self.sweeps[f"p:{name}"].identity
+        receipts = Receipts(self.state, identity.state_prefix)
+        receipt = receipts.put(sequence=1, attempt="one", previous=None, now_ts=self.clock(), lines=lines).name
+        checkpoint = Checkpoint(pipeline="p", source=name, sequence=1, receipt=receipt)
+        self.state.put(identity.copy_key, encode(checkpoint).encode())
+
     def send(self, wake: WakeUp, /) -> None:
         if self.queue_is_down:
             raise WakeNotSent("the queue is gone")
@@ -137,6 +147,13 @@ class TestRound:
         assert world.found("b") == ["x"]
         [line] = world.log.named("sweep_failed")
         assert (line["source"], line["kind"], line["error_kind"]) == ("p:a", "watermark", "AccessDenied")
+
+    def test_commits_of_a_source_that_cannot_be_swept_are_counted_once(self, world: World) -> None:
+        world.add("a", denied=True)
+        world.sweeps["p:a"].write(replace(world.sweeps["p:a"].reports(), counted=0))
+        world.commit("a", ReceiptLine("x", "etag", 1, rows=7, dead_records=0, event_ts=0.0))
+        failed = [world.run().failed for _ in range(3)]
+        assert (failed, [counts.rows for counts in world.published]) == ([1, 1, 1], [7, 0, 0])
 
     def test_the_invocation_succeeds_even_if_all_sources_fail(self, world: World) -> None:
         world.add("a", denied=True)
