@@ -37,9 +37,10 @@ class TablePreparation:
         ]
         return [*columns_of(self._source.schema).fields, *partitions, SOURCE_COLUMN]
 
-    @cached_property
+    @property
     def unsupported_reason(self) -> str | None:
-        """Why the engine cannot add existing files by a transaction; None if it can."""
+        """Why the engine cannot add existing files by a transaction; None if it can. Asked each time: it may become
+        another engine."""
         return self._engine.why_no_transactions()
 
     def new_table(self) -> NewTable:

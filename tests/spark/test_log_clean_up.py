@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from blizzard.errors import LostRace
+from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.table_world import APP_ID, World
 
 pytestmark = pytest.mark.spark
@@ -26,6 +27,48 @@ def make_older(log: Path, days: int) -> None:
     """The engines judge a commit by the time of its file."""
     for file in log.iterdir():
         os.utime(file, (time.time() - days * DAY_SECS,) * 2)
+
+
+READ_BY_SPARK_ONLY = ("60 days", "INTERVAL 60 DAYS", "interval 60 days 1 hour")
+
+
+def keep_for(world: World, retention: str) -> None:
+    world.source(engine="spark").append(None, sequence=0, user_metadata="")
+    world.sql(
+        "ALTER TABLE {t} SET TBLPROPERTIES "
+        f"('delta.checkpointInterval' = '2', 'delta.logRetentionDuration' = '{retention}')"
+    )
+
+
+def clean_up_often(world: World) -> None:
+    """A checkpoint every other commit, of which all but the newest are 40 days old."""
+    log, source = world.table / "_delta_log", world.source()
+    for sequence in range(1, 8):
+        world.append(sequence, f"{sequence:02d}", table=source)
+        make_older(log, days=40)
+    assert len([*log.glob("*.checkpoint*.parquet")]) > 1
+
+
+@pytest.mark.parametrize(
+    ("world", "retention"),
+    [
+        *(("spark", retention) for retention in READ_BY_SPARK_ONLY),
+        *((engine, "interval 60 days") for engine in ENGINES),
+    ],
+    indirect=["world"],
+)
+def test_a_clean_up_keeps_what_the_tables_retention_says(world: World, retention: str) -> None:
+    keep_for(world, retention)
+    clean_up_often(world)
+    assert world.versions() == [*range(9)]
+
+
+@pytest.mark.parametrize("name", ["delta.logRetentionDuration", "delta.deletedFileRetentionDuration"])
+@pytest.mark.parametrize("retention", READ_BY_SPARK_ONLY)
+def test_a_retention_that_deltalake_would_misread_needs_spark(world: World, name: str, retention: str) -> None:
+    world.make(**{name: retention})
+    with pytest.raises(NeedsSpark, match=f"{name} is '{retention}'"):
+        world.source(engine="local").append(None, sequence=0, user_metadata="")
 
 
 def test_the_clean_up_of_the_log_keeps_the_txns_of_all_sources(world: World) -> None:

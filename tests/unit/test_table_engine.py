@@ -61,7 +61,7 @@ def table_on(error: Exception, *, answers: int) -> DeltaSourceTable:
 
 
 def without_transactions(table: DeltaSourceTable) -> DeltaSourceTable:
-    table.preparation.__dict__["unsupported_reason"] = "as in a Delta without the API"
+    table.preparation._engine.why_no_transactions = lambda: "no API"  # type: ignore[method-assign]
     return table
 
 

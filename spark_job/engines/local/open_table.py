@@ -1,6 +1,7 @@
 """A table as deltalake holds it in memory, kept up to date with one listing a commit."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 
 from deltalake import DeltaTable
@@ -10,12 +11,16 @@ from blizzard.errors import BucketMissing, NotFound
 from blizzard.state.delta_log import LOG_FOLDER, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
+from spark_job.engines.local.durable_log import sync_log
 from spark_job.engines.needs_spark import NeedsSpark
 
 MAX_FILES = 40_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
 MISREAD = frozenset("%#\\")
 """deltalake reads a location as a URL, some parts of it twice: with one of these it may open another table."""
+RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+READABLE_RETENTION = re.compile(r"interval \d+ ((nano|micro|milli)?second|minute|hour|day|week)s?")
+"""deltalake takes its default for anything else, without a word: `60 days`, `INTERVAL 60 DAYS`, `interval 2 months`."""
 SIZE_CHECK_VERSIONS = 100
 WITH_FEATURES = 7
 READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, WITH_FEATURES})
@@ -62,10 +67,16 @@ class OpenTable:
             _check(table)
         return table
 
-    def committed(self) -> None:
-        """The table in memory has just made a commit."""
+    def committed(self, before: int) -> None:
+        """The table in memory has just made a commit, above version `before`."""
         if self._table is not None:
+            sync_log(self._store, range(before + 1, self._table.version() + 1))
             self._etag = self._listed(self._table.version())[1]
+
+    def checkpointed(self) -> None:
+        """The table in memory has just written a checkpoint of its version."""
+        if self._table is not None:
+            sync_log(self._store, range(self._table.version(), self._table.version() + 1))
 
     def _open(self, options: dict[str, str]) -> DeltaTable | None:
         self._table, self._options = None, options
@@ -114,3 +125,9 @@ def _check(table: DeltaTable) -> None:
     others |= {*(protocol.reader_features or ())} - READER_FEATURES
     if others:
         raise NeedsSpark(f"a table with the feature {min(others)}")
+    properties = table.metadata().configuration
+    for name in RETENTIONS:
+        if not READABLE_RETENTION.fullmatch(properties.get(name) or "interval 1 week"):
+            raise NeedsSpark(
+                f"a table whose {name} is {properties[name]!r} instead of, for example, 'interval 60 days'"
+            )

@@ -46,6 +46,8 @@ class LocalTable:
     # -- commits
 
     def why_no_transactions(self) -> str | None:
+        """Raises NeedsSpark for a table that only Spark can commit to, so that Spark is asked before it has to."""
+        self._opened.last_seen()
         return None
 
     def start(self, *, newest: bool = True) -> Transaction:
@@ -63,8 +65,9 @@ class LocalTable:
             ):
                 raise NeedsSpark(f"table {self._uri} to get its first column of type TIMESTAMP_NTZ")
             fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
+            before = table.version()
             table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)
-            self._opened.committed()
+            self._opened.committed(before)
 
     def rewrite(
         self,

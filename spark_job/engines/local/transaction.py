@@ -88,7 +88,7 @@ class AppendTransaction:
             raise refused(error) from error
         except DELTALAKE_ERRORS as error:
             raise translate_commit_error(error) from error
-        self._opened.committed()
+        self._opened.committed(before)
         self._write_checkpoint(before)
         return self.version
 
@@ -100,6 +100,7 @@ class AppendTransaction:
             return
         with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
             self._table.create_checkpoint()
+            self._opened.checkpointed()
             if description.properties.get(CLEAN_UP, "true").lower() == "true":
                 self._table.cleanup_metadata()
 

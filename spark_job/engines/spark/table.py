@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.types import StructField, StructType
@@ -40,6 +41,10 @@ class SparkTable:
     # -- commits
 
     def why_no_transactions(self) -> str | None:
+        return self._why_no_transactions
+
+    @cached_property
+    def _why_no_transactions(self) -> str | None:
         missing = self._transactions().missing_api()
         return missing and f"this build of Delta cannot commit existing files: {missing}"
 
