@@ -63,11 +63,15 @@ def test_a_clean_up_keeps_what_the_tables_retention_says(world: World, retention
     assert world.versions() == [*range(9)]
 
 
-@pytest.mark.parametrize("name", ["delta.logRetentionDuration", "delta.deletedFileRetentionDuration"])
+@pytest.mark.parametrize("world", ["spark"], indirect=True)
 @pytest.mark.parametrize("retention", READ_BY_SPARK_ONLY)
-def test_a_retention_that_deltalake_would_misread_needs_spark(world: World, name: str, retention: str) -> None:
-    world.make(**{name: retention})
-    with pytest.raises(NeedsSpark, match=f"{name} is '{retention}'"):
+def test_a_retention_that_deltalake_would_misread_needs_spark(world: World, retention: str) -> None:
+    removed, log = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+    world.make(**{removed: retention, log: "interval 90 days"})
+    with pytest.raises(NeedsSpark, match=f"{removed} is '{retention}'"):
+        world.source(engine="local").append(None, sequence=0, user_metadata="")
+    world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{removed}' = 'interval 7 days', '{log}' = '{retention}')")
+    with pytest.raises(NeedsSpark, match=f"{log} is '{retention}'"):
         world.source(engine="local").append(None, sequence=0, user_metadata="")
 
 

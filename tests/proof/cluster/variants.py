@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from spark_job.engines.spark.engine import SparkEngine
-from spark_job.engines.spark.transaction import Transaction
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.report import Report
 from spark_job.write.parquet_files import DataFile
-from tests.proof.kill.variants import with_tables
+from tests.proof.kill.variants import Whole, with_tables
 
 LOST_FILES_COUNT = "what a lost task had written is committed with what its repetition wrote"
 NOT_READ_AGAIN = "a task that runs again reads nothing"
@@ -18,16 +17,15 @@ NOT_READ_AGAIN = "a task that runs again reads nothing"
 
 def commit_what_is_there() -> None:
     """A commit adds all data files that no commit has named yet, instead of those in the reports."""
-    whole = Transaction.commit
     committed = set[str]()
 
-    def commit(self: Transaction, files: Sequence[DataFile], **named: Any) -> int:
-        there = self.of.staging._store.list("")  # type: ignore[attr-defined]
+    def commit(whole: Whole, transaction: Any, files: Sequence[DataFile], **named: Any) -> int:
+        there = transaction.of.staging._store.list("")
         known = committed | {file.path for file in files}
         left = [info for info in there if info.key.endswith(".parquet") and not info.key.startswith("_")]
         more = [replace(files[0], path=info.key, size=info.size) for info in left if info.key not in known]
         committed.update(known, (file.path for file in more))
-        return whole(self, [*files, *more], **named)
+        return whole(transaction, [*files, *more], **named)
 
     with_tables(commit)
 

@@ -3,51 +3,34 @@ local files, which sees two of three, and one on S3."""
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 from blizzard.environment import temporary_variables
-from blizzard.state.identity import SourceIdentity
-from infra.local.processes.checkout import CHECKOUT
-from tests.proof import campaign, large_file, places
+from tests.proof import campaign, large_file
 from tests.proof.campaign import Failed, Run
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.kill import kill_counts
-from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log, told
-from tests.proof.kill.fork_server import KILLED, ForkedProcess
-from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
-from tests.proof.kill.kill_counts import MOST_KILLS, PlannedKill, jvm_deaths
-from tests.proof.kill.landing import Landing
-from tests.proof.kill.letters import etags_of, wrong_letters
+from tests.proof.kill.kill_counts import PlannedKill, jvm_deaths
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
     DAMAGED,
-    DAMAGED_SHARE,
-    GAVE_UP,
     IN_A_MERGE,
-    IN_THE_WRITE,
     JOBS_OF,
     JVM_STEPS,
     LOST_ANSWER,
     MOST_CALLS,
     RANDOM_MOMENT,
     SHORTEST,
-    SPARK_STARTED,
     STEPS,
     VARIANTS,
     Whom,
 )
 from tests.proof.kill.stage import Stage, stage
-from tests.proof.ledger.damage import DAMAGES_BESIDE_RECEIPTS, damage
-from tests.proof.places import Place
+from tests.proof.kill.table import KilledTable
 from tests.proof.reduce import reduced
-from tests.spark.lake import SHORT_JOB, conf_options
 
-FOLDER, SOURCE = "landing", "events:landing"
-IDENTITY = SourceIdentity("events", FOLDER, places.prefix_of(SOURCE))
-SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
 SHORT = (
     ("in the write of a data file", "before the commit", "before the copy", "in recovery", LOST_ANSWER, RANDOM_MOMENT),
     ("after the read", "after the commit and before its answer", "before the trim", IN_A_MERGE),
@@ -56,14 +39,8 @@ SHORT = (
 WITH_JVM_SHORT = "before the commit"
 TRIES = 4
 """Attempts to kill at one step: the step may not be reached, for example no dead letter without a broken record."""
-RUN_SECS, OWN_JVM_RUN_SECS = 1.5, 12.0
-"""Random moments lie within this time, until the duration of a run is measured; the second is for a job with its own
-JVM."""
-OUTLIVES_SECS = 2.0
-"""For a JVM that was killed to be gone once its driver has ended."""
 SMALLER_SECS = 300.0
 """Within which a try begins to fail with less."""
-RUNS_AT_THE_END = 3
 PLACES = ("local files", "S3")
 """As they name themselves."""
 JVM_EVERY = 4
@@ -77,186 +54,14 @@ Wanted = Sequence[tuple[str, Sequence[str]]]
 """Steps, each with the places on one of which it must have killed a process."""
 
 
-class _Table:
-    """One table, and the jobs that run on it one after the other."""
-
-    def __init__(self, run: Run, stage: Stage, place: Place, folder: Path) -> None:
-        self.place = place
-        self._run = run
-        self._stage = stage
-        self._landing = Landing(place, FOLDER, SOURCE)
-        self._run_secs = RUN_SECS
-        self.kills = 0
-        self._claims: set[CommitClaim] = set()
-        """Commits that jobs have logged as made."""
-        self._done: list[str] = []
-        """Steps since the last successful comparison."""
-        self.planned_kills: list[PlannedKill] = []
-        """Since then."""
-        folder.mkdir()
-        self._words = places.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
-
-    # -- kills
-
-    def kill_once(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
-        """Returns as `repeat_kill` does."""
-        return self.repeat_kill(PlannedKill(step, nth, str(rng.random()), whom))
-
-    def repeat_kill(self, planned: PlannedKill) -> bool:
-        """Lands new files, then runs the job. Without a step, the job is not killed.
-
-        Returns whether the planned process was killed, or the response to a commit was lost. The kill of a JVM that no
-        job uses does not count.
-        """
-        self.planned_kills.append(planned)
-        step, nth, whom, rng = planned.step, planned.nth, planned.whom, random.Random(planned.seed)
-        self._done += self._landing.land(rng, self._run)
-        if not self._run.variant and rng.random() < DAMAGED_SHARE:
-            what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_BESIDE_RECEIPTS))
-            self._run.counts[DAMAGED] += 1
-            self._done.append(f"the ledger was damaged: {what}")
-        self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
-        process = self._start(step, nth, rng, whom)
-        jvm = process.pid if whom is Whom.OWN else self._stage.jvm().group
-        if step == RANDOM_MOMENT:
-            time.sleep(rng.uniform(0, OWN_JVM_RUN_SECS if whom is Whom.OWN else self._run_secs))
-            self._kill(process, whom)
-        ended = process.wait()
-        self._stage.trap.unlink(missing_ok=True)  # it stays if the batch had no rows
-        events = process.events()
-        self._claims.update(claimed_commits(events))
-        lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
-        if lost_an_answer:
-            self._run.counts[kill_counts.kills(step, self.place.name)] += 1
-        died = bool(step) and self._has_died(whom, ended, jvm)
-        in_use = any(event["event"] == SPARK_STARTED for event in events)
-        if died:
-            self._count_kill(step, whom, in_use=in_use)
-        self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
-        gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
-        if ended not in (KILLED, 0) and not gave_up:
-            self._fail(f"a job ended with {ended}: {_last_words(process)}")
-        return (died and (whom is Whom.JOB or in_use or step == RANDOM_MOMENT)) or lost_an_answer
-
-    def _has_died(self, whom: Whom, ended: int, jvm: int) -> bool:
-        """Raises RuntimeError if only one of job and JVM is gone. The next job gets another JVM."""
-        if whom is Whom.JVM:
-            died = is_gone(jvm, within_secs=OUTLIVES_SECS)
-        else:
-            died = ended == KILLED
-            if died and whom is not Whom.JOB and not is_gone(jvm):
-                raise RuntimeError(f"process group {jvm} was to die with its job, and lives on")
-        if died and whom in (Whom.BOTH, Whom.JVM):
-            self._stage.kill_jvm()
-        return died
-
-    def _count_kill(self, step: str, whom: Whom, *, in_use: bool) -> None:
-        self.kills += 1
-        self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
-        kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
-
-    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> ForkedProcess:
-        engine = self._engine(step, whom, rng)
-        self._run.counts[JOBS_OF[engine]] += 1
-        words, environment, jvm = [*self._words, "--engine", engine], dict(self.place.environment), 0
-        if whom is Whom.OWN:
-            words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
-            environment |= {"PYTHONPATH": str(CHECKOUT), TRAP: str(self._stage.trap)}
-        else:
-            running = self._stage.jvm()
-            environment |= running.environment
-            jvm = running.group
-        return self._stage.fork_server.start(
-            "tests.proof.kill.job:run_job",
-            environment=environment,
-            group=jvm if whom is Whom.BOTH else 0,
-            words=words,
-            step=step,
-            nth=nth,
-            whom=whom,
-            jvm=jvm,
-            seed=str(rng.random()),
-            variant=self._run.variant,
-        )
-
-    def _engine(self, step: str, whom: Whom, rng: random.Random) -> str:
-        """Spark, if its JVM or a process of its is to be killed, and for a broken variant."""
-        if self._run.variant or whom is not Whom.JOB or step == IN_THE_WRITE:
-            return "spark"
-        return rng.choice(["spark", "auto"])
-
-    def _kill(self, process: ForkedProcess, whom: Whom) -> None:
-        if whom in (Whom.BOTH, Whom.JVM):
-            self._stage.kill_jvm()
-        elif whom is Whom.OWN:
-            process.kill_group()
-        if whom is not Whom.JVM:
-            process.kill()
-
-    def run_to_end(self) -> None:
-        """Runs the job until a run has nothing left to do."""
-        longest_secs = 0.0
-        for _ in range(RUNS_AT_THE_END):
-            began = time.monotonic()
-            process = self._start("", 1, random.Random(0), Whom.JOB)
-            ended = process.wait()
-            longest_secs = max(longest_secs, time.monotonic() - began)
-            self._done.append(f"a job that lives: ended with {ended}")
-            if ended != 0:
-                self._fail(f"a job that was not killed ended with {ended}: {_last_words(process)}")
-            events = process.events()
-            self._claims.update(claimed_commits(events))
-            drained = [event for event in events if event["event"] == "drained"]
-            if drained and not drained[-1]["commits"]:
-                self._run_secs = longest_secs
-                return
-            self._done += told(events)
-        self._fail(f"the job after {RUNS_AT_THE_END - 1} that nobody killed still finds something to commit")
-
-    # -- the comparison
-
-    def compare(self) -> None:
-        source, letters = places.source_of(self.place, FOLDER), places.letters(self.place, SOURCE)
-        verdict = places.verdict(self.place, source, letters)
-        self._run.counts["rows compared"] += verdict.rows_out
-        if not verdict.good:
-            self._fail("; ".join(verdict.lines()))
-        etags = etags_of(self.place, FOLDER)
-        if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
-            self._fail("; ".join(about_letters))
-        log = [*places.log_of(self.place.table())]
-        if wrong := places.broken_sequence(log, SOURCE) or missing_from_log(self._claims, log):
-            self._fail(wrong)
-        segments = [*self.place.table().list(f"{places.prefix_of(SOURCE)}/pending/")]
-        if len(segments) > 12:
-            self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
-        self._run.counts[f"comparisons on {self.place.name}"] += 1
-        self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log, self.place.table())
-        self._done.clear()
-        self.planned_kills.clear()
-
-    def _fail(self, why: str) -> None:
-        raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
-
-
-def _own_conf() -> list[str]:
-    options = {
-        **SHORT_JOB,
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        **DAEMON,
-    }
-    return conf_options(options)
-
-
-def _last_words(process: ForkedProcess) -> str:
-    return process.log.read_text()[-1500:] if process.log.exists() else ""
-
-
 # -- rounds
 
 
-def _long_round(tables: Sequence[_Table], number: int, rng: random.Random, run: Run) -> None:
+OneRound = Callable[[Sequence[KilledTable], int, random.Random, Run], None]
+"""On these tables, with its number and its random generator."""
+
+
+def _long_round(tables: Sequence[KilledTable], number: int, rng: random.Random, run: Run) -> None:
     """Each step once: one step of three on the last table, the others on the first."""
     steps = [*enumerate([*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT], number)]
     rng.shuffle(steps)
@@ -268,7 +73,7 @@ def _long_round(tables: Sequence[_Table], number: int, rng: random.Random, run: 
         _kill_at_step(tables[-1 if turn % S3_EVERY == 0 else 0], step, nth, rng, run, whom)
 
 
-def _kill_at_step(table: _Table, step: str, nth: int, rng: random.Random, run: Run, whom: Whom) -> None:
+def _kill_at_step(table: KilledTable, step: str, nth: int, rng: random.Random, run: Run, whom: Whom) -> None:
     """Retries, at an earlier call each time, while no process is killed."""
     for _ in range(TRIES):
         if table.kill_once(step, nth, rng, whom):
@@ -277,7 +82,7 @@ def _kill_at_step(table: _Table, step: str, nth: int, rng: random.Random, run: R
         nth = max(1, nth // 4)
 
 
-def _short_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
+def _short_round(tables: Sequence[KilledTable], _: int, rng: random.Random, run: Run) -> None:
     """A few steps on each table; the last one on the first table also kills the JVM."""
     for table, some in zip(tables, SHORT, strict=True):
         steps = sorted(rng.sample(some, len(some)), key=lambda step: step == WITH_JVM_SHORT)
@@ -285,17 +90,38 @@ def _short_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run)
             _kill_at_step(table, step, 1, rng, run, Whom.BOTH if step == WITH_JVM_SHORT else Whom.JOB)
 
 
-def _variant_round(tables: Sequence[_Table], _: int, rng: random.Random, run: Run) -> None:
+def _variant_round(tables: Sequence[KilledTable], _: int, rng: random.Random, run: Run) -> None:
     for step, nth in SHORTEST[run.variant]:
         tables[0].kill_once(step, nth, rng)
 
 
+def find(run: Run, stage: Stage) -> None:
+    """A broken variant, with each engine. Raises Failed as the last one shows it, if all of them do."""
+    found: list[Failed] = []
+    for engine in JOBS_OF:
+        run.say(f"jobs of the engine {engine}")
+        place = stage.local(run.folder / f"local-{engine}")
+        table = KilledTable(run, stage, place, run.folder / f"table-{engine}", engines=(engine,))
+        try:
+            _rounds(run, stage, [table], _variant_round)
+        except Failed as failed:
+            found.append(failed)
+        else:
+            return
+    raise Failed(found[-1].why, [step for failed in found for step in failed.steps]) from found[-1]
+
+
 def kill(run: Run, stage: Stage) -> None:
     """The stage may have been used before."""
-    places = [stage.local(run.folder / "local"), *([] if run.variant else [stage.s3()])]
-    tables = [_Table(run, stage, place, run.folder / f"table-{number}") for number, place in enumerate(places)]
-    mixed = run.budget.rounds is None
-    one_round = _variant_round if run.variant else _long_round if mixed else _short_round
+    places = [stage.local(run.folder / "local"), stage.s3()]
+    tables = [KilledTable(run, stage, place, run.folder / f"table-{number}") for number, place in enumerate(places)]
+    _rounds(run, stage, tables, _long_round if run.budget.rounds is None else _short_round)
+    check_shown(run, wanted(run, [place.name for place in places]))
+    campaign.check_shown(run, [large_file.commits_of_a_part(place.name) for place in places])
+    check_jvms(run)
+
+
+def _rounds(run: Run, stage: Stage, tables: Sequence[KilledTable], one_round: OneRound) -> None:
     before = stage.jvms
     for number, rng in run.rounds():
         try:
@@ -306,13 +132,9 @@ def kill(run: Run, stage: Stage) -> None:
         except Failed as failed:
             raise _with_the_smallest_way(failed, tables, run, stage) from failed
         run.counts["JVMs"] = stage.jvms - before
-    if not run.variant:
-        check_shown(run, wanted(run, [place.name for place in places]))
-        campaign.check_shown(run, [large_file.commits_of_a_part(place.name) for place in places])
-        check_jvms(run)
 
 
-def _with_the_smallest_way(failed: Failed, tables: Sequence[_Table], run: Run, stage: Stage) -> Failed:
+def _with_the_smallest_way(failed: Failed, tables: Sequence[KilledTable], run: Run, stage: Stage) -> Failed:
     """Not for a broken variant, whose steps are the shortest already."""
     table = next((table for table in tables if failed.why.startswith(f"{table.place.name}: ")), None)
     if table is None or run.variant:
@@ -336,7 +158,7 @@ class Again:
         folder = self._run.folder / f"again-{next(self._tables)}"
         folder.mkdir()
         place = self._stage.s3() if self._on_s3 else self._stage.local(folder / "local")
-        table = _Table(self._run, self._stage, place, folder / "table")
+        table = KilledTable(self._run, self._stage, place, folder / "table")
         for planned in planned_kills:
             table.repeat_kill(planned)
         table.run_to_end()
@@ -394,7 +216,7 @@ class Kill:
         """One table on local files and one on S3. Without a limit of rounds each step has its turn in each; with one
         a few have, and the JVM is killed once."""
         with stage(run.folder / "stage") as common, temporary_variables(common.environment):
-            kill(run, common)
+            (find if run.variant else kill)(run, common)
 
 
 CAMPAIGN = Kill()

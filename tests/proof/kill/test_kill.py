@@ -18,6 +18,7 @@ from tests.proof.kill import variants as kill_variants
 from tests.proof.kill.kill_counts import PlannedKill, jvm_deaths
 from tests.proof.kill.names import JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill.stage import Stage
+from tests.proof.kill.table import KilledTable
 from tests.proof.places import LocalPlace
 from tests.proof.reduce import reduced
 
@@ -51,7 +52,7 @@ def test_a_job_killed_on_local_files_and_s3_loses_and_doubles_nothing(tmp_path: 
 
 def test_a_job_killed_between_two_parts_of_a_file_loses_and_doubles_nothing(tmp_path: Path, common: Stage) -> None:
     place = common.local(tmp_path / "local")
-    table = kill._Table(run_of(tmp_path), common, place, tmp_path / "table")
+    table = KilledTable(run_of(tmp_path), common, place, tmp_path / "table")
     assert table.repeat_kill(PlannedKill("before the commit", 2, "1", kill.Whom.JOB))
     *_, newest = places.log_of(place.table())
     assert large_file.parts_in([newest], place.table())
@@ -61,10 +62,12 @@ def test_a_job_killed_between_two_parts_of_a_file_loses_and_doubles_nothing(tmp_
 
 @pytest.mark.parametrize("variant", sorted(TRIED[kill.CAMPAIGN.name]))
 def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, common: Stage, variant: str) -> None:
+    run = run_of(tmp_path, variant)
     with pytest.raises(Failed) as failed:
-        kill.kill(run_of(tmp_path, variant), common)
+        kill.find(run, common)
     assert VARIANTS[variant].finds(failed.value.why)
     assert failed.value.steps
+    assert all(run.counts[jobs] for jobs in kill.JOBS_OF.values()), "with each engine"
 
 
 def test_a_failure_of_a_variant_broken_on_purpose_is_reduced_to_the_smallest_steps(
@@ -135,8 +138,8 @@ def test_two_of_three_kills_are_on_one_table_and_every_step_comes_on_both(
 
 def test_most_kills_over_one_table_is_the_largest_count(tmp_path: Path) -> None:
     run = run_of(tmp_path)
-    table = kill._Table(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
-    other = kill._Table(run, None, LocalPlace(tmp_path, "S3"), tmp_path / "other")  # type: ignore[arg-type]
+    table = KilledTable(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
+    other = KilledTable(run, None, LocalPlace(tmp_path, "S3"), tmp_path / "other")  # type: ignore[arg-type]
     for one in (table, other, table, table, other):
         one._count_kill(RANDOM_MOMENT, kill.Whom.JOB, in_use=True)
     assert run.counts["most kills over one table"] == 3

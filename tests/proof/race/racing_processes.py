@@ -18,16 +18,13 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.spark.transaction import Transaction
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill import job as kill_job
 from tests.proof.kill.names import Whom
-from tests.proof.kill.variants import begin_again, with_tables
+from tests.proof.kill.variants import TRANSACTIONS, Whole, begin_again, with_tables
 from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
 
-TRANSACTIONS: Sequence[type] = (Transaction, AppendTransaction, FirstCommit)
-"""Of each engine."""
 Commit = Callable[..., int]
 TRIES = 4
 TABLE_TIMEOUT_SECS = 120.0
@@ -56,7 +53,7 @@ def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | 
 def meet(told: Mapping[str, str], source_id: str, mark: str, waits: bool) -> None:
     turns = count(1)
     for kind in TRANSACTIONS:
-        kind.commit = _meeting(kind.commit, turns, told, source_id, mark, waits)  # type: ignore[attr-defined]
+        kind.commit = _meeting(kind.commit, turns, told, source_id, mark, waits)
 
 
 def _meeting(
@@ -103,13 +100,12 @@ def _wait(until: Callable[[], bool]) -> None:
 def _leave_rows_out() -> None:
     """After a lost race, the job commits again under the next sequence, with a receipt of its own, as if its rows were
     in the table already. Without that receipt the ledger would ask the table, and mend it."""
-    whole = Transaction.commit
 
-    def commit(self: Transaction, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+    def commit(whole: Whole, transaction: Any, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
         try:
-            return whole(self, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+            return whole(transaction, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
         except LostRace:
-            again = begin_again(self)
+            again = begin_again(transaction)
             if again.txn_version(app_id) == sequence:
                 state = json.loads(user_metadata)
                 state |= {"sequence": sequence + 1, "receipt": _receipt_again(again, state["receipt"], sequence)}
@@ -131,7 +127,7 @@ def _receipt_again(transaction: Any, lost: str, sequence: int) -> str:
 
 def _pause_before_commits(rng: random.Random) -> None:
     for kind in TRANSACTIONS:
-        kind.commit = _pausing(kind.commit, rng)  # type: ignore[attr-defined]
+        kind.commit = _pausing(kind.commit, rng)
 
 
 def _pausing(whole: Commit, rng: random.Random) -> Commit:

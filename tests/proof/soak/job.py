@@ -25,6 +25,7 @@ from spark_job.loop.files.suspects import Resolution, Suspects
 from spark_job.loop.ingest import Ingest
 from spark_job.write.parquet_files import DataFile
 from tests.proof.kill.job import attached
+from tests.proof.kill.variants import Whole, with_tables
 from tests.proof.ledger.small import keep_ledger_small
 
 LEAK_BYTES = 12 << 20
@@ -147,16 +148,15 @@ def _never_close() -> None:
 
 
 def _ever_slower() -> None:
-    whole = Transaction.commit
     count = 0
 
-    def commit(self: Transaction, *given: Any, **named: Any) -> int:
+    def commit(whole: Whole, transaction: Any, *given: Any, **named: Any) -> int:
         nonlocal count
         count += 1
         time.sleep(count * SLOWER_SECS)
-        return whole(self, *given, **named)
+        return whole(transaction, *given, **named)
 
-    Transaction.commit = commit  # type: ignore[method-assign]
+    with_tables(commit)
 
 
 def _ever_a_little_slower() -> None:
@@ -210,6 +210,7 @@ LEAKS: Mapping[str, Callable[[], object]] = {
     "each look-up of suspects takes longer than the one before": _look_up_ever_slower,
     "no partition is ever closed": _never_close,
     "each commit takes longer than the one before": _ever_slower,
+    "each commit of the local engine takes longer than the one before": _ever_slower,
     "each commit takes 1.5 ms longer than the one before": _ever_a_little_slower,
     "every fifth commit leaves a data file out": _leave_files_out,
 }

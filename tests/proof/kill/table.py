@@ -1,0 +1,221 @@
+"""One table of the campaign `kill`, and the jobs that run on it one after the other, until each is killed."""
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from blizzard.state.identity import SourceIdentity
+from infra.local.processes.checkout import CHECKOUT
+from tests.proof import large_file, places
+from tests.proof.campaign import Failed, Run
+from tests.proof.kill import kill_counts
+from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log, told
+from tests.proof.kill.fork_server import KILLED, ForkedProcess
+from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
+from tests.proof.kill.kill_counts import MOST_KILLS, PlannedKill
+from tests.proof.kill.landing import Landing
+from tests.proof.kill.letters import etags_of, wrong_letters
+from tests.proof.kill.names import (
+    DAMAGED,
+    DAMAGED_SHARE,
+    GAVE_UP,
+    IN_THE_WRITE,
+    JOBS_OF,
+    LOST_ANSWER,
+    RANDOM_MOMENT,
+    SPARK_STARTED,
+    Whom,
+)
+from tests.proof.kill.stage import Stage
+from tests.proof.ledger.damage import DAMAGES_BESIDE_RECEIPTS, damage
+from tests.proof.places import Place
+from tests.spark.lake import SHORT_JOB, conf_options
+
+FOLDER, SOURCE = "landing", "events:landing"
+IDENTITY = SourceIdentity("events", FOLDER, places.prefix_of(SOURCE))
+SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
+RUN_SECS, OWN_JVM_RUN_SECS = 1.5, 12.0
+"""Random moments lie within this time, until the duration of a run is measured; the second is for a job with its own
+JVM."""
+OUTLIVES_SECS = 2.0
+"""For a JVM that was killed to be gone once its driver has ended."""
+RUNS_AT_THE_END = 3
+
+
+class KilledTable:
+    """One table, and the jobs that run on it one after the other."""
+
+    def __init__(
+        self, run: Run, stage: Stage, place: Place, folder: Path, *, engines: Sequence[str] = tuple(JOBS_OF)
+    ) -> None:
+        """`engines`: of the jobs, except where only Spark has what is to be killed."""
+        self.place = place
+        self._engines = engines
+        self._run = run
+        self._stage = stage
+        self._landing = Landing(place, FOLDER, SOURCE)
+        self._run_secs = RUN_SECS
+        self.kills = 0
+        self._claims: set[CommitClaim] = set()
+        """Commits that jobs have logged as made."""
+        self._done: list[str] = []
+        """Steps since the last successful comparison."""
+        self.planned_kills: list[PlannedKill] = []
+        """Since then."""
+        folder.mkdir()
+        self._words = places.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
+
+    # -- kills
+
+    def kill_once(self, step: str, nth: int, rng: random.Random, whom: Whom = Whom.JOB) -> bool:
+        """Returns as `repeat_kill` does."""
+        return self.repeat_kill(PlannedKill(step, nth, str(rng.random()), whom))
+
+    def repeat_kill(self, planned: PlannedKill) -> bool:
+        """Lands new files, then runs the job. Without a step, the job is not killed.
+
+        Returns whether the planned process was killed, or the response to a commit was lost. The kill of a JVM that no
+        job uses does not count.
+        """
+        self.planned_kills.append(planned)
+        step, nth, whom, rng = planned.step, planned.nth, planned.whom, random.Random(planned.seed)
+        self._done += self._landing.land(rng, self._run)
+        if not self._run.variant and rng.random() < DAMAGED_SHARE:
+            what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_BESIDE_RECEIPTS))
+            self._run.counts[DAMAGED] += 1
+            self._done.append(f"the ledger was damaged: {what}")
+        self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
+        process = self._start(step, nth, rng, whom)
+        jvm = process.pid if whom is Whom.OWN else self._stage.jvm().group
+        if step == RANDOM_MOMENT:
+            time.sleep(rng.uniform(0, OWN_JVM_RUN_SECS if whom is Whom.OWN else self._run_secs))
+            self._kill(process, whom)
+        ended = process.wait()
+        self._stage.trap.unlink(missing_ok=True)  # it stays if the batch had no rows
+        events = process.events()
+        self._claims.update(claimed_commits(events))
+        lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
+        if lost_an_answer:
+            self._run.counts[kill_counts.kills(step, self.place.name)] += 1
+        died = bool(step) and self._has_died(whom, ended, jvm)
+        in_use = any(event["event"] == SPARK_STARTED for event in events)
+        if died:
+            self._count_kill(step, whom, in_use=in_use)
+        self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
+        gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
+        if ended not in (KILLED, 0) and not gave_up:
+            self._fail(f"a job ended with {ended}: {_last_words(process)}")
+        return (died and (whom is Whom.JOB or in_use or step == RANDOM_MOMENT)) or lost_an_answer
+
+    def _has_died(self, whom: Whom, ended: int, jvm: int) -> bool:
+        """Raises RuntimeError if only one of job and JVM is gone. The next job gets another JVM."""
+        if whom is Whom.JVM:
+            died = is_gone(jvm, within_secs=OUTLIVES_SECS)
+        else:
+            died = ended == KILLED
+            if died and whom is not Whom.JOB and not is_gone(jvm):
+                raise RuntimeError(f"process group {jvm} was to die with its job, and lives on")
+        if died and whom in (Whom.BOTH, Whom.JVM):
+            self._stage.kill_jvm()
+        return died
+
+    def _count_kill(self, step: str, whom: Whom, *, in_use: bool) -> None:
+        self.kills += 1
+        self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
+        kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
+
+    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> ForkedProcess:
+        engine = self._engine(step, whom, rng)
+        self._run.counts[JOBS_OF[engine]] += 1
+        words, environment, jvm = [*self._words, "--engine", engine], dict(self.place.environment), 0
+        if whom is Whom.OWN:
+            words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
+            environment |= {"PYTHONPATH": str(CHECKOUT), TRAP: str(self._stage.trap)}
+        else:
+            running = self._stage.jvm()
+            environment |= running.environment
+            jvm = running.group
+        return self._stage.fork_server.start(
+            "tests.proof.kill.job:run_job",
+            environment=environment,
+            group=jvm if whom is Whom.BOTH else 0,
+            words=words,
+            step=step,
+            nth=nth,
+            whom=whom,
+            jvm=jvm,
+            seed=str(rng.random()),
+            variant=self._run.variant,
+        )
+
+    def _engine(self, step: str, whom: Whom, rng: random.Random) -> str:
+        """Spark, if its JVM or a process of its is to be killed."""
+        return "spark" if whom is not Whom.JOB or step == IN_THE_WRITE else rng.choice(self._engines)
+
+    def _kill(self, process: ForkedProcess, whom: Whom) -> None:
+        if whom in (Whom.BOTH, Whom.JVM):
+            self._stage.kill_jvm()
+        elif whom is Whom.OWN:
+            process.kill_group()
+        if whom is not Whom.JVM:
+            process.kill()
+
+    def run_to_end(self) -> None:
+        """Runs the job until a run has nothing left to do."""
+        longest_secs = 0.0
+        for _ in range(RUNS_AT_THE_END):
+            began = time.monotonic()
+            process = self._start("", 1, random.Random(0), Whom.JOB)
+            ended = process.wait()
+            longest_secs = max(longest_secs, time.monotonic() - began)
+            self._done.append(f"a job that lives: ended with {ended}")
+            if ended != 0:
+                self._fail(f"a job that was not killed ended with {ended}: {_last_words(process)}")
+            events = process.events()
+            self._claims.update(claimed_commits(events))
+            drained = [event for event in events if event["event"] == "drained"]
+            if drained and not drained[-1]["commits"]:
+                self._run_secs = longest_secs
+                return
+            self._done += told(events)
+        self._fail(f"the job after {RUNS_AT_THE_END - 1} that nobody killed still finds something to commit")
+
+    # -- the comparison
+
+    def compare(self) -> None:
+        source, letters = places.source_of(self.place, FOLDER), places.letters(self.place, SOURCE)
+        verdict = places.verdict(self.place, source, letters)
+        self._run.counts["rows compared"] += verdict.rows_out
+        if not verdict.good:
+            self._fail("; ".join(verdict.lines()))
+        etags = etags_of(self.place, FOLDER)
+        if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
+            self._fail("; ".join(about_letters))
+        log = [*places.log_of(self.place.table())]
+        if wrong := places.broken_sequence(log, SOURCE) or missing_from_log(self._claims, log):
+            self._fail(wrong)
+        segments = [*self.place.table().list(f"{places.prefix_of(SOURCE)}/pending/")]
+        if len(segments) > 12:
+            self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
+        self._run.counts[f"comparisons on {self.place.name}"] += 1
+        self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log, self.place.table())
+        self._done.clear()
+        self.planned_kills.clear()
+
+    def _fail(self, why: str) -> None:
+        raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
+
+
+def _own_conf() -> list[str]:
+    options = {
+        **SHORT_JOB,
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        **DAEMON,
+    }
+    return conf_options(options)
+
+
+def _last_words(process: ForkedProcess) -> str:
+    return process.log.read_text()[-1500:] if process.log.exists() else ""
