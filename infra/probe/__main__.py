@@ -10,13 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 
-import boto3  # type: ignore[import-untyped]
-from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
-
-from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from infra.command_errors import print_error
-from infra.probe.calls import Clients, no_connection
+from infra.deployed.calls import Clients, operators_clients
 from infra.probe.log_lines import wait_for_line
 from infra.probe.report import Report
 from infra.probe.run import probe_request, start_run, wait_for_end
@@ -34,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     option, credentials or a right of theirs is wrong."""
     options = _parser().parse_args(arguments)
     try:
-        clients = _clients()
+        clients = operators_clients()
         with _progress() as on_state:
             report = probe(
                 clients, _checked(options.stack), run_secs=options.secs, log_secs=options.log_secs, on_state=on_state
@@ -85,17 +81,6 @@ def _checked(stack: str) -> str:
         found = repr(stack) if stack else "nothing"
         raise ConfigError([f"STACK: expected the name of a stack, such as blizzard, found {found}"])
     return stack
-
-
-def _clients() -> Clients:
-    environ = variables()
-    # boto3 itself knows only the second of them; the other SDKs and the job know both.
-    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
-    try:
-        session: Clients = boto3.session.Session(region_name=region)
-    except BotoCoreError as error:
-        raise no_connection("AWS_PROFILE", error) from error
-    return session
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from infra.probe.calls import Clients, translating
+from infra.deployed.calls import Clients, translating
 from infra.probe.run import POLL_SECS, log_prefix
 
 EVENT = '"event": "probed"'

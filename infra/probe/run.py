@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.config.spark_settings import Workers
 from functions.dispatcher.job_request import JobSettings, job_run_request
-from infra.probe.calls import Clients, translating
+from infra.deployed.calls import Clients, translating
 
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 TIMEOUT_MINUTES = 10

@@ -1,10 +1,9 @@
 """What a deployed stack starts its runs with: as its dispatcher has it."""
 
-from botocore.exceptions import ClientError  # type: ignore[import-untyped]
-
 from blizzard.errors import ConfigError
 from functions.dispatcher.job_request import JobSettings
-from infra.probe.calls import Clients, translating
+from infra.deployed.calls import Clients, translating
+from infra.deployed.stack import describe_stack
 
 OUTPUT = "DispatcherFunctionName"
 
@@ -23,26 +22,10 @@ def read_settings(clients: Clients, stack: str) -> JobSettings:
 
 
 def _dispatcher_of(clients: Clients, stack: str) -> str:
-    with translating("cloudformation:DescribeStacks", f"the stack {stack}"):
-        client = clients.client("cloudformation")
-        try:
-            (found,) = client.describe_stacks(StackName=stack)["Stacks"]
-        except ClientError as error:
-            if "does not exist" not in str(error.response.get("Error", {}).get("Message", "")):
-                raise
-            raise _unknown(stack, client.meta.region_name) from error
-    outputs = {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", ())}
-    if OUTPUT not in outputs:
-        raise _not_blizzards(stack, found["StackStatus"])
-    return str(outputs[OUTPUT])
-
-
-def _unknown(stack: str, region: str) -> ConfigError:
-    text = (
-        f"STACK: there is no stack {stack!r} in {region}, in the account of these credentials. Expected the name that "
-        "`sam deploy` asked for; `aws cloudformation list-stacks` lists them. Correct STACK, AWS_REGION or AWS_PROFILE."
-    )
-    return ConfigError([text])
+    found = describe_stack(clients, stack)
+    if OUTPUT not in found.outputs:
+        raise _not_blizzards(stack, found.status)
+    return found.outputs[OUTPUT]
 
 
 def _not_blizzards(stack: str, status: str) -> ConfigError:

@@ -4,26 +4,25 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
-import boto3  # type: ignore[import-untyped]
 from rich.console import Console
 
-from blizzard.environment import variables
 from blizzard.errors import BlizzardError
 from infra.command_errors import print_error
+from infra.deployed.calls import operators_clients
 from infra.stop.stop import Waiting, stop
 
 TIMEOUT_MINUTES = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0: it is stopped; 1: it is not; 2: an option, credentials or a right of theirs is wrong."""
     options = _parser().parse_args(arguments)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         with console.status("looking at the stack") as status:
             waiting = Waiting(time.monotonic, time.sleep, status.update, options.timeout_minutes * 60)
-            application = stop(options.stack, _client, waiting, cancel=options.cancel)
+            application = stop(options.stack, operators_clients(), waiting, cancel=options.cancel)
     except BlizzardError as error:
         return print_error("stop", error)
     print(f"stopped: application {application}; the stack {options.stack} starts no runs")
@@ -39,10 +38,6 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout-minutes", type=float, default=TIMEOUT_MINUTES, help="how long to wait (default: %(default)g)"
     )
     return parser
-
-
-def _client(service: str, /) -> Any:
-    return boto3.client(service, region_name=variables().get("AWS_REGION") or None)
 
 
 if __name__ == "__main__":

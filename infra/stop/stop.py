@@ -1,13 +1,13 @@
 """Pauses a stack, waits for its runs and stops its application, through the services' APIs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError  # type: ignore[import-untyped]
+from typing import Any
 
 from blizzard.errors import ConfigError, PermanentError
 from functions.dispatcher.emr import ACTIVE
+from infra.deployed.calls import Clients, translating
+from infra.deployed.stack import DeployedStack, describe_stack
 
 STOPPED = ("STOPPED", "CREATED")
 """States of an application that take a change; CREATED: it has never been started."""
@@ -19,11 +19,6 @@ POLL_SECS = 5.0
 
 class StopFailed(PermanentError):
     """The application is not stopped. The text says why, and what to do."""
-
-
-class Clients(Protocol):
-    def __call__(self, service: str, /) -> Any:
-        """A client of this AWS service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +47,20 @@ def stop(stack: str, clients: Clients, waiting: Waiting, *, cancel: bool) -> str
     """Returns the application's id. `cancel`: do not wait for active runs to end; what they had not committed is
     ingested by later runs.
 
-    Raises ConfigError for a stack that does not exist or has no application of its own, StopFailed for all else.
+    Raises ConfigError for a stack that does not exist or has no application of its own, and for a call that these
+    credentials may not make; StopFailed or CallRefused for all else.
     """
-    try:
-        return _stop(stack, clients, waiting, cancel=cancel)
-    except NoRegionError as error:
-        raise ConfigError(["AWS_REGION: expected the region of the stack, found nothing; export it"]) from error
-    except (ClientError, BotoCoreError) as error:
-        raise StopFailed(f"{error}. Allow the call, or correct what it names, and run the command again.") from error
-
-
-def _stop(stack: str, clients: Clients, waiting: Waiting, *, cancel: bool) -> str:
-    cloudformation, emr = clients("cloudformation"), clients("emr-serverless")
-    found = _described(cloudformation, stack)
+    found = describe_stack(clients, stack)
     application = _application(found)
-    _pause(cloudformation, found, waiting)
+    cloudformation, emr = clients.client("cloudformation"), clients.client("emr-serverless")
+    with translating("cloudformation:UpdateStack", f"the stack {stack}"):
+        _pause(cloudformation, clients, found, waiting)
+    with translating("emr-serverless:StopApplication", f"the application {application}"):
+        _stop_application(emr, application, waiting, cancel=cancel)
+    return application
+
+
+def _stop_application(emr: Any, application: str, waiting: Waiting, *, cancel: bool) -> None:
     if cancel:
         for run_id in _active_runs(emr, application):
             emr.cancel_job_run(applicationId=application, jobRunId=run_id)
@@ -74,63 +68,45 @@ def _stop(stack: str, clients: Clients, waiting: Waiting, *, cancel: bool) -> st
     if _state(emr, application) not in STOPPED:
         emr.stop_application(applicationId=application)
         waiting.until(lambda: _not_yet_stopped(emr, application))
-    return application
 
 
-def _described(cloudformation: Any, stack: str) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ValidationError":
-            raise
-        raise ConfigError(
-            [f"STACK: expected the name of a stack in this account and region, found {stack!r}, which does not exist"]
-        ) from error
-    if PAUSE not in _parameters(found):
-        raise ConfigError([f"STACK: expected a stack of Blizzard, found {stack!r} without the parameter {PAUSE}"])
-    return found
-
-
-def _application(stack: Mapping[str, Any]) -> str:
-    if _parameters(stack).get("ApplicationId"):
+def _application(stack: DeployedStack) -> str:
+    if PAUSE not in stack.parameters:
+        raise ConfigError([f"STACK: expected a stack of Blizzard, found {stack.name!r} without the parameter {PAUSE}"])
+    if stack.parameters.get("ApplicationId"):
         expected = "STACK: expected a stack with an application of its own"
-        found = f"found {stack['StackName']!r}, which uses another one (ApplicationId)"
+        found = f"found {stack.name!r}, which uses another one (ApplicationId)"
         raise ConfigError([f"{expected}, {found}; ask the owner of that to stop it"])
-    return next(str(one["OutputValue"]) for one in stack["Outputs"] if one["OutputKey"] == "ApplicationId")
+    return stack.outputs["ApplicationId"]
 
 
-def _pause(cloudformation: Any, stack: Mapping[str, Any], waiting: Waiting) -> None:
+def _pause(cloudformation: Any, clients: Clients, stack: DeployedStack, waiting: Waiting) -> None:
     """No run is started from now on. Only the parameter changes; template and tags stay."""
-    name, parameters = stack["StackName"], _parameters(stack)
-    if stack["StackStatus"] not in CHANGEABLE:
+    if stack.status not in CHANGEABLE:
         raise StopFailed(
-            f"the stack {name} is in the state {stack['StackStatus']}, expected one of {', '.join(CHANGEABLE)}. Wait "
+            f"the stack {stack.name} is in the state {stack.status}, expected one of {', '.join(CHANGEABLE)}. Wait "
             "until its deployment has ended, or mend it, and run the command again."
         )
-    if parameters[PAUSE] == "off":
+    if stack.parameters[PAUSE] == "off":
         return
-    kept = [{"ParameterKey": known, "UsePreviousValue": True} for known in parameters if known != PAUSE]
+    kept = [{"ParameterKey": known, "UsePreviousValue": True} for known in stack.parameters if known != PAUSE]
     cloudformation.update_stack(
-        StackName=name,
+        StackName=stack.name,
         UsePreviousTemplate=True,
         Parameters=[*kept, {"ParameterKey": PAUSE, "ParameterValue": "off"}],
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
     )
-    waiting.until(lambda: _not_yet_updated(cloudformation, name))
-    found = _described(cloudformation, name)
-    if _parameters(found)[PAUSE] != "off":
+    waiting.until(lambda: _not_yet_updated(clients, stack.name))
+    found = describe_stack(clients, stack.name)
+    if found.parameters[PAUSE] != "off":
         raise StopFailed(
-            f"the update of the stack {name} that pauses it ended in {found['StackStatus']}. Its events say why: aws "
-            f"cloudformation describe-stack-events --stack-name {name}"
+            f"the update of the stack {stack.name} that pauses it ended in {found.status}. Its events say why: aws "
+            f"cloudformation describe-stack-events --stack-name {stack.name}"
         )
 
 
-def _parameters(stack: Mapping[str, Any]) -> dict[str, str]:
-    return {one["ParameterKey"]: one["ParameterValue"] for one in stack.get("Parameters", ())}
-
-
-def _not_yet_updated(cloudformation: Any, stack: str) -> str:
-    status = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"]
+def _not_yet_updated(clients: Clients, stack: str) -> str:
+    status = describe_stack(clients, stack).status
     return f"pausing the stack ({status})" if status.endswith("_IN_PROGRESS") else ""
 
 

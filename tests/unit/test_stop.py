@@ -1,6 +1,7 @@
 """`make stop`: what it refuses, and how long it waits."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,11 @@ class Services:
     said: list[str] = field(default_factory=list)
     updates: list[dict[str, Any]] = field(default_factory=list)
 
-    def __call__(self, service: str, /) -> Any:
+    @property
+    def meta(self) -> Any:
+        return SimpleNamespace(region_name="eu-west-1")
+
+    def client(self, service: str) -> Any:
         assert service in ("cloudformation", "emr-serverless")
         return self
 
@@ -124,13 +129,13 @@ def test_a_denied_call_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     services = Services()
     monkeypatch.setattr(services, "stop_application", denied)
-    with pytest.raises(StopFailed, match=r"not allowed.*Allow the call"):
+    with pytest.raises(ConfigError, match=r"StopApplication on the application 00f1: not allowed\. Allow it"):
         services.stop()
 
 
 def test_a_stack_that_is_not_there_or_has_no_application_of_its_own_is_refused() -> None:
     services, waiting = Services(), Waiting(lambda: 0.0, lambda _: None, lambda _: None, 1)
-    with pytest.raises(ConfigError, match="found 'other', which does not exist"):
+    with pytest.raises(ConfigError, match="there is no stack 'other' in eu-west-1"):
         stop("other", services, waiting, cancel=False)
     with pytest.raises(ConfigError, match="without the parameter Dispatching"):
         Services(parameters={}).stop()
@@ -139,8 +144,9 @@ def test_a_stack_that_is_not_there_or_has_no_application_of_its_own_is_refused()
 
 
 def test_a_region_is_needed() -> None:
-    def clients(_: str, /) -> Any:
-        raise NoRegionError
+    class Clients:
+        def client(self, service: str) -> Any:
+            raise NoRegionError
 
     with pytest.raises(ConfigError, match="AWS_REGION"):
-        stop("blizzard", clients, Waiting(lambda: 0.0, lambda _: None, lambda _: None, 1), cancel=False)
+        stop("blizzard", Clients(), Waiting(lambda: 0.0, lambda _: None, lambda _: None, 1), cancel=False)
