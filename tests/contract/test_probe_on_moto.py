@@ -204,7 +204,7 @@ class Denying:
 def test_a_right_that_the_operator_lacks_is_named(
     account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], call: str, action: str
 ) -> None:
-    monkeypatch.setattr("infra.probe.__main__._clients", lambda: Denying(account.aws, call))
+    monkeypatch.setattr("infra.probe.__main__.operators_clients", lambda: Denying(account.aws, call))
     said = refused(capsys, "--stack", account.deployed.name, "--secs", "0", "--log-secs", "0")
     assert said.startswith(f"probe: {action} on ")
     assert "not authorized. Allow it to the credentials in use" in said
