@@ -196,7 +196,7 @@ class Simulation:
         began = time.perf_counter()
         report = self.sweep.sweep(SweepKind.WATERMARK)
         secs = time.perf_counter() - began
-        whole = report.unordered.requests if report.unordered else 0
+        whole = sum(listed.requests for listed in (report.unordered, report.unordered_idle) if listed)
         above = lists["files"] - whole
         return {"walk": lists["folders"], "above": above, "whole": whole, "gets": gets["gets"], "secs": secs}
 

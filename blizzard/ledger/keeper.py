@@ -19,7 +19,10 @@ from blizzard.state.run_ref import RunRef, is_name
 from blizzard.storage.base import ObjectInfo, ObjectStore
 
 KEPT_SECS = 3_600.0
-"""A run that was merged into another is deleted after this time: a reader may still have the checkpoint before."""
+"""A run is deleted so long after the first commit that does not name it: a reader may have the checkpoint before."""
+KEPT_AFTER_RESTART_SECS = 86_400.0
+"""A run that another process superseded is deleted so long after it was merged: nobody has stored when a commit named
+the result. This is for processes that end within the hour; one that lives longer counts an hour of its own."""
 
 
 class LedgerKeeper:
@@ -59,6 +62,10 @@ class LedgerKeeper:
         self._merge: Merge | None = None
         self._costly: set[str] = set()
         """Names of runs that took long to make."""
+        self._seen_named: set[str] = set()
+        """Names of runs that a checkpoint named, among those that this process has seen since it last cleaned."""
+        self._unnamed_since: dict[str, float] = {}
+        """By the name of a run that the newest checkpoint does not name: when its time began to count."""
         self._just_opened = False
 
     # -- reading
@@ -110,6 +117,7 @@ class LedgerKeeper:
         What is due when the ledger is opened is merged before this returns, unless it takes long: the process may end
         with this commit, and would leave it to the next one, which may end just as early.
         """
+        self._seen_named.update(ref.name for ref in checkpoint.ledger)
         newest = max((ref.last for ref in checkpoint.ledger), default=-1)
         if self._ledger is None and checkpoint.sequence - newest < self._settings.commits:
             return checkpoint.ledger
@@ -140,28 +148,27 @@ class LedgerKeeper:
         return not unnamed.isdisjoint(self._costly)
 
     def clean(self, checkpoint: Checkpoint) -> None:
-        """After a commit: delete runs that were merged into others an hour ago, or that nobody adopted. Until then a
-        checkpoint that another process has just read may name them, or a commit that is about to follow."""
+        """After a commit: delete runs that no commit has named for an hour, because they were merged into others or
+        nobody adopted them. Until then a checkpoint that another process has just read may name them, or a commit that
+        is about to follow."""
         named = {ref.name for ref in checkpoint.ledger}
         if self._merge is not None and self._merge.run is not None:
             named.add(self._merge.run.ref.name)  # by the next commit
         runs = self._cache.runs.items()
         self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
         stored = {info.key.removeprefix(self._folder): info for info in self._store.list(self._folder, recursive=False)}
-        unnamed = [info for name, info in stored.items() if name not in named and is_name(name)]
+        unnamed = [name for name in stored if name not in named and is_name(name)]
+        self._unnamed_since = {name: self._begin_of_kept_time(name, checkpoint, stored) for name in unnamed}
+        self._seen_named = named
         before_ts = self._clock() - KEPT_SECS
-        old = [info.key for info in unnamed if self._unneeded_since(info, checkpoint, stored) < before_ts]
-        self._store.delete(old)
+        self._store.delete([self._folder + name for name, ts in self._unnamed_since.items() if ts < before_ts])
 
-    def _unneeded_since(self, info: ObjectInfo, checkpoint: Checkpoint, stored: Mapping[str, ObjectInfo]) -> float:
-        """When a run was written that has all commits of this one; without such a run, when this one was written."""
-        first, last, _ = info.key.removeprefix(self._folder).split("-", 2)
-        covering = (
-            stored[ref.name].modified_ts
-            for ref in checkpoint.ledger
-            if f"{ref.first:020d}" <= first and last <= f"{ref.last:020d}" and ref.name in stored
-        )
-        return max(info.modified_ts, *covering, 0.0)
+    def _begin_of_kept_time(self, name: str, checkpoint: Checkpoint, stored: Mapping[str, ObjectInfo]) -> float:
+        """Of a stored run that the newest checkpoint does not name."""
+        now_ts = self._clock()
+        if name in self._unnamed_since or name in self._seen_named:
+            return self._unnamed_since.get(name, now_ts)
+        return min(now_ts, _merged_ts(name, checkpoint, stored) + KEPT_AFTER_RESTART_SECS - KEPT_SECS)
 
     # -- keeping up
 
@@ -299,3 +306,14 @@ class LedgerKeeper:
 
 def _commits(gaps: Sequence[Gap]) -> int:
     return sum(gap.sequences.last - gap.sequences.first + 1 for gap in gaps)
+
+
+def _merged_ts(name: str, checkpoint: Checkpoint, stored: Mapping[str, ObjectInfo]) -> float:
+    """When a run was written that has all commits of this one; without such a run, when this one was written."""
+    first, last, _ = name.split("-", 2)
+    covering = (
+        stored[ref.name].modified_ts
+        for ref in checkpoint.ledger
+        if f"{ref.first:020d}" <= first and last <= f"{ref.last:020d}" and ref.name in stored
+    )
+    return max(stored[name].modified_ts, *covering, 0.0)

@@ -32,10 +32,13 @@ class SweepReport:
     cursor: LateCursor | None = None
     """Where an incomplete late sweep stopped."""
     unordered: UnorderedReport | None = None
-    """Of a watermark sweep; None if it did not look for unordered partitions, or did not get that far."""
+    """Of a watermark sweep, and of active partitions; None if it did not look for unordered ones, or did not get that
+    far."""
     quiet: int = 0
     """How many of `partitions` it left out because they are quiet."""
     inventory: str | None = None
     """The folder of the S3 Inventory report that a late sweep read. None: it listed the source."""
     counts_as_late: bool = False
     """Of a watermark sweep: it listed the whole source, so a late sweep would find the same files."""
+    unordered_idle: UnorderedReport | None = None
+    """As `unordered`, of the idle partitions that were left in this round; of none between two rounds."""

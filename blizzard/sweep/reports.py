@@ -81,7 +81,7 @@ def _decode_reports(document: dict[str, Any]) -> SweepReports:
 
 
 def _decode_report(document: dict[str, Any]) -> SweepReport:
-    cursor, unordered = document.get("cursor"), document.get("unordered")
+    cursor = document.get("cursor")
     return SweepReport(
         kind=SweepKind(document["kind"]),
         started_ts=json_fields.number(document["started_ts"]),
@@ -93,14 +93,18 @@ def _decode_report(document: dict[str, Any]) -> SweepReport:
         complete=document["complete"] is True,
         unannounced=json_fields.natural(document.get("unannounced", 0)),
         cursor=None if cursor is None else decode_cursor(json_fields.mapping(cursor)),
-        unordered=None if unordered is None else _decode_unordered(json_fields.mapping(unordered)),
+        unordered=_decode_unordered(document.get("unordered")),
         quiet=json_fields.natural(document.get("quiet", 0)),
         inventory=json_fields.optional_text(document.get("inventory")),
         counts_as_late=document.get("counts_as_late") is True,
+        unordered_idle=_decode_unordered(document.get("unordered_idle")),
     )
 
 
-def _decode_unordered(document: dict[str, Any]) -> UnorderedReport:
+def _decode_unordered(stored: object) -> UnorderedReport | None:
+    if stored is None:
+        return None
+    document = json_fields.mapping(stored)
     place = document["next"]
     return UnorderedReport(
         json_fields.natural(document["partitions"]),

@@ -28,9 +28,10 @@ class Window(Protocol):
 @dataclass(frozen=True, slots=True)
 class SweepRules:
     """The settings of a source that sweeps need. `window` None: every partition stays open. `unordered_requests`: for
-    how many LIST requests an ordinary sweep lists unordered partitions whole. `quiet_secs`: in a source with more than
-    `many_folders` folders, one without a new file for so long is looked at only once in this time. A late sweep comes
-    every `late_interval_secs`, and looks back by `late_overlap_secs` before the one before it.
+    how many LIST requests an ordinary sweep lists unordered partitions whole: active ones, and idle ones that had a new
+    file within `quiet_secs`. In a source with more than `many_folders` folders, one without a new file for so long is
+    looked at only once in this time. A late sweep comes every `late_interval_secs`, and looks back by
+    `late_overlap_secs` before the one before it.
 
     `definition` is the text of the pattern and template behind `matches` and `window`, so that a late sweep detects a
     change.

@@ -23,7 +23,7 @@ from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports, read_reports
 from blizzard.sweep.rules import LATE_INTERVAL_SECS, QUIET_SECS, UNORDERED_REQUESTS, SweepRules
 from blizzard.sweep.sweeper import EVENT_GRACE_SECS, Sweeper
-from blizzard.sweep.unordered import KnownOrder, UnorderedSearch
+from blizzard.sweep.unordered import IDLE_SHARE, KnownOrder, Turns, UnorderedSearch, idle_turns
 
 
 def sweep_rules(
@@ -162,7 +162,7 @@ class SourceSweep:
             partitions=settled.partitions() if self._has_many_folders(reports) else None,
         )
         if kind is SweepKind.WATERMARK:
-            unordered = self._unordered(checkpoint.sequence, sweeper.late_swept_ts, settled, reports.watermark)
+            unordered = self._unordered(checkpoint.sequence, sweeper, settled, reports.watermark)
             return sweeper.watermark_sweep(settled.unsettled_paths, unordered)
         cursor = reports.late.cursor if reports.late is not None and deadline_ts < float("inf") else None
         if self.inventory is not None and sweeper.late_swept_ts is not None:
@@ -177,15 +177,27 @@ class SourceSweep:
         return self.rules.quiet_secs > 0 and max(seen, default=0) > self.rules.many_folders
 
     def _unordered(
-        self, sequence: int, late_ts: float | None, settled: SettledFiles, last: SweepReport | None
+        self, sequence: int, sweeper: Sweeper, settled: SettledFiles, last: SweepReport | None
     ) -> UnorderedSearch | None:
         """What the sweep lists whole; None: nothing."""
-        if self.rules.unordered_requests < 1:
+        rules, now_ts, late_ts = self.rules, sweeper.started_ts, sweeper.late_swept_ts
+        if rules.unordered_requests < 1:
             return None
-        since_ts = float("-inf") if late_ts is None else late_ts - self.rules.settle_delay_secs - EVENT_GRACE_SECS
-        partitions = self._order.unordered(sequence, self.clock(), settled.partitions, since_ts)
-        start = last.unordered.next if last is not None and last.unordered is not None else None
-        return UnorderedSearch(partitions, start, self.rules.unordered_requests, settled.unsettled_paths)
+        newest_ms = self._order.newest_ms(sequence, now_ts, settled.partitions)
+        active_ms = 0.0 if late_ts is None else (late_ts - rules.settle_delay_secs - EVENT_GRACE_SECS) * 1000
+        quiet_ms = (now_ts - rules.quiet_secs) * 1000 if rules.quiet_secs else 0.0
+        active = [name for name, ms in newest_ms.items() if ms >= active_ms]
+        idle = [name for name, ms in newest_ms.items() if quiet_ms <= ms < active_ms]
+        idle_before = None if last is None else last.unordered_idle
+        round_secs = rules.late_interval_secs / IDLE_SHARE
+        is_due = last is None or idle_before is None or now_ts // round_secs != last.started_ts // round_secs
+        start = None if last is None or last.unordered is None else last.unordered.next
+        return UnorderedSearch(
+            active=Turns(active, start),
+            idle=idle_turns(idle, idle_before, is_due=is_due),
+            max_requests=rules.unordered_requests,
+            unsettled=settled.unsettled_paths,
+        )
 
     def _read_inventory(
         self,

@@ -77,8 +77,8 @@ class Sweeper:
         self._still_sweeping = still_sweeping
         self._known = partitions
         self._quiet: QuietFolders | None = None
-        self._started_ts = clock()
-        overdue_ts = self._started_ts - rules.settle_delay_secs - EVENT_GRACE_SECS
+        self.started_ts = clock()
+        overdue_ts = self.started_ts - rules.settle_delay_secs - EVENT_GRACE_SECS
         self._overdue_range = (float("inf") if watched_since_ts is None else watched_since_ts, overdue_ts)
         self._progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
         self._unconsumed: set[tuple[str, str]] = set()
@@ -117,10 +117,10 @@ class Sweeper:
         sweeps find overwritten ones."""
         progress = self._progress
         self._quiet = quiet_folders(
-            self._known, self._unconsumed, self._rules, now_ts=self._started_ts, due_since_ts=float("inf")
+            self._known, self._unconsumed, self._rules, now_ts=self.started_ts, due_since_ts=float("inf")
         )
         first = self._checkpoint.sequence < 0 and not progress.watermarks and progress.closed_through is None
-        closing = cold_closing(progress, self._rules, self._started_ts)
+        closing = cold_closing(progress, self._rules, self.started_ts)
         if closing is not None:
             # Stored with the first segment: if this sweep runs out of time, the next must not list these partitions.
             self._pending.closing = closing
@@ -137,14 +137,15 @@ class Sweeper:
         # If nothing is ingested yet, a late sweep would find the same files as this sweep.
         counts_as_late = first and complete and progress.late_swept_ts is None
         self._append_segment(
-            closing=closing if complete else None, late_swept_ts=self._started_ts if counts_as_late else None
+            closing=closing if complete else None, late_swept_ts=self.started_ts if counts_as_late else None
         )
-        listed = self._list_unordered(unordered) if complete and unordered is not None else None
-        report = self._report(SweepKind.WATERMARK, complete=complete, unordered=listed)
-        return replace(report, counts_as_late=counts_as_late)
+        active, idle = self._list_unordered(unordered) if complete and unordered is not None else (None, None)
+        report = self._report(SweepKind.WATERMARK, complete=complete)
+        return replace(report, counts_as_late=counts_as_late, unordered=active, unordered_idle=idle)
 
-    def _list_unordered(self, wanted: UnorderedSearch) -> UnorderedReport:
-        """Append what unordered partitions have below their watermarks. That settles nothing: no mark begins there."""
+    def _list_unordered(self, wanted: UnorderedSearch) -> tuple[UnorderedReport, UnorderedReport]:
+        """Append what unordered partitions have below their watermarks. That settles nothing: no mark begins there.
+        Returns the reports of active and of idle ones."""
         search = LateSearch(self._late_since_ts(), self._unconsumed, wanted.unsettled)
         listing = UnorderedListing(
             wanted, self._progress, lambda partition, after: self._list(partition, after=after), self._out_of_time
@@ -156,7 +157,7 @@ class Sweeper:
                 self._add_unsettled(search, FoundBy.SWEEP)
         self._add_unsettled(search, FoundBy.SWEEP)
         self._append_segment()
-        return listing.report()
+        return listing.active, listing.idle
 
     def late_sweep(
         self,
@@ -175,7 +176,7 @@ class Sweeper:
         that started with the first. It starts over if anything changed since that could hide a file.
         """
         listing = listing_fingerprint(self._source, self._rules.definition)
-        position, scope = self._resume_or_start(cursor, self._started_ts, listing)
+        position, scope = self._resume_or_start(cursor, self.started_ts, listing)
         search = LateSearch(scope.since_ts, self._unconsumed, unsettled)
         self._quiet = quiet_folders(
             self._known, self._unconsumed, self._rules, now_ts=scope.started_ts, due_since_ts=self.late_swept_ts
@@ -286,7 +287,7 @@ class Sweeper:
             if self._out_of_time():
                 complete = False
                 break
-            all_old = all_old and info.modified_ts <= self._started_ts - self._rules.settle_delay_secs
+            all_old = all_old and info.modified_ts <= self.started_ts - self._rules.settle_delay_secs
             through = split_path(info.key)[1] if all_old else through
             if self._rules.matches(info.key):
                 search.collect(info)
@@ -379,13 +380,12 @@ class Sweeper:
         *,
         complete: bool,
         cursor: LateCursor | None = None,
-        unordered: UnorderedReport | None = None,
         inventory: str | None = None,
     ) -> SweepReport:
         quiet = 0 if self._quiet is None else self._quiet.left_out
         return SweepReport(
             kind,
-            self._started_ts,
+            self.started_ts,
             self._listed,
             self._missed,
             self._missed_bytes,
@@ -394,7 +394,6 @@ class Sweeper:
             complete,
             self._unannounced,
             cursor,
-            unordered,
-            quiet,
-            inventory,
+            quiet=quiet,
+            inventory=inventory,
         )

@@ -1,5 +1,9 @@
 """Partitions whose files are named in no order. New files appear anywhere in them, mostly below the watermark, so an
-ordinary sweep lists them whole: some at a time, in turn, with a bounded number of requests."""
+ordinary sweep lists them whole: some at a time, in turn, with a bounded number of requests.
+
+Active ones, which had a file since the last late sweep, come first. A file without an event may also come to an idle
+one, after that late sweep. Idle ones get a small share of the requests, and a round of them begins only now and then.
+"""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,24 +25,41 @@ fewer only if most of the files came at once."""
 FEW_FILES = 50
 """A partition with fewer files may not show its order yet. It is judged as all files of the source together."""
 
+IDLE_SHARE = 10
+"""An idle partition is listed at most so many times between two late sweeps, and this part of a sweep's requests is for
+all idle ones together."""
 REFRESH_SECS = 300.0
 """How often the ledger is asked whether a source whose names were in order has become one whose names are not."""
 
 
 @dataclass(frozen=True, slots=True)
-class UnorderedSearch:
-    """`partitions`: the unordered ones, sorted. `start`: where the last sweep stopped; None: at the first of them."""
+class Turns:
+    """Unordered `partitions`, sorted, of which each sweep lists some. `start`: where the last sweep stopped; None: at
+    the first of them."""
 
     partitions: Sequence[str]
-    start: ListingPosition | None
+    start: ListingPosition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnorderedSearch:
+    """What an ordinary sweep lists whole with `max_requests`: `active` partitions, and some `idle` ones with what these
+    leave."""
+
+    active: Turns
+    idle: Turns
     max_requests: int
     unsettled: Unsettled
+
+    @property
+    def max_idle_requests(self) -> int:
+        return -(-self.max_requests // IDLE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
 class UnorderedReport:
-    """How an ordinary sweep listed the unordered partitions. `listed`: how many of them it listed to their end, with so
-    many LIST `requests`. `next`: where the next sweep continues; None: none was left."""
+    """How an ordinary sweep listed active, or idle, unordered `partitions`. `listed`: how many of them it listed to
+    their end, with so many LIST `requests`. `next`: where the next sweep continues; None: none was left."""
 
     partitions: int
     listed: int
@@ -74,21 +95,25 @@ class KnownOrder:
     _read_ts: float = float("-inf")
     _newest_ms: Mapping[str, int] = field(default_factory=dict)
 
-    def unordered(
-        self,
-        sequence: int,
-        now_ts: float,
-        partitions: Callable[[], Mapping[str, PartitionStats]],
-        active_since_ts: float,
-    ) -> list[str]:
-        """Those that had a file since `active_since_ts`, sorted: in others a late sweep has found what there was.
-        `sequence`: of the checkpoint whose ledger `partitions` reads."""
+    def newest_ms(
+        self, sequence: int, now_ts: float, partitions: Callable[[], Mapping[str, PartitionStats]]
+    ) -> Mapping[str, int]:
+        """When they had their newest file, sorted by partition. `sequence`: of the checkpoint whose ledger `partitions`
+        reads."""
         due = bool(self._newest_ms) or not 0 <= now_ts - self._read_ts < REFRESH_SECS
         if sequence != self._sequence and due:
             stats = partitions()
             self._newest_ms = {name: stats[name].newest_ms for name in unordered_partitions(stats)}
             self._sequence, self._read_ts = sequence, now_ts
-        return [name for name, newest_ms in self._newest_ms.items() if newest_ms >= active_since_ts * 1000]
+        return self._newest_ms
+
+
+def idle_turns(partitions: Sequence[str], last: UnorderedReport | None, *, is_due: bool) -> Turns:
+    """What is left of the round that the `last` sweep of idle partitions left unfinished. If it finished one, a new
+    round if that `is_due`."""
+    if last is not None and last.next is not None:
+        return Turns([partition for partition in partitions if partition >= last.next.partition], last.next)
+    return Turns(partitions if is_due else ())
 
 
 @dataclass(slots=True)
@@ -103,38 +128,46 @@ class UnorderedListing:
     progress: SourceProgress
     list_partition: Callable[[str, str | None], Iterator[ObjectInfo]]
     out_of_time: Callable[[], bool]
-    requests: int = 0
-    _listed: int = 0
-    _stopped: ListingPosition | None = None
-    _turns: Sequence[ListingPosition] = field(init=False)
-
-    def __post_init__(self) -> None:
-        start = self.search.start or ListingPosition()
-        names = [p for p in self.search.partitions if p in self.progress.watermarks and not self.progress.is_closed(p)]
-        later = [
-            ListingPosition(p, start.after if p == start.partition else None) for p in names if p >= start.partition
-        ]
-        self._turns = [*later, *(ListingPosition(p) for p in names if p < start.partition)]
+    active: UnorderedReport = field(init=False)
+    idle: UnorderedReport = field(init=False)
+    """Both after `files`."""
+    _requests: int = 0
 
     def files(self) -> Iterator[ObjectInfo]:
         """Until all partitions had their turn, the requests are used up, or time is."""
-        for position in self._turns:
-            self._stopped = position
-            if self.requests >= self.search.max_requests or self.out_of_time():
-                return
-            self._stopped = yield from self._list(position)
-            if self._stopped is not None:
-                return
-            self._listed += 1
+        search = self.search
+        self.active = yield from self._take_turns(search.active, search.max_requests)
+        until = min(self._requests + search.max_idle_requests, search.max_requests)
+        self.idle = yield from self._take_turns(search.idle, until)
 
-    def report(self) -> UnorderedReport:
-        """After `files`."""
-        return UnorderedReport(len(self._turns), self._listed, self.requests, self._stopped)
+    def _take_turns(self, turns: Turns, max_requests: int) -> Generator[ObjectInfo, None, UnorderedReport]:
+        """Until the sweep has made `max_requests`."""
+        positions, before = self._positions(turns), self._requests
+        listed, stopped = 0, None
+        for position in positions:
+            stopped = position
+            if self._requests >= max_requests or self.out_of_time():
+                break
+            stopped = yield from self._list(position, max_requests)
+            if stopped is not None:
+                break
+            listed += 1
+        return UnorderedReport(len(positions), listed, self._requests - before, stopped)
 
-    def _list(self, position: ListingPosition) -> Generator[ObjectInfo, None, ListingPosition | None]:
+    def _positions(self, turns: Turns) -> Sequence[ListingPosition]:
+        start = turns.start or ListingPosition()
+        names = [p for p in turns.partitions if p in self.progress.watermarks and not self.progress.is_closed(p)]
+        later = [
+            ListingPosition(p, start.after if p == start.partition else None) for p in names if p >= start.partition
+        ]
+        return [*later, *(ListingPosition(p) for p in names if p < start.partition)]
+
+    def _list(
+        self, position: ListingPosition, max_requests: int
+    ) -> Generator[ObjectInfo, None, ListingPosition | None]:
         """Returns where it stopped; None at the watermark."""
         partition, watermark = position.partition, self.progress.watermarks[position.partition]
-        self.requests += 1
+        self._requests += 1
         for count, info in enumerate(self.list_partition(partition, position.after), 1):
             name = split_path(info.key)[1]
             if name > watermark:
@@ -143,7 +176,7 @@ class UnorderedListing:
             if self.out_of_time():
                 return ListingPosition(partition, name)
             if count % FILES_PER_REQUEST == 0:
-                if self.requests >= self.search.max_requests:
+                if self._requests >= max_requests:
                     return ListingPosition(partition, name)
-                self.requests += 1
+                self._requests += 1
         return None

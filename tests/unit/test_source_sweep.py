@@ -31,6 +31,9 @@ naturals = st.integers(0, 2**53)
 positions = st.builds(ListingPosition, st.text(max_size=5), st.none() | st.text(max_size=5))
 
 
+unordered_reports = st.builds(UnorderedReport, naturals, naturals, naturals, st.none() | positions)
+
+
 def reports_of(kind: SweepKind) -> st.SearchStrategy[SweepReport]:
     return st.builds(
         SweepReport,
@@ -43,7 +46,8 @@ def reports_of(kind: SweepKind) -> st.SearchStrategy[SweepReport]:
         segments=st.lists(naturals, max_size=3).map(tuple),
         complete=st.booleans(),
         unannounced=naturals,
-        unordered=st.none() | st.builds(UnorderedReport, naturals, naturals, naturals, st.none() | positions),
+        unordered=st.none() | unordered_reports,
+        unordered_idle=st.none() | unordered_reports,
         inventory=st.none() | st.just("2026-11-24T01-00Z"),
     )
 

@@ -1,6 +1,7 @@
 """Ordinary sweeps find files whose names are in no order, with a bounded number of requests."""
 
 import hashlib
+import json
 from collections.abc import Callable
 
 import pytest
@@ -35,10 +36,17 @@ def lower_name(n: int) -> str:
 
 
 def busy_world(
-    *folders: str, named: Callable[[int], str] = random_name, rounds: int = 20, max_requests: int = 30
+    *folders: str,
+    named: Callable[[int], str] = random_name,
+    rounds: int = 20,
+    max_requests: int = 30,
+    quiet_secs: float = 86_400.0,
 ) -> World:
     """Every folder had a file every ROUND_SECS, and its watermark is at its last name."""
-    world = World(settings(settle_delay_secs=60.0, late_overlap_secs=100.0, unordered_requests=max_requests))
+    wanted = settings(
+        settle_delay_secs=60.0, late_overlap_secs=100.0, unordered_requests=max_requests, quiet_secs=quiet_secs
+    )
+    world = World(wanted)
     swept(world)
     for n in range(rounds):
         world.clock.advance(ROUND_SECS)
@@ -116,17 +124,6 @@ def test_names_in_order_cost_no_request_and_each_receipt_is_read_once() -> None:
     assert len(read) == len(set(read)) >= 5
 
 
-def test_a_partition_without_new_files_since_the_last_late_sweep_is_left_to_late_sweeps() -> None:
-    world = busy_world()
-    world.clock.advance(1000.0)
-    world.source_sweep().sweep(SweepKind.LATE)
-    world.drain()
-    assert whole(swept(world)).partitions == 0
-    world.arrive(f"a/{lower_name(2)}")
-    world.drain()
-    assert whole(swept(world)).partitions == 1
-
-
 def test_no_request_is_made_if_the_source_allows_none() -> None:
     world = busy_world(max_requests=0)
     world.put(f"a/{lower_name(1)}", "lost")
@@ -178,6 +175,106 @@ class TestTurns:
         assert report.complete
         assert whole(report).next is not None
         assert whole(report).requests < 4
+
+
+def idle_world(*folders: str, rounds: int = 20, max_requests: int = 30, quiet_secs: float = 86_400.0) -> World:
+    """No folder had a file since the last late sweep."""
+    world = busy_world(*folders, rounds=rounds, max_requests=max_requests, quiet_secs=quiet_secs)
+    world.clock.advance(600.0)
+    world.source_sweep().sweep(SweepKind.LATE)
+    world.drain()
+    return world
+
+
+def idle(report: SweepReport) -> UnorderedReport:
+    assert report.unordered_idle is not None
+    return report.unordered_idle
+
+
+def sweep_minutes(world: World, minutes: int) -> list[SweepReport]:
+    reports = []
+    for _ in range(minutes):
+        world.clock.advance(60.0)
+        reports.append(swept(world))
+    return reports
+
+
+class TestIdlePartitions:
+    def test_a_file_without_an_event_after_a_late_sweep_is_found_within_a_tenth_of_the_time_to_the_next(self) -> None:
+        world = idle_world("a/", "b/")
+        world.put(f"b/{lower_name(1)}", "lost")
+        assert sum(report.missed for report in sweep_minutes(world, 6)) == 1
+        world.drain()
+        assert world.files()[f"b/{lower_name(1)}"] == ["lost"]
+        assert whole(swept(world)).partitions == 1
+        assert world.doubled() == []
+
+    def test_each_is_listed_once_in_that_time_however_often_the_source_is_swept(self) -> None:
+        world = idle_world("a/", "b/")
+        calls, one = Calls(), world.source_sweep()
+        one.files = WatchedStore(world.source, calls)
+        reports = []
+        for _ in range(120):
+            world.clock.advance(30.0)
+            reports.append(swept(world, one))
+        assert [whole(report).requests for report in reports] == [0] * 120
+        assert [idle(report).requests for report in reports if idle(report).requests] == [2] * 10
+        # Each sweep lists both folders, and the one above them, after their watermarks.
+        assert sum(name.startswith("list ") for name in calls.names) == 120 * 3 + 20
+
+    def test_they_take_a_tenth_of_the_requests_and_a_round_may_take_several_sweeps(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(unordered, "FILES_PER_REQUEST", 10)
+        world = idle_world("a/", "b/", "c/", rounds=25)  # 3 requests each
+        world.put(f"c/{lower_name(1)}", "lost")
+        reports = sweep_minutes(world, 12)
+        first = next(at for at, report in enumerate(reports) if idle(report).requests)
+        one_round = reports[first : first + 6]
+        assert [idle(report).requests for report in one_round] == [3, 3, 3, 0, 0, 0]
+        assert [idle(report).partitions for report in one_round] == [3, 2, 1, 0, 0, 0]
+        assert [place.partition for report in one_round if (place := idle(report).next)] == ["b", "c"]
+        assert [report.missed for report in one_round] == [0, 0, 1, 0, 0, 0]
+
+    def test_active_ones_come_first_and_a_sweep_never_makes_more_requests_than_it_may(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(unordered, "FILES_PER_REQUEST", 10)
+        world = idle_world("a/", "b/", "c/", "d/", rounds=25, max_requests=4)
+        for folder in "ab":  # 3 requests each
+            world.arrive(f"{folder}/{random_name(1000)}")
+        world.drain()
+        reports = sweep_minutes(world, 14)
+        assert [whole(report).requests for report in reports] == [4] * 14
+        waiting = [idle(report) for report in reports if idle(report).partitions]
+        assert {(each.partitions, each.requests) for each in waiting} == {(2, 0)}
+        world.source.delete([info.key for folder in ("a/", "b/") for info in world.source.list(folder)])
+        reports = sweep_minutes(world, 6)
+        assert [(whole(report).requests, idle(report).requests) for report in reports] == [(2, 1)] * 6
+
+    def test_a_partition_without_a_file_for_a_day_is_left_to_late_sweeps(self) -> None:
+        world = idle_world()
+        world.clock.advance(86_400.0)
+        world.source_sweep().sweep(SweepKind.LATE)
+        world.put(f"a/{lower_name(1)}", "lost")
+        assert [idle(report).partitions for report in sweep_minutes(world, 7)] == [0] * 7
+        assert world.source_sweep().sweep(SweepKind.LATE).missed == 1
+
+    def test_without_a_time_after_which_folders_are_quiet_it_is_still_listed(self) -> None:
+        world = idle_world(quiet_secs=0.0)
+        world.clock.advance(86_400.0)
+        world.source_sweep().sweep(SweepKind.LATE)
+        world.put(f"a/{lower_name(1)}", "lost")
+        assert sum(report.missed for report in sweep_minutes(world, 6)) == 1
+
+    def test_after_a_report_of_the_version_before_a_round_begins_at_once(self) -> None:
+        world = idle_world()
+        swept(world)
+        document = json.loads(world.state.get(world.identity.report_key))
+        del document["watermark"]["unordered_idle"]
+        world.state.put(world.identity.report_key, json.dumps(document).encode())
+        assert world.source_sweep().reports().watermark is not None
+        assert idle(swept(world)) == UnorderedReport(partitions=1, listed=1, requests=1)
 
 
 def test_files_that_the_job_commits_while_a_sweep_begins_are_not_appended_again() -> None:
@@ -242,7 +339,9 @@ names = (
 paths = st.builds(str.__add__, st.sampled_from(["", "a/", "b/c/"]), names)
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["arrive", "lose", "lose", "sweep", "drain", "late"]), paths, st.sampled_from([1.0, 70.0])
+        st.sampled_from(["arrive", "lose", "lose", "sweep", "drain", "late"]),
+        paths,
+        st.sampled_from([1.0, 70.0, 500.0]),
     ),
     max_size=40,
 )
@@ -258,7 +357,9 @@ def test_no_file_is_lost_or_doubled_whatever_its_name(plan: list[tuple[str, str,
             if action == "arrive":
                 world.deliver(event)
         elif action == "sweep":
-            swept(world)
+            report = swept(world)
+            listed = [each.requests for each in (report.unordered, report.unordered_idle) if each is not None]
+            assert sum(listed) <= max_requests
         elif action == "late":
             world.source_sweep().sweep(SweepKind.LATE)
         elif action == "drain":

@@ -19,7 +19,7 @@ def keep_ledger_small(rng: random.Random, *, bases: bool = True) -> None:
     in_background = rng.random() < 0.5
     small = {"commits": rng.choice((2, 3)), "files": 12, "factor": 2, "in_background": in_background}
     LedgerSettings.__init__.__kwdefaults__.update(small)
-    keeper.KEPT_SECS = KEPT_SECS
+    keeper.KEPT_SECS = keeper.KEPT_AFTER_RESTART_SECS = KEPT_SECS
     run.BLOCK_ENTRIES = BLOCK_ENTRIES
     run._SMALL_RUN_FILES = rng.choice((0, 100_000))  # 0: also small runs are written in several calls
     if bases:
@@ -30,12 +30,14 @@ def keep_ledger_small(rng: random.Random, *, bases: bool = True) -> None:
 def small_ledger(rng: random.Random) -> Iterator[None]:
     """For the block, where a campaign runs in a process with other tests."""
     usual = dict(LedgerSettings.__init__.__kwdefaults__)
-    sizes = keeper.KEPT_SECS, run.BLOCK_ENTRIES, run._SMALL_RUN_FILES
+    times = keeper.KEPT_SECS, keeper.KEPT_AFTER_RESTART_SECS
+    sizes = run.BLOCK_ENTRIES, run._SMALL_RUN_FILES
     usual_bases = BaseSettings.__init__.__defaults__
     keep_ledger_small(rng)
     try:
         yield
     finally:
         LedgerSettings.__init__.__kwdefaults__.update(usual)
-        keeper.KEPT_SECS, run.BLOCK_ENTRIES, run._SMALL_RUN_FILES = sizes
+        keeper.KEPT_SECS, keeper.KEPT_AFTER_RESTART_SECS = times
+        run.BLOCK_ENTRIES, run._SMALL_RUN_FILES = sizes
         BaseSettings.__init__.__defaults__ = usual_bases
