@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from blizzard.environment import variables
 from blizzard.storage.local import LocalStore
 from infra.local.processes.checkout import CHECKOUT
+from spark_job.engines.local import source_rows
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.table_source import TableSource
 from spark_job.tasks import batch_tasks
@@ -131,6 +132,25 @@ def test_rows_of_a_shallow_clone_are_left_to_spark(local_lake: EngineLake) -> No
         local_lake.engine().table(source).holds_rows()
     local_lake.chosen = "auto"
     assert local_lake.engine().table(source).holds_rows()
+
+
+def test_a_question_that_needs_many_data_files_is_left_to_spark(
+    local_lake: EngineLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_rows, "MAX_FILES_READ", 1)
+    for name in ("a", "b"):
+        local_lake.put(f"{name}.ndjson", {"id": name, "n": 1})
+        local_lake.run(late=True)
+    source = TableSource(str(local_lake.table), "events:landing", "blizzard:events:landing", "id STRING", {}, ())
+    with pytest.raises(NeedsSpark, match="2 data files, more than 1"):
+        local_lake.engine().table(source).last_rows(after_sequence=-1)
+    local_lake.chosen = "auto"
+    table = local_lake.engine().table(source)
+    for _ in range(2):
+        assert {content.path for content in table.last_rows(after_sequence=-1)} == {"a.ndjson", "b.ndjson"}
+    assert [line["reason"] for line in local_lake.logged("spark_needed")] == [
+        "looking for a source's rows in 2 data files, more than 1"
+    ]
 
 
 def test_the_engines_take_turns_in_one_lake(local_lake: EngineLake) -> None:

@@ -1,47 +1,61 @@
-"""Questions about the rows of one source, answered from its data files. Files without rows of the wanted commits are
-left out by their statistics; of the others only `_source` is decoded, one file at a time."""
+"""Questions about the rows of one source, answered from its data files. Files without the wanted rows are left out by
+their statistics; of the others only fields of `_source` are fetched and decoded, one file at a time."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
-from urllib.parse import unquote
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from itertools import takewhile
+from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
+from spark_job.engines.local.added_files import AddedFile, added_files
+from spark_job.engines.local.source_column import SourceColumn
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion
 from spark_job.table.safety_checks import SourceFile
 
-_COLUMNS = ("source", "file", "row", "etag", "modified", "sequence")
-_TYPES = (pa.string(), pa.string(), pa.int64(), pa.string(), pa.timestamp("us", "UTC"), pa.int64())
-_ALL = SequenceRange(0, 2**62)
+MAX_FILES_READ = 1_000
+"""Each takes one to three requests, one after the other: with 30 ms a request more than a minute. Spark starts in less,
+and reads with all cores."""
+MAX_ROWS_READ = 100_000_000
+"""One core decodes `_source.source` of 14 million rows a second, and all of `_source` of 3 million."""
+_LAST = 2**62
+_NO_TIME = -(2**63)
 _ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 """The path of a data file that is not below the table. A relative one has its colons encoded."""
 
 
 class SourceRows:
-    """Rows of version `table` of a table that has a `_source` column."""
+    """Rows of version `table` of a table that has a `_source` column. A question for which too much would have to be
+    read raises NeedsSpark."""
 
     def __init__(self, table: DeltaTable, store: ObjectStore, source_id: str) -> None:
-        self._table = table
+        self._files = added_files(table)
         self._store = store
         self._source_id = source_id
 
     def exist(self) -> bool:
-        return any(rows.num_rows for rows in self._own(_ALL))
+        files = [file for file in self._files if file.may_hold(self._source_id)]
+        return self._any(
+            files,
+            lambda file: file.only_source == self._source_id,
+            lambda sources: pc.equal(sources, self._source_id),
+        )
 
     def of_nobody_exist(self) -> bool:
-        return any(rows["source"].null_count for rows in self._sources(self._files(_ALL)))
+        files = [file for file in self._files if file.rows_of_nobody != 0]
+        return self._any(files, lambda file: file.rows_of_nobody is not None, pc.is_null)
 
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         last: dict[FileVersion, int] = {}
-        for rows in self._own(SequenceRange(after_sequence + 1, _ALL.last)):
+        for rows in self._own(SequenceRange(after_sequence + 1, _LAST), "file", "etag", "row"):
             grouped = rows.group_by(["file", "etag"]).aggregate([("row", "max")])
             columns = (grouped[name].to_pylist() for name in ("file", "etag", "row_max"))
             for file, etag, row in zip(*columns, strict=True):
@@ -51,10 +65,10 @@ class SourceRows:
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         found: dict[tuple[str, str, int], tuple[int, int]] = {}
-        for rows in self._own(sequences):
-            grouped = rows.group_by(["file", "etag", "sequence"]).aggregate([("modified", "max"), ("row", "count")])
+        for rows in self._own(sequences, "file", "etag", "modified"):
+            grouped = rows.group_by(["file", "etag", "sequence"]).aggregate([("modified", "max"), ([], "count_all")])
             modified = pc.cast(grouped["modified_max"], pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-            columns = (grouped[name].to_pylist() for name in ("file", "etag", "sequence", "row_count"))
+            columns = (grouped[name].to_pylist() for name in ("file", "etag", "sequence", "count_all"))
             for file, etag, sequence, count, modified_ms in zip(*columns, modified.to_pylist(), strict=True):
                 rows_before, ms_before = found.get((file, etag, sequence), (0, 0))
                 found[file, etag, sequence] = rows_before + count, max(ms_before, modified_ms or 0)
@@ -64,53 +78,80 @@ class SourceRows:
         ]
 
     def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
-        newest: dict[SourceFile, object] = {}
-        for rows in self._rows(_ALL):
-            others = rows.filter(pc.invert(pc.is_in(rows["source"], pa.array([*known], pa.string()))))
-            grouped = others.group_by(["source", "file", "etag"]).aggregate([("modified", "max")])
-            for row in grouped.to_pylist():
-                file, modified = SourceFile(row["source"], row["file"], row["etag"]), row["modified_max"]
-                newest[file] = max(filter(None, (modified, newest.get(file))), default=None)
-            ranked = sorted(newest, key=lambda file: str(newest[file] or ""), reverse=True)
-            newest = {file: newest[file] for file in ranked[:limit]}
+        """Stops when no data file that is left can have a newer file than those found."""
+        newest: dict[SourceFile, int] = {}
+        files = [file for file in self._files if file.may_hold_others(known)]
+        by_time = sorted(files, key=lambda file: file.newest_us, reverse=True)
+        left = takewhile(lambda file: len(newest) < limit or file.newest_us >= min(newest.values()), by_time)
+        for column in self._columns(left):
+            for files_of_batch in _files_of_others(column, known):
+                for found, modified_us in files_of_batch:
+                    newest[found] = max(modified_us, newest.get(found, modified_us))
+                newest = dict(nlargest(limit, newest.items(), key=itemgetter(1)))
         return [*newest]
 
-    def _own(self, sequences: SequenceRange) -> Iterator[pa.Table]:
-        for rows in self._rows(sequences):
-            yield rows.filter(pc.equal(rows["source"], self._source_id))
-
-    def _rows(self, sequences: SequenceRange) -> Iterator[pa.Table]:
-        """The `_source` of the rows of these commits, with its fields as columns."""
-        for rows in self._sources(self._files(sequences)):
-            wanted = pc.and_(
-                pc.greater_equal(rows["sequence"], sequences.first), pc.less_equal(rows["sequence"], sequences.last)
-            )
-            yield rows.filter(wanted)
-
-    def _sources(self, paths: Iterable[str]) -> Iterator[pa.Table]:
-        """The `_source` of all rows of each data file, with its fields as columns; null in a file from before the
-        table had it."""
-        for path in paths:
-            if _ABSOLUTE.match(path):
-                raise NeedsSpark("reading rows from outside the table's folder, where those of a shallow clone are")
-            file = pq.ParquetFile(BytesIO(self._store.get(unquote(path))), coerce_int96_timestamp_unit="us")
-            if "_source" in file.schema_arrow.names:
-                whole = file.read(columns=["_source"])["_source"]
-                # Other writers may store texts as views, for which Arrow has no filter.
-                columns = [pc.struct_field(whole, name).cast(kind) for name, kind in zip(_COLUMNS, _TYPES, strict=True)]
-            else:
-                columns = [pa.nulls(file.metadata.num_rows, kind) for kind in _TYPES]
-            yield pa.Table.from_arrays(columns, names=_COLUMNS)
-
-    def _files(self, sequences: SequenceRange) -> Iterator[str]:
-        """Paths of the data files that may have rows of these commits, as in a URL."""
-        actions = pa.table(self._table.get_add_actions(flatten=True))
-        lows, highs = (
-            actions[f"{side}._source.sequence"].to_pylist()
-            if f"{side}._source.sequence" in actions.column_names
-            else [None] * actions.num_rows
-            for side in ("min", "max")
+    def _any(
+        self, files: Sequence[AddedFile], by_statistics: Callable[[AddedFile], bool], wanted: Callable[[Any], Any]
+    ) -> bool:
+        """Whether any row of these files has a wanted source. Begins with files that have one by their statistics, of
+        which one should be enough."""
+        files = sorted(files, key=by_statistics, reverse=True)
+        if files and not by_statistics(files[0]):
+            _check_amounts_in_log(files)
+        return any(
+            pc.any(wanted(rows["source"])).as_py()
+            for column in self._columns(files)
+            for rows in column.batches("source")
         )
-        for path, low, high in zip(actions["path"].to_pylist(), lows, highs, strict=True):
-            if (low is None or low <= sequences.last) and (high is None or high >= sequences.first):
-                yield path
+
+    def _own(self, sequences: SequenceRange, *fields: str) -> Iterator[pa.Table]:
+        """The rows of this source that these commits brought, with these fields of `_source` and `sequence`."""
+        files = [file for file in self._files if file.may_hold(self._source_id) and file.may_be_of(sequences)]
+        _check_amounts_in_log(files)
+        for column in self._columns(files):
+            for rows in column.batches("source", "sequence", *fields):
+                of_commits = pc.and_(
+                    pc.greater_equal(rows["sequence"], sequences.first), pc.less_equal(rows["sequence"], sequences.last)
+                )
+                yield rows.filter(pc.and_(pc.equal(rows["source"], self._source_id), of_commits))
+
+    def _columns(self, files: Iterable[AddedFile]) -> Iterator[SourceColumn]:
+        """Opens one after the other, as long as the amount is bounded."""
+        rows = 0
+        for number, file in enumerate(files, 1):
+            if _ABSOLUTE.match(file.path):
+                raise NeedsSpark("reading rows from outside the table's folder, where those of a shallow clone are")
+            _check_amounts(number, rows)
+            column = SourceColumn(self._store, file)
+            rows += column.num_rows
+            _check_amounts(number, rows)
+            yield column
+
+
+def _files_of_others(column: SourceColumn, known: frozenset[str]) -> Iterator[Iterable[tuple[SourceFile, int]]]:
+    """Files of other sources than these, each with its time in microseconds, as often as the file's batches have them.
+    Row groups without rows of others cost only `_source.source`."""
+
+    def of_others(rows: pa.Table) -> pa.Table:
+        is_known = pc.is_in(rows["source"], pa.array([*known], pa.string()))
+        return rows.filter(pc.and_(pc.is_valid(rows["source"]), pc.invert(is_known)))
+
+    for group in column.groups:
+        if not any(of_others(rows).num_rows for rows in column.of_group(group, "source")):
+            continue
+        for rows in column.of_group(group, "source", "file", "etag", "modified"):
+            files = of_others(rows).group_by(["source", "file", "etag"]).aggregate([("modified", "max")])
+            names = (files[name].to_pylist() for name in ("source", "file", "etag"))
+            times = pc.fill_null(files["modified_max"].cast(pa.int64()), _NO_TIME).to_pylist()
+            yield zip(map(SourceFile, *names), times, strict=True)
+
+
+def _check_amounts_in_log(files: Sequence[AddedFile]) -> None:
+    _check_amounts(len(files), sum(file.rows or 0 for file in files))
+
+
+def _check_amounts(files: int, rows: int) -> None:
+    if files > MAX_FILES_READ:
+        raise NeedsSpark(f"looking for a source's rows in {files:,} data files, more than {MAX_FILES_READ:,}")
+    if rows > MAX_ROWS_READ:
+        raise NeedsSpark(f"looking for a source's rows among {rows:,} rows, more than {MAX_ROWS_READ:,}")
