@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from blizzard.config import source_names, uri
+from blizzard.config.compressions import AUTO, CompressionName, auto_help
 from blizzard.config.formats import FILE_FORMATS, FormatName, format_help, schema_help
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
@@ -188,9 +189,7 @@ class Source(Section):
         examples=["**/*.ndjson.gz"],
     )
     format: FormatName = Field(default="ndjson", description=format_help())
-    compression: Literal["auto", "gzip", "zstd", "none"] = Field(
-        default="auto", description="auto: from the file's extension (.gz and .gzip, .zst and .zstd, else none)."
-    )
+    compression: CompressionName = Field(default=AUTO, description=auto_help())
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",

@@ -1,13 +1,16 @@
-"""Decompression of one object, within bounded memory: gzip, zstd or none."""
+"""Decompression of one object, within bounded memory."""
 
 import gzip
 import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from isal import igzip, isal_zlib
 
 from blizzard.state.dead_letters import Stage
+from spark_job.formats.members import CHUNK_BYTES, bzip2, deflate, xz
 from spark_job.formats.protocol import FileFault, Readable
 
 SMALL_BYTES = 256 << 10
@@ -16,16 +19,6 @@ _SMALL_CONTENT_BYTES = 4 << 20
 """Decompressed size of such an object; one with more content is read as a stream."""
 _GZIP_MEMBER = 31
 """zlib's window bits for a gzip header and checksum."""
-
-
-def compression_of(path: str, configured: str) -> str:
-    """gzip, zstd or none; `auto` goes by the extension."""
-    if configured != "auto":
-        return configured
-    lowered = path.lower()
-    if lowered.endswith((".gz", ".gzip")):
-        return "gzip"
-    return "zstd" if lowered.endswith((".zst", ".zstd")) else "none"
 
 
 def decompressed(raw: Readable, compression: str, *, size: int | None = None) -> Readable:
@@ -41,7 +34,7 @@ def decompressed(raw: Readable, compression: str, *, size: int | None = None) ->
         if content is not None:
             return io.BytesIO(content)
         raw = _Chained(io.BytesIO(body), raw)
-    return _Decompressed(_gzip(raw) if compression == "gzip" else _zstd(raw), compression)
+    return _OPEN[compression](raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +45,8 @@ class _Decompressed:
     compression: str
 
     def read(self, size: int = -1, /) -> bytes:
+        if size < 0:  # pyarrow's streams cannot
+            return b"".join(iter(lambda: self.read(CHUNK_BYTES), b""))
         try:
             return self.stream.read(size)
         except EOFError as error:
@@ -60,7 +55,7 @@ class _Decompressed:
         except (gzip.BadGzipFile, isal_zlib.error, OverflowError) as error:  # type: ignore[misc]
             # OverflowError: a header that does not end; igzip holds at most half a MiB of it.
             raise FileFault(Stage.DECOMPRESS, f"not valid {self.compression}: {error}") from error
-        except OSError as error:  # pyarrow raises it for whatever is wrong with a zstd stream
+        except OSError as error:  # pyarrow raises it for whatever is wrong with a stream
             if type(error) is not OSError:
                 raise
             raise FileFault(Stage.DECOMPRESS, f"not valid {self.compression}, or truncated: {error}") from error
@@ -98,13 +93,32 @@ def _single_member(body: bytes) -> bytes | None:
 
 
 def _gzip(raw: Readable) -> Readable:
-    return cast("Readable", igzip.IGzipFile(fileobj=_File(raw), mode="rb"))  # type: ignore[no-untyped-call]
+    file = cast("Readable", igzip.IGzipFile(fileobj=_File(raw), mode="rb"))  # type: ignore[no-untyped-call]
+    return _Decompressed(file, "gzip")
 
 
-def _zstd(raw: Readable) -> Readable:
+def _by_arrow(name: str, raw: Readable) -> Readable:
     import pyarrow as pa
 
-    return cast("Readable", pa.CompressedInputStream(pa.PythonFile(_File(raw), mode="r"), "zstd"))
+    file = cast("Readable", pa.CompressedInputStream(pa.PythonFile(_File(raw), mode="r"), name))
+    return _Decompressed(file, name)
+
+
+def _snappy(raw: Readable) -> Readable:
+    from spark_job.formats.snappy import Snappy
+
+    return Snappy(raw)
+
+
+_OPEN: Mapping[str, Callable[[Readable], Readable]] = {
+    "gzip": _gzip,
+    "zstd": partial(_by_arrow, "zstd"),
+    "lz4": partial(_by_arrow, "lz4"),
+    "bzip2": bzip2,
+    "xz": xz,
+    "deflate": deflate,
+    "snappy": _snappy,
+}
 
 
 class _File:

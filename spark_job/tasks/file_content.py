@@ -6,9 +6,10 @@ import tempfile
 from contextlib import ExitStack
 from typing import BinaryIO, cast
 
+from blizzard.config.compressions import compression_of
 from blizzard.errors import StorageBroken
 from blizzard.storage.base import ObjectReader
-from spark_job.formats.decompress import compression_of, decompressed
+from spark_job.formats.decompress import decompressed
 from spark_job.formats.protocol import Limits, Readable
 
 CHUNK_BYTES = 4 << 20

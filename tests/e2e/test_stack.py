@@ -155,9 +155,7 @@ def test_a_stopped_application_takes_a_change_and_nothing_is_missed(world: Stack
             stack.run_control.may_start.set()
             time.sleep(min(secs, 0.5))
 
-        application = stop(
-            stack.stack.name, stack.aws, Waiting(time.monotonic, wait, said.append, 600), cancel=False
-        )
+        application = stop(stack.stack.name, stack.aws, Waiting(time.monotonic, wait, said.append, 600), cancel=False)
     assert application == stack.application_id
     assert [line for line in said if "waiting for active runs" in line]
     world.drop("2026-01-07", 2)

@@ -17,7 +17,10 @@ FORMATS = " or ".join(", ".join(map(repr, FILE_FORMATS)).rsplit(", ", 1))
         ("name: x", "s.name: unknown key"),
         ("schema_ddl: x", "s.schema_ddl: unknown key"),
         ("format: json", f"s.format: found 'json', expected one of {FORMATS}; change it"),
-        ("compression: brotli", "s.compression: found 'brotli', expected one of 'auto', 'gzip', 'zstd' or 'none'"),
+        (
+            "compression: brotli",
+            "s.compression: found 'brotli', expected one of 'auto', 'gzip', 'zstd', 'bzip2'",
+        ),
         ("on_overwrite: 5", "s.on_overwrite: found 5, expected one of 'ignore'"),
         ("pattern: 5", "s.pattern: found 5, expected text (put it in quotes); change it"),
         ("pattern:", "s.pattern: found nothing, expected text"),

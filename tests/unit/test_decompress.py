@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from blizzard.config.compressions import compression_of
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.decompress import SMALL_BYTES, compression_of, decompressed
+from spark_job.formats.decompress import SMALL_BYTES, decompressed
 from spark_job.formats.protocol import FileFault
 from tests.unit.contents import CHUNK_BYTES, COMPRESS, StoredContent, lines_of, zstd
 
@@ -29,6 +30,13 @@ def lines(stored: bytes, compression: str) -> list[bytes]:
         ("a.gzip", "gzip"),
         ("a.zst", "zstd"),
         ("a.zstd", "zstd"),
+        ("a.csv.bz2", "bzip2"),
+        ("a.bzip2", "bzip2"),
+        ("a.xz", "xz"),
+        ("a.lz4", "lz4"),
+        ("part-0.snappy", "snappy"),
+        ("a.sz", "snappy"),
+        ("a.deflate", "deflate"),
         ("a.ndjson", "none"),
         ("gz", "none"),
         ("a.gz/b", "none"),

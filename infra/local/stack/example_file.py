@@ -5,6 +5,7 @@ import shlex
 import time
 from dataclasses import dataclass
 
+from blizzard.config.compressions import compression_of
 from blizzard.config.ddl import Atomic, Column, parse
 from blizzard.config.formats import FILE_FORMATS
 from blizzard.config.model import Config, Source
@@ -12,7 +13,8 @@ from blizzard.paths.partition import TimeTemplate
 from blizzard.paths.pattern import Pattern
 
 _SUFFIX = re.compile(r"(?:\*\*/)?\*((?:\.[A-Za-z0-9_-]+)*)")
-_COMPRESS_COMMANDS = {".gz": " | gzip", ".gzip": " | gzip", ".zst": " | zstd", ".zstd": " | zstd"}
+_COMPRESS_COMMANDS = {"none": "", **{name: f" | {name}" for name in ("gzip", "zstd", "bzip2", "xz", "lz4")}}
+"""Not all compressions have a program that is found everywhere."""
 _VALUES: dict[str, object] = {"string": "first", "boolean": True, "double": 1.0, "float": 1.0}
 _INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 
@@ -32,12 +34,10 @@ def example_file(source: Source, now_ts: float) -> ExampleFile:
     folder = _prefix(source) + _folder(source, now_ts)
     suffix, line = _suffix(source), _line(source)
     matches = suffix is not None and Pattern(source.pattern).matches(f"{_folder(source, now_ts)}first{suffix}")
-    if not matches or line is None:
-        return ExampleFile(f"{folder}FILE", "FILE", f"FILE: a file that matches {source.pattern}")
     name = f"first{suffix}"
-    compress = next(
-        (command for end, command in _COMPRESS_COMMANDS.items() if _compression_suffix(source, name).endswith(end)), ""
-    )
+    compress = _COMPRESS_COMMANDS.get(compression_of(name, source.compression))
+    if not matches or line is None or compress is None:
+        return ExampleFile(f"{folder}FILE", "FILE", f"FILE: a file that matches {source.pattern}")
     return ExampleFile(folder + name, name, f"echo {shlex.quote(line)}{compress} > {name}")
 
 
@@ -72,10 +72,6 @@ def _suffix(source: Source) -> str | None:
         return FILE_FORMATS[source.format].extension
     match = _SUFFIX.fullmatch(source.pattern)
     return None if match is None else match[1] or FILE_FORMATS[source.format].extension
-
-
-def _compression_suffix(source: Source, name: str) -> str:
-    return {"auto": name, "gzip": ".gz", "zstd": ".zst", "none": ""}[source.compression]
 
 
 def _line(source: Source) -> str | None:

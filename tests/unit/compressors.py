@@ -1,0 +1,63 @@
+"""Compressed files as other programs write them."""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Mapping
+
+import google_crc32c
+import pyarrow as pa  # type: ignore[import-untyped]
+
+BLOCK_BYTES = 256 << 10
+FRAME_BYTES = 65_536
+
+
+def lz4(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="lz4", asbytes=True))
+
+
+def raw_snappy(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="snappy", asbytes=True))
+
+
+def hadoop_snappy(data: bytes, chunk_bytes: int = BLOCK_BYTES) -> bytes:
+    """As `org.apache.hadoop.io.compress.SnappyCodec` writes it: blocks, each of some chunks."""
+    found = b""
+    for at in range(0, len(data), BLOCK_BYTES):
+        block = data[at : at + BLOCK_BYTES]
+        found += len(block).to_bytes(4, "big")
+        for start in range(0, len(block), chunk_bytes):
+            chunk = raw_snappy(block[start : start + chunk_bytes])
+            found += len(chunk).to_bytes(4, "big") + chunk
+    return found
+
+
+def framed_snappy(data: bytes) -> bytes:
+    """As google/snappy's framing_format.txt describes it."""
+    found = b"\xff\x06\x00\x00sNaPpY"
+    for at in range(0, len(data), FRAME_BYTES):
+        content = data[at : at + FRAME_BYTES]
+        compressed = raw_snappy(content)
+        found += frame(0, content, compressed) if len(compressed) < len(content) else frame(1, content, content)
+    return found
+
+
+def frame(kind: int, content: bytes, stored: bytes) -> bytes:
+    checksum = google_crc32c.value(content)
+    masked = (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return bytes([kind]) + (len(stored) + 4).to_bytes(3, "little") + masked.to_bytes(4, "little") + stored
+
+
+def skipped(size: int, kind: int = 0xFE) -> bytes:
+    return bytes([kind]) + size.to_bytes(3, "little") + bytes(size)
+
+
+NEWER: Mapping[str, Callable[[bytes], bytes]] = {
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "lz4": lz4,
+    "deflate": zlib.compress,
+    "snappy": framed_snappy,
+    "snappy of Hadoop": hadoop_snappy,
+}
+"""By the compression's name, up to a blank, what writes it."""
