@@ -16,6 +16,18 @@ def lz4(data: bytes) -> bytes:
     return bytes(pa.compress(data, codec="lz4", asbytes=True))
 
 
+def xz_with_a_dictionary_of_512_mib(data: bytes) -> bytes:
+    """Whose reader needs so much memory, however little is in it. Its header is changed, since a writer would need even
+    more."""
+    whole = bytearray(lzma.compress(data, preset=0))
+    begin, size = 12, (whole[12] + 1) * 4  # the block's header follows that of the stream
+    assert whole[begin + 2 : begin + 4] == b"\x21\x01", "LZMA2, with one byte of properties"
+    whole[begin + 4] = 34  # 2 << (34 / 2 + 11)
+    end = begin + size - 4
+    whole[end : end + 4] = zlib.crc32(whole[begin:end]).to_bytes(4, "little")
+    return bytes(whole)
+
+
 def raw_snappy(data: bytes) -> bytes:
     return bytes(pa.compress(data, codec="snappy", asbytes=True))
 

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.decompress import decompressed
 from spark_job.formats.protocol import FileFault
-from tests.unit.compressors import NEWER, frame, framed_snappy, hadoop_snappy, lz4, raw_snappy, skipped
+from tests.unit.compressors import (
+    NEWER,
+    frame,
+    framed_snappy,
+    hadoop_snappy,
+    lz4,
+    raw_snappy,
+    skipped,
+    xz_with_a_dictionary_of_512_mib,
+)
 
 ALL = sorted(NEWER)
 LINES = b"".join(b'{"id": %d}\n' % number for number in range(60_000))
@@ -121,8 +130,7 @@ def test_zero_padding_after_an_xz_stream_is_ignored() -> None:
 
 
 def test_xz_that_asks_for_too_much_memory_is_refused() -> None:
-    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}]
-    assert "emory" in fault_of(lzma.compress(b"a\n", filters=filters), "xz")
+    assert "emory" in fault_of(xz_with_a_dictionary_of_512_mib(b"a\n"), "xz")
 
 
 def test_deflate_without_zlibs_header_is_refused() -> None:

@@ -2,18 +2,23 @@
 
 import gzip
 import json
+import lzma
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
+from blizzard.config.compressions import COMPRESSIONS
 from blizzard.state.dead_letters import Stage
+from tests.unit.compressors import NEWER, xz_with_a_dictionary_of_512_mib
 
 MIB = 1 << 20
 MOST_RECORD_BYTES = MIB
 MOST_FILE_BYTES = 8 * MIB
+COMPRESSION_OF = {extension: name for name, extensions in COMPRESSIONS.items() for extension in extensions}
 GOOD = b'{"id": "a", "n": 1, "kind": "x"}\n'
 
 
@@ -68,8 +73,19 @@ def memory_bombs() -> Iterator[tuple[str, bytes]]:
         for _ in range(48):
             stream.write(bytes(MIB))
     yield "zeros.ndjson.zst", packed.getvalue().to_pybytes()
+    for extension, compress in WITH_OTHER_CODECS.items():
+        yield f"zeros.ndjson{extension}", compress(bytes(48 * MIB))
 
 
+WITH_OTHER_CODECS: Mapping[str, Callable[[bytes], bytes]] = {
+    ".bz2": NEWER["bzip2"],
+    ".xz": partial(lzma.compress, preset=0),
+    ".lz4": NEWER["lz4"],
+    ".deflate": NEWER["deflate"],
+    ".sz": NEWER["snappy"],
+    ".snappy": NEWER["snappy of Hadoop"],
+}
+"""By extension. With little memory: processes whose memory is measured import this."""
 _WHOLE = _gz(GOOD * 300)
 _DECOMPRESS, _PARSE = Stage.DECOMPRESS, Stage.PARSE
 
@@ -103,6 +119,23 @@ def _containers() -> Iterator[Hostile]:
     yield Hostile("skippable-frame.ndjson.zst", skipped + _zst(GOOD), rows=1)
     huge_window = b"\x28\xb5\x2f\xfd\x00" + bytes([(31 - 10) << 3]) + b"\x02\0\0"
     yield Hostile("window-of-2-gib.ndjson.zst", huge_window, (_DECOMPRESS, "zstd"))
+
+
+def _other_codecs() -> Iterator[Hostile]:
+    for extension, compress in WITH_OTHER_CODECS.items():
+        word = COMPRESSION_OF[extension]
+        whole = compress(GOOD * 300)
+        yield Hostile(f"good.ndjson{extension}", whole, rows=300)
+        yield Hostile(f"concatenated.ndjson{extension}", compress(GOOD) + compress(b"") + compress(GOOD * 2), rows=3)
+        yield Hostile(f"empty.ndjson{extension}", b"")
+        yield Hostile(f"truncated.ndjson{extension}", whole[:-5], (_DECOMPRESS, "truncated"))
+        yield Hostile(f"rubbish-behind.ndjson{extension}", compress(GOOD) + b"rubbish", (_DECOMPRESS, word))
+        yield Hostile(f"plain-by-a-wrong-name.ndjson{extension}", GOOD, (_DECOMPRESS, word))
+        yield Hostile(f"gzip-by-a-wrong-name.ndjson{extension}", _WHOLE, (_DECOMPRESS, word))
+        bomb = compress((GOOD[:-2] + b" " * 990 + b"}\n") * 10_000)
+        yield Hostile(f"bomb.ndjson{extension}", bomb, (_DECOMPRESS, "limit max_file_bytes"))
+    yield Hostile("memory-of-512-mib.ndjson.xz", xz_with_a_dictionary_of_512_mib(GOOD), (_DECOMPRESS, "emory"))
+    yield Hostile("block-of-2-gib.ndjson.snappy", b"\x80\0\0\0" + bytes(20), (_DECOMPRESS, "at most"))
 
 
 def _lines() -> Iterator[Hostile]:
@@ -217,7 +250,7 @@ def _texts() -> Iterator[Hostile]:
     yield Hostile("bomb.txt.gz", _bomb(b"x" * 1023 + b"\n", 10), (_DECOMPRESS, "limit max_file_bytes"))
 
 
-CONTAINERS: tuple[Hostile, ...] = tuple(_containers())
+CONTAINERS: tuple[Hostile, ...] = (*_containers(), *_other_codecs())
 LINES: tuple[Hostile, ...] = tuple(_lines())
 VALUES: tuple[Hostile, ...] = tuple(_values())
 FILES: tuple[Hostile, ...] = (*CONTAINERS, *LINES, *VALUES)

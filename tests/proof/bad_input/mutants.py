@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.proof.bad_input.corpus import WITH_OTHER_CODECS
+
 SHRINK_SECS = 20.0
 
 _DEEP = {"<100 levels>": 100, "<2000 levels>": 2_000}
@@ -215,11 +217,11 @@ def changed_file(records: Iterable[Any], rng: random.Random) -> tuple[str, bytes
 
 def packed(body: bytes, rng: random.Random) -> tuple[str, bytes]:
     """Compressed or not, in one or two members or frames, and sometimes changed afterwards."""
-    extension = rng.choice(("", "", ".gz", ".gz", ".zst"))
+    extension = rng.choice(("", "", ".gz", ".gz", ".zst", *WITH_OTHER_CODECS))
     if not extension:
         return extension, body
     cut = rng.randrange(len(body) + 1)
-    compress = _gzip if extension == ".gz" else _zstd
+    compress = {".gz": _gzip, ".zst": _zstd, **WITH_OTHER_CODECS}[extension]
     whole = b"".join(compress(part) for part in rng.choice(((body,), (body[:cut], body[cut:]))))
     return extension, changed_bytes(whole, rng) if rng.random() < 0.4 else whole
 

@@ -1,16 +1,13 @@
 """An independent reading of a file's bytes: its lines, or the stages at which the whole file may be refused."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from blizzard.state.dead_letters import Stage
 from tests.proof.bad_input.corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
+from tests.proof.bad_input.plain_codecs import BY_EXTENSION
 
 _BLANKS = b" \t\r\v\f"
-_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +21,11 @@ class Plain:
 def plainly(path: str, body: bytes, *, is_text: bool) -> Plain:
     """`is_text`: blank lines are records too, and a line may be invalid UTF-8."""
     faults: set[Stage] = set()
-    if path.endswith((".gz", ".zst")):
-        body, sound = _inflated(body) if path.endswith(".gz") else _unpacked(body)
-        faults |= set() if sound else {Stage.DECOMPRESS}
+    for extension, unpack in BY_EXTENSION.items():
+        if path.endswith(extension):
+            body, sound = unpack(body, MOST_FILE_BYTES)
+            faults |= set() if sound else {Stage.DECOMPRESS}
+            break
     if len(body) > MOST_FILE_BYTES:
         faults.add(Stage.DECOMPRESS)
     *ended, last = body.split(b"\n")
@@ -46,34 +45,3 @@ def is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _inflated(body: bytes) -> tuple[bytes, bool]:
-    """Decompresses with zlib, to just above the limit at most. Returns the bytes, and whether the stream is
-    complete."""
-    out, rest = b"", body
-    while rest and len(out) <= MOST_FILE_BYTES:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            out += member.decompress(rest, MOST_FILE_BYTES + 1)
-            while member.unconsumed_tail and len(out) <= MOST_FILE_BYTES:
-                out += member.decompress(member.unconsumed_tail, MOST_FILE_BYTES + 1)
-        except zlib.error:
-            return out, False
-        if len(out) > MOST_FILE_BYTES:
-            return out, True
-        if not member.eof:
-            return out, False
-        rest = member.unused_data.lstrip(b"\0")
-    return out, True
-
-
-def _unpacked(body: bytes) -> tuple[bytes, bool]:
-    """The same for zstd."""
-    out, stream = b"", pa.CompressedInputStream(pa.BufferReader(body), "zstd")
-    try:
-        while len(out) <= MOST_FILE_BYTES and (piece := stream.read(_PIECE_BYTES)):
-            out += piece
-    except OSError:
-        return out, False
-    return out, True
