@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blizzard.errors import NotFound
+from blizzard.errors import NotFound, RetryableError
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.local import source_column, source_rows
 from spark_job.engines.local.source_rows import SourceRows
@@ -159,6 +159,17 @@ def test_a_missing_data_file_is_an_error(table: AddedRows) -> None:
     (table.folder / path).unlink()
     with pytest.raises(NotFound, match=path):
         rows.exist()
+
+
+@pytest.mark.parametrize("damaged", [slice(-9, None), slice(4, 400)], ids=["the footer", "the pages"])
+def test_a_damaged_data_file_is_named(table: AddedRows, damaged: slice) -> None:
+    path = table.add(*(Row(file=f"f{n}") for n in range(9)), stats="none")
+    rows, _ = table.rows()
+    data = bytearray((table.folder / path).read_bytes())
+    data[damaged] = b"x" * len(data[damaged])
+    (table.folder / path).write_bytes(data)
+    with pytest.raises(RetryableError, match=rf"the data file {path} cannot be read \(.*\)\. Restore it"):
+        rows.files_of_commits(ALL)
 
 
 # -- what is found

@@ -1,13 +1,15 @@
 """The column `_source` of one data file, read without the file's other columns."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from blizzard.errors import RetryableError
+from blizzard.log import first_line
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.added_files import AddedFile
 from spark_job.engines.local.ranged_file import RangedFile
@@ -30,13 +32,15 @@ BATCH_ROWS = 1 << 14
 
 
 class SourceColumn:
-    """Opens the file with one request."""
+    """Opens the file with one request. Raises RetryableError for one that is damaged, here and while it is read."""
 
     def __init__(self, store: ObjectStore, file: AddedFile) -> None:
-        self._data = RangedFile(store, unquote(file.path), file.size, tail_bytes=FOOTER_BYTES)
-        self._file = pq.ParquetFile(
-            self._data, pre_buffer=False, buffer_size=PIECE_BYTES, coerce_int96_timestamp_unit="us"
-        )
+        self._path = unquote(file.path)
+        self._data = RangedFile(store, self._path, file.size, tail_bytes=FOOTER_BYTES)
+        with self._naming_the_file():
+            self._file = pq.ParquetFile(
+                self._data, pre_buffer=False, buffer_size=PIECE_BYTES, coerce_int96_timestamp_unit="us"
+            )
         schema = self._file.schema_arrow
         self._present = {field.name for field in schema.field("_source").type} if "_source" in schema.names else set()
 
@@ -60,10 +64,21 @@ class SourceColumn:
             rows = self._file.metadata.row_group(group).num_rows
             yield pa.table({name: pa.nulls(rows, FIELDS[name]) for name in fields})
             return
-        with self._held(group, paths):
+        with self._naming_the_file(), self._held(group, paths):
             batches = self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=paths, use_threads=False)
             for batch in batches:
                 yield pa.table({name: self._field(batch.column("_source"), name) for name in fields})
+
+    @contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            why = f"{type(error).__name__}: {first_line(str(error))}"
+            raise RetryableError(
+                f"the data file {self._path} cannot be read ({why}). Restore it from a version or a backup of the "
+                "bucket or disk, or the table to a version before it."
+            ) from error
 
     def _field(self, whole: pa.StructArray, name: str) -> pa.Array:
         """Other writers may store texts as views, for which Arrow has no filter."""
