@@ -158,16 +158,19 @@ class LedgerKeeper:
         self._cache.runs = {name: run for name, run in runs if name in named or self._is_current(name)}
         stored = {info.key.removeprefix(self._folder): info for info in self._store.list(self._folder, recursive=False)}
         unnamed = [name for name in stored if name not in named and is_name(name)]
-        self._unnamed_since = {name: self._begin_of_kept_time(name, checkpoint, stored) for name in unnamed}
-        self._seen_named = named
-        before_ts = self._clock() - KEPT_SECS
-        self._store.delete([self._folder + name for name, ts in self._unnamed_since.items() if ts < before_ts])
-
-    def _begin_of_kept_time(self, name: str, checkpoint: Checkpoint, stored: Mapping[str, ObjectInfo]) -> float:
-        """Of a stored run that the newest checkpoint does not name."""
         now_ts = self._clock()
-        if name in self._unnamed_since or name in self._seen_named:
-            return self._unnamed_since.get(name, now_ts)
+        since = {name: self._begin_of_kept_time(name, checkpoint, stored, now_ts) for name in unnamed}
+        self._unnamed_since, self._seen_named = since, named
+        self._store.delete([self._folder + name for name, ts in since.items() if ts < now_ts - KEPT_SECS])
+
+    def _begin_of_kept_time(
+        self, name: str, checkpoint: Checkpoint, stored: Mapping[str, ObjectInfo], now_ts: float
+    ) -> float:
+        """Of a stored run that the newest checkpoint does not name."""
+        if name in self._unnamed_since:
+            return self._unnamed_since[name]
+        if name in self._seen_named:
+            return now_ts
         return min(now_ts, _merged_ts(name, checkpoint, stored) + KEPT_AFTER_RESTART_SECS - KEPT_SECS)
 
     # -- keeping up

@@ -26,6 +26,11 @@ _DIGITS = 20
 _VERSIONED = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\..+)")
 
 
+def commit_key(version: int) -> str:
+    """Below the table."""
+    return f"{LOG_FOLDER}{version:0{_DIGITS}d}.json"
+
+
 def commit_version(key: str) -> int | None:
     """The version of a commit, by its key below the table; None for any other file of the log."""
     name = _VERSIONED.fullmatch(key.removeprefix(LOG_FOLDER))
@@ -120,7 +125,7 @@ class DeltaLogTail:
     def commit_at(self, version: int) -> Commit | None:
         """One commit; None if its file does not exist (yet, or any more). One request."""
         try:
-            return parse_commit(version, self._store.get(self._key(version)))
+            return parse_commit(version, self._store.get(commit_key(version)))
         except NotFound:
             return None
 
@@ -135,7 +140,7 @@ class DeltaLogTail:
         return self._list_after(above)  # also if the pointer names a version that does not exist
 
     def _list_after(self, version: int) -> list[tuple[int, bool]]:
-        after = self._key(version) if version >= 0 else LOG_FOLDER
+        after = commit_key(version) if version >= 0 else LOG_FOLDER
         listed = self._store.list(LOG_FOLDER, start_after=after, recursive=False)
         names = (_VERSIONED.fullmatch(info.key.removeprefix(LOG_FOLDER)) for info in listed)
         return [(int(name[1]), name[2] is not None) for name in names if name]
@@ -148,10 +153,6 @@ class DeltaLogTail:
             return json_fields.integer(pointer["version"])
         except (NotFound, *json_fields.MALFORMED):
             return -1
-
-    @staticmethod
-    def _key(version: int) -> str:
-        return f"{LOG_FOLDER}{version:0{_DIGITS}d}.json"
 
 
 def _windows(versions: Sequence[int]) -> Iterator[Sequence[int]]:

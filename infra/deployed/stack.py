@@ -1,5 +1,6 @@
 """A stack as CloudFormation describes it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,8 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from blizzard.errors import ConfigError
 from infra.deployed.calls import Clients, translating
+
+_NAME = re.compile("[A-Za-z][A-Za-z0-9-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,10 @@ class DeployedStack:
 
 
 def describe_stack(clients: Clients, name: str) -> DeployedStack:
-    """Raises ConfigError if there is none."""
+    """Raises ConfigError if there is none, and for what cannot be a stack's name."""
+    if not _NAME.fullmatch(name):
+        found = repr(name) if name else "nothing"
+        raise ConfigError([f"STACK: expected the name of a stack, such as blizzard, found {found}"])
     with translating("cloudformation:DescribeStacks", f"the stack {name}"):
         client = clients.client("cloudformation")
         try:

@@ -78,16 +78,20 @@ def _owners() -> Mapping[str, Sequence[str]]:
 
 def with_dependencies(names: Iterable[str], target: Target) -> set[str]:
     """Adds dependencies transitively, as the installed packages declare them, without extras."""
-    environment = target.environment()
     reached: set[str] = set()
     todo = set(names)
     while todo:
         name = todo.pop()
         reached.add(name)
-        wanted = map(Requirement, metadata.requires(name) or ())
-        needed = {str(canonicalize_name(w.name)) for w in wanted if w.marker is None or w.marker.evaluate(environment)}
-        todo |= needed - reached
+        todo |= required_names(metadata.requires(name) or (), target) - reached
     return reached
+
+
+def required_names(requirements: Iterable[str], target: Target) -> set[str]:
+    """The packages that a package's metadata requires on `target`, without extras."""
+    wanted = map(Requirement, requirements)
+    environment = target.environment()
+    return {str(canonicalize_name(w.name)) for w in wanted if w.marker is None or w.marker.evaluate(environment)}
 
 
 def pinned_packages(names: Iterable[str], lock: Mapping[str, PinnedPackage]) -> Sequence[PinnedPackage]:

@@ -3,14 +3,13 @@
 import argparse
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 
-from blizzard.errors import BlizzardError, ConfigError
+from blizzard.errors import BlizzardError
 from infra.command_errors import print_error
 from infra.deployed.calls import Clients, operators_clients
 from infra.probe.log_lines import wait_for_line
@@ -32,9 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         clients = operators_clients()
         with _progress() as on_state:
-            report = probe(
-                clients, _checked(options.stack), run_secs=options.secs, log_secs=options.log_secs, on_state=on_state
-            )
+            report = probe(clients, options.stack, run_secs=options.secs, log_secs=options.log_secs, on_state=on_state)
     except BlizzardError as error:
         return print_error("probe", error)
     print(json.dumps(report.to_dict()) if options.json else "\n".join(report.lines()))
@@ -74,13 +71,6 @@ def _secs(text: str) -> float:
     if not 0 <= secs < math.inf:
         raise ValueError(text)
     return secs
-
-
-def _checked(stack: str) -> str:
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9-]{0,127}", stack):
-        found = repr(stack) if stack else "nothing"
-        raise ConfigError([f"STACK: expected the name of a stack, such as blizzard, found {found}"])
-    return stack
 
 
 @contextmanager

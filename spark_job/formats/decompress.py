@@ -10,8 +10,9 @@ from typing import cast
 from isal import igzip, isal_zlib
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.members import CHUNK_BYTES, bzip2, deflate, xz
+from spark_job.formats.members import bzip2, deflate, xz
 from spark_job.formats.protocol import FileFault, Readable
+from spark_job.formats.reading import read_all, read_up_to
 
 SMALL_BYTES = 256 << 10
 """An object up to this size is decompressed in one call."""
@@ -29,7 +30,7 @@ def decompressed(raw: Readable, compression: str, *, size: int | None = None) ->
     if compression == "none":
         return raw
     if compression == "gzip" and size is not None and size <= SMALL_BYTES:
-        body = _read_whole(raw, size)
+        body = read_up_to(raw, size + 1)  # one byte more shows that the object is larger
         content = _single_member(body) if len(body) == size else None
         if content is not None:
             return io.BytesIO(content)
@@ -46,7 +47,7 @@ class _Decompressed:
 
     def read(self, size: int = -1, /) -> bytes:
         if size < 0:  # pyarrow's streams cannot
-            return b"".join(iter(lambda: self.read(CHUNK_BYTES), b""))
+            return read_all(self)
         try:
             return self.stream.read(size)
         except EOFError as error:
@@ -59,15 +60,6 @@ class _Decompressed:
             if type(error) is not OSError:
                 raise
             raise FileFault(Stage.DECOMPRESS, f"not valid {self.compression}, or truncated: {error}") from error
-
-
-def _read_whole(raw: Readable, size: int) -> bytes:
-    """All of it, and one byte more if the object is larger than `size`."""
-    body = part = raw.read(size + 1)
-    while part and len(body) <= size:
-        part = raw.read(size + 1 - len(body))
-        body += part
-    return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.protocol import FileFault, Readable
+from spark_job.formats.reading import CHUNK_BYTES, read_all
 
-CHUNK_BYTES = 256 << 10
 XZ_MEMORY_BYTES = 128 << 20
 """xz's strongest preset takes 65 MiB; a header may ask for 4 GiB."""
 _ERRORS = (OSError, lzma.LZMAError, zlib.error)
@@ -46,7 +46,7 @@ class Members:
 
     def read(self, size: int = -1, /) -> bytes:
         if size < 0:
-            return b"".join(iter(lambda: self.read(CHUNK_BYTES), b""))
+            return read_all(self)
         while self._stream is not None or self._next_stream():
             if content := self._decompress(size):
                 return content

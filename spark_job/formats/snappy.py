@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.protocol import FileFault, Readable
+from spark_job.formats.reading import read_all, read_up_to
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 """A framed stream begins with this chunk."""
-COMPRESSED, UNCOMPRESSED, FIRST_SKIPPABLE, PADDING, STREAM = 0x00, 0x01, 0x80, 0xFE, 0xFF
+COMPRESSED, UNCOMPRESSED, FIRST_SKIPPABLE, STREAM = 0x00, 0x01, 0x80, 0xFF
 MAX_FRAME_BYTES = 65_536
 """Of content; the format allows no more in one chunk."""
 MAX_BLOCK_BYTES = 64 << 20
@@ -23,13 +24,12 @@ class Snappy:
     """Reading raises FileFault for what is not valid."""
 
     def __init__(self, raw: Readable) -> None:
-        self._parts = _content(_Exactly(raw))
+        self._parts = _content(raw)
         self._left = b""
 
     def read(self, size: int = -1, /) -> bytes:
         if size < 0:
-            left, self._left = self._left, b""
-            return left + b"".join(self._parts)
+            return read_all(self)
         while not self._left:
             self._left = next(self._parts, b"")
             if not self._left:
@@ -38,44 +38,30 @@ class Snappy:
         return content
 
 
-class _Exactly:
-    """Reads as many bytes as asked for, or raises FileFault."""
-
-    def __init__(self, raw: Readable) -> None:
-        self._raw = raw
-
-    def up_to(self, size: int) -> bytes:
-        """Fewer only at the end."""
-        data = part = self._raw.read(size)
-        while part and len(data) < size:
-            part = self._raw.read(size - len(data))
-            data += part
-        return data
-
-    def of(self, size: int, what: str) -> bytes:
-        data = self.up_to(size)
-        if len(data) < size:
-            reason = f"truncated snappy: expected {size:,} bytes of {what}, found {len(data):,}"
-            raise FileFault(Stage.DECOMPRESS, reason)
-        return data
+def _exactly(raw: Readable, size: int, what: str) -> bytes:
+    data = read_up_to(raw, size)
+    if len(data) < size:
+        reason = f"truncated snappy: expected {size:,} bytes of {what}, found {len(data):,}"
+        raise FileFault(Stage.DECOMPRESS, reason)
+    return data
 
 
-def _content(raw: _Exactly) -> Iterator[bytes]:
-    begin = raw.up_to(4)
+def _content(raw: Readable) -> Iterator[bytes]:
+    begin = read_up_to(raw, 4)
     if begin == IDENTIFIER[:4]:
-        if raw.of(6, "the stream's identifier") != IDENTIFIER[4:]:
+        if _exactly(raw, 6, "the stream's identifier") != IDENTIFIER[4:]:
             _refuse("expected the identifier of a framed stream")
         yield from _frames(raw)
     elif begin:
         yield from _blocks(raw, begin)
 
 
-def _frames(raw: _Exactly) -> Iterator[bytes]:
-    while header := raw.up_to(4):
+def _frames(raw: Readable) -> Iterator[bytes]:
+    while header := read_up_to(raw, 4):
         if len(header) < 4:
             _refuse("truncated in the header of a chunk")
         kind, size = header[0], int.from_bytes(header[1:], "little")
-        data = raw.of(size, "a chunk")
+        data = _exactly(raw, size, "a chunk")
         if kind in (COMPRESSED, UNCOMPRESSED):
             yield _frame(kind, data)
         elif kind == STREAM and data != IDENTIFIER[4:]:
@@ -99,7 +85,7 @@ def _masked(checksum: int) -> int:
     return (((checksum >> 15) | (checksum << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _blocks(raw: _Exactly, header: bytes) -> Iterator[bytes]:
+def _blocks(raw: Readable, header: bytes) -> Iterator[bytes]:
     """Each block has the size of its content, and then chunks, each with the size of its compressed bytes."""
     while header:
         if len(header) < 4:
@@ -108,13 +94,13 @@ def _blocks(raw: _Exactly, header: bytes) -> Iterator[bytes]:
         if left > MAX_BLOCK_BYTES:
             _refuse(f"found a block of {left:,} bytes; expected at most {MAX_BLOCK_BYTES:,}: is it snappy at all?")
         while left > 0:
-            size = int.from_bytes(raw.of(4, "a chunk's size"), "big")
+            size = int.from_bytes(_exactly(raw, 4, "a chunk's size"), "big")
             if size > MAX_CHUNK_BYTES:
                 _refuse(f"found a chunk of {size:,} bytes; expected at most {MAX_CHUNK_BYTES:,}: is it snappy at all?")
-            content = _decompressed(raw.of(size, "a chunk"), left)
+            content = _decompressed(_exactly(raw, size, "a chunk"), left)
             left -= len(content)
             yield content
-        header = raw.up_to(4)
+        header = read_up_to(raw, 4)
 
 
 def _decompressed(chunk: bytes, most: int) -> bytes:

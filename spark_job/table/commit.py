@@ -54,7 +54,7 @@ class TableCommits:
 
     def _transactions_are_supported(self) -> bool:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
-            return self._preparation.unsupported_reason is None
+            return self._engine.why_no_transactions() is None
 
     # -- existing files, by a transaction
 

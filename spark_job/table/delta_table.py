@@ -158,7 +158,7 @@ class DeltaSourceTable:
 
     def _direct_layout(self) -> TableLayout | None:
         """The layout of files that a transaction adds as they are; None if the rows have to be staged."""
-        self.layout_reason = self.preparation.unsupported_reason
+        self.layout_reason = self._engine.why_no_transactions()
         if self.layout_reason is not None:
             return None
         transaction = self.preparation.start_transaction(newest=False)

@@ -37,12 +37,6 @@ class TablePreparation:
         ]
         return [*columns_of(self._source.schema).fields, *partitions, SOURCE_COLUMN]
 
-    @property
-    def unsupported_reason(self) -> str | None:
-        """Why the engine cannot add existing files by a transaction; None if it can. Asked each time: it may become
-        another engine."""
-        return self._engine.why_no_transactions()
-
     def new_table(self) -> NewTable:
         properties = new_table_properties(self.source_columns, self._source.partition_by)
         return NewTable(nullable_schema(self.source_columns), self._source.partition_by, properties)

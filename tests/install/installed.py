@@ -1,13 +1,13 @@
 """The wheel, built from this checkout, and an environment that has it and not the checkout."""
 
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import Distribution, distribution, distributions
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from infra.package.lock import Target, required_names, with_dependencies
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECS = 600
@@ -23,21 +23,9 @@ def build_wheel(folder: Path, checkout: Path = ROOT) -> Path:
 
 def required(name: str, *, of: Path) -> set[str]:
     """The names of all distributions that one in the folder `of` requires, and those that these require."""
-    found: set[str] = set()
+    here = Target(f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine())
     (wheel,) = distributions(name=name, path=[str(of)])
-    missing = _requirements(wheel)
-    while missing:
-        found |= missing
-        missing = {each for known in missing for each in _requirements(distribution(known))} - found
-    return found
-
-
-def _requirements(known: Distribution) -> set[str]:
-    """By their normalized names, without extras."""
-    parsed = map(Requirement, known.requires or ())
-    return {
-        canonicalize_name(each.name) for each in parsed if each.marker is None or each.marker.evaluate({"extra": ""})
-    }
+    return with_dependencies(required_names(wheel.requires or (), here), here)
 
 
 def _link(name: str, folder: Path) -> None:

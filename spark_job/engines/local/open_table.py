@@ -8,10 +8,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from blizzard.errors import BucketMissing, NotFound
-from blizzard.state.delta_log import LOG_FOLDER, commit_version
+from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
-from spark_job.engines.local.durable_log import sync_log
+from spark_job.engines.local.durable_log import sync_files
 from spark_job.engines.needs_spark import NeedsSpark
 
 MAX_FILES = 40_000
@@ -21,6 +21,7 @@ MISREAD = frozenset("%#\\")
 RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 READABLE_RETENTION = re.compile(r"interval \d+ ((nano|micro|milli)?second|minute|hour|day|week)s?")
 """deltalake takes its default for anything else, without a word: `60 days`, `INTERVAL 60 DAYS`, `interval 2 months`."""
+LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
 SIZE_CHECK_VERSIONS = 100
 WITH_FEATURES = 7
 READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, WITH_FEATURES})
@@ -70,13 +71,14 @@ class OpenTable:
     def committed(self, before: int) -> None:
         """The table in memory has just made a commit, above version `before`."""
         if self._table is not None:
-            sync_log(self._store, range(before + 1, self._table.version() + 1))
+            sync_files(self._store, map(commit_key, range(before + 1, self._table.version() + 1)))
             self._etag = self._listed(self._table.version())[1]
 
     def checkpointed(self) -> None:
         """The table in memory has just written a checkpoint of its version."""
         if self._table is not None:
-            sync_log(self._store, range(self._table.version(), self._table.version() + 1))
+            checkpoint = f"{LOG_FOLDER}{self._table.version():020d}.checkpoint.parquet"
+            sync_files(self._store, (checkpoint, LAST_CHECKPOINT))
 
     def _open(self, options: dict[str, str]) -> DeltaTable | None:
         self._table, self._options = None, options
@@ -95,7 +97,7 @@ class OpenTable:
     def _listed(self, version: int) -> tuple[int, str | None]:
         """The newest version, from `version` on, and the etag of that of `version`."""
         newest, etag = -1, None
-        after = f"{LOG_FOLDER}{version - 1:020d}.json" if version > 0 else LOG_FOLDER
+        after = commit_key(version - 1) if version > 0 else LOG_FOLDER
         for info in self._store.list(LOG_FOLDER, start_after=after, recursive=False):
             if (found := commit_version(info.key)) is not None:
                 newest, etag = found, info.etag if found == version else etag
@@ -104,7 +106,7 @@ class OpenTable:
     def _check_size(self) -> None:
         """Asks the table's last checkpoint, since opening a table takes the memory already."""
         try:
-            pointer = json.loads(self._store.get(LOG_FOLDER + "_last_checkpoint"))
+            pointer = json.loads(self._store.get(LAST_CHECKPOINT))
             files = pointer.get("numOfAddFiles") or pointer["size"]
         except (NotFound, BucketMissing, *json_fields.MALFORMED):
             return

@@ -13,15 +13,9 @@ from blizzard.log import first_line
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.added_files import AddedFile
 from spark_job.engines.local.ranged_file import RangedFile
+from spark_job.tasks.provenance import SOURCE_TYPE
 
-FIELDS = {
-    "source": pa.string(),
-    "file": pa.string(),
-    "row": pa.int64(),
-    "etag": pa.string(),
-    "modified": pa.timestamp("us", "UTC"),
-    "sequence": pa.int64(),
-}
+FIELDS = {field.name: field.type for field in SOURCE_TYPE}
 FOOTER_BYTES = 64 << 10
 """What pyarrow reads of the end of a file at first, to find the footer there."""
 HELD_BYTES = 8 << 20

@@ -14,7 +14,7 @@ from deltalake.transaction import AddAction
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType
 
 from blizzard.errors import AlreadyExists, LostRace
-from blizzard.state.delta_log import LOG_FOLDER
+from blizzard.state.delta_log import commit_key
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, refused, translate_commit_error
 from spark_job.engines.local.open_table import OpenTable
@@ -151,7 +151,7 @@ class FirstCommit:
         ]
         text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
         try:
-            self._store.create(f"{LOG_FOLDER}{0:020d}.json", text.encode())
+            self._store.create(commit_key(0), text.encode())
         except AlreadyExists as error:
             raise LostRace(f"another commit has made table {self._uri} meanwhile") from error
         return 0

@@ -86,6 +86,7 @@ WITH_OTHER_CODECS: Mapping[str, Callable[[bytes], bytes]] = {
     ".snappy": NEWER["snappy of Hadoop"],
 }
 """By extension. With little memory: processes whose memory is measured import this."""
+COMPRESS: Mapping[str, Callable[[bytes], bytes]] = {".gz": _gz, ".zst": _zst, **WITH_OTHER_CODECS}
 _WHOLE = _gz(GOOD * 300)
 _DECOMPRESS, _PARSE = Stage.DECOMPRESS, Stage.PARSE
 

@@ -1,15 +1,12 @@
 """Random changes to good documents, and the reduction of a bad one to the smallest that still fails."""
 
-import gzip
 import json
 import random
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pyarrow as pa
-
-from tests.proof.bad_input.corpus import WITH_OTHER_CODECS
+from tests.proof.bad_input.corpus import COMPRESS, WITH_OTHER_CODECS
 
 SHRINK_SECS = 20.0
 
@@ -221,17 +218,9 @@ def packed(body: bytes, rng: random.Random) -> tuple[str, bytes]:
     if not extension:
         return extension, body
     cut = rng.randrange(len(body) + 1)
-    compress = {".gz": _gzip, ".zst": _zstd, **WITH_OTHER_CODECS}[extension]
+    compress = COMPRESS[extension]
     whole = b"".join(compress(part) for part in rng.choice(((body,), (body[:cut], body[cut:]))))
     return extension, changed_bytes(whole, rng) if rng.random() < 0.4 else whole
-
-
-def _gzip(body: bytes) -> bytes:
-    return gzip.compress(body, mtime=0)
-
-
-def _zstd(body: bytes) -> bytes:
-    return bytes(pa.compress(body, codec="zstd", asbytes=True))
 
 
 def smallest(body: bytes, is_bad: Callable[[bytes], bool], secs: float = SHRINK_SECS) -> bytes:

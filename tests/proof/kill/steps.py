@@ -16,22 +16,15 @@ from blizzard.errors import CommitOutcomeUnknown
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3 import S3Store
-from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
-from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.commit import TableCommits
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.tasks.reader import BatchReader
 from tests.proof.kill.daemon import set_trap
 from tests.proof.kill.names import RANDOM_MOMENT, Whom
+from tests.proof.kill.transactions import TRANSACTIONS
 
 STORE_CALLS = ("list", "list_folders", "head", "get", "open", "create", "put", "delete")
-COMMITS = (
-    (Transaction, "commit"),
-    (AppendTransaction, "commit"),
-    (FirstCommit, "commit"),
-    (TableCommits, "rewrite"),
-)
-"""Of each engine."""
+COMMITS = (*((kind, "commit") for kind in TRANSACTIONS), (TableCommits, "rewrite"))
 IN_THE_COMMIT_SECS = 0.3
 """About as long as a commit takes."""
 

@@ -2,12 +2,10 @@
 life, by what the harness puts around them; the product has no such switch."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
-from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.preparation import TablePreparation
 from spark_job.tasks.reader import BatchRows
@@ -20,9 +18,8 @@ from tests.proof.breaks import (
     TXN_ALONE,
     older_state_as_current,
 )
+from tests.proof.kill.transactions import TRANSACTIONS
 
-TRANSACTIONS: Sequence[Any] = (Transaction, AppendTransaction, FirstCommit)
-"""Of each engine."""
 Whole = Callable[..., int]
 """Commits a transaction of either engine as the product does: `whole(transaction, files, …)`."""
 

@@ -22,7 +22,8 @@ from spark_job.engines.spark.transaction import Transaction
 from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill import job as kill_job
 from tests.proof.kill.names import Whom
-from tests.proof.kill.variants import TRANSACTIONS, Whole, begin_again, with_tables
+from tests.proof.kill.transactions import TRANSACTIONS
+from tests.proof.kill.variants import Whole, begin_again, with_tables
 from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
 
 Commit = Callable[..., int]
