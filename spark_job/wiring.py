@@ -163,7 +163,7 @@ def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> BatchReader:
         s3=parts.s3,
         table_uri=parts.pipeline.table_uri,
         settings=ReadSettings(
-            source.format, source.compression, limits, source.limits.task_memory_bytes, source.format_options
+            source.format, source.file_compression, limits, source.limits.task_memory_bytes, source.format_options
         ),
         schema=source.row_ddl,
         partition_columns=source.partition_columns,

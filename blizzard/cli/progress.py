@@ -9,6 +9,7 @@ from rich.status import Status
 from rich.text import Text
 
 from blizzard.log import one_line
+from blizzard.state.unknown_fields import UnknownFields
 
 QUIET = {
     "base_written",
@@ -87,6 +88,10 @@ def _dead(event: dict[str, Any]) -> str:
     return f"{event['source']}: dead-lettered {event['path']} ({event['stage']}): {event['error']}"
 
 
+def _unknown_fields(event: dict[str, Any]) -> str:
+    return f"{event['source']}: no column for {UnknownFields.from_document(event)}"
+
+
 def _drained(event: dict[str, Any]) -> str:
     if not event["commits"]:
         return f"{event['source']}: nothing new"
@@ -112,6 +117,7 @@ _TEXTS = {
     "batch_planned": _planned,
     "batch_committed": _committed,
     "file_dead_lettered": _dead,
+    "unknown_fields": _unknown_fields,
     "drained": _drained,
     "source_failed": _failed,
     "spark_lost": _lost,

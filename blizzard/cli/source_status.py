@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from blizzard.dispatch.backlog_size import BacklogCounter
 from blizzard.dispatch.run_records import RunLog
@@ -15,6 +16,8 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipts
+from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import read_reports
@@ -51,6 +54,8 @@ class SourceStatus:
     tracked_files: int
     in_progress_files: int
     dead_letter_files: int
+    unknown_fields: dict[str, Any]
+    """Of the newest commit, as in its receipt."""
     last_commit_ts: float | None
     last_commit_age_secs: float | None
     unordered: UnorderedReport | None = None
@@ -75,9 +80,8 @@ def source_status(
     identity = SourceIdentity(pipeline, source, state_prefix)
     version, commit = _newest_commit(store, identity.app_id)
     checkpoint, problem = _state(store, commit, identity)
-    unknown = Checkpoint(pipeline=pipeline, source=source)
-    settled = SettledFiles(store, identity, checkpoint or unknown, silent)
-    backlog = BacklogCounter(checkpoint or unknown, rules or BatchRules(no_folder), settled)
+    known = checkpoint or Checkpoint(pipeline=pipeline, source=source)
+    backlog = BacklogCounter(known, rules or BatchRules(no_folder), SettledFiles(store, identity, known, silent))
     segments_problem = _add_segments(backlog, Manifest(store, state_prefix, identity.source_id))
     committed_ts = _committed_ts(commit, checkpoint)
     run, run_problem = _run(store, pipeline)
@@ -95,8 +99,9 @@ def source_status(
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
         dead_letter_files=_dead_letter_files(store, identity),
+        unknown_fields=_unknown_fields(store, identity, checkpoint).as_document(),
         last_commit_ts=committed_ts,
-        last_commit_age_secs=None if committed_ts is None else max(0.0, now_ts - committed_ts),
+        last_commit_age_secs=_age_secs(committed_ts, now_ts),
         unordered=_unordered(store, identity),
         run=run,
         problem=problem or segments_problem or run_problem,
@@ -172,7 +177,19 @@ def _dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
         return 0
 
 
+def _unknown_fields(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None) -> UnknownFields:
+    if checkpoint is None or checkpoint.receipt is None:
+        return NO_FIELDS
+    with suppress(NotFound, UnreadableState):  # the next run says what is wrong with it
+        return Receipts(store, identity.state_prefix).get(checkpoint.receipt).unknown_fields
+    return NO_FIELDS
+
+
 def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:
     if commit is not None and commit.committed_ts is not None:
         return commit.committed_ts
     return checkpoint.last_update_ts if checkpoint else None
+
+
+def _age_secs(ts: float | None, now_ts: float) -> float | None:
+    return None if ts is None else max(0.0, now_ts - ts)

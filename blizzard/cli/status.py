@@ -16,6 +16,7 @@ from blizzard.dispatch.backlog_size import backlog_rules
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
 from blizzard.state.batch import BatchRules
+from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.unordered import UnorderedReport
@@ -79,6 +80,9 @@ def facts_of(status: SourceStatus) -> list[tuple[str, str]]:
         ("dead letters", f"{status.dead_letter_files:,} files with letters"),
         ("last commit", _ago(status.last_commit_age_secs)),
     ]
+    unknown = UnknownFields.from_document(status.unknown_fields)
+    if unknown.fields:
+        facts.append(("unknown fields", f"{unknown} (last commit)"))
     if status.in_progress_files:
         facts.append(("in progress", f"{status.in_progress_files:,} files"))
     if status.closed_through:

@@ -54,11 +54,13 @@ def _check_format_options(source: Source, problems: Problems) -> None:
     """An option of another format would have no effect."""
     if problems.has(_source_path(source, "format")):
         return
-    of_any = {name for file_format in FILE_FORMATS.values() for name in file_format.options}
-    for name in sorted(of_any & source.model_fields_set - {*FILE_FORMATS[source.format].options}):
-        having = " or ".join(other for other, file_format in FILE_FORMATS.items() if name in file_format.options)
-        text = f"has no effect with `format: {source.format}`, only with {having}; remove it"
-        problems.add(_source_path(source, name), text)
+    for name in FILE_FORMATS:
+        if name != source.format and getattr(source, f"{name}_options", None) is not None:
+            text = f"has no effect with `format: {source.format}`, only with {name}; remove it"
+            problems.add(_source_path(source, name), text)
+    if source.format == "xml" and (source.xml_options is None or source.xml_options.row_tag is None):
+        text = "is missing; add the name of the elements that are records, such as: xml: {row_tag: order}"
+        problems.add(_source_path(source, "xml", "row_tag"), text)
 
 
 def _check_inventory(source: Source, problems: Problems) -> None:

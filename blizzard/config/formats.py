@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
 from blizzard.config.schema_limits import NO_LIMITS, FormatLimits
+from blizzard.config.section import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,31 +24,67 @@ class FileFormat:
     """The DDL that every source of the format has. None: each source has to write its own `schema`."""
     limits: FormatLimits = NO_LIMITS
     """What a `schema` cannot have in this format. What Delta cannot store is refused for every format."""
-    options: tuple[str, ...] = ()
-    """The fields of `Source` that only some formats have and this one does: `Source.format_options`."""
+    options: type[Section] | None = None
+    """Of the block of a source that has the format's name, which is the field `{name}_options` of `Source`."""
+    may_be_compressed: bool = True
+    """Whether `compression: auto` goes by the extension."""
 
     @property
     def requires_schema(self) -> bool:
         return self.fixed_schema is None
 
 
+def _no_types(of_format: str) -> dict[str, str]:
+    """What none of the formats can hold."""
+    return {
+        **{name: f"Spark cannot read {name} from {of_format}; use STRING" for name in ("CHAR", "CHARACTER", "VARCHAR")},
+        "VARIANT": "VARIANT is not supported; use STRING",
+    }
+
+
 _JSON_LIMITS = FormatLimits(
     types={
-        "CHAR": "Spark cannot read CHAR from JSON; use STRING",
+        **_no_types("JSON"),
         "CHARACTER": "Spark cannot read CHAR from JSON; use STRING",
-        "VARCHAR": "Spark cannot read VARCHAR from JSON; use STRING",
         "VARIANT": "VARIANT is not supported; use STRING, which keeps a JSON value as its text",
     },
     map_keys="keys in JSON are text",
 )
+_XML_LIMITS = FormatLimits(
+    types={**_no_types("XML"), "BINARY": "XML holds text; use STRING"}, map_keys="names in XML are text"
+)
+_CSV_LIMITS = FormatLimits(
+    types={**_no_types("CSV"), "BINARY": "CSV holds text; use STRING"}, nested="a field of CSV is one value"
+)
+_COLUMN_LIMITS = FormatLimits(types=_no_types("these files"))
 
 FILE_FORMATS: Mapping[str, FileFormat] = {
     "ndjson": FileFormat("one JSON object a line", ".ndjson", json.dumps, limits=_JSON_LIMITS),
+    "json": FileFormat(
+        "an array of JSON objects, or objects that follow each other",
+        ".json",
+        json.dumps,
+        limits=_JSON_LIMITS,
+        options=JsonOptions,
+    ),
+    "csv": FileFormat("values divided by a delimiter", ".csv", None, limits=_CSV_LIMITS, options=CsvOptions),
+    "parquet": FileFormat("Parquet", ".parquet", None, limits=_COLUMN_LIMITS),
+    "avro": FileFormat("Avro's container files", ".avro", None, limits=_COLUMN_LIMITS),
+    "orc": FileFormat("ORC", ".orc", None, limits=_COLUMN_LIMITS),
+    "xml": FileFormat("one XML element a record", ".xml", None, limits=_XML_LIMITS, options=XmlOptions),
     "text": FileFormat(
-        "each line as it is, in one column `value STRING`",
+        "each line, or each file, as it is, in one column `value STRING`",
         ".txt",
         lambda record: "the first line",
         fixed_schema="value STRING",
+        options=TextOptions,
+    ),
+    "binary": FileFormat(
+        "each file as it is, in the columns `content BINARY, length BIGINT`",
+        ".bin",
+        None,
+        fixed_schema="content BINARY, length BIGINT",
+        may_be_compressed=False,
     ),
 }
 """By the name that `format` takes, in the order in which error texts list them."""

@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     StringConstraints,
@@ -19,7 +17,9 @@ from pydantic import (
 
 from blizzard.config import source_names, uri
 from blizzard.config.compressions import AUTO, CompressionName, auto_help
+from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
 from blizzard.config.formats import FILE_FORMATS, FormatName, format_help, schema_help
+from blizzard.config.section import Section
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
 
@@ -87,10 +87,6 @@ Bytes = Annotated[
     BeforeValidator(_size_bytes),
     WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "pattern": _SIZE_PATTERN}),
 ]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class PartitionFilter(Section):
@@ -196,6 +192,10 @@ class Source(Section):
         description=schema_help(),
         examples=["id STRING NOT NULL, timestamp BIGINT, value DOUBLE, payload STRING"],
     )
+    csv_options: CsvOptions | None = Field(default=None, alias="csv", description="The options of `format: csv`.")
+    json_options: JsonOptions | None = Field(default=None, alias="json", description="The options of `format: json`.")
+    text_options: TextOptions | None = Field(default=None, alias="text", description="The options of `format: text`.")
+    xml_options: XmlOptions | None = Field(default=None, alias="xml", description="The options of `format: xml`.")
     partition_columns: dict[str, Annotated[PartitionType, BeforeValidator(_lower)]] = Field(
         default={},
         description="Columns taken from folders such as date=2024-01-28, each with its type.",
@@ -254,8 +254,18 @@ class Source(Section):
 
     @property
     def format_options(self) -> dict[str, Any]:
-        """The fields that `FILE_FORMATS` lists as options of the format, as JSON values; no format has any today."""
-        return self.model_dump(mode="json", include={*FILE_FORMATS[self.format].options})
+        """The block of the format, as JSON values with every default filled in."""
+        options = FILE_FORMATS[self.format].options
+        if options is None:
+            return {}
+        block = getattr(self, f"{self.format}_options") or options()
+        return dict(block.model_dump(mode="json"))
+
+    @property
+    def file_compression(self) -> str:
+        """As `compression_of` takes it."""
+        is_compressed = FILE_FORMATS[self.format].may_be_compressed
+        return self.compression if is_compressed or self.compression != AUTO else "none"
 
 
 class Pipeline(Section):

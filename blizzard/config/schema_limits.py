@@ -14,6 +14,8 @@ class FormatLimits:
     """Error texts for types, as `ddl.parse` takes them."""
     map_keys: str | None = None
     """Why the keys of a map have to be STRING; None: they may be of any type."""
+    nested: str | None = None
+    """Why a column cannot be a struct, an array or a map; None: it can."""
 
 
 NO_LIMITS = FormatLimits()
@@ -50,6 +52,8 @@ def name_problems(name: str, place: str) -> Iterator[str]:
 
 def _type_problems(kind: Type, place: str, limits: FormatLimits) -> Iterator[str]:
     match kind:
+        case Struct() | Array() | Map() if limits.nested is not None:
+            yield f"column `{place}` is nested; {limits.nested}: use STRING"
         case Struct():
             yield from _struct_problems(kind, place, limits)
         case Array(element):

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from blizzard.errors import UnreadableState
+from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -43,6 +44,7 @@ class Receipt:
     sequence: int
     written_ts: float
     lines: tuple[ReceiptLine, ...]
+    unknown_fields: UnknownFields = NO_FIELDS
 
 
 class Receipts:
@@ -53,7 +55,14 @@ class Receipts:
         self._folder = f"{state_prefix}/receipts/"
 
     def put(
-        self, *, sequence: int, attempt: str, previous: str | None, now_ts: float, lines: Sequence[ReceiptLine]
+        self,
+        *,
+        sequence: int,
+        attempt: str,
+        previous: str | None,
+        now_ts: float,
+        lines: Sequence[ReceiptLine],
+        unknown_fields: UnknownFields = NO_FIELDS,
     ) -> Receipt:
         """Write the receipt of an attempt. The checkpoint has to name it. The name has a digest of the content, so that
         a checkpoint vouches for all receipts of its chain."""
@@ -62,12 +71,13 @@ class Receipts:
             "previous": previous,
             "written_ts": now_ts,
             "files": [line._asdict() for line in lines],
+            "unknown_fields": unknown_fields.as_document(),
         }
         text = json.dumps(document, separators=(",", ":"))
         data = gzip.compress(text.encode(), compresslevel=1, mtime=0)
         name = f"{sequence:0{_DIGITS}d}-{attempt}-{_digest(data)}{_SUFFIX}"
         self._store.put(self._folder + name, data)
-        return Receipt(name, previous, sequence, now_ts, tuple(lines))
+        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields)
 
     def get(self, name: str) -> Receipt:
         """Raises NotFound or UnreadableState."""
@@ -83,6 +93,7 @@ class Receipts:
                 sequence=json_fields.integer(document["sequence"]),
                 written_ts=json_fields.number(document["written_ts"]),
                 lines=tuple(_lines(json_fields.array(document["files"]))),
+                unknown_fields=UnknownFields.from_document(document.get("unknown_fields")),
             )
         except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, Readable
+from spark_job.formats.reading import BOM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def check_utf8(block: LineBlock) -> None:
 
 def _normalized(data: bytes, limits: Limits, *, first: bool) -> bytes:
     if first:
-        data = data.removeprefix(_BOM)
+        data = data.removeprefix(BOM)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     if len(data) > limits.max_record_bytes:

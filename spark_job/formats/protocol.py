@@ -4,8 +4,8 @@ A format turns the bytes of one object into blocks of records, and blocks into A
 session nor Delta. `registry.py` lists the formats; docs/formats.md says how to add one.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from blizzard.state.dead_letters import Stage
@@ -90,6 +90,14 @@ class Block(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field of records that no column is for. `first`: the number of the first record that has it."""
+
+    records: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """What became of the records of some blocks, which are numbered through from 0."""
 
@@ -101,6 +109,8 @@ class Parsed:
     to Spark, see `Format.decide`."""
     refused_texts: Sequence[bytes]
     """The refused records themselves, as dead letters show them: one for each of `refused`, in the same order."""
+    unknown: Mapping[str, UnknownField] = field(default_factory=dict)
+    """By name; `address.zip` is a field of the column `address`."""
 
 
 B = TypeVar("B", bound=Block)

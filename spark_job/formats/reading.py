@@ -3,6 +3,8 @@
 from spark_job.formats.protocol import Readable
 
 CHUNK_BYTES = 256 << 10
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
 
 
 def read_all(stream: Readable) -> bytes:

@@ -14,19 +14,75 @@ MakeFormat = Callable[[StructType, Limits, Options], Format[Any]]
 
 
 def _ndjson(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
-    from spark_job.formats.ndjson.format import NdjsonFormat
+    from spark_job.formats.json.format import NdjsonFormat
 
     return NdjsonFormat(schema, limits)
 
 
+def _json(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.json.stream_format import JsonFormat
+
+    return JsonFormat(schema, limits, options)
+
+
+def _csv(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.csv.format import CsvFormat
+
+    return CsvFormat(schema, limits, options)
+
+
+def _parquet(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.parquet.format import ParquetFormat
+
+    return ParquetFormat(schema, limits)
+
+
+def _avro(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.avro.format import AvroFormat
+
+    return AvroFormat(schema, limits)
+
+
+def _orc(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.orc.format import OrcFormat
+
+    return OrcFormat(schema, limits)
+
+
+def _xml(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.xml.format import XmlFormat
+
+    return XmlFormat(schema, limits, options)
+
+
 def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    if options.get("whole"):
+        from spark_job.formats.text.whole_format import WholeTextFormat
+
+        return WholeTextFormat(schema, limits)
     from spark_job.formats.text.format import TextFormat
 
     return TextFormat(schema, limits)
 
 
+def _binary(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.binary.format import BinaryFormat
+
+    return BinaryFormat(schema, limits)
+
+
 # Each function imports its format only when it is called, so that a job loads no packages that only other formats need.
-FORMATS: Mapping[str, MakeFormat] = {"ndjson": _ndjson, "text": _text}
+FORMATS: Mapping[str, MakeFormat] = {
+    "ndjson": _ndjson,
+    "json": _json,
+    "csv": _csv,
+    "parquet": _parquet,
+    "avro": _avro,
+    "orc": _orc,
+    "xml": _xml,
+    "text": _text,
+    "binary": _binary,
+}
 
 
 def open_format(name: str, schema: StructType, limits: Limits, options: Options) -> Format[Any]:

@@ -73,7 +73,7 @@ def _frames(raw: Readable) -> Iterator[bytes]:
 def _frame(kind: int, data: bytes) -> bytes:
     if len(data) < 4:
         _refuse("found a chunk without its checksum")
-    content = _decompressed(data[4:], MAX_FRAME_BYTES) if kind == COMPRESSED else data[4:]
+    content = raw_snappy(data[4:], MAX_FRAME_BYTES) if kind == COMPRESSED else data[4:]
     if len(content) > MAX_FRAME_BYTES:
         _refuse(f"found a chunk of {len(content):,} bytes; expected at most {MAX_FRAME_BYTES:,}")
     if int.from_bytes(data[:4], "little") != _masked(google_crc32c.value(content)):
@@ -97,13 +97,13 @@ def _blocks(raw: Readable, header: bytes) -> Iterator[bytes]:
             size = int.from_bytes(_exactly(raw, 4, "a chunk's size"), "big")
             if size > MAX_CHUNK_BYTES:
                 _refuse(f"found a chunk of {size:,} bytes; expected at most {MAX_CHUNK_BYTES:,}: is it snappy at all?")
-            content = _decompressed(_exactly(raw, size, "a chunk"), left)
+            content = raw_snappy(_exactly(raw, size, "a chunk"), left)
             left -= len(content)
             yield content
         header = read_up_to(raw, 4)
 
 
-def _decompressed(chunk: bytes, most: int) -> bytes:
+def raw_snappy(chunk: bytes, most: int) -> bytes:
     """A chunk of raw snappy, which begins with the size of its content as a varint."""
     size = shift = 0
     for byte in chunk[:5]:

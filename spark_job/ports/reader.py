@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import Stage
+from blizzard.state.unknown_fields import UnknownFields
 from spark_job.ports.rows import Rows
 
 
@@ -51,6 +52,11 @@ class FileRows(Rows, Protocol):
     @property
     def row_count(self) -> int:
         """Number of rows that wait for the commit, counted when they were written."""
+        ...
+
+    @property
+    def unknown_fields(self) -> UnknownFields:
+        """The fields of these files that no column is for."""
         ...
 
     def write_dead_records(self) -> None:

@@ -8,6 +8,7 @@ from blizzard.errors import RetryableError
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.ports.reader import Outcome
 from spark_job.table.schema import columns_of
@@ -25,6 +26,7 @@ from spark_job.tasks.engine import TaskEngine, Undecided
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings
+from spark_job.tasks.unknown_fields import merged
 from spark_job.write.parquet_files import DataFile, TableLayout
 from spark_job.write.write_errors import raise_refused
 
@@ -109,6 +111,7 @@ class BatchReader:
             remove_deferred,
             write_share,
             self._engine,
+            merged([report.unknown for report in reports]),
         )
 
     def _log_layout_reason(self) -> None:
@@ -155,7 +158,9 @@ class BatchRows:
         remove_deferred: Callable[[], None],
         write_share: float,
         engine: TaskEngine,
+        unknown_fields: UnknownFields,
     ) -> None:
+        self.unknown_fields = unknown_fields
         self.outcomes = [
             replace(outcome, rows=0, dead_records=0) if outcome.error is not None else outcome for outcome in outcomes
         ]

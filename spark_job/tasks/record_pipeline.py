@@ -17,6 +17,7 @@ from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import Provenance, RecordRange
+from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
@@ -32,6 +33,8 @@ class _Batch:
     ranges: Sequence[RecordRange]
     refused: Sequence[tuple[RecordRange, int, bytes, str | None]]
     """For each refused record its file, its number there, its text, and the reason, if one is known."""
+    unknown: Sequence[tuple[str, int, str]]
+    """For each field that no column is for its name, the number of records, and the first file."""
 
 
 class RecordPipeline:
@@ -63,6 +66,8 @@ class RecordPipeline:
         self._bytes = 0
         self._parsing: deque[Future[_Batch]] = deque()
         self._finished = False
+        self.unknown = UnknownFieldCounts()
+        """Of the records written so far."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,11 +112,14 @@ class RecordPipeline:
             parsed = self._format.parse(blocks)
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
-            return _Batch(pa.Table.from_arrays(columns, names=names), ranges, _refused(ranges, parsed))
+            table = pa.Table.from_arrays(columns, names=names)
+            return _Batch(table, ranges, _refused(ranges, parsed), _unknown(ranges, parsed))
 
     def _write(self, batch: _Batch) -> None:
         for source, row, text, fault in batch.refused:
             self._deferred.add(source, row, text, fault)
+        for name, records, file in batch.unknown:
+            self.unknown.add(name, records, file)
         if not batch.table.num_rows:
             return
         with (
@@ -124,6 +132,16 @@ class RecordPipeline:
             self._watch.part("write"),
         ):
             self._writer.write(batch.table)
+
+
+def _unknown(ranges: Sequence[RecordRange], parsed: Parsed) -> list[tuple[str, int, str]]:
+    if not parsed.unknown:
+        return []
+    starts = list(accumulate((source.count for source in ranges[:-1]), initial=0))
+    return [
+        (name, field.records, ranges[bisect_right(starts, field.first) - 1].path)
+        for name, field in parsed.unknown.items()
+    ]
 
 
 def _refused(ranges: Sequence[RecordRange], parsed: Parsed) -> list[tuple[RecordRange, int, bytes, str | None]]:

@@ -7,6 +7,7 @@ import orjson
 
 from blizzard.state.dead_letters import Stage
 from spark_job.ports.reader import FailureKind, Outcome
+from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile
 from spark_job.write.write_errors import RefusedWrite
 
@@ -27,11 +28,13 @@ class Report:
     """Duration of the task, from its first file to the end of its last data file."""
     write_secs: float = 0.0
     """The part of `secs` that went into writing data files."""
+    unknown: UnknownFieldCounts = field(default_factory=UnknownFieldCounts)
+    """The fields of the files that no column is for."""
     refused_write: RefusedWrite | None = None
     """A refusal by the table's storage. The task ended there, and nothing else in the report counts."""
 
     def to_json(self) -> str:
-        return orjson.dumps(self).decode()
+        return orjson.dumps(self, default=lambda counts: counts.as_document()).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Report":
@@ -44,6 +47,7 @@ class Report:
             document["undecided"],
             document["secs"],
             document["write_secs"],
+            UnknownFieldCounts.from_document(document["unknown"]),
             RefusedWrite.from_document(document["refused_write"]),
         )
 

@@ -28,6 +28,7 @@ from spark_job.tasks.file_content import FileContent
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
+from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
 
@@ -103,6 +104,7 @@ class TaskReader:
             for fetch in fetch_files(self._store, files, self._fetch_ahead):
                 self._report.outcomes.append(self._outcome(fetch, shared))
             self._report.data_files += shared.finish()
+            self._report.unknown.merge(shared.unknown)
             self._report.deferred = self._deferred.finish()
             self._report.deferred_bytes, self._report.undecided = self._deferred.total_bytes, self._deferred.undecided
         took = self._watch.secs()
@@ -131,6 +133,7 @@ class TaskReader:
                 for block in self._blocks(self._content(reader, progress.task_file, stack), progress):
                     file.add(block)
                 self._report.data_files += file.finish()
+                self._report.unknown.merge(file.unknown)
                 return progress.outcome()
             except FileFault as fault:
                 return progress.outcome(fault.stage, fault.reason)
@@ -200,6 +203,11 @@ class _FileRecords:
         """The data files that contain this file alone, if there are any."""
         self._send_to(self._own_pipeline or self._shared)
         return self._own_pipeline.finish() if self._own_pipeline is not None else []
+
+    @property
+    def unknown(self) -> UnknownFieldCounts:
+        """Of a file with a pipeline of its own; the shared pipeline has those of the others."""
+        return self._own_pipeline.unknown if self._own_pipeline is not None else UnknownFieldCounts()
 
     def _send_to(self, pipeline: RecordPipeline) -> None:
         self._buffered.reverse()

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from blizzard.storage.memory import MemoryStore
 from blizzard.storage.s3 import S3Settings, S3Store
 from spark_job.formats.deferred import deferred_records_type
-from spark_job.formats.ndjson.format import NdjsonFormat
+from spark_job.formats.json.format import NdjsonFormat
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
 from spark_job.tasks.provenance import Provenance

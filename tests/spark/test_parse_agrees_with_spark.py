@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from spark_job.formats.ndjson.parser import NdjsonParser
-from spark_job.formats.ndjson.refusal import refusal
-from spark_job.formats.ndjson.spark_parser import decided_by_spark
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.refusal import refusal
+from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.protocol import Parsed
 from tests.spark.json_lines import (
     AT_LIMITS,

@@ -10,6 +10,7 @@ from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from spark_job.ports.reader import Outcome
 from spark_job.ports.rows import Rows
 from spark_job.ports.table import FileVersion, Txn
@@ -191,6 +192,7 @@ class MemoryRows:
     clock: Clock
     write_share: float = 0.0
     released: bool = False
+    unknown_fields: UnknownFields = NO_FIELDS
 
     @property
     def row_count(self) -> int:

@@ -10,9 +10,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_job.formats.ndjson.parser import NdjsonParser
-from spark_job.formats.ndjson.refusal import refusal
-from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.refusal import refusal
+from spark_job.formats.json.type_mismatch import type_mismatch
 from spark_job.formats.protocol import Parsed
 
 SIMPLE = StructType([StructField("id", StringType(), False), StructField("n", LongType())])

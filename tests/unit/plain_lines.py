@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_job.formats.json.format import NdjsonFormat
 from spark_job.formats.lines import LineBlock
-from spark_job.formats.ndjson.format import NdjsonFormat
 from spark_job.formats.protocol import Limits, Parsed
 from spark_job.formats.text.format import TextFormat
 

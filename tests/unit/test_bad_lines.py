@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
-from spark_job.formats.ndjson.arrow_reader import ArrowJsonReader, ReadFailed
-from spark_job.formats.ndjson.bad_lines import BadLineSearch, GoodLines
-from spark_job.formats.ndjson.parser import NdjsonParser
-from spark_job.formats.ndjson.parser_limits import ParserLimits
-from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.json.arrow_reader import ArrowJsonReader, ReadFailed
+from spark_job.formats.json.bad_lines import BadLineSearch, GoodLines
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.parser_limits import ParserLimits
+from spark_job.formats.json.type_mismatch import type_mismatch
 
 SCHEMA = StructType().add("id", StringType()).add("n", LongType()).add("value", DoubleType())
 N, VALUE, TWO, CUT = "n", "value", "two", "cut"
@@ -107,14 +107,14 @@ def test_the_column_of_a_failed_block_is_the_named_one(monkeypatch: pytest.Monke
     columns: list[str | None] = []
 
     class Noting(ArrowJsonReader):
-        def read(self, block: pa.Buffer | bytes, styles: Mapping[str, str]) -> pa.Table:
+        def read(self, block: pa.Buffer | bytes, styles: Mapping[str, str], *, unexpected: str = "ignore") -> pa.Table:
             try:
-                return super().read(block, styles)
+                return super().read(block, styles, unexpected=unexpected)
             except ReadFailed as failed:
                 columns.append(failed.column)
                 raise
 
-    monkeypatch.setattr("spark_job.formats.ndjson.parser.ArrowJsonReader", Noting)
+    monkeypatch.setattr("spark_job.formats.json.parser.ArrowJsonReader", Noting)
     lines = lines_of([N if number % 3 == 0 else VALUE if number % 3 == 1 else "" for number in range(300)])
     parsed = NdjsonParser(SCHEMA).parse(b"\n".join(lines), braced=len(lines))
     assert parsed.positions == [*range(2, 300, 3)]

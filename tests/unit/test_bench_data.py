@@ -31,8 +31,8 @@ from benchmarks.suite.dirty import DATA
 from benchmarks.suite.skew import without_the_largest
 from benchmarks.verify import Found, WrongResult, expect, found_in
 from blizzard.config.ddl import parse
-from spark_job.formats.ndjson.parser import NdjsonParser
-from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.type_mismatch import type_mismatch
 
 SCALE = 0.0002
 

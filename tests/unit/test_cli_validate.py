@@ -136,7 +136,7 @@ def test_sizes_are_valid_by_the_json_schema_as_numbers_texts_and_variables(limit
     "wrong",
     [
         GOOD.replace("pattern:", "patern:"),
-        GOOD.replace("format: text", "format: json"),
+        GOOD.replace("format: text", "format: jsonl"),
         GOOD.replace("uri: s3://landing/raw, ", ""),
         GOOD.replace("  events:", "  a b:"),
         GOOD.replace("pattern:", "settle_delay_secs: -1, pattern:"),

@@ -16,7 +16,7 @@ FORMATS = " or ".join(", ".join(map(repr, FILE_FORMATS)).rsplit(", ", 1))
         ("checkpoint: {interval_fils: 5}", "s.checkpoint.interval_fils: unknown key; did you mean `interval_files`?"),
         ("name: x", "s.name: unknown key"),
         ("schema_ddl: x", "s.schema_ddl: unknown key"),
-        ("format: json", f"s.format: found 'json', expected one of {FORMATS}; change it"),
+        ("format: jsonl", f"s.format: found 'jsonl', expected one of {FORMATS}; change it"),
         (
             "compression: brotli",
             "s.compression: found 'brotli', expected one of 'auto', 'gzip', 'zstd', 'bzip2'",
@@ -137,8 +137,8 @@ def test_a_name_consists_of_letters_digits_and_dashes(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILE_FORMATS)
 def test_a_schema_is_required_exactly_when_the_format_has_none(name: str) -> None:
-    with_schema = source_lines("uri: s3://landing", f"format: {name}", "schema: id STRING")
-    without_schema = source_lines("uri: s3://landing", f"format: {name}")
+    lines = ["uri: s3://landing", f"format: {name}", *(["xml: {row_tag: one}"] if name == "xml" else [])]
+    with_schema, without_schema = source_lines(*lines, "schema: id STRING"), source_lines(*lines)
     is_required = FILE_FORMATS[name].requires_schema
     assert config(with_schema if is_required else without_schema).pipelines
     (found,) = problems(without_schema if is_required else with_schema)

@@ -51,7 +51,12 @@ def rewritten_receipt(body: str) -> str:
     receipts = Receipts(store, "state")
     shown = receipts.get(shown_name)
     name = receipts.put(
-        sequence=shown.sequence, attempt="a", previous=shown.previous, now_ts=shown.written_ts, lines=shown.lines
+        sequence=shown.sequence,
+        attempt="a",
+        previous=shown.previous,
+        now_ts=shown.written_ts,
+        lines=shown.lines,
+        unknown_fields=shown.unknown_fields,
     ).name
     return gzip.decompress(store.get(f"state/receipts/{name}")).decode()
 

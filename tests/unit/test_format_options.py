@@ -1,14 +1,15 @@
-"""The options of a format: from the fields of a source to `open_format`. No format has any today."""
+"""The options of a format: from the block of a source to `open_format`."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.model import Source
+from blizzard.config.publish import to_published
 from blizzard.log import silent
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.spark.engine import SparkEngine
@@ -34,14 +35,7 @@ def test_a_task_without_options_is_read_as_one_with_none() -> None:
     assert Task.from_json(json.dumps(document)) == task
 
 
-def options_of_text(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """As if these fields were options of `text` alone."""
-    with_options = {**FILE_FORMATS, "text": replace(FILE_FORMATS["text"], options=names)}
-    for module in ("model", "checks"):
-        monkeypatch.setattr(f"blizzard.config.{module}.FILE_FORMATS", with_options)
-
-
-def test_the_options_of_a_format_are_what_its_source_sets_for_it(
+def test_the_options_of_a_format_are_the_block_of_its_name_with_every_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = list[ReadSettings]()
@@ -54,28 +48,79 @@ def test_the_options_of_a_format_are_what_its_source_sets_for_it(
     def started() -> Any:
         raise AssertionError("nothing may start the session")
 
-    options_of_text(monkeypatch, "pattern", "sweep")
     monkeypatch.setattr("spark_job.wiring.BatchReader", Noting)
-    lines = source_lines(f"uri: {tmp_path}/in", "format: text", "pattern: '*.x'", table=f"{tmp_path}/table")
+    lines = source_lines(
+        f"uri: {tmp_path}/in", "format: xml", "schema: id INT", "xml: {row_tag: order}", table=f"{tmp_path}/table"
+    )
     ((pipeline, source),) = config(lines).sources()
     source_job(pipeline, source, engine=SparkEngine(started), s3=S3Settings(), log=silent)
-    sweep = {
-        "interval_secs": 60.0,
-        "late_interval_secs": 3600.0,
-        "late_overlap_secs": 86400.0,
-        "unordered_requests": 60,
-        "quiet_secs": 86400.0,
-    }
-    assert [settings.options for settings in found] == [{"pattern": "*.x", "sweep": sweep}]
+    assert [settings.options for settings in found] == [
+        {
+            "row_tag": "order",
+            "ignore_namespace": False,
+            "decimal_point": ".",
+            "date_format": None,
+            "timestamp_format": None,
+            "timezone": "UTC",
+        }
+    ]
 
 
-def test_no_format_has_options_today() -> None:
-    lines = source_lines("uri: s3://landing", "schema: id STRING", "pattern: '*.x'")
+def test_a_format_without_a_block_has_no_options() -> None:
+    lines = source_lines("uri: s3://landing", "schema: id STRING")
     assert [source.format_options for _, source in config(lines).sources()] == [{}]
 
 
-def test_an_option_of_another_format_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    options_of_text(monkeypatch, "pattern")
-    (found,) = problems(source_lines("uri: s3://landing", "schema: id STRING", "pattern: '*.x'"))
-    assert found.endswith("s.pattern: has no effect with `format: ndjson`, only with text; remove it")
-    assert config(source_lines("uri: s3://landing", "format: text", "pattern: '*.x'")).pipelines
+@pytest.mark.parametrize("name", [name for name, known in FILE_FORMATS.items() if known.options is not None])
+def test_each_block_is_a_field_of_a_source_with_the_format_s_name(name: str) -> None:
+    field = Source.model_fields[f"{name}_options"]
+    assert field.alias == name
+    assert FILE_FORMATS[name].options in get_args(field.annotation)
+
+
+def test_the_block_of_another_format_is_reported() -> None:
+    (found,) = problems(source_lines("uri: s3://landing", "schema: id STRING", "csv: {delimiter: ';'}"))
+    assert found.endswith("s.csv: has no effect with `format: ndjson`, only with csv; remove it")
+
+
+def test_a_published_configuration_has_the_blocks_of_no_other_format() -> None:
+    lines = source_lines(
+        "uri: s3://landing", "format: csv", "schema: id STRING", "csv: {delimiter: ';'}", table="s3://lake/t"
+    )
+    published = config(lines)
+    assert to_published(published)
+
+
+def test_xml_needs_the_name_of_its_records() -> None:
+    (found,) = problems(source_lines("uri: s3://landing", "format: xml", "schema: id STRING"))
+    assert "s.xml.row_tag: is missing; add the name of the elements that are records" in found
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ("csv: {delimiter: ';;'}", "expected one ASCII character"),
+        ("csv: {encoding: klingon}", "expected an encoding such as utf-8"),
+        ("csv: {encoding: rot13}", "expected an encoding such as utf-8"),
+        ("csv: {date_format: dd.MM.yyyy}", "expected a format with directives of strptime, such as %d.%m.%Y"),
+        ("csv: {timezone: Berlin}", "expected a time zone such as UTC or Europe/Berlin"),
+        ("csv: {header: [id, id]}", "the name id twice"),
+        ("csv: {quote: ',' }", "is also the delimiter"),
+        ("csv: {delimeter: ';'}", "did you mean `delimiter`?"),
+        ("delimiter: ';'", "it belongs in `csv`"),
+    ],
+)
+def test_an_option_that_is_wrong_says_what_to_do(block: str, says: str) -> None:
+    (found,) = problems(source_lines("uri: s3://landing", "format: csv", "schema: id STRING", block))
+    assert says in found
+
+
+def test_a_column_of_csv_is_one_value() -> None:
+    (found,) = problems(source_lines("uri: s3://landing", "format: csv", "schema: a ARRAY<INT>"))
+    assert "column `a` is nested; a field of CSV is one value: use STRING" in found
+
+
+@pytest.mark.parametrize(("configured", "expected"), [("auto", "none"), ("gzip", "gzip")])
+def test_a_binary_file_is_decompressed_only_if_it_says_so(configured: str, expected: str) -> None:
+    lines = source_lines("uri: s3://landing", "format: binary", f"compression: {configured}")
+    assert [source.file_compression for _, source in config(lines).sources()] == [expected]

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_job.formats.ndjson.huge_exponents import contains_decimal, huge_exponent
+from spark_job.formats.json.huge_exponents import contains_decimal, huge_exponent
 
 MONEY = DecimalType(5, 2)
 POINT = StructType([StructField("money", MONEY), StructField("size", DoubleType())])

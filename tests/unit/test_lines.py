@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from blizzard.state.dead_letters import Stage
+from spark_job.formats.json.format import NdjsonFormat
 from spark_job.formats.lines import LineBlock, check_utf8
-from spark_job.formats.ndjson.format import NdjsonFormat
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.formats.text.format import TextFormat
 from tests.unit.contents import CHUNK_BYTES, COMPRESS, Chunks, StoredContent, lines_of

@@ -9,9 +9,9 @@ from pyspark.sql.types import (
     DecimalType,
 )
 
-from spark_job.formats.ndjson.parser import NdjsonParser
-from spark_job.formats.ndjson.refusal import refusal
-from spark_job.formats.ndjson.schema_fit import is_missing
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.refusal import refusal
+from spark_job.formats.refusals import is_missing
 from tests.unit.ndjson_blocks import DEFERRED, GOOD, SIMPLE, accepted, one, parse, reason_without_spark
 
 # --- Broken lines among many ---

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.types import ArrayType, DateType, LongType, MapType, StringType, StructField, StructType
 
-from spark_job.formats.ndjson.schema_fit import is_missing
+from spark_job.formats.refusals import is_missing
 from tests.unit.ndjson_blocks import GOOD, A, accepted, parse
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_job.formats.ndjson.refusal import refusal
+from spark_job.formats.json.refusal import refusal
 
 
 @pytest.mark.parametrize(

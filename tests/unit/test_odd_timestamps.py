@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from spark_job.formats.ndjson.odd_timestamps import contains_timestamp, odd_timestamp
-from spark_job.formats.ndjson.parser import NdjsonParser
+from spark_job.formats.json.odd_timestamps import contains_timestamp, odd_timestamp
+from spark_job.formats.json.parser import NdjsonParser
 
 POINT = StructType([StructField("at", TimestampType()), StructField("n", LongType())])
 SCHEMA = StructType(

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_job.formats.ndjson.type_mismatch import type_mismatch
+from spark_job.formats.json.type_mismatch import type_mismatch
 
 WHOLE = [ByteType(), ShortType(), IntegerType(), LongType()]
 

@@ -14,6 +14,7 @@ from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.state.run_ref import RunRef
+from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.reader import FileRows, Outcome
 from spark_job.ports.source import Receipt
@@ -91,8 +92,15 @@ class SideOutputs:
                 error=letter.error,
             )
 
-    def write_receipt(self, base: Checkpoint, files: Sequence[PlannedFile], outcomes: Sequence[Outcome]) -> Receipt:
+    def write_receipt(
+        self,
+        base: Checkpoint,
+        files: Sequence[PlannedFile],
+        outcomes: Sequence[Outcome],
+        unknown_fields: UnknownFields,
+    ) -> Receipt:
         """`base`: the checkpoint before the commit."""
+        self._log_unknown_fields(unknown_fields)
         now_ts = self._clock()
         event_ts = {file.path: file.event_ts for file in files}
         begun = {file.path for file in files if not file.skip_records}
@@ -117,9 +125,21 @@ class SideOutputs:
                 previous=base.receipt,
                 now_ts=now_ts,
                 lines=lines,
+                unknown_fields=unknown_fields,
             )
         self._ledger.expect(receipt)
         return Receipt(receipt.name, now_ts)
+
+    def _log_unknown_fields(self, unknown_fields: UnknownFields) -> None:
+        """Once a batch."""
+        if unknown_fields.fields:
+            document = unknown_fields.as_document()
+            self._log(
+                "unknown_fields",
+                source=self._identity.source_id,
+                fields=document["fields"],
+                more=document["more"],
+            )
 
     # -- after the commit
 

@@ -22,6 +22,7 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import WHOLE_LOG
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.folders import without_quiet_partitions
@@ -282,7 +283,8 @@ class FileSource:
         outcomes = batch.outcomes if batch else ()
         self._outputs.write_dead_letters(batch.rows if batch else None, outcomes)
         files = plan.files if batch else ()
-        return self._outputs.write_receipt(plan.base, files, outcomes)
+        unknown_fields = batch.rows.unknown_fields if batch else NO_FIELDS
+        return self._outputs.write_receipt(plan.base, files, outcomes, unknown_fields)
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
         self._outputs.publish(checkpoint, copy=copy)

@@ -20,7 +20,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.formats.deferred import deferred_records_type
-from spark_job.formats.ndjson.format import NdjsonFormat
+from spark_job.formats.json.format import NdjsonFormat
 from spark_job.formats.protocol import Limits
 from spark_job.formats.text.format import TextFormat
 from spark_job.ports.reader import Outcome

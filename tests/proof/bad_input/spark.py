@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import SparkSession
 
-from spark_job.formats.ndjson.spark_parser import decided_by_spark
+from spark_job.formats.json.spark_parser import decided_by_spark
 from tests.proof.bad_input.compare import shown
 from tests.proof.bad_input.reader import Found
 from tests.proof.bad_input.records import PARTITION, SCHEMA, Fate, record_of

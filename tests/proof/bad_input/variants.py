@@ -21,8 +21,8 @@ from blizzard.manifest.segments import Segment, SegmentRef
 from blizzard.state import checkpoint
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.storage.local import LocalStore
+from spark_job.formats.json.format import NdjsonFormat
 from spark_job.formats.lines import LineBlock
-from spark_job.formats.ndjson.format import NdjsonFormat
 from spark_job.formats.protocol import Limits, Parsed
 from spark_job.tasks.decided_records import RefusedByTasks
 from tests.proof.bad_input.decoders import Decoders

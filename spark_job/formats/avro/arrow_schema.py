@@ -1,0 +1,168 @@
+"""Avro's schemas as Arrow types, and as the plainer schemas by which fastavro decodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+_PRIMITIVES: Mapping[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("ms", tz="UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", tz="UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+_WIDER: Mapping[frozenset[str], pa.DataType] = {
+    frozenset({"int", "long"}): pa.int64(),
+    frozenset({"float", "double"}): pa.float64(),
+}
+"""Unions of two types that Spark reads as one."""
+_MAX_DEPTH = 50
+
+
+class Unsupported(Exception):
+    """A type that no column can hold, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroField:
+    """A field of the file's records. `decoded`: the Arrow type of the values as fastavro returns them; they are then
+    cast to `kind`."""
+
+    name: str
+    aliases: Sequence[str]
+    schema: Any
+    names: Mapping[str, Any]
+
+    def kind(self) -> pa.DataType:
+        """Raises Unsupported."""
+        return _Types(self.names, decoded=False).arrow(self.schema, 0)
+
+    def decoded(self) -> pa.DataType:
+        """Raises Unsupported."""
+        return _Types(self.names, decoded=True).arrow(self.schema, 0)
+
+
+def fields_of(schema: Any) -> list[AvroField]:
+    """Raises Unsupported if the records are no records."""
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        raise Unsupported(f"its records are of the type {kind}; expected records with named fields")
+    names: dict[str, Any] = {}
+    _collect(schema, "", names)
+    return [AvroField(field["name"], field.get("aliases", ()), field["type"], names) for field in schema["fields"]]
+
+
+def plain_schema(schema: Any) -> Any:
+    """The schema without logical types, except decimals, and with text as bytes: the columns are converted as a
+    whole."""
+    if isinstance(schema, list):
+        return [plain_schema(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return "bytes" if schema == "string" else schema
+    plain = dict(schema)
+    if plain.get("logicalType") != "decimal":
+        plain.pop("logicalType", None)
+    if isinstance(plain.get("type"), str):
+        plain["type"] = plain_schema(plain["type"])
+    for key in ("items", "values"):
+        if key in plain:
+            plain[key] = plain_schema(plain[key])
+    if isinstance(plain.get("type"), dict | list):
+        plain["type"] = plain_schema(plain["type"])
+    if isinstance(plain.get("fields"), list):
+        plain["fields"] = [{"name": field["name"], "type": plain_schema(field["type"])} for field in plain["fields"]]
+    return plain
+
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    names: Mapping[str, Any]
+    decoded: bool
+
+    def arrow(self, schema: Any, depth: int) -> pa.DataType:
+        if depth > _MAX_DEPTH:
+            raise Unsupported("it contains itself, or is nested more than 50 levels deep")
+        if isinstance(schema, list):
+            return self._union(schema, depth)
+        if isinstance(schema, dict):
+            return self._complex(schema, depth)
+        if schema in _PRIMITIVES:
+            return pa.binary() if self.decoded and schema == "string" else _PRIMITIVES[schema]
+        named = self.names.get(schema)
+        if named is None:
+            raise Unsupported(f"its type {schema} is not defined")
+        return self._complex(named, depth + 1)
+
+    def _union(self, branches: list[Any], depth: int) -> pa.DataType:
+        some = [branch for branch in branches if branch != "null"]
+        if not some:
+            return pa.null()
+        if len(some) == 1:
+            return self.arrow(some[0], depth)
+        simple = frozenset(branch for branch in some if isinstance(branch, str))
+        if len(simple) == len(some) and simple in _WIDER:
+            return _WIDER[simple]
+        shown = ", ".join(str(branch.get("type") if isinstance(branch, dict) else branch) for branch in some)
+        raise Unsupported(f"it is a union of {shown}; expected at most one type beside null")
+
+    def _complex(self, schema: Mapping[str, Any], depth: int) -> pa.DataType:
+        kind = schema.get("type")
+        match kind:
+            case "record":
+                fields = [(field["name"], self.arrow(field["type"], depth + 1)) for field in schema["fields"]]
+                return pa.struct([pa.field(name, inner) for name, inner in fields])
+            case "array":
+                if schema["items"] == "null":
+                    raise Unsupported("it is an array of nulls")
+                return pa.list_(pa.field("element", self.arrow(schema["items"], depth + 1)))
+            case "map":
+                return pa.map_(pa.string(), pa.field("value", self.arrow(schema["values"], depth + 1)))
+            case "enum":
+                return pa.string()
+            case "bytes" | "fixed" if schema.get("logicalType") == "decimal":
+                return _decimal(schema)
+            case "fixed":
+                return pa.binary()
+            case str() if not self.decoded and (kind, schema.get("logicalType")) in _LOGICAL:
+                return _LOGICAL[kind, schema["logicalType"]]
+        return self.arrow(kind, depth + 1)
+
+
+def _decimal(schema: Mapping[str, Any]) -> pa.DataType:
+    try:
+        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unsupported(f"its decimal has no precision of 1 to 38: {error}") from error
+
+
+def _collect(schema: Any, space: str, names: dict[str, Any]) -> None:
+    """The definitions of named types, by the names that refer to them."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _collect(branch, space, names)
+    if not isinstance(schema, dict):
+        return
+    if schema.get("type") in ("record", "enum", "fixed", "error"):
+        name = schema["name"]
+        space = name.rpartition(".")[0] or schema.get("namespace", space)
+        names[name] = names[f"{space}.{name.rpartition('.')[2]}" if space else name] = schema
+        names.setdefault(name.rpartition(".")[2], schema)
+    for field in schema.get("fields", ()) if isinstance(schema.get("fields"), list) else ():
+        _collect(field.get("type"), space, names)
+    for key in ("type", "items", "values"):
+        if isinstance(schema.get(key), dict | list):
+            _collect(schema[key], space, names)

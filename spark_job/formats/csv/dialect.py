@@ -1,0 +1,88 @@
+"""How the fields of a CSV file are written, and the patterns by which its lines are put together to records."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The options of `csv` that say where fields and records end."""
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    comment: str | None = None
+    header: bool | Sequence[str] = True
+    null_values: Sequence[str] = ("",)
+    skip_rows: int = 0
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Dialect":
+        return cls(**{name: options[name] for name in cls.__dataclass_fields__ if name in options})
+
+    @cached_property
+    def quote_byte(self) -> bytes:
+        """Empty if nothing is quoted."""
+        return (self.quote or "").encode()
+
+    @cached_property
+    def _field(self) -> bytes:
+        delimiter, plain = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
+        if self.escape is None:
+            return b"(?:%b%b%b|(?!%b)[^%b]*+)" % (plain, self._inside, plain, plain, delimiter)
+        escape = re.escape(self.escape.encode())
+        unquoted = b"(?:[^%b%b]|%b(?:.|$))*+" % (delimiter, escape, escape)
+        return b"(?:%b%b%b|(?!%b)%b)" % (plain, self._inside, plain, plain, unquoted)
+
+    @cached_property
+    def _inside(self) -> bytes:
+        """What a quoted field may hold, up to its closing quote."""
+        quote = re.escape(self.quote_byte)
+        if self.escape is None:
+            return b"(?:[^%b]|%b%b)*+" % (quote, quote, quote)
+        escape = re.escape(self.escape.encode())
+        return b"(?:[^%b%b]|%b(?:.|$)|%b%b)*+" % (quote, escape, escape, quote, quote)
+
+    @cached_property
+    def quoted(self) -> "re.Pattern[bytes]":
+        """A quoted field."""
+        if self.quote is None:
+            return re.compile(b"(?!)")  # matches nothing
+        delimiter, quote = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
+        return _compiled(b"(?:(?<=%b)|^)%b%b%b" % (delimiter, quote, self._inside, quote))
+
+    @cached_property
+    def whole(self) -> "re.Pattern[bytes]":
+        """A line that is a complete record."""
+        return _compiled(b"%b(?:%b%b)*+" % (self._field, re.escape(self.delimiter.encode()), self._field))
+
+    @cached_property
+    def opening(self) -> "re.Pattern[bytes]":
+        """A line whose last field is quoted and goes on in the next line."""
+        delimiter, quote = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
+        return _compiled(b"(?:%b%b)*%b%b" % (self._field, delimiter, quote, self._inside))
+
+    @cached_property
+    def going_on(self) -> "re.Pattern[bytes]":
+        """A line within a quoted field that goes on in the next line."""
+        return _compiled(self._inside)
+
+    @cached_property
+    def closing(self) -> "re.Pattern[bytes]":
+        """A line that begins within a quoted field and ends the record."""
+        delimiter, quote = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
+        return _compiled(b"%b%b(?:%b%b)*+" % (self._inside, quote, delimiter, self._field))
+
+    @cached_property
+    def reopening(self) -> "re.Pattern[bytes]":
+        """A line that begins within a quoted field, and ends within another one."""
+        delimiter, quote = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
+        more = b"%b%b(?:%b%b)*%b%b%b" % (self._inside, quote, delimiter, self._field, delimiter, quote, self._inside)
+        return _compiled(more)
+
+
+def _compiled(pattern: bytes) -> "re.Pattern[bytes]":
+    return re.compile(pattern, re.DOTALL)

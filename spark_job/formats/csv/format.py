@@ -1,0 +1,106 @@
+"""CSV: each record is a line of fields, which are columns by the header's names or by position."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from csv import Error as CsvError
+from csv import reader as csv_reader
+from functools import partial
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.converted_column import ConvertedColumn
+from spark_job.formats.csv.dialect import Dialect
+from spark_job.formats.csv.fields import divided
+from spark_job.formats.csv.records import CsvBlock, RecordReader, Records
+from spark_job.formats.deferred import all_refused
+from spark_job.formats.header import check_header
+from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
+from spark_job.formats.records_table import ParsedParts, RecordsSchema
+from spark_job.formats.text_values import TextRules
+from spark_job.formats.transcode import Utf8Stream
+
+
+class CsvFormat:
+    """The fields of a record that the schema does not name are not converted."""
+
+    def __init__(self, schema: StructType, limits: Limits, options: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._limits = limits
+        self._dialect = Dialect.of(options)
+        self._encoding: str = options["encoding"]
+        self._rules = TextRules.of(options)
+        self._records = RecordsSchema(schema)
+
+    def blocks(self, content: Content, *, first_record: int) -> Iterator[CsvBlock]:
+        stream = Utf8Stream(content.stream(), self._encoding)
+        columns, number = self._given_columns(), 0
+        for part in RecordReader(stream, self._dialect, self._limits, content.chunk_bytes):
+            if columns is None and part.records:
+                columns, part = self._header(part)
+            if not part.records or columns is None:
+                continue
+            block = CsvBlock(part.records, number, part.broken, columns)
+            number += block.count
+            if number > first_record:
+                yield block.from_record(first_record)
+        if columns is None:
+            raise FileFault(Stage.PARSE, "it is empty; expected a header with the names of the columns")
+
+    def _given_columns(self) -> tuple[str, ...] | None:
+        """None if each file has a header."""
+        header = self._dialect.header
+        if isinstance(header, bool):
+            return None if header else tuple(self._schema.names)
+        return tuple(header)
+
+    def _header(self, part: Records) -> tuple[tuple[str, ...], Records]:
+        """The names in the first record, and the other records. Raises FileFault."""
+        if 0 in part.broken:
+            raise FileFault(Stage.PARSE, f"its header: {part.broken[0]}")
+        names = self._fields(part.records[0])
+        check_header(names, self._schema)
+        broken = {number - 1: why for number, why in part.broken.items()}
+        return tuple(names), Records(part.records[1:], broken)
+
+    def _fields(self, record: bytes) -> list[str]:
+        dialect = self._dialect
+        lines = [record.decode()]
+        quoting: Mapping[str, Any] = {"quotechar": dialect.quote} if dialect.quote else {"quoting": 3}
+        try:
+            return next(csv_reader(lines, delimiter=dialect.delimiter, escapechar=dialect.escape, **quoting))
+        except (CsvError, StopIteration) as error:
+            raise FileFault(Stage.PARSE, f"its header cannot be divided into names: {error}") from error
+
+    def parse(self, blocks: Sequence[CsvBlock]) -> Parsed:
+        parts = ParsedParts(self._records)
+        for columns, alike in groupby(blocks, key=lambda block: block.columns):
+            self._parse_alike(columns, list(alike), parts)
+        return parts.parsed()
+
+    def decide(self, deferred: DataFrame) -> DataFrame:
+        return all_refused(deferred, self._schema)
+
+    def _parse_alike(self, columns: tuple[str, ...], blocks: Sequence[CsvBlock], parts: ParsedParts) -> None:
+        """Of blocks with the same columns."""
+        broken, start = dict[int, str](), 0
+        for block in blocks:
+            broken.update((start + number, why) for number, why in block.broken.items())
+            start += block.count
+        records = list(chain.from_iterable(block.records for block in blocks))
+        wanted = [name for name in self._schema.names if name in columns]
+        fields = divided(records, broken, columns, wanted, self._dialect)
+        fitted = self._records.table(fields.table.num_rows, partial(self._column, fields.table))
+        reasons = fields.reasons | {fields.rows[row]: why for row, why in fitted.reasons.items()}
+        refused = {number: (why, records[number]) for number, why in reasons.items()}
+        unknown = {name: UnknownField(len(records), 0) for name in columns if name not in self._schema.names}
+        parts.add(len(records), fitted.good(), [fields.rows[row] for row in fitted.good_rows], refused, unknown)
+
+    def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:
+        if name not in table.schema.names:
+            return None
+        values = table.column(name)
+        return self._rules.convert(values.chunk(0) if values.num_chunks == 1 else values.combine_chunks(), data_type)

@@ -1,0 +1,27 @@
+"""The names of a file's columns, and whether a file with them can be ingested at all."""
+
+from collections.abc import Sequence
+
+from pyspark.sql.types import StructType
+
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.protocol import FileFault
+
+_SHOWN_NAMES = 5
+
+
+def check_header(names: Sequence[str], schema: StructType) -> None:
+    """Raises FileFault if one name occurs twice, if a column that is NOT NULL is missing, or if all are."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise FileFault(Stage.PARSE, f"it has the column {twice[0]!r} twice")
+    missing = [field.name for field in schema if not field.nullable and field.name not in names]
+    if missing:
+        raise FileFault(Stage.PARSE, f"{missing[0]}: NOT NULL, but the file has no such column; {_has(names)}")
+    if not any(name in names for name in schema.names):
+        raise FileFault(Stage.PARSE, f"it has none of the schema's columns; {_has(names)}")
+
+
+def _has(names: Sequence[str]) -> str:
+    shown = ", ".join(f"{name:.100}" for name in names[:_SHOWN_NAMES])
+    more = len(names) - _SHOWN_NAMES
+    return f"it has {shown}{f' and {more} more' if more > 0 else ''}" if names else "it has no columns"

@@ -1,0 +1,48 @@
+"""NDJSON: each line is one JSON object; blank lines are no records."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from spark_job.formats.json.braced_lines import BracedLines, are_braced
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.parser_limits import matches
+from spark_job.formats.json.spark_parser import decided_by_spark
+from spark_job.formats.lines import LineBlock, LineFormat, check_utf8, count_lines, joined
+from spark_job.formats.protocol import Limits, Parsed
+
+
+class NdjsonFormat(LineFormat):
+    """A file with a line that is not UTF-8 is refused as a whole: its encoding is not what it should be."""
+
+    def __init__(self, schema: StructType, limits: Limits, parser: NdjsonParser | None = None) -> None:
+        super().__init__(limits)
+        self._schema = schema
+        self._parser = parser or NdjsonParser(schema)
+
+    def block_of(self, data: bytes, first_record: int) -> LineBlock:
+        count = count_lines(data)
+        if are_braced(data, count):
+            return BracedLines(data, count, first_record)
+        if not _may_hold_blank_line(data):
+            return LineBlock(data, count, first_record)
+        found = [line for line in data.split(b"\n") if line and not line.isspace()]
+        return LineBlock(b"\n".join(found), len(found), first_record)
+
+    def check(self, block: LineBlock) -> None:
+        check_utf8(block)
+
+    def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
+        are_all_braced = all(isinstance(block, BracedLines) for block in blocks)
+        return self._parser.parse(joined(blocks), braced=sum(b.count for b in blocks) if are_all_braced else None)
+
+    def decide(self, deferred: DataFrame) -> DataFrame:
+        return decided_by_spark(deferred, self._schema)
+
+
+def _may_hold_blank_line(data: bytes) -> bool:
+    """Whether a line is empty or begins with white space."""
+    if data[:1].isspace() or data[-1:] in (b"", b"\n"):
+        return True
+    return matches(r"\n[ \t\n\r\v\f]", data)

@@ -1,0 +1,32 @@
+"""ORC: read in batches of rows, and only the columns of the schema."""
+
+from collections.abc import Iterator
+
+import pyarrow.dataset as ds
+from pyarrow import orc
+
+from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, each_by_library, rows_a_block
+from spark_job.formats.protocol import Content
+
+_WHAT = "ORC"
+
+
+class OrcFormat(ColumnFormat):
+    """The rows before the first wanted record are read, and passed over."""
+
+    def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
+        stored = content.random_access()
+        file = by_library(_WHAT, lambda: orc.ORCFile(stored))
+        columns = self.columns_of(by_library(_WHAT, lambda: file.schema))
+        if not file.nrows or first_record >= file.nrows:
+            return
+        size = rows_a_block(content, file.content_length / file.nrows)
+        # A fragment reads a stripe in batches; ORCFile only as a whole.
+        fragment = by_library(_WHAT, lambda: ds.OrcFileFormat().make_fragment(stored))
+        batches = by_library(
+            _WHAT,
+            lambda: fragment.to_batches(
+                columns=columns.wanted, batch_size=size, use_threads=False, batch_readahead=0, fragment_readahead=0
+            ),
+        )
+        yield from self.bounded(each_by_library(_WHAT, batches), columns, 0, first_record)

@@ -1,0 +1,40 @@
+"""Parquet: row groups are read one by one, each in batches of rows, and only the columns of the schema."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, each_by_library, rows_a_block
+from spark_job.formats.protocol import Content
+
+_WHAT = "Parquet"
+_BUFFER_BYTES = 64 << 10
+"""Without it, or with `pre_buffer`, pyarrow reads a column of a whole row group at once."""
+
+
+class ParquetFormat(ColumnFormat):
+    """Row groups before the first wanted record are not read."""
+
+    def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
+        stored = content.random_access()
+        file = by_library(
+            _WHAT,
+            lambda: pq.ParquetFile(
+                stored, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
+            ),
+        )
+        columns = self.columns_of(by_library(_WHAT, lambda: file.schema_arrow))
+        number = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if number + rows > first_record:
+                yield from self.bounded(_batches(file, group, columns.wanted, content), columns, number, first_record)
+            number += rows
+
+
+def _batches(file: pq.ParquetFile, group: int, columns: list[str], content: Content) -> Iterator[pa.RecordBatch]:
+    metadata = file.metadata.row_group(group)
+    size = rows_a_block(content, metadata.total_byte_size / max(1, metadata.num_rows))
+    made = by_library(_WHAT, lambda: file.iter_batches(size, row_groups=[group], columns=columns, use_threads=False))
+    return each_by_library(_WHAT, made)

@@ -1,0 +1,100 @@
+"""From converted columns to the records that fit a schema, and the reasons why the others do not."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructType
+
+from spark_job.formats.converted_column import ConvertedColumn, missing_in
+from spark_job.formats.nested_columns import column_type
+from spark_job.formats.protocol import Parsed, UnknownField
+from spark_job.formats.refusals import does_not_fit, is_missing
+
+ColumnOf = Callable[[str, DataType], ConvertedColumn | None]
+"""The column of that name and type; None if the file has none."""
+
+
+@dataclass(frozen=True)
+class RecordsSchema:
+    """The columns of a record. A column that a file lacks is null."""
+
+    columns: StructType
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """Every column nullable."""
+        return pa.schema([pa.field(field.name, column_type(field.dataType)) for field in self.columns])
+
+    def table(self, count: int, column_of: ColumnOf) -> "Fitted":
+        """Of `count` records."""
+        made, reasons = [], dict[int, str]()
+        for field in self.columns:
+            column = column_of(field.name, field.dataType)
+            if column is None:
+                column = ConvertedColumn(pa.nulls(count, column_type(field.dataType)))
+            made.append(column.values)
+            for row in column.doubtful:
+                reasons.setdefault(row, does_not_fit(field.name, field.dataType))
+            for missing in missing_in(field, column, None):
+                for row in missing.rows:
+                    reasons.setdefault(row, is_missing(missing.path))
+        return Fitted(pa.Table.from_arrays(made, schema=self.arrow), reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """`reasons`: why rows of the table must not be used, by row."""
+
+    table: pa.Table
+    reasons: dict[int, str]
+
+    @property
+    def good_rows(self) -> Sequence[int]:
+        return range(self.table.num_rows) if not self.reasons else self._good_rows()
+
+    def _good_rows(self) -> list[int]:
+        return [row for row in range(self.table.num_rows) if row not in self.reasons]
+
+    def good(self) -> pa.Table:
+        return self.table.take(pa.array(self._good_rows(), pa.int64())) if self.reasons else self.table
+
+
+class ParsedParts:
+    """Puts what became of consecutive records together, part by part."""
+
+    def __init__(self, schema: RecordsSchema) -> None:
+        self._tables = [schema.arrow.empty_table()]
+        self._positions: list[int] = []
+        self._refused: list[tuple[int, str]] = []
+        self._texts: list[bytes] = []
+        self._unknown: dict[str, UnknownField] = {}
+        self._start = 0
+
+    def add(
+        self,
+        count: int,
+        table: pa.Table,
+        rows: Sequence[int],
+        refused: Mapping[int, tuple[str, bytes]],
+        unknown: Mapping[str, UnknownField],
+    ) -> None:
+        """The next `count` records: those at `rows` are in the table, the others are refused, each with its reason and
+        text. Records are numbered from 0 in each part."""
+        self._tables.append(table)
+        self._positions += (
+            range(self._start, self._start + count) if not refused else [self._start + row for row in rows]
+        )
+        for number in sorted(refused):
+            reason, text = refused[number]
+            self._refused.append((self._start + number, reason))
+            self._texts.append(text)
+        for name, found in unknown.items():
+            known = self._unknown.get(name, UnknownField(0, self._start + found.first))
+            self._unknown[name] = UnknownField(known.records + found.records, known.first)
+        self._start += count
+
+    def parsed(self) -> Parsed:
+        positions = self._positions if self._refused else None
+        return Parsed(pa.concat_tables(self._tables), positions, self._refused, self._texts, self._unknown)

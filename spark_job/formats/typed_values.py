@@ -1,0 +1,237 @@
+"""Values that have a type in their file, in the type of a schema's column: never narrowed, never changed.
+
+Widening follows Spark's Parquet reader: SpecificParquetRecordReaderBase and ParquetVectorUpdaterFactory of Spark 4.1.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_job.formats.converted_column import ConvertedColumn, rows_outside, rows_where
+from spark_job.formats.nested_columns import INTEGERS, column_type, convert_nested
+
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""Of the years 1 and 9999, since 1970."""
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_SAME_SIZE = (8, 16, 32)
+"""Bits of integers that a file may hold for a narrower column: Parquet has no narrower physical type."""
+
+
+def plain_type(found: pa.DataType) -> pa.DataType:
+    """The type without dictionaries, extensions, and Arrow's other layouts of text, bytes and lists."""
+    types = pa.types
+    if isinstance(found, pa.BaseExtensionType):
+        return plain_type(found.storage_type)
+    if types.is_dictionary(found):
+        return plain_type(found.value_type)
+    if types.is_large_string(found) or types.is_string_view(found):
+        return pa.string()
+    if types.is_large_binary(found) or types.is_fixed_size_binary(found) or types.is_binary_view(found):
+        return pa.binary()
+    if types.is_struct(found):
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in found])
+    if types.is_map(found):
+        return pa.map_(plain_type(found.key_type), pa.field("value", plain_type(found.item_type)))
+    if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
+        return pa.list_(pa.field("element", plain_type(found.value_type)))
+    return found
+
+
+def misfit(found: pa.DataType, wanted: DataType, path: str) -> str | None:
+    """Why a column of this type cannot be read as the schema's; None if it can. `found`: a `plain_type`."""
+    types = pa.types
+    if types.is_null(found):
+        return None
+    if isinstance(wanted, StructType) and types.is_struct(found):
+        return _misfit_of_struct(found, wanted, path)
+    if isinstance(wanted, ArrayType) and types.is_list(found):
+        return misfit(found.value_type, wanted.elementType, f"{path}[]")
+    if isinstance(wanted, MapType) and types.is_map(found):
+        of_key = misfit(found.key_type, wanted.keyType, f"{path}{{key}}")
+        return of_key or misfit(found.item_type, wanted.valueType, f"{path}{{}}")
+    accepts = _ACCEPTS.get(type(wanted))
+    if accepts is not None and accepts(found, wanted):
+        return None
+    return f"{path}: expected {wanted.simpleString()}, found {found}, which does not widen to it"
+
+
+def _misfit_of_struct(found: pa.DataType, wanted: StructType, path: str) -> str | None:
+    types = {field.name: field.type for field in found}
+    if len(types) < found.num_fields:
+        return f"{path}: two of its fields have the same name"
+    for field in wanted:
+        inner = f"{path}.{field.name}"
+        why = misfit(types[field.name], field.dataType, inner) if field.name in types else None
+        if why is not None:
+            return why
+    return None
+
+
+def unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator[str]:
+    """The names of fields that no column is for. `found`: a `plain_type`."""
+    types = pa.types
+    if isinstance(wanted, StructType) and types.is_struct(found):
+        for field in found:
+            name = f"{path}.{field.name}" if path else field.name
+            if field.name in wanted.names:
+                yield from unknown_fields(field.type, wanted[field.name].dataType, name)
+            else:
+                yield name
+    elif isinstance(wanted, ArrayType) and types.is_list(found):
+        yield from unknown_fields(found.value_type, wanted.elementType, f"{path}[]")
+    elif isinstance(wanted, MapType) and types.is_map(found):
+        yield from unknown_fields(found.item_type, wanted.valueType, f"{path}{{}}")
+
+
+def fit(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit. `misfit` must have
+    found nothing."""
+    plain = plain_type(values.type)
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    return convert_nested(values if values.type == plain else values.cast(plain), wanted, _leaf)
+
+
+def _leaf(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    if pa.types.is_null(values.type):
+        return ConvertedColumn(pa.nulls(len(values), column_type(wanted)))
+    convert = _CONVERT.get(type(wanted))
+    return ConvertedColumn(values.cast(column_type(wanted))) if convert is None else convert(values, wanted)
+
+
+def _text(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    try:
+        values.validate(full=True)
+        return ConvertedColumn(values.cast(pa.string()))
+    except pa.ArrowInvalid:
+        raw = values.view(pa.binary()).to_pylist()
+    texts = [_utf8(value) for value in raw]
+    bad = (row for row, (text, value) in enumerate(zip(texts, raw, strict=True)) if text is None and value is not None)
+    return ConvertedColumn(pa.array(texts, pa.string()), frozenset(bad))
+
+
+def _utf8(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _integers(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    target = INTEGERS[type(wanted)]
+    if values.type.bit_width <= target.bit_width:
+        return ConvertedColumn(values.cast(target))
+    half = 1 << (target.bit_width - 1)
+    outside = rows_outside(values, pa.scalar(-half, values.type), pa.scalar(half - 1, values.type))
+    return ConvertedColumn(_without(values, outside).cast(target), outside)
+
+
+def _decimals(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    assert isinstance(wanted, DecimalType)
+    target = column_type(wanted)
+    if pa.types.is_integer(values.type):
+        return ConvertedColumn(values.cast(target))
+    end = Decimal(10) ** (values.type.precision - values.type.scale)
+    wide = values.cast(pa.decimal256(76, values.type.scale))
+    # A file may say decimal(5,2) and hold larger numbers; Arrow does not look.
+    beyond = pc.or_(pc.less_equal(wide, pa.scalar(-end, wide.type)), pc.greater_equal(wide, pa.scalar(end, wide.type)))
+    outside = rows_where(beyond)
+    return ConvertedColumn(_without(values, outside).cast(target), outside)
+
+
+def _dates(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    days = values.cast(pa.date32())
+    outside = rows_outside(days, pa.scalar(date.min), pa.scalar(date.max))
+    return ConvertedColumn(_without(days, outside), outside)
+
+
+def _timestamps(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    if pa.types.is_date(values.type):
+        days = _dates(values, wanted)
+        return ConvertedColumn(days.values.cast(pa.timestamp("us")), days.doubtful)
+    unit, ticks = values.type.unit, values.view(pa.int64())
+    each = _UNITS[unit]
+    first, last = _FIRST_SECOND * each, (_LAST_SECOND + 1) * each - 1
+    outside = frozenset[int]()
+    if last < 1 << 63:  # nanoseconds in 64 bits never leave these years
+        outside = rows_outside(ticks, pa.scalar(first), pa.scalar(last))
+    moments = _without(ticks, outside).view(pa.timestamp(unit))
+    if unit == "ns":
+        moments = pc.floor_temporal(moments, unit="microsecond")
+    return ConvertedColumn(moments.cast(pa.timestamp("us")).view(column_type(wanted)), outside)
+
+
+def _without(values: pa.Array, rows: frozenset[int]) -> pa.Array:
+    """With null in these rows."""
+    if not rows:
+        return values
+    kept = pa.array([row not in rows for row in range(len(values))])
+    return pc.if_else(kept, values, pa.scalar(None, values.type))
+
+
+def _is_text(found: pa.DataType, wanted: DataType) -> bool:
+    return bool(pa.types.is_string(found) or pa.types.is_binary(found))
+
+
+def _is_integer(found: pa.DataType, wanted: DataType) -> bool:
+    target = INTEGERS[type(wanted)]
+    if pa.types.is_unsigned_integer(found):
+        return bool(found.bit_width < target.bit_width)
+    return bool(pa.types.is_signed_integer(found) and found.bit_width <= max(target.bit_width, *_SAME_SIZE))
+
+
+def _is_double(found: pa.DataType, wanted: DataType) -> bool:
+    exact = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+    return bool(pa.types.is_floating(found) or found in exact)
+
+
+def _is_decimal(found: pa.DataType, wanted: DataType) -> bool:
+    assert isinstance(wanted, DecimalType)
+    before = wanted.precision - wanted.scale
+    if pa.types.is_integer(found):
+        return bool(before >= (10 if found.bit_width <= 32 else 20))
+    if not pa.types.is_decimal(found):
+        return False
+    return bool(found.scale <= wanted.scale and found.precision - found.scale <= before)
+
+
+_ACCEPTS: Mapping[type[DataType], Callable[[pa.DataType, DataType], bool]] = {
+    StringType: _is_text,
+    BinaryType: _is_text,
+    BooleanType: lambda found, wanted: pa.types.is_boolean(found),
+    **dict.fromkeys(INTEGERS, _is_integer),
+    FloatType: lambda found, wanted: found in (pa.float16(), pa.float32()),
+    DoubleType: _is_double,
+    DecimalType: _is_decimal,
+    DateType: lambda found, wanted: pa.types.is_date(found),
+    TimestampType: lambda found, wanted: pa.types.is_timestamp(found),
+    TimestampNTZType: lambda found, wanted: (
+        pa.types.is_date(found) or (pa.types.is_timestamp(found) and found.tz is None)
+    ),
+}
+_CONVERT: Mapping[type[DataType], Callable[[pa.Array, DataType], ConvertedColumn]] = {
+    StringType: _text,
+    **dict.fromkeys(INTEGERS, _integers),
+    DecimalType: _decimals,
+    DateType: _dates,
+    TimestampType: _timestamps,
+    TimestampNTZType: _timestamps,
+}

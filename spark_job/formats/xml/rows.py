@@ -1,0 +1,107 @@
+"""The elements of an XML file that are its records, one by one, within bounded memory."""
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.protocol import FileFault, Limits, Readable
+
+
+class RowReader:
+    """Reads one stream. `row_tag`: the elements' name, with its prefix unless namespaces are ignored. An element of
+    that name inside another one is no record.
+
+    Nothing is loaded from elsewhere, and no entity is expanded: a file that declares one is refused.
+    """
+
+    def __init__(self, stream: Readable, limits: Limits, row_tag: str, *, ignore_namespace: bool) -> None:
+        self._stream = _Limited(stream, limits)
+        self._row_tag = row_tag
+        self._ignore_namespace = ignore_namespace
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Each record as XML in UTF-8. Raises FileFault."""
+        count = 0
+        local = self._row_tag.rpartition(":")[2]
+        events = etree.iterparse(
+            self._stream,
+            events=("start", "end"),
+            tag=f"{{*}}{local}",
+            resolve_entities=False,
+            load_dtd=False,
+            no_network=True,
+            huge_tree=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
+        row: etree._Element | None = None
+        try:
+            for event, element in events:
+                if event == "start":
+                    if row is None and self._is_row(element):
+                        row = element
+                        _refuse_entities(row)
+                elif element is row:
+                    yield etree.tostring(row, encoding="utf-8", with_tail=False, xml_declaration=False)
+                    _forget(row)
+                    row, count = None, count + 1
+                    self._stream.begin_record()
+        except etree.XMLSyntaxError as error:
+            raise FileFault(Stage.PARSE, f"not well-formed XML, after {count} records: {error}") from error
+        if not count:
+            self._check_without_rows(events.root)
+
+    def _is_row(self, element: "etree._Element") -> bool:
+        return self._ignore_namespace or tag_of(element, ignore_namespace=False) == self._row_tag
+
+    def _check_without_rows(self, root: "etree._Element | None") -> None:
+        """An empty outermost element is a file without records."""
+        if root is not None and len(root):
+            found = f"its outermost element is {tag_of(root, ignore_namespace=False)}"
+            raise FileFault(Stage.PARSE, f"it has no element {self._row_tag}, which `row_tag` names; {found}")
+
+
+class _Limited:
+    """Counts the bytes since the last record. Text outside of records counts as well, since lxml keeps it until the
+    next record ends."""
+
+    def __init__(self, stream: Readable, limits: Limits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._total = 0
+        self._since_record = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        self._total += len(data)
+        self._since_record += len(data)
+        self._limits.check_file_bytes(self._total)
+        if self._since_record > self._limits.max_record_bytes + len(data):
+            limit = self._limits.max_record_bytes
+            raise FileFault(Stage.PARSE, f"limit max_record_bytes: no record ends within {limit} bytes")
+        return data
+
+    def begin_record(self) -> None:
+        self._since_record = 0
+
+
+def tag_of(element: "etree._Element", *, ignore_namespace: bool) -> str:
+    """The name as the file writes it."""
+    local = etree.QName(element).localname
+    return local if ignore_namespace or element.prefix is None else f"{element.prefix}:{local}"
+
+
+def _refuse_entities(element: "etree._Element") -> None:
+    dtd = element.getroottree().docinfo.internalDTD
+    if dtd is not None and (declared := [entity.name for entity in dtd.iterentities()]):
+        raise FileFault(Stage.PARSE, f"it declares the entity {declared[0]}; entities are not expanded")
+
+
+def _forget(row: "etree._Element") -> None:
+    """The record and all before it, so that memory does not grow with the file."""
+    row.clear()
+    for element in (row, *row.iterancestors()):
+        parent = element.getparent()
+        while parent is not None and element.getprevious() is not None:
+            del parent[0]

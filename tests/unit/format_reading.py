@@ -1,0 +1,65 @@
+"""Reads bytes by a registered format, for tests of single formats."""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.config.formats import FILE_FORMATS
+from spark_job.formats.protocol import Limits, UnknownField
+from spark_job.formats.registry import open_format
+from spark_job.table.schema import columns_of
+from tests.unit.contents import CHUNK_BYTES, StoredContent
+
+LIMITS = Limits(max_record_bytes=1 << 20)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What became of a file: its rows, and the reasons and texts of the refused records, both by record number."""
+
+    rows: dict[int, dict[str, Any]]
+    reasons: dict[int, str | None]
+    texts: dict[int, bytes]
+
+    @property
+    def values(self) -> list[dict[str, Any]]:
+        return list(self.rows.values())
+
+
+def read_file(
+    name: str,
+    ddl: str,
+    stored: bytes,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    first_record: int = 0,
+    limits: Limits = LIMITS,
+    **options: Any,
+) -> Read:
+    """`options`: of the format's block. Raises FileFault."""
+    file_format = open_format(name, columns_of(ddl), limits, options_of(name, options))
+    content = StoredContent(io.BytesIO(stored), chunk_bytes=chunk_bytes)
+    rows, reasons, texts = dict[int, dict[str, Any]](), dict[int, str | None](), dict[int, bytes]()
+    for block in file_format.blocks(content, first_record=first_record):
+        parsed = file_format.parse([block])
+        numbers = range(block.count) if parsed.positions is None else parsed.positions
+        for number, row in zip(numbers, parsed.records.to_pylist(maps_as_pydicts="strict"), strict=True):
+            rows[block.first_record + number] = row
+        for (number, reason), text in zip(parsed.refused, parsed.refused_texts, strict=True):
+            reasons[block.first_record + number] = reason
+            texts[block.first_record + number] = text
+    assert not rows.keys() & reasons.keys()
+    return Read(rows, reasons, texts)
+
+
+def unknown_in(name: str, ddl: str, stored: bytes, **options: Any) -> Mapping[str, UnknownField]:
+    """The fields of a file that no column is for; all its blocks are parsed together."""
+    file_format = open_format(name, columns_of(ddl), LIMITS, options_of(name, options))
+    blocks = [*file_format.blocks(StoredContent(io.BytesIO(stored)), first_record=0)]
+    return file_format.parse(blocks).unknown
+
+
+def options_of(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    block = FILE_FORMATS[name].options
+    return {} if block is None else block(**options).model_dump(mode="json")

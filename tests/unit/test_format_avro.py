@@ -1,0 +1,196 @@
+"""Avro: containers, codecs, schemas, and what is refused."""
+
+import io
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+
+from spark_job.formats.avro import container
+from spark_job.formats.protocol import FileFault, Limits
+from tests.unit.format_reading import read_file
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, 123_456, tzinfo=UTC)
+
+
+def avro(fields: dict[str, Any] | list[dict[str, Any]], records: list[dict[str, Any]], codec: str = "null") -> bytes:
+    listed = [{"name": name, "type": kind} for name, kind in fields.items()] if isinstance(fields, dict) else fields
+    file = io.BytesIO()
+    fastavro.writer(file, {"type": "record", "name": "r", "fields": listed}, records, codec=codec, sync_interval=64)
+    return file.getvalue()
+
+
+def logical(kind: str, of: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": of, **more}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "ddl", "expected"),
+    [
+        ("int", 5, "BIGINT", 5),
+        ("long", 1 << 40, "BIGINT", 1 << 40),
+        ("int", 5, "DOUBLE", 5.0),
+        ("float", 0.5, "DOUBLE", 0.5),
+        ("boolean", True, "BOOLEAN", True),
+        ("string", "é", "STRING", "é"),
+        ("bytes", b"\xff", "BINARY", b"\xff"),
+        ("bytes", b"x", "STRING", "x"),
+        (["null", "string"], None, "STRING", None),
+        (["string", "null"], "a", "STRING", "a"),
+        (["int", "long"], 1 << 40, "BIGINT", 1 << 40),
+        (["null", "float", "double"], 0.1, "DOUBLE", 0.1),
+        (logical("int", "date"), date(2026, 11, 21), "DATE", date(2026, 11, 21)),
+        (logical("long", "timestamp-millis"), NOON, "TIMESTAMP", NOON.replace(microsecond=123_000)),
+        (logical("long", "timestamp-micros"), NOON, "TIMESTAMP", NOON),
+        (
+            logical("long", "local-timestamp-micros"),
+            NOON.replace(tzinfo=None),
+            "TIMESTAMP_NTZ",
+            NOON.replace(tzinfo=None),
+        ),
+        (logical("bytes", "decimal", precision=10, scale=2), Decimal("-1.50"), "DECIMAL(12,2)", Decimal("-1.50")),
+        (
+            logical("fixed", "decimal", name="f", size=16, precision=38, scale=2),
+            Decimal("123456789012345678901234567890123456.78"),
+            "DECIMAL(38,2)",
+            Decimal("123456789012345678901234567890123456.78"),
+        ),
+        (logical("string", "uuid"), UUID(int=5), "STRING", str(UUID(int=5))),
+        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, "B", "STRING", "B"),
+        ({"type": "fixed", "name": "f", "size": 2}, b"xy", "BINARY", b"xy"),
+        ({"type": "array", "items": ["null", "int"]}, [1, None], "ARRAY<BIGINT>", [1, None]),
+        ({"type": "map", "values": "string"}, {"a": "x"}, "MAP<STRING, STRING>", {"a": "x"}),
+        (
+            {"type": "array", "items": logical("long", "timestamp-micros")},
+            [NOON],
+            "ARRAY<TIMESTAMP>",
+            [NOON],
+        ),
+        (
+            {"type": "record", "name": "in", "fields": [{"name": "b", "type": "int"}, {"name": "a", "type": "string"}]},
+            {"b": 1, "a": "x"},
+            "STRUCT<a: STRING, b: BIGINT, c: INT>",
+            {"a": "x", "b": 1, "c": None},
+        ),
+    ],
+)
+def test_a_type_is_read_into_the_column(kind: Any, value: Any, ddl: str, expected: Any) -> None:
+    stored = avro({"v": kind, "other": "string"}, [{"v": value, "other": "x"}] * 3)
+    assert read_file("avro", f"v {ddl}", stored).values == [{"v": expected}] * 3
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_codecs_of_fastavro(codec: str) -> None:
+    stored = avro({"v": "string"}, [{"v": f"{n:050}"} for n in range(100)], codec)
+    for chunk_bytes in (1, 64, 1 << 20):
+        found = read_file("avro", "v STRING", stored, chunk_bytes=chunk_bytes)
+        assert [row["v"] for row in found.values] == [f"{n:050}" for n in range(100)]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstandard"])
+def test_codecs_of_arrow(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fastavro writes these only with further packages, so its blocks are compressed again here."""
+    assert codec in container._DECOMPRESS
+    plain = container.Container(io.BytesIO(avro({"v": "string"}, [{"v": "x" * 500}] * 20)), 1 << 20)
+    blocks = [block.data for block in plain.blocks()]
+    for data in blocks:
+        if codec == "snappy":
+            stored = pa.compress(data, codec="snappy", asbytes=True) + container.zlib.crc32(data).to_bytes(4, "big")
+            wrong = stored[:-1] + bytes([stored[-1] ^ 1])
+            with pytest.raises(FileFault, match="its checksum is wrong"):
+                container._within(container._DECOMPRESS[codec], wrong, 1 << 20, 0)
+        else:
+            stored = pa.compress(data, codec="zstd", asbytes=True)
+        assert container._within(container._DECOMPRESS[codec], stored, 1 << 20, 0) == data
+        with pytest.raises(FileFault):
+            container._within(container._DECOMPRESS[codec], stored, len(data) - 1, 0)
+
+
+def test_a_column_is_found_by_an_alias() -> None:
+    fields = [
+        {"name": "new", "type": "int", "aliases": ["old", "older"]},
+        {"name": "x", "type": "int", "aliases": ["new"]},
+    ]
+    stored = avro(fields, [{"new": 1, "x": 2}])
+    assert read_file("avro", "older INT", stored).values == [{"older": 1}]
+    assert read_file("avro", "new INT, x INT", stored).values == [{"new": 1, "x": 2}]
+
+
+def test_a_record_that_does_not_fit_keeps_its_number() -> None:
+    stored = avro(
+        {"id": ["null", "int"], "s": "bytes"}, [{"id": 1, "s": b"a"}, {"id": None, "s": b"b"}, {"id": 3, "s": b"\xff"}]
+    )
+    found = read_file("avro", "id INT NOT NULL, s STRING", stored)
+    assert found.rows == {0: {"id": 1, "s": "a"}}
+    assert found.reasons == {
+        1: "id: NOT NULL, but it is missing or null",
+        2: "s: the value does not fit string",
+    }
+
+
+NODE = {"type": "record", "name": "n", "fields": [{"name": "next", "type": ["null", "n"]}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (["int", "string"], "v: it is a union of int, string; expected at most one type beside null"),
+        (NODE, "v: it contains itself, or is nested more than 50 levels deep"),
+        ({"type": "array", "items": "null"}, "v: it is an array of nulls"),
+        ("double", "v: expected int, found double, which does not widen to it"),
+    ],
+)
+def test_a_type_that_no_column_can_hold_refuses_the_file(kind: Any, reason: str) -> None:
+    stored = avro({"v": kind, "id": "int"}, [])
+    with pytest.raises(FileFault) as fault:
+        read_file("avro", "id INT, v INT", stored)
+    assert reason in fault.value.reason
+    assert read_file("avro", "id INT", stored).rows == {}
+
+
+def test_every_damage_of_a_file_is_found_or_harmless() -> None:
+    records = [{"id": n, "s": f"text {n}"} for n in range(30)]
+    stored = avro({"id": "int", "s": "string"}, records, "deflate")
+    for size in range(len(stored)):
+        try:
+            found = read_file("avro", "id INT, s STRING", stored[:size])
+        except FileFault:
+            continue
+        assert found.values == records[: len(found.values)]  # the file ends between two blocks
+
+
+@pytest.mark.parametrize(
+    ("stored", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"PK\x03\x04", "it begins with b'PK"),
+        (b"Obj\x01\x02\x16avro.schema\x04{}\x00" + b"s" * 16, "cannot be read: its records are of the type None"),
+        (b"Obj\x01\x02\x16avro.schema\x02{\x00" + b"s" * 16, "no schema that is JSON"),
+        (b"Obj\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", "the header: found"),
+    ],
+)
+def test_what_is_no_avro_is_refused_with_a_reason(stored: bytes, reason: str) -> None:
+    with pytest.raises(FileFault) as fault:
+        read_file("avro", "id INT", stored)
+    assert reason in fault.value.reason
+
+
+def test_a_block_that_says_it_is_huge_takes_no_memory() -> None:
+    stored = avro({"id": "int"}, [{"id": 1}])
+    huge = stored[:-20] + b"\x02" + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"
+    with pytest.raises(FileFault, match="the size of block 0: found"):
+        read_file("avro", "id INT", huge[: stored.rindex(stored[-16:]) - 3] + b"\x02\xfe\xff\xff\xff\xff\x7f")
+
+
+def test_a_record_above_the_limit_refuses_the_file() -> None:
+    with pytest.raises(FileFault, match="limit max_record_bytes: record 1 takes more than 4096 bytes"):
+        read_file(
+            "avro",
+            "s STRING",
+            avro({"s": "string"}, [{"s": ""}, {"s": "x" * 5_000}]),
+            limits=Limits(max_record_bytes=4_096),
+        )

@@ -1,0 +1,151 @@
+"""JSON: where records begin and end, in arrays, inside objects, and one after the other."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_job.formats.protocol import FileFault, Limits
+from tests.unit.format_reading import read_file
+
+CHUNKS = (1, 2, 7, 1 << 20)
+every_chunk = pytest.mark.parametrize("chunk_bytes", CHUNKS)
+
+
+def read(stored: bytes, **options: Any) -> Any:
+    return read_file("json", "id INT, s STRING", stored, **options)
+
+
+@every_chunk
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b'[{"id":1},{"id":2}]',
+        b'\xef\xbb\xbf [ {"id":1} ,\r\n {"id"\n: 2} ] \n',
+        b'{"id":1}{"id":2}',
+        b'{"id":1}\n\n{\n"id":2}\n',
+    ],
+)
+def test_an_array_and_objects_that_follow_each_other(stored: bytes, chunk_bytes: int) -> None:
+    assert [row["id"] for row in read(stored, chunk_bytes=chunk_bytes).values] == [1, 2]
+
+
+@every_chunk
+def test_a_bad_element_keeps_its_number_and_text(chunk_bytes: int) -> None:
+    stored = b'[{"id":1},{"id":"x"},17,"a,b]",null,[1],{"id":},{"s":"a\nb"},{"id":1],{"id":9}]'
+    found = read(stored, chunk_bytes=chunk_bytes)
+    assert {number: row["id"] for number, row in found.rows.items()} == {0: 1, 9: 9}
+    assert found.reasons[1] == "id: the value does not fit int"
+    assert [found.reasons[number] for number in (2, 3, 4, 5)] == [
+        f"expected a JSON object, found {kind}" for kind in ("a number", "a string", "null", "an array")
+    ]
+    assert found.reasons[7] == "not JSON: a line end in a string; expected \\n"
+    assert all(str(found.reasons[number]).startswith("not JSON: ") for number in (6, 8))
+    assert found.texts[3] == b'"a,b]"'
+
+
+@every_chunk
+@pytest.mark.parametrize(
+    ("stored", "reason"),
+    [
+        (b"", "it is empty; expected an array of objects, or objects"),
+        (b"<html>", "it begins with '<"),
+        (b'[{"id":1}', "truncated: its array does not end after value 0"),
+        (b'[{"id":1', "truncated: it ends within value 0"),
+        (b'[{"id":"', "truncated: it ends within value 0"),
+        (b"[", "truncated"),
+        (b'[{"id":1},]', "after 1 values of its array: found ','; expected one comma between two values"),
+        (b'[,{"id":1}]', "after 0 values of its array"),
+        (b'[{"id":1} {"id":2}]', "after 1 values of its array: found nothing; expected one comma"),
+        (b'[{"id":1},,{"id":2}]', "expected one comma between two values"),
+        (b'[{"id":1}x,{"id":2}]', "expected one comma between two values"),
+        (b"[1 2]", "expected one comma between two values"),
+        (b"[nul]", "expected one comma between two values"),
+        (b'[{"id":1}] {"id":2}', "after the end of its array"),
+        (b'{"id":1},{"id":2}', "after 1 values: found ',', expected an object"),
+        (b'{"id":1}}', "a brace or bracket is closed that was not opened"),
+        (b'{"id":1}{"id":', "truncated: it ends within value 1"),
+        (b'{"id":\xff}', "not utf-8: at byte 6"),
+        (b'{"id":\0}', "it holds NUL bytes"),
+    ],
+)
+def test_a_file_is_refused_with_a_reason(stored: bytes, reason: str, chunk_bytes: int) -> None:
+    with pytest.raises(FileFault) as fault:
+        read(stored, chunk_bytes=chunk_bytes)
+    assert reason in fault.value.reason
+
+
+@every_chunk
+def test_records_may_be_inside_an_object(chunk_bytes: int) -> None:
+    stored = b'{"n":{"a":[{"id":7}]},"s":"]}{\\"","d":{"x":[],"items":[{"id":1},{"id":2}],"y":{}},"z":-1e3}\n'
+    assert [row["id"] for row in read(stored, records="d.items", chunk_bytes=chunk_bytes).values] == [1, 2]
+
+
+@every_chunk
+@pytest.mark.parametrize(
+    ("stored", "reason"),
+    [
+        (b'{"d":{"items":null}}', "expected an array of records at d.items, found 'null'"),
+        (b'{"d":[1]}', "expected an object at d, found '['"),
+        (b'{"d":{"other":[]}}', "it has no d.items, where `records` looks for the records"),
+        (b"{}", "it has no d"),
+        (b'[{"id":1}]', "expected an object, found '['"),
+        (b'{"d":{"items":[]},"d":1}', "it has d twice"),
+        (b'{"d":{"items":[],"items":[{"id":1}]}}', "it has d.items twice"),
+        (b'{"d":{"items":[]}', "expected a comma between two members, found the end of the file"),
+        (b'{"d":{"items":[]}} x', "after its end"),
+        (b'{"d" {"items":[]}}', "expected a colon"),
+        (b'{"d":{"items":[]},"e":"', "truncated: it ends within a string"),
+        (b'{"d":{"items":[{"id":1}', "truncated: its array does not end"),
+        (b"", "expected an object, found the end of the file"),
+    ],
+)
+def test_a_file_without_records_at_their_place_is_refused(stored: bytes, reason: str, chunk_bytes: int) -> None:
+    with pytest.raises(FileFault) as fault:
+        read(stored, records="d.items", chunk_bytes=chunk_bytes)
+    assert reason in fault.value.reason
+
+
+def test_a_value_above_the_limit_refuses_the_file() -> None:
+    stored = b'[{"s":"' + b"x" * 5_000 + b'"}]'
+    for chunk_bytes in (512, 1 << 20):
+        with pytest.raises(FileFault, match=r"limit max_record_bytes: value 0 has more than 4096 bytes"):
+            read(stored, limits=Limits(max_record_bytes=4_096), chunk_bytes=chunk_bytes)
+
+
+STRINGS = st.text(st.sampled_from('ab{}[]",:\\\n\u00e9\U0001f600 '), max_size=5)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | STRINGS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(STRINGS, inner, max_size=3),
+    max_leaves=6,
+)
+RECORDS = st.lists(st.fixed_dictionaries({"s": STRINGS, "other": VALUES}), max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    records=RECORDS,
+    indent=st.sampled_from([None, 0, 1]),
+    ascii_only=st.booleans(),
+    in_array=st.booleans(),
+    chunk_bytes=st.integers(1, 60),
+    first_record=st.integers(0, 6),
+)
+def test_what_was_written_is_read(
+    records: list[dict[str, Any]],
+    indent: int | None,
+    ascii_only: bool,
+    in_array: bool,
+    chunk_bytes: int,
+    first_record: int,
+) -> None:
+    def text(value: Any) -> str:
+        return json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+
+    stored = text(records) if in_array or not records else "".join(map(text, records))
+    found = read(stored.encode(), chunk_bytes=chunk_bytes, first_record=first_record)
+    expected = {number: one["s"] for number, one in enumerate(records) if number >= first_record}
+    assert {number: row["s"] for number, row in found.rows.items()} == expected
+    assert found.reasons == {}

@@ -1,0 +1,109 @@
+"""XML: elements, attributes, text, and what is refused."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from spark_job.formats.protocol import FileFault, Limits
+from tests.unit.format_reading import read_file
+
+
+def read(ddl: str, stored: str | bytes, **options: Any) -> Any:
+    data = stored.encode() if isinstance(stored, str) else stored
+    return read_file("xml", ddl, data, **{"row_tag": "one", **options})
+
+
+def test_attributes_children_arrays_structs_maps_and_text() -> None:
+    stored = """<?xml version="1.0" encoding="UTF-8"?><all><!-- no record -->
+      <one id="7"><name> é &amp; ü </name><tag>a</tag><tag>b</tag><price currency="EUR">1.50</price>
+        <when>2026-11-21</when><more><x>1</x><y>2</y></more><other/></one>
+      <one id="8"><name/><price/></one></all>"""
+    ddl = """_id INT, name STRING, tag ARRAY<STRING>, price STRUCT<_currency: STRING, _VALUE: DECIMAL(5,2)>, when DATE,
+      more MAP<STRING, INT>"""
+    assert read(ddl, stored).values == [
+        {
+            "_id": 7,
+            "name": "é & ü",
+            "tag": ["a", "b"],
+            "price": {"_currency": "EUR", "_VALUE": Decimal("1.50")},
+            "when": date(2026, 11, 21),
+            "more": {"x": 1, "y": 2},
+        },
+        {"_id": 8, "name": "", "tag": None, "price": {"_currency": None, "_VALUE": None}, "when": None, "more": None},
+    ]
+
+
+def test_a_record_inside_another_is_part_of_it() -> None:
+    found = read("v INT, one STRUCT<v: INT>", "<all><one><v>1</v><one><v>2</v></one></one></all>")
+    assert found.values == [{"v": 1, "one": {"v": 2}}]
+
+
+def test_names_have_the_prefixes_that_the_file_writes() -> None:
+    stored = '<all xmlns:x="urn:x"><x:one x:id="1"><x:v>1</x:v></x:one><one><v>2</v></one></all>'
+    assert read("`x:v` INT, `_x:id` INT", stored, row_tag="x:one").values == [{"x:v": 1, "_x:id": 1}]
+    assert [row["v"] for row in read("v INT, _id INT", stored, ignore_namespace=True).values] == [1, 2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-8859-1"])
+def test_the_encoding_is_the_one_that_the_file_declares(encoding: str) -> None:
+    stored = f'<?xml version="1.0" encoding="{encoding}"?><all><one><v>é</v></one></all>'.encode(encoding)
+    assert read("v STRING", stored).values == [{"v": "é"}]
+
+
+def test_a_bad_record_keeps_its_number_and_text() -> None:
+    bodies = ["<v>1</v>", "<v>x</v>", "<v>1</v><v>2</v>", "<v><w/></v>", "", "<v>6</v>"]
+    found = read("v INT NOT NULL", "<all>" + "".join(f"<one>{body}</one>" for body in bodies) + "</all>")
+    assert found.rows == {0: {"v": 1}, 5: {"v": 6}}
+    assert found.reasons == {
+        1: "v: the value does not fit int",
+        2: "v: the element occurs twice; only an ARRAY takes several",
+        3: "v: expected text for int, found the element w",
+        4: "v: NOT NULL, but it is missing or null",
+    }
+    assert found.texts[2] == b"<one><v>1</v><v>2</v></one>"
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 50, 1 << 20])
+@pytest.mark.parametrize("first_record", [0, 1, 3, 5])
+def test_reading_resumes_at_any_record(chunk_bytes: int, first_record: int) -> None:
+    stored = "<all>" + "".join(f"<one><v>{n}</v></one>\n" for n in range(5)) + "</all>"
+    found = read("v INT", stored, chunk_bytes=chunk_bytes, first_record=first_record)
+    assert found.rows == {n: {"v": n} for n in range(first_record, 5)}
+
+
+SECRET = '<!DOCTYPE all [<!ENTITY e SYSTEM "file:///etc/passwd">]><all><one><v>&e;</v></one></all>'
+LAUGHS = '<!DOCTYPE all [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><all><one><v>&b;</v></one></all>'
+
+
+@pytest.mark.parametrize(
+    ("stored", "reason"),
+    [
+        ("", "not well-formed XML, after 0 records"),
+        ("<all><one><v>1</v></one>", "not well-formed XML, after 1 records"),
+        ("<all><one></all>", "not well-formed XML"),
+        (b"\x89PNG", "not well-formed XML"),
+        ('{"id": 1}', "not well-formed XML"),
+        ("<html><body/></html>", "it has no element one, which `row_tag` names; its outermost element is html"),
+        (SECRET, "it declares the entity e; entities are not expanded"),
+        (LAUGHS, "it declares the entity a; entities are not expanded"),
+        (
+            "<all><one><v>" + "x" * 300_000 + "</v></one></all>",
+            "limit max_record_bytes: no record ends within 4096 bytes",
+        ),
+        ("<all>" + "<x/>" * 100_000 + "</all>", "limit max_record_bytes: no record ends within 4096 bytes"),
+    ],
+)
+def test_a_file_is_refused_with_a_reason(stored: str | bytes, reason: str) -> None:
+    with pytest.raises(FileFault) as fault:
+        read("v STRING", stored, limits=Limits(max_record_bytes=4_096))
+    assert reason in fault.value.reason
+
+
+def test_an_empty_outermost_element_is_a_file_without_records() -> None:
+    assert read("v STRING", "<all/>").rows == {}
+
+
+def test_a_document_type_without_entities_is_read() -> None:
+    assert read("v STRING", '<!DOCTYPE all SYSTEM "all.dtd"><all><one><v>a</v></one></all>').values == [{"v": "a"}]

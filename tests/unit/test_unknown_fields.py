@@ -1,0 +1,166 @@
+"""Fields that no column is for: counted by every format, over blocks and files, into receipts."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blizzard.state.receipts import Receipts
+from blizzard.state.unknown_fields import MAX_NAMES, NO_FIELDS, UnknownField, UnknownFields
+from blizzard.storage.local import LocalStore
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.unknown_keys import UnknownKeys
+from spark_job.formats.protocol import UnknownField as Found
+from spark_job.table.schema import columns_of
+from spark_job.tasks.unknown_fields import MAX_NAMES as KEPT_NAMES
+from spark_job.tasks.unknown_fields import UnknownFieldCounts, merged
+from tests.unit.format_reading import unknown_in
+
+NESTED = "s STRUCT<a: INT>, l ARRAY<STRUCT<b: INT>>, m MAP<STRING, STRUCT<c: INT>>"
+
+
+def in_blocks(ddl: str, *blocks: list[str]) -> list[dict[str, tuple[int, int]]]:
+    """What one parser finds in each of these blocks of lines: the number of records, and the first."""
+    parser = NdjsonParser(columns_of(ddl))
+    found = [parser.parse("\n".join(lines).encode()).unknown for lines in blocks]
+    return [{name: (field.records, field.first) for name, field in unknown.items()} for unknown in found]
+
+
+def test_lines_without_other_keys_have_none() -> None:
+    assert in_blocks("id INT", ['{"id": 1}', '{"id": null}', "{}"], ['{"id": "x"}', '{"id": ']) == [{}, {}]
+
+
+def test_keys_are_counted_whatever_the_blocks_before_had() -> None:
+    some = ['{"id": 1}', '{"id": 2, "x": 1, "ID": 9}', '{"x": [1], "y": null}']
+    changing = ['{"x": 1}', '{"x": "a"}']
+    expected = {"x": (2, 1), "ID": (1, 1)}
+    assert in_blocks("id INT", some, some, changing, some) == [expected, expected, {"x": (2, 0)}, expected]
+
+
+def test_keys_of_lines_that_are_refused_or_left_to_spark_are_counted() -> None:
+    lines = ['{"id": 1}', '{"id": "x", "y": 1}', '{"id": }', '{"id": 4, "z": 1', "17", '{"id": 6}']
+    assert in_blocks("id INT", lines) == [{"y": (1, 1)}]
+    assert in_blocks("id STRING", ['{"id": 1, "y": 1}', '{"id": "a"}']) == [{"y": (1, 0)}]
+
+
+def test_keys_of_good_lines_among_bad_ones_are_counted() -> None:
+    lines = ['{"id": 1, "x": 1}', '{"id": ', '{"id": 3}', '{"id": 4, "x": 2}']
+    assert in_blocks("id INT", lines, lines) == [{"x": (2, 0)}] * 2
+
+
+def test_keys_inside_structs_arrays_and_maps() -> None:
+    lines = [
+        '{"s": {"a": 1, "z": {"q": 1}}}',
+        '{"l": [{"b": 1}, {"b": 2, "c": 3}, {"c": 4}], "m": {"k": {"c": 1, "d": 2}, "n": null}}',
+        '{"s": null, "l": [], "m": {}}',
+    ]
+    assert in_blocks(NESTED, lines) == [{"s.z": (1, 0), "l[].c": (1, 1), "m{}.d": (1, 1)}]
+    without_maps = NESTED.partition(", m ")[0]
+    assert in_blocks(without_maps, lines) == [{"s.z": (1, 0), "l[].c": (1, 1), "m": (2, 1)}]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["a", "2026-01-01"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abxy"), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(["s", "l", "x", "y"]), VALUES, max_size=4), min_size=1, max_size=5))
+def test_arrows_columns_and_the_lines_themselves_give_the_same_counts(records: list[dict[str, Any]]) -> None:
+    ddl = NESTED.partition(", m ")[0]
+    lines = [json.dumps(record).encode() for record in records]
+    by_lines = UnknownKeys(columns_of(ddl)).of(lines, range(len(lines)))
+    parser = NdjsonParser(columns_of(ddl))
+    for _ in range(2):  # before and after the parser knows that there are such keys
+        assert parser.parse(b"\n".join(lines)).unknown == by_lines
+
+
+def parquet(table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file.getvalue()
+
+
+def avro(records: list[dict[str, Any]], *names: str) -> bytes:
+    file = io.BytesIO()
+    fields = [{"name": name, "type": ["null", "int"], "default": None} for name in names]
+    fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, records)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "ddl", "stored", "options", "expected"),
+    [
+        ("csv", "id INT", b"x,id,ID\n1,2,3\n,5,6\n", {}, {"x": Found(2, 0), "ID": Found(2, 0)}),
+        ("csv", "id INT", b"1,2\n", {"header": ["id", "x"]}, {"x": Found(1, 0)}),
+        ("json", "id INT", b'[{"id": 1}, {"x": {"y": 1}}, {"x": 1}]', {}, {"x": Found(2, 1)}),
+        ("ndjson", "id INT", b'{"id": 1}\n\n{"x": 1}', {}, {"x": Found(1, 1)}),
+        ("avro", "id INT", avro([{"id": 1}, {"x": 2}], "id", "x"), {}, {"x": Found(2, 0)}),
+        (
+            "parquet",
+            "s STRUCT<a: INT>, l ARRAY<STRUCT<b: INT>>",
+            parquet(
+                pa.table({"s": [{"a": 1, "z": 2}], "l": [[{"b": 1, "c": 2}]], "q": [1]}).cast(
+                    pa.schema(
+                        [
+                            ("s", pa.struct([("a", pa.int32()), ("z", pa.int32())])),
+                            ("l", pa.list_(pa.struct([("b", pa.int32()), ("c", pa.int32())]))),
+                            ("q", pa.int32()),
+                        ]
+                    )
+                )
+            ),
+            {},
+            {"s.z": Found(1, 0), "l[].c": Found(1, 0), "q": Found(1, 0)},
+        ),
+        (
+            "xml",
+            "id INT, s STRUCT<a: INT>",
+            b"<r><o><id>1</id></o><o k='1'><id unit='x'>2</id><s><a>1</a><z/><z/></s>text</o></r>",
+            {"row_tag": "o"},
+            {"_k": Found(1, 1), "id._unit": Found(1, 1), "s.z": Found(1, 1), "_VALUE": Found(1, 1)},
+        ),
+        ("text", "value STRING", b"a", {}, {}),
+        ("binary", "content BINARY, length BIGINT", b"a", {}, {}),
+    ],
+)
+def test_each_format_counts_them(name: str, ddl: str, stored: bytes, options: dict[str, Any], expected: Any) -> None:
+    assert unknown_in(name, ddl, stored, **options) == expected
+
+
+def test_counts_of_tasks_are_added_and_the_first_file_is_kept() -> None:
+    one, other = UnknownFieldCounts(), UnknownFieldCounts()
+    one.add("x", 2, "a")
+    other.add("x", 3, "b")
+    other.add("y", 9, "b")
+    there_and_back = UnknownFieldCounts.from_document(other.as_document())
+    assert merged([one, there_and_back]) == UnknownFields((UnknownField("y", 9, "b"), UnknownField("x", 5, "a")))
+
+
+def test_names_without_bound_take_bounded_memory() -> None:
+    counts = UnknownFieldCounts()
+    for number in range(KEPT_NAMES + 50):
+        counts.add(f"n{number:05}" + "x" * 1_000, 1, "a")
+    found = counts.result()
+    assert len(found.fields) == MAX_NAMES
+    assert found.more == KEPT_NAMES - MAX_NAMES + 1
+    assert max(len(field.name) for field in found.fields) == 200
+    assert str(found).endswith(f", and {found.more:,} more")
+
+
+def test_a_receipt_has_them_and_one_of_an_earlier_version_does_not(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    receipts = Receipts(store, "state")
+    fields = UnknownFields((UnknownField("x", 5, "a"),), 2)
+    written = receipts.put(sequence=0, attempt="a", previous=None, now_ts=1.0, lines=(), unknown_fields=fields)
+    assert receipts.get(written.name).unknown_fields == fields
+    assert UnknownFields.from_document(None) == NO_FIELDS
