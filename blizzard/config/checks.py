@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from blizzard.config import ddl
-from blizzard.config.formats import FILE_FORMATS
-from blizzard.config.model import Config, Pipeline, Source
+from blizzard.config.compressions import AUTO
+from blizzard.config.formats import FILE_FORMATS, MIXED
+from blizzard.config.model import Config, HowToRead, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 from blizzard.config.schema_limits import FormatLimits, name_problems, storage_problems
 
@@ -51,16 +52,35 @@ def _check_not_empty(config: Config, problems: Problems) -> None:
 
 
 def _check_format_options(source: Source, problems: Problems) -> None:
+    _check_blocks(source, _source_path(source), problems)
+    if source.format != MIXED or problems.has(_source_path(source, "format")):
+        return
+    if source.mixed_options is None:
+        text = "is missing; add rules, such as: mixed: [{pattern: '**/*.csv', format: csv}]"
+        problems.add(_source_path(source, MIXED), text)
+    if source.compression != AUTO:
+        problems.add(_source_path(source, "compression"), "has no effect with `format: mixed`; move it to the rules")
+    for index, rule in enumerate(source.mixed_options or ()):
+        path = (*_source_path(source, MIXED), index)
+        if rule.format == MIXED:
+            problems.add((*path, "format"), "found mixed, expected the format of a file; change it")
+        _check_blocks(rule, path, problems)
+    if len({FILE_FORMATS[name].fixed_schema for name in source.formats}) > 1:
+        text = "text and binary have a schema of their own, so they cannot be mixed with others; use another source"
+        problems.add(_source_path(source, MIXED), text)
+
+
+def _check_blocks(how: HowToRead, path: Path, problems: Problems) -> None:
     """An option of another format would have no effect."""
-    if problems.has(_source_path(source, "format")):
+    if problems.has((*path, "format")):
         return
     for name in FILE_FORMATS:
-        if name != source.format and getattr(source, f"{name}_options", None) is not None:
-            text = f"has no effect with `format: {source.format}`, only with {name}; remove it"
-            problems.add(_source_path(source, name), text)
-    if source.format == "xml" and (source.xml_options is None or source.xml_options.row_tag is None):
+        if name != how.format and getattr(how, f"{name}_options", None) is not None:
+            text = f"has no effect with `format: {how.format}`, only with {name}; remove it"
+            problems.add((*path, name), text)
+    if how.format == "xml" and (how.xml_options is None or how.xml_options.row_tag is None):
         text = "is missing; add the name of the elements that are records, such as: xml: {row_tag: order}"
-        problems.add(_source_path(source, "xml", "row_tag"), text)
+        problems.add((*path, "xml", "row_tag"), text)
 
 
 def _check_inventory(source: Source, problems: Problems) -> None:
@@ -90,17 +110,19 @@ def _columns(source: Source, problems: Problems) -> Columns | None:
 
 def _schema(source: Source, problems: Problems) -> Columns | None:
     path = _source_path(source, "schema")
-    if problems.has(path, _source_path(source, "format")):
+    if problems.has(path, _source_path(source, "format"), _source_path(source, MIXED)):
         return None
-    file_format = FILE_FORMATS[source.format]
+    file_format = FILE_FORMATS[source.formats[0]]
     if source.schema_ddl is not None and not file_format.requires_schema:
-        found = f"found a schema with `format: {source.format}`"
+        found = f"found a schema with `format: {source.formats[0]}`"
         problems.add(path, f"{found}, whose schema is always {file_format.fixed_schema}; remove it")
         return None
     if source.schema_ddl is None and file_format.requires_schema:
         problems.add(path, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
         return None
-    return _parse_schema(source.row_ddl, file_format.limits, path, problems)
+    limits = [FILE_FORMATS[name].limits for name in source.formats]
+    found = [_parse_schema(source.row_ddl, each, path, problems) for each in limits]
+    return None if None in found else found[0]
 
 
 def _parse_schema(text: str, limits: FormatLimits, path: Path, problems: Problems) -> Columns | None:

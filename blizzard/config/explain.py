@@ -1,7 +1,8 @@
 """Turns pydantic's validation errors into texts for the author of the file."""
 
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from itertools import chain
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -82,6 +83,9 @@ def _section(path: Path) -> type[BaseModel] | None:
     """The model of the mapping at this path; None when there is no model for it."""
     kind: Any = Config
     for part in path:
+        if isinstance(part, int):
+            kind = _model_in(kind)
+            continue
         inner = _model_in(kind)
         kind = _keys(inner).get(str(part)) if get_origin(kind) is not dict else get_args(kind)[1]
     return _model_in(kind)
@@ -93,7 +97,15 @@ def _keys(section: type[BaseModel] | None) -> dict[str, Any]:
     return {field.alias or name: field.annotation for name, field in fields}
 
 
+def _of_list(kind: Any) -> tuple[Any, ...]:
+    """The type of the items; empty if it is no list."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_args(kind) if get_origin(kind) is list else ()
+
+
 def _model_in(kind: Any) -> type[BaseModel] | None:
     """The model in `Model` or `Model | None`."""
     options = (kind, *get_args(kind)) if get_origin(kind) is not dict else ()
+    options = tuple(chain.from_iterable((option, *_of_list(option)) for option in options))
     return next((option for option in options if isinstance(option, type) and issubclass(option, BaseModel)), None)

@@ -58,6 +58,8 @@ _CSV_LIMITS = FormatLimits(
 )
 _COLUMN_LIMITS = FormatLimits(types=_no_types("these files"))
 
+MIXED = "mixed"
+
 FILE_FORMATS: Mapping[str, FileFormat] = {
     "ndjson": FileFormat("one JSON object a line", ".ndjson", json.dumps, limits=_JSON_LIMITS),
     "json": FileFormat(
@@ -86,6 +88,7 @@ FILE_FORMATS: Mapping[str, FileFormat] = {
         fixed_schema="content BINARY, length BIGINT",
         may_be_compressed=False,
     ),
+    MIXED: FileFormat("files of several formats, by rules", "", None),
 }
 """By the name that `format` takes, in the order in which error texts list them."""
 
@@ -103,6 +106,5 @@ def format_help() -> str:
 def schema_help() -> str:
     """The description of the field `schema`."""
     required = ", ".join(name for name, file_format in FILE_FORMATS.items() if file_format.requires_schema)
-    fixed = [name for name, file_format in FILE_FORMATS.items() if not file_format.requires_schema]
-    has_its = "has its" if len(fixed) == 1 else "have their"
-    return f"The columns of a record in Spark's DDL. Needed for {required}; {' and '.join(fixed)} {has_its} own."
+    fixed = " and ".join(name for name, file_format in FILE_FORMATS.items() if not file_format.requires_schema)
+    return f"The columns of a record in Spark's DDL. Needed for {required}; {fixed} have their own."

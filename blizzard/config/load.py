@@ -24,6 +24,7 @@ _PLACEHOLDERS: Mapping[str, Any] = {
     "sources": {},
     "table_uri": "s3://placeholder/table",
     "uri": "s3://placeholder/source/",
+    "pattern": "**",
     "prefix_template": "%Y",
     "lookback": 1,
 }

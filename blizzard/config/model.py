@@ -18,7 +18,7 @@ from pydantic import (
 from blizzard.config import source_names, uri
 from blizzard.config.compressions import AUTO, CompressionName, auto_help
 from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
-from blizzard.config.formats import FILE_FORMATS, FormatName, format_help, schema_help
+from blizzard.config.formats import FILE_FORMATS, MIXED, FormatName, format_help, schema_help
 from blizzard.config.section import Section
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
@@ -170,7 +170,42 @@ class Retries(Section):
     max_backoff_secs: PositiveSecs = Field(default=20, description="Maximum seconds between two attempts.")
 
 
-class Source(Section):
+class HowToRead(Section):
+    """What files hold: their format, with its options, and their compression."""
+
+    format: FormatName = Field(default="ndjson", description=format_help())
+    compression: CompressionName = Field(default=AUTO, description=auto_help())
+    csv_options: CsvOptions | None = Field(default=None, alias="csv", description="The options of `format: csv`.")
+    json_options: JsonOptions | None = Field(default=None, alias="json", description="The options of `format: json`.")
+    text_options: TextOptions | None = Field(default=None, alias="text", description="The options of `format: text`.")
+    xml_options: XmlOptions | None = Field(default=None, alias="xml", description="The options of `format: xml`.")
+
+    @property
+    def format_options(self) -> dict[str, Any]:
+        """The block of the format, as JSON values with every default filled in."""
+        options = FILE_FORMATS[self.format].options
+        if options is None:
+            return {}
+        block = getattr(self, f"{self.format}_options") or options()
+        return dict(block.model_dump(mode="json"))
+
+    @property
+    def file_compression(self) -> str:
+        """As `compression_of` takes it."""
+        is_compressed = FILE_FORMATS[self.format].may_be_compressed
+        return self.compression if is_compressed or self.compression != AUTO else "none"
+
+
+class ReadRule(HowToRead):
+    """Which files of a source with `format: mixed` are read in which way."""
+
+    pattern: Annotated[str, AfterValidator(_pattern)] = Field(
+        description="Which of the source's files the rule is for, as `pattern` of the source. The first rule that "
+        "matches a file reads it."
+    )
+
+
+class Source(HowToRead):
     """A folder or prefix where files land, and how to read them."""
 
     uri: Annotated[str, AfterValidator(_source_uri)] = Field(
@@ -184,18 +219,18 @@ class Source(Section):
         "[a-z] and {a,b}.",
         examples=["**/*.ndjson.gz"],
     )
-    format: FormatName = Field(default="ndjson", description=format_help())
-    compression: CompressionName = Field(default=AUTO, description=auto_help())
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
         description=schema_help(),
         examples=["id STRING NOT NULL, timestamp BIGINT, value DOUBLE, payload STRING"],
     )
-    csv_options: CsvOptions | None = Field(default=None, alias="csv", description="The options of `format: csv`.")
-    json_options: JsonOptions | None = Field(default=None, alias="json", description="The options of `format: json`.")
-    text_options: TextOptions | None = Field(default=None, alias="text", description="The options of `format: text`.")
-    xml_options: XmlOptions | None = Field(default=None, alias="xml", description="The options of `format: xml`.")
+    mixed_options: Annotated[list[ReadRule], Field(min_length=1)] | None = Field(
+        default=None,
+        alias="mixed",
+        description="The rules of `format: mixed`, by which its files are read. A file that none matches is "
+        "dead-lettered.",
+    )
     partition_columns: dict[str, Annotated[PartitionType, BeforeValidator(_lower)]] = Field(
         default={},
         description="Columns taken from folders such as date=2024-01-28, each with its type.",
@@ -249,23 +284,29 @@ class Source(Section):
     @property
     def row_ddl(self) -> str:
         """The DDL of a record's columns, for any format. Partition columns are not included."""
-        fixed = FILE_FORMATS[self.format].fixed_schema
-        return (self.schema_ddl or "") if fixed is None else fixed
+        fixed = {FILE_FORMATS[name].fixed_schema for name in self.formats}
+        return (fixed.pop() if len(fixed) == 1 else None) or self.schema_ddl or ""
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Of its files: those of its rules, if it has rules."""
+        return tuple(rule.format for rule in self.mixed_options or ()) if self.format == MIXED else (self.format,)
 
     @property
     def format_options(self) -> dict[str, Any]:
-        """The block of the format, as JSON values with every default filled in."""
-        options = FILE_FORMATS[self.format].options
-        if options is None:
-            return {}
-        block = getattr(self, f"{self.format}_options") or options()
-        return dict(block.model_dump(mode="json"))
-
-    @property
-    def file_compression(self) -> str:
-        """As `compression_of` takes it."""
-        is_compressed = FILE_FORMATS[self.format].may_be_compressed
-        return self.compression if is_compressed or self.compression != AUTO else "none"
+        """As JSON values with every default filled in: the block of the format, or the rules of `mixed`."""
+        if self.format != MIXED:
+            return super().format_options
+        rules = [
+            {
+                "pattern": rule.pattern,
+                "format": rule.format,
+                "compression": rule.file_compression,
+                "options": rule.format_options,
+            }
+            for rule in self.mixed_options or ()
+        ]
+        return {"rules": rules}
 
 
 class Pipeline(Section):

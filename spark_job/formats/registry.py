@@ -71,6 +71,12 @@ def _binary(schema: StructType, limits: Limits, options: Options) -> Format[Any]
     return BinaryFormat(schema, limits)
 
 
+def _mixed(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+    from spark_job.formats.mixed import MixedFormat
+
+    return MixedFormat(schema, limits, options, open_format)
+
+
 # Each function imports its format only when it is called, so that a job loads no packages that only other formats need.
 FORMATS: Mapping[str, MakeFormat] = {
     "ndjson": _ndjson,
@@ -82,6 +88,7 @@ FORMATS: Mapping[str, MakeFormat] = {
     "xml": _xml,
     "text": _text,
     "binary": _binary,
+    "mixed": _mixed,
 }
 
 

@@ -19,6 +19,7 @@ from blizzard.errors import (
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from spark_job.formats.protocol import Block, FileFault, Format, Limits
+from spark_job.formats.read_rules import ReadRules
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
@@ -84,6 +85,7 @@ class TaskReader:
         self._store = store
         self._settings = settings
         self._format = file_format
+        self._rules = ReadRules.of(settings.format, settings.options)
         self._provenance = provenance
         self._new_writer = new_writer
         self._fetch_ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
@@ -147,11 +149,17 @@ class TaskReader:
         return FileContent(
             file.path,
             reader,
-            compression=settings.compression,
+            compression=self._compression(file.path),
             limits=settings.limits,
             slice_bytes=file.slice_bytes,
             stack=stack,
         )
+
+    def _compression(self, path: str) -> str:
+        if self._rules is None:
+            return self._settings.compression
+        rule = self._rules.index(path)
+        return "none" if rule is None else self._rules.rules[rule].compression
 
     def _blocks(self, content: FileContent, progress: "FileProgress") -> Iterator[Block]:
         """The part of the file's records that this batch takes."""

@@ -165,6 +165,20 @@ KINDS = {
         damage=lambda stored: stored[:-3],
         options=XML_OPTIONS,
     ),
+    "mixed": Kind(
+        FORMATS["mixed"],
+        SCHEMA,
+        ndjson,
+        bad=b'{"id": "a"}\n{"id": \n{"id": "c"}',
+        broken=b'{"id": "\xff"}',
+        damage=lambda stored: stored + b'\n{"id": "\xff"}',
+        options={
+            "rules": [
+                {"pattern": "*.csv", "format": "csv", "compression": "auto", "options": CSV_OPTIONS},
+                {"pattern": "**", "format": "ndjson", "compression": "auto", "options": {}},
+            ]
+        },
+    ),
     "text": Kind(
         FORMATS["text"],
         TEXT,

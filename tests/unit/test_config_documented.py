@@ -24,10 +24,18 @@ ROOT = Path(__file__).parents[2]
 def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, typing.Any]]:
     for name, field in model.model_fields.items():
         yield f"{path}{field.alias or name}", field
-        for inner in (field.annotation, *typing.get_args(field.annotation)):
-            if isinstance(inner, type) and issubclass(inner, BaseModel):
+        for inner in models(field.annotation):
+            if not path.startswith("mixed."):  # the options of a rule are those of a source
                 deeper = inner in (Source,) or inner.__name__ == "Pipeline"
                 yield from fields(inner, "" if deeper else f"{path}{field.alias or name}.")
+
+
+def models(annotation: typing.Any) -> Iterator[type[BaseModel]]:
+    """The models in an annotation, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in typing.get_args(annotation):
+        yield from models(part)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ FORMATS = " or ".join(", ".join(map(repr, FILE_FORMATS)).rsplit(", ", 1))
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("patern: x", "s.patern: unknown key; did you mean `pattern`? expected one of uri, pattern,"),
+        ("patern: x", "s.patern: unknown key; did you mean `pattern`? expected one of format, compression,"),
         ("interval_files: 5", "s.interval_files: unknown key here; it belongs in `checkpoint`: move it there"),
         ("checkpoint: {interval_fils: 5}", "s.checkpoint.interval_fils: unknown key; did you mean `interval_files`?"),
         ("name: x", "s.name: unknown key"),
@@ -137,7 +137,8 @@ def test_a_name_consists_of_letters_digits_and_dashes(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILE_FORMATS)
 def test_a_schema_is_required_exactly_when_the_format_has_none(name: str) -> None:
-    lines = ["uri: s3://landing", f"format: {name}", *(["xml: {row_tag: one}"] if name == "xml" else [])]
+    more = {"xml": ["xml: {row_tag: one}"], "mixed": ["mixed: [{pattern: '**', format: csv}]"]}
+    lines = ["uri: s3://landing", f"format: {name}", *more.get(name, ())]
     with_schema, without_schema = source_lines(*lines, "schema: id STRING"), source_lines(*lines)
     is_required = FILE_FORMATS[name].requires_schema
     assert config(with_schema if is_required else without_schema).pipelines
