@@ -121,8 +121,8 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
         problems.add(path, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
         return None
     limits = [FILE_FORMATS[name].limits for name in source.formats]
-    found = [_parse_schema(source.row_ddl, each, path, problems) for each in limits]
-    return None if None in found else found[0]
+    columns = [_parse_schema(source.row_ddl, each, path, problems) for each in limits]
+    return None if None in columns else columns[0]
 
 
 def _parse_schema(text: str, limits: FormatLimits, path: Path, problems: Problems) -> Columns | None:

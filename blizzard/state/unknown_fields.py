@@ -48,7 +48,7 @@ class UnknownFields:
         return cls(tuple(fields), json_fields.natural(document["more"]))
 
     def __str__(self) -> str:
-        shown = [f"{field.name} ({field.records:,} records, first in {field.file})" for field in self.fields]
+        shown = [f"{one.name} (records: {one.records:,}, first in {one.file})" for one in self.fields]
         return ", ".join(shown) + (f", and {self.more:,} more" if self.more else "")
 
 

@@ -4,13 +4,16 @@ It shares no code or counter with the program under test: it lists and reads the
 with another engine (deltalake), so that a wrong counter cannot hide a lost record.
 """
 
+import csv
 import gzip
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 SHOWN = 5
@@ -65,7 +68,8 @@ class Reconciliation:
 
 
 def read_source(objects: Iterable[tuple[str, bytes]], required: str) -> Source:
-    """Parse gzipped NDJSON objects. A record without a value for `required` is bad."""
+    """Parse gzipped NDJSON, CSV, JSON arrays and Parquet, by extension. A record is bad if it has no value for
+    `required`, or another number of fields than its header."""
     records: dict[Record, Mapping[str, Any]] = {}
     bad_records: set[Record] = set()
     bad_files: set[str] = set()
@@ -73,25 +77,42 @@ def read_source(objects: Iterable[tuple[str, bytes]], required: str) -> Source:
     for path, body in objects:
         count += 1
         try:
-            lines = [line for line in gzip.decompress(body).splitlines() if line.strip()] if body else []
+            found = _found_in(path, body)
         except (OSError, EOFError):
             bad_files.add(path)
             continue
-        for row, line in enumerate(lines):
-            values = _values(line, required)
-            if values is None:
+        for row, values in enumerate(found):
+            if values is None or values.get(required) is None:
                 bad_records.add((path, row))
             else:
                 records[path, row] = values
     return Source(count, records, frozenset(bad_records), frozenset(bad_files))
 
 
-def _values(line: bytes, required: str) -> Mapping[str, Any] | None:
+def _found_in(path: str, body: bytes) -> list[Mapping[str, Any] | None]:
+    """The records of a file, None for each that cannot be read. Raises OSError or EOFError."""
+    if path.endswith(".csv"):
+        return _csv_records(body)
+    if path.endswith(".json"):
+        return list(json.loads(body))
+    if path.endswith(".parquet"):
+        return list(pq.read_table(io.BytesIO(body)).to_pylist())
+    lines = gzip.decompress(body).splitlines() if body else []
+    return [_values(line) for line in lines if line.strip()]
+
+
+def _csv_records(body: bytes) -> list[Mapping[str, Any] | None]:
+    """Of files in which numbers, and nothing else, are not quoted."""
+    header, *rows = csv.reader(io.StringIO(body.decode(), newline=""), quoting=csv.QUOTE_NONNUMERIC)
+    return [dict(zip(header, row, strict=True)) if len(row) == len(header) else None for row in rows]
+
+
+def _values(line: bytes) -> Mapping[str, Any] | None:
     try:
         values = json.loads(line)
     except ValueError:
         return None
-    return values if isinstance(values, dict) and values.get(required) is not None else None
+    return values if isinstance(values, dict) else None
 
 
 def reconcile(

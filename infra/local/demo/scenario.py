@@ -49,8 +49,14 @@ pipelines:
     sources:
       landing:
         uri: s3://landing/raw-events/
-        pattern: "**/*.ndjson.gz"
+        pattern: "**/*.{ndjson.gz,csv,json,parquet}"
         schema: "id STRING NOT NULL, timestamp BIGINT, value DOUBLE, payload STRING"
+        format: mixed
+        mixed:
+          - {pattern: "**/*.csv", format: csv}
+          - {pattern: "**/*.json", format: json}
+          - {pattern: "**/*.parquet", format: parquet}
+          - {pattern: "**", format: ndjson}
         partition_columns: {date: date}
         partition_filter: {prefix_template: "date=%Y-%m-%d", lookback: 7}
         checkpoint: {interval_files: 30, interval_secs: 1}
