@@ -16,6 +16,8 @@ from spark_job.formats.protocol import Content, FileFault, Limits, Parsed
 from spark_job.formats.record_list import RecordList
 from spark_job.formats.transcode import Utf8Stream
 
+PIECE_BYTES = 256 << 10
+"""The columns of numbers that a piece is searched by then stay in the processor's cache."""
 _BLANKS = b" \t\r\n"
 
 
@@ -63,7 +65,7 @@ class JsonFormat:
 
     def _pieces(self, content: Content) -> Iterator[bytes]:
         stream, total = Utf8Stream(content.stream(), "utf-8"), 0
-        while piece := stream.read(content.chunk_bytes):
+        while piece := stream.read(min(content.chunk_bytes, PIECE_BYTES)):
             total += len(piece)
             self._limits.check_file_bytes(total)
             yield piece

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.json.structure import Structure, without_line_ends
+from spark_job.formats.json.structure import Marks, Structure, without_line_ends
 from spark_job.formats.protocol import FileFault, Limits
 
 LINE_END = "not JSON: a line end in a string; expected \\n"
@@ -48,6 +48,8 @@ class ValueSplitter:
         """`piece`: the next bytes, at least one. Nothing may follow once there is a `rest`."""
         found, marks = Values(), self._structure.marks(piece)
         flat, at = without_line_ends(piece), 0
+        if plain := self._plain_run(piece, flat, marks):
+            return plain
         broken, starts = marks.in_strings, iter(marks.starts)
         for end in marks.ends:
             start = at if self._value else next(starts)
@@ -64,6 +66,34 @@ class ValueSplitter:
             self.rest = piece[marks.outer_end + 1 :]
         else:
             self._keep(piece, flat, at, next(starts, None), broken, found)
+        return found
+
+    def _plain_run(self, piece: bytes, flat: bytes, marks: Marks) -> Values | None:
+        """Of a piece whose gaps between values are all as they should be; None for any other."""
+        starts, ends = marks.starts, marks.ends
+        if not ends or marks.in_strings or marks.outer_end is not None or self._value_is_broken:
+            return None
+        comma = b"," if self._in_array else b""
+        follows = starts if self._value else starts[1:]
+        gaps = {piece[end + 1 : start] for end, start in zip(ends, follows, strict=False)}
+        if any(gap.strip(_BLANKS) != comma for gap in gaps):
+            return None
+        found = Values()
+        if self._value:
+            found.values.append(b"".join([*self._value, flat[: ends[0] + 1]]))
+            whole = ends[1:]
+        else:
+            self._end_gap(piece[: starts[0]], found, value_follows=True)
+            whole = ends
+        scalars = len(found.values) if not self._value else 0
+        found.values += [flat[start : end + 1] for start, end in zip(starts, whole, strict=False)]
+        self._check_length(max(map(len, found.values)))
+        self._count += len(found.values) - scalars
+        self._value, self._value_bytes, self._expects_comma = [], 0, True
+        if len(starts) > len(whole):
+            self._value, self._value_bytes = [flat[starts[len(whole)] :]], len(piece) - starts[len(whole)]
+        else:
+            self._gap.append(piece[ends[-1] + 1 :])
         return found
 
     def finish(self) -> Values:
