@@ -30,6 +30,9 @@ from spark_job.formats.refusals import is_missing
 # Enough to see the style of timestamps and decimals although some lines have null.
 _STYLE_LINES = 20
 
+NOT_JSON = "not JSON"
+"""The beginning of the reason for a line that has no keys."""
+
 # In a decimal that a double reads as 0: Spark refuses some of these exponents.
 _LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
 
@@ -122,8 +125,10 @@ class NdjsonParser:
         if reader.saw_unexpected:
             lines = block.split(b"\n")
             return replace(parsed, unknown=self._unknown_keys.of(lines, range(len(lines))))
-        numbers = [number for number, _ in parsed.refused]
-        return replace(parsed, unknown=self._unknown_keys.of(parsed.refused_texts, numbers))
+        refused = zip(parsed.refused, parsed.refused_texts, strict=True)
+        objects = [(number, text) for (number, why), text in refused if why is None or not why.startswith(NOT_JSON)]
+        unknown = self._unknown_keys.of([text for _, text in objects], [number for number, _ in objects])
+        return replace(parsed, unknown=unknown)
 
     def _current_styles(self, block: bytes) -> Mapping[str, str]:
         """The styles of a block's first lines; where these have null, those of the last block."""
