@@ -15,8 +15,10 @@ class Utf8Stream:
     """The text of a stream as UTF-8, without a byte order mark at its start. Reading raises FileFault for bytes that
     are not of the encoding, and for NUL, which is no text."""
 
-    def __init__(self, stream: Readable, encoding: str) -> None:
+    def __init__(self, stream: Readable, encoding: str, *, has_option: bool = False) -> None:
+        """`has_option`: whether the source can name another encoding."""
         self._stream = stream
+        self._has_option = has_option
         self._encoding = codecs.lookup(encoding).name
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._at = 0
@@ -51,7 +53,8 @@ class Utf8Stream:
         reason = f"not {self._encoding}: at byte {at:,}: {why}"
         found = next((name for mark, name in _MARKS.items() if not self._at and chunk.startswith(mark)), None)
         if found is not None:
-            reason += f"; it begins with the byte order mark of {found}, so set `encoding: {found}`"
+            reason += f"; it begins with the byte order mark of {found}"
+            reason += f", so set `encoding: {found}`" if self._has_option else f"; expected {self._encoding}"
         raise FileFault(Stage.PARSE, reason)
 
     def _refuse_nul(self) -> NoReturn:

@@ -69,6 +69,7 @@ def test_a_bad_element_keeps_its_number_and_text(chunk_bytes: int) -> None:
         (b'{"id":1}{"id":', "truncated: it ends within value 1"),
         (b'{"id":\xff}', "not utf-8: at byte 6"),
         (b'{"id":\0}', "it holds NUL bytes"),
+        ('[{"id":1}]'.encode("utf-16"), "not utf-8: at byte 0"),
     ],
 )
 def test_a_file_is_refused_with_a_reason(stored: bytes, reason: str, chunk_bytes: int) -> None:

@@ -36,7 +36,7 @@ class CsvFormat:
         self._records = RecordsSchema(schema)
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[CsvBlock]:
-        stream = Utf8Stream(content.stream(), self._encoding)
+        stream = Utf8Stream(content.stream(), self._encoding, has_option=True)
         columns, number = self._given_columns(), 0
         for part in RecordReader(stream, self._dialect, self._limits, content.chunk_bytes):
             if columns is None and part.records:
