@@ -1,5 +1,6 @@
 """The names of a file's columns, and whether a file with them can be ingested at all."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pyspark.sql.types import StructType
@@ -7,17 +8,22 @@ from pyspark.sql.types import StructType
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.protocol import FileFault
 
+MAX_COLUMNS = 20_000
+"""Of a file. Each costs memory in every block, whether a column of the table is for it or not."""
 _SHOWN_NAMES = 5
 
 
 def check_header(names: Sequence[str], schema: StructType) -> None:
     """Raises FileFault if one name occurs twice, if a column that is NOT NULL is missing, or if all are."""
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if len(names) > MAX_COLUMNS:
+        raise FileFault(Stage.PARSE, f"it has {len(names):,} columns; expected at most {MAX_COLUMNS:,}")
+    counts = Counter(names)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
         raise FileFault(Stage.PARSE, f"it has the column {twice[0]!r} twice")
-    missing = [field.name for field in schema if not field.nullable and field.name not in names]
+    missing = [field.name for field in schema if not field.nullable and field.name not in counts]
     if missing:
         raise FileFault(Stage.PARSE, f"{missing[0]}: NOT NULL, but the file has no such column; {_has(names)}")
-    if not any(name in names for name in schema.names):
+    if not any(name in counts for name in schema.names):
         raise FileFault(Stage.PARSE, f"it has none of the schema's columns; {_has(names)}")
 
 

@@ -1,6 +1,7 @@
 """Converts columns of structs, arrays and maps: each leaf by a format's own rules, with the rows that do not fit."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -23,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_job.formats.converted_column import ConvertedColumn, Missing, missing_in
+from spark_job.formats.converted_column import ConvertedColumn, Missing, missing_in, rows_where
 
 ConvertLeaf = Callable[[pa.Array, DataType], ConvertedColumn]
 """Converts values that are neither structs, arrays nor maps."""
@@ -103,13 +104,17 @@ def _list(values: pa.Array, data_type: ArrayType, leaf: ConvertLeaf) -> Converte
 def _map(values: pa.Array, data_type: MapType, leaf: ConvertLeaf) -> ConvertedColumn:
     values = _compact(values)
     keys = convert_nested(values.keys, data_type.keyType, leaf)
+    if keys.doubtful or keys.values.null_count:  # a map without its keys is none
+        doubtful = keys.doubtful | rows_where(keys.values.is_null())
+        bad = _parents(values.offsets, doubtful)
+        kept = pa.array([None if row in bad else row for row in range(len(values))], pa.int64())
+        found = _map(values.take(kept), data_type, leaf)
+        return replace(found, doubtful=found.doubtful | bad)
     items = convert_nested(values.items, data_type.valueType, leaf)
     made = pa.MapArray.from_arrays(
         values.offsets, keys.values, items.values, type=column_type(data_type), mask=_nulls(values)
     )
-    of_items = _of_parents(made, values.offsets, items, "{}")
-    bad_keys = _parents(values.offsets, keys.doubtful)
-    return ConvertedColumn(made, of_items.doubtful | bad_keys, of_items.underflowed, of_items.missing)
+    return _of_parents(made, values.offsets, items, "{}")
 
 
 def _of_parents(made: pa.Array, offsets: pa.Array, elements: ConvertedColumn, mark: str) -> ConvertedColumn:

@@ -1,6 +1,8 @@
 """Avro: containers, codecs, schemas, and what is refused."""
 
+import contextlib
 import io
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from spark_job.formats.avro import container
+from spark_job.formats.avro.format import AT_ONCE_BYTES
 from spark_job.formats.protocol import FileFault, Limits
 from tests.unit.format_reading import read_file
 
@@ -139,8 +142,6 @@ NODE = {"type": "record", "name": "n", "fields": [{"name": "next", "type": ["nul
     ("kind", "reason"),
     [
         (["int", "string"], "v: it is a union of int, string; expected at most one type beside null"),
-        (NODE, "v: it contains itself, or is nested more than 50 levels deep"),
-        ({"type": "array", "items": "null"}, "v: it is an array of nulls"),
         ("double", "v: expected int, found double, which does not widen to it"),
     ],
 )
@@ -150,6 +151,92 @@ def test_a_type_that_no_column_can_hold_refuses_the_file(kind: Any, reason: str)
         read_file("avro", "id INT, v INT", stored)
     assert reason in fault.value.reason
     assert read_file("avro", "id INT", stored).rows == {}
+
+
+NULLS = {"type": "array", "items": {"type": "null"}}
+EMPTY = {"type": "record", "name": "e", "fields": []}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (NODE, "its type n contains itself"),
+        (["null", NODE], "its type n contains itself"),
+        ({"type": "map", "values": NODE}, "its type n contains itself"),
+        (NULLS, "it has an array whose elements take no bytes"),
+        ({"type": "array", "items": EMPTY}, "it has an array whose elements take no bytes"),
+        ({"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}, "whose elements take no bytes"),
+    ],
+)
+def test_a_type_whose_size_no_byte_bounds_refuses_the_file(kind: Any, reason: str) -> None:
+    """Whether a column is for it or not: fastavro decodes every field."""
+    stored = avro({"v": kind, "id": "int"}, [])
+    for ddl in ("id INT", "id INT, v INT"):
+        with pytest.raises(FileFault) as fault:
+            read_file("avro", ddl, stored)
+        assert reason in fault.value.reason
+
+
+def varint(value: int) -> bytes:
+    found = b""
+    value <<= 1
+    while value >= 0x80:
+        found, value = found + bytes([value & 0x7F | 0x80]), value >> 7
+    return found + bytes([value])
+
+
+def one_block(fields: dict[str, Any], count: int, data: bytes) -> bytes:
+    """A file with one block that says it has so many records."""
+    empty = avro(fields, [])
+    return empty + varint(count) + varint(len(data)) + data + empty[-16:]
+
+
+@pytest.mark.parametrize(
+    ("fields", "count", "data", "reason"),
+    [
+        ({"id": "int"}, 1, b"\x02\x04", "a record cannot be decoded"),
+        ({"id": "int"}, 1, b"\x02\x02\x04", "a block has more records than it says"),
+        ({"id": "int"}, 1, b"\x02\x00\x00", "2 bytes of a block belong to no record"),
+        ({"id": "int"}, 0, b"\x02\x04", "2 bytes of a block belong to no record"),
+        ({"id": "int"}, 2, b"\x02", "a block of 1 bytes says that it has 2 records"),
+        ({"id": "null"}, 1 << 40, b"", "says that it has 1,099,511,627,776 records"),
+        ({"id": "int"}, 1 << 40, b"\x02", "says that it has 1,099,511,627,776 records"),
+    ],
+)
+def test_a_block_has_exactly_its_records(fields: dict[str, Any], count: int, data: bytes, reason: str) -> None:
+    with pytest.raises(FileFault) as fault:
+        read_file("avro", "id INT", one_block(fields, count, data))
+    assert reason in fault.value.reason
+
+
+def test_a_block_with_other_bytes_than_its_records_is_found_in_a_large_block_too() -> None:
+    data = b"\x02" * (AT_ONCE_BYTES + 1)
+    assert len(read_file("avro", "id INT", one_block({"id": "int"}, len(data), data)).rows) == len(data)
+    with pytest.raises(FileFault, match="1 bytes of a block belong to no record"):
+        read_file("avro", "id INT", one_block({"id": "int"}, len(data) - 1, data))
+
+
+def test_text_that_is_not_utf8_refuses_its_record_at_any_depth() -> None:
+    data = b"\x02a\x02\x02b\x00" + b"\x02\xff\x02\x02c\x00" + b"\x02d\x02\x02\xff\x00"
+    stored = one_block({"s": "string", "l": {"type": "array", "items": "string"}}, 3, data)
+    found = read_file("avro", "s STRING, l ARRAY<STRING>", stored)
+    assert found.rows == {0: {"s": "a", "l": ["b"]}}
+    assert found.reasons == {1: "s: the value does not fit string", 2: "l: the value does not fit array<string>"}
+
+
+@pytest.mark.parametrize("name", ["5", "null", "\ud800"])
+def test_an_odd_name_in_a_schema_is_a_fault_of_the_file_or_harmless(name: str) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": name, "type": "int"}]}
+    text = json.dumps(schema).encode()
+    stored = b"Obj\x01\x02\x16avro.schema" + varint(len(text)) + text + b"\x00" + b"s" * 16
+    with contextlib.suppress(FileFault):
+        assert read_file("avro", "id INT", stored).rows == {}
+
+
+def test_the_header_as_a_whole_is_bounded() -> None:
+    entry = b"\x02k" + varint(5 << 20) + b"x" * (5 << 20)
+    with pytest.raises(FileFault, match="the header: found"):
+        read_file("avro", "id INT", b"Obj\x01" + varint(5) + entry * 5)
 
 
 def test_every_damage_of_a_file_is_found_or_harmless() -> None:

@@ -138,6 +138,23 @@ def test_a_record_is_refused_and_the_others_are_not(kind: pa.DataType, value: An
     assert [*found.rows] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("kind", "key", "ddl"),
+    [(pa.binary(), b"\xff", "MAP<STRING, INT>"), (pa.int32(), 300, "MAP<TINYINT, INT>")],
+)
+def test_a_key_that_does_not_fit_refuses_its_record(kind: pa.DataType, key: Any, ddl: str) -> None:
+    good: Any = b"a" if kind == pa.binary() else 1
+    rows = [[(good, 1)], [(good, 1), (key, 2)], None, [(good, 3)]]
+    found = read_file("parquet", f"m {ddl}", parquet(pa.table({"m": pa.array(rows, pa.map_(kind, pa.int32()))})))
+    assert [*found.rows] == [0, 2, 3]
+    assert found.reasons == {1: f"m: the value does not fit {ddl.lower().replace(', ', ',')}"}
+
+
+def test_a_file_with_very_many_columns_is_refused_at_once() -> None:
+    with pytest.raises(FileFault, match="it has 200,001 columns; expected at most 20,000"):
+        read_file("csv", "id INT", b"id" + b"".join(b",c%d" % n for n in range(200_000)) + b"\n", limits=Limits())
+
+
 def test_the_text_of_a_refused_record_is_json() -> None:
     table = pa.table(
         {

@@ -75,7 +75,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from(["s", "l", "x", "y"]), VALUES, max_size=4), min_size=1, max_size=5))
-def test_arrows_columns_and_the_lines_themselves_give_the_same_counts(records: list[dict[str, Any]]) -> None:
+def test_a_block_of_lines_and_the_lines_themselves_give_the_same_counts(records: list[dict[str, Any]]) -> None:
     ddl = NESTED.partition(", m ")[0]
     lines = [json.dumps(record).encode() for record in records]
     by_lines = UnknownKeys(columns_of(ddl)).of(lines, range(len(lines)))

@@ -39,8 +39,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AvroField:
-    """A field of the file's records. `decoded`: the Arrow type of the values as fastavro returns them; they are then
-    cast to `kind`."""
+    """A field of the file's records."""
 
     name: str
     aliases: Sequence[str]
@@ -48,12 +47,16 @@ class AvroField:
     names: Mapping[str, Any]
 
     def kind(self) -> pa.DataType:
-        """Raises Unsupported."""
-        return _Types(self.names, decoded=False).arrow(self.schema, 0)
+        """As the schema has it. Raises Unsupported."""
+        return _Types(self.names).arrow(self.schema, 0)
 
     def decoded(self) -> pa.DataType:
-        """Raises Unsupported."""
-        return _Types(self.names, decoded=True).arrow(self.schema, 0)
+        """Of the values as fastavro returns them. Raises Unsupported."""
+        return _Types(self.names, text_is_bytes=True, logical=False).arrow(self.schema, 0)
+
+    def converted(self) -> pa.DataType:
+        """What the decoded values are cast to: text stays bytes, which may not be UTF-8. Raises Unsupported."""
+        return _Types(self.names, text_is_bytes=True).arrow(self.schema, 0)
 
 
 def fields_of(schema: Any) -> list[AvroField]:
@@ -61,9 +64,55 @@ def fields_of(schema: Any) -> list[AvroField]:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         kind = schema.get("type") if isinstance(schema, dict) else schema
         raise Unsupported(f"its records are of the type {kind}; expected records with named fields")
+    names = names_in(schema)
+    least_bytes(schema, names)
+    return [AvroField(field["name"], field.get("aliases", ()), field["type"], names) for field in schema["fields"]]
+
+
+def names_in(schema: Any) -> dict[str, Any]:
+    """The definitions of named types, by the names that refer to them."""
     names: dict[str, Any] = {}
     _collect(schema, "", names)
-    return [AvroField(field["name"], field.get("aliases", ()), field["type"], names) for field in schema["fields"]]
+    return names
+
+
+_LEAST_BYTES: Mapping[str, int] = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8}
+
+
+def least_bytes(schema: Any, names: Mapping[str, Any], inside: tuple[str, ...] = ()) -> int:
+    """How many bytes a value takes at least. `inside`: the named types around it. Raises Unsupported for a type whose
+    size the bytes of a file do not bound: one that contains itself, and elements that take none."""
+    if len(inside) > _MAX_DEPTH:
+        raise Unsupported(f"it is nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(schema, list):
+        parts = [least_bytes(branch, names, inside) for branch in schema]
+        return 1 + min(parts, default=0)
+    if isinstance(schema, str):
+        if schema in names:
+            return _least_of(names[schema], names, inside)
+        return _LEAST_BYTES.get(schema, 1)
+    return _least_of(schema, names, inside)
+
+
+def _least_of(schema: Mapping[str, Any], names: Mapping[str, Any], inside: tuple[str, ...]) -> int:
+    kind, name = schema["type"], str(schema.get("name", ""))
+    match kind:
+        case "record" | "error":
+            if name in inside:
+                raise Unsupported(f"its type {name} contains itself")
+            around = (*inside, name)
+            return sum(least_bytes(field["type"], names, around) for field in schema["fields"])
+        case "array" | "map":
+            element = schema["items"] if kind == "array" else schema["values"]
+            around = (*inside, f"{kind} {len(inside)}")
+            if not least_bytes(element, names, around) and kind == "array":
+                raise Unsupported("it has an array whose elements take no bytes")
+            return 1
+        case "fixed":
+            return int(schema["size"])
+        case "enum":
+            return 1
+    return least_bytes(kind, names, (*inside, f"type {len(inside)}"))
 
 
 def plain_schema(schema: Any) -> Any:
@@ -91,7 +140,8 @@ def plain_schema(schema: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class _Types:
     names: Mapping[str, Any]
-    decoded: bool
+    text_is_bytes: bool = False
+    logical: bool = True
 
     def arrow(self, schema: Any, depth: int) -> pa.DataType:
         if depth > _MAX_DEPTH:
@@ -101,7 +151,7 @@ class _Types:
         if isinstance(schema, dict):
             return self._complex(schema, depth)
         if schema in _PRIMITIVES:
-            return pa.binary() if self.decoded and schema == "string" else _PRIMITIVES[schema]
+            return pa.binary() if self.text_is_bytes and schema == "string" else _PRIMITIVES[schema]
         named = self.names.get(schema)
         if named is None:
             raise Unsupported(f"its type {schema} is not defined")
@@ -126,8 +176,6 @@ class _Types:
                 fields = [(field["name"], self.arrow(field["type"], depth + 1)) for field in schema["fields"]]
                 return pa.struct([pa.field(name, inner) for name, inner in fields])
             case "array":
-                if schema["items"] == "null":
-                    raise Unsupported("it is an array of nulls")
                 return pa.list_(pa.field("element", self.arrow(schema["items"], depth + 1)))
             case "map":
                 return pa.map_(pa.string(), pa.field("value", self.arrow(schema["values"], depth + 1)))
@@ -137,7 +185,7 @@ class _Types:
                 return _decimal(schema)
             case "fixed":
                 return pa.binary()
-            case str() if not self.decoded and (kind, schema.get("logicalType")) in _LOGICAL:
+            case str() if self.logical and (kind, schema.get("logicalType")) in _LOGICAL:
                 return _LOGICAL[kind, schema["logicalType"]]
         return self.arrow(kind, depth + 1)
 
@@ -150,7 +198,6 @@ def _decimal(schema: Mapping[str, Any]) -> pa.DataType:
 
 
 def _collect(schema: Any, space: str, names: dict[str, Any]) -> None:
-    """The definitions of named types, by the names that refer to them."""
     if isinstance(schema, list):
         for branch in schema:
             _collect(branch, space, names)

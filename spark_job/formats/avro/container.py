@@ -49,6 +49,7 @@ class Container:
     def __init__(self, stream: Readable, max_block_bytes: int) -> None:
         self._stream = stream
         self._max_block_bytes = max_block_bytes
+        self._header_read = 0
         self.header = self._read_header()
         if self.header.codec not in _DECOMPRESS:
             _refuse(f"its codec is {self.header.codec}; expected one of {', '.join(_DECOMPRESS)}")
@@ -88,7 +89,9 @@ class Container:
         return found
 
     def _header_bytes(self) -> bytes:
-        return self._exactly(self._checked_varint("the header", _MAX_HEADER_BYTES), "the header")
+        size = self._checked_varint("the header", _MAX_HEADER_BYTES - self._header_read)
+        self._header_read += size + 1
+        return self._exactly(size, "the header")
 
     def _checked_varint(self, what: str, most: int, *, least: int = 0) -> int:
         found = self._varint(what)

@@ -33,20 +33,20 @@ class ArrowJsonReader:
     """Reads a stream of JSON objects strictly: a value of another type than its column fails the whole block. Threads
     may share it.
 
-    Keys without a column are first an error, which costs nothing if there are none. Once there was one they are read as
-    columns, too, which takes some more time, until their values have different types, which Arrow does not read.
-    `may_infer`: False if they are never read.
+    Keys without a column are an error as long as there were none, which costs nothing. Then they are ignored, and the
+    caller has to look for them. Arrow could read them as columns, too; but each takes memory for every row.
     """
 
-    def __init__(self, schema: StructType, *, may_infer: bool = True) -> None:
+    def __init__(self, schema: StructType, *, has_other_keys: bool = False) -> None:
+        """`has_other_keys`: that objects have keys without a column is expected from the start."""
         self._schema = schema
         self._last: dict[str, tuple[Mapping[str, str], pj.ParseOptions]] = {}
-        self._unexpected = "error" if may_infer else "ignore"
+        self._has_other_keys = has_other_keys
 
     @property
     def expects_no_other_keys(self) -> bool:
         """Whether there was no key without a column so far."""
-        return self._unexpected == "error"
+        return not self._has_other_keys
 
     def empty(self, styles: Mapping[str, str]) -> pa.Table:
         """The result for no objects."""
@@ -64,23 +64,15 @@ class ArrowJsonReader:
         return pj.ParseOptions(explicit_schema=wanted, unexpected_field_behavior=unexpected)
 
     def read_all(self, block: bytes, styles: Mapping[str, str]) -> tuple[pa.Table, bool]:
-        """With whether the table has every key of the objects, as further columns and fields of structs. Raises
-        ReadFailed."""
-        if self._unexpected == "error":
+        """With whether the objects may have keys without a column. Raises ReadFailed."""
+        if not self._has_other_keys:
             try:
-                return self.read(block, styles, unexpected="error"), True
+                return self.read(block, styles, unexpected="error"), False
             except ReadFailed as failed:
                 if not failed.unexpected:
                     raise
-                self._unexpected = "infer"
-        if self._unexpected == "infer":
-            try:
-                return self.read(block, styles, unexpected="infer"), True
-            except ReadFailed:
-                table = self.read(block, styles)
-                self._unexpected = "ignore"
-                return table, False
-        return self.read(block, styles), False
+                self._has_other_keys = True
+        return self.read(block, styles), True
 
     def read(self, block: pa.Buffer | bytes, styles: Mapping[str, str], *, unexpected: str = "ignore") -> pa.Table:
         """`styles`: as `reading_type` takes them. Raises ReadFailed."""

@@ -52,8 +52,8 @@ class GoodLines:
     numbers: Sequence[int]
     refused: Mapping[int, Refused]
     """The removed lines, by line number."""
-    has_all_keys: bool = False
-    """Whether the table also has the keys that no column is for."""
+    may_have_other_keys: bool = True
+    """Whether there may be keys that no column is for."""
 
 
 class BadLineSearch:

@@ -23,7 +23,7 @@ from spark_job.formats.json.map_columns import MapColumns, placeholder_column
 from spark_job.formats.json.odd_timestamps import contains_timestamp, odd_timestamp
 from spark_job.formats.json.parser_limits import ParserLimits
 from spark_job.formats.json.type_mismatch import type_mismatch
-from spark_job.formats.json.unknown_keys import UnknownKeys, unknown_in_table
+from spark_job.formats.json.unknown_keys import UnknownKeys
 from spark_job.formats.protocol import Parsed
 from spark_job.formats.refusals import is_missing
 
@@ -59,8 +59,8 @@ class NdjsonParser:
         self._placeholders = [found for f in with_maps if (found := placeholder_column(f)) is not None]
         # The columns that Arrow reads.
         self._read = StructType([*self._plain, *self._placeholders])
-        # Arrow would read a map's keys as columns.
-        self._reader = ArrowJsonReader(self._read, may_infer=not with_maps)
+        # A map's keys are none of the columns that Arrow reads.
+        self._reader = ArrowJsonReader(self._read, has_other_keys=bool(with_maps))
         self._unknown_keys = UnknownKeys(schema)
         self._by_digits = frozenset(read_by_digits(self._plain, ""))
         self._limits = ParserLimits(by_digits=bool(self._by_digits))
@@ -106,11 +106,10 @@ class NdjsonParser:
             return self._searched(block, styles, lambda search: search.search(block))
         read, styles = (ReadFailed(None), styles) if self._fails_late else self._read_whole(block, count, styles)
         if isinstance(read, GoodLines):
-            if read.has_all_keys:
-                unknown = unknown_in_table(read.table, self._columns, read.numbers)
-            else:
-                unknown = self._unknown_keys.of(read.lines(), read.numbers)
-            return replace(self._to_parsed(read, styles), unknown=unknown)
+            parsed = self._to_parsed(read, styles)
+            if not read.may_have_other_keys:
+                return parsed
+            return replace(parsed, unknown=self._unknown_keys.of(read.lines(), read.numbers))
         column = read.column
         return self._searched(block, styles, lambda search: search.search_objects(block, count, column))
 
@@ -158,7 +157,7 @@ class NdjsonParser:
         """The table of a block without bad lines; otherwise where reading failed. With the styles that were used."""
         for may_learn in (True, False):
             try:
-                table, has_all_keys = self._reader.read_all(block, styles)
+                table, may_have_other_keys = self._reader.read_all(block, styles)
             except ReadFailed as failed:
                 if failed.row is None or failed.row >= count:
                     self._fails_late = True
@@ -171,7 +170,7 @@ class NdjsonParser:
             else:
                 if table.num_rows != count:
                     return ReadFailed(None), styles
-                return GoodLines(table, lambda: block.split(b"\n"), range(count), {}, has_all_keys), styles
+                return GoodLines(table, lambda: block.split(b"\n"), range(count), {}, may_have_other_keys), styles
         return ReadFailed(None), styles
 
     def _to_parsed(self, read: GoodLines, styles: Mapping[str, str]) -> Parsed:

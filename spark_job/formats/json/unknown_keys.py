@@ -1,45 +1,16 @@
-"""Keys of JSON objects that no column is for: from the columns that Arrow found, or line by line.
+"""Keys of JSON objects that no column is for.
 
 A key whose value is null is not counted: nothing is dropped with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from spark_job.formats.protocol import UnknownField
 from spark_job.formats.unknown_counts import UnknownCounts
-
-
-def unknown_in_table(table: pa.Table, schema: StructType, numbers: Sequence[int]) -> dict[str, UnknownField]:
-    """Of a table with every key of its records. `numbers`: of its rows, ascending."""
-    found: dict[str, UnknownField] = {}
-    for name in table.schema.names:
-        column = table.column(name)
-        values = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        wanted = schema[name].dataType if name in schema.names else None
-        for path, rows in _unknown(values, wanted, pa.arange(0, len(values)), name):
-            if len(rows):
-                found[path] = UnknownField(pc.count_distinct(rows).as_py(), numbers[pc.min(rows).as_py()])
-    return found
-
-
-def _unknown(values: pa.Array, wanted: DataType | None, rows: pa.Array, path: str) -> Iterator[tuple[str, pa.Array]]:
-    """Each unknown path with the rows that have it. `rows`: to which row each value belongs; `wanted`: None if the
-    values are unknown themselves."""
-    if wanted is None:
-        yield path, rows.filter(values.is_valid()) if values.null_count else rows
-    elif isinstance(wanted, StructType) and pa.types.is_struct(values.type):
-        for field, child in zip(values.type, values.flatten(), strict=True):
-            inner = wanted[field.name].dataType if field.name in wanted.names else None
-            yield from _unknown(child, inner, rows, f"{path}.{field.name}")
-    elif isinstance(wanted, ArrayType) and pa.types.is_list(values.type):
-        parents = rows.take(pc.list_parent_indices(values))
-        yield from _unknown(values.flatten(), wanted.elementType, parents, f"{path}[]")
 
 
 class UnknownKeys:
