@@ -213,6 +213,9 @@ FILES: Mapping[str, tuple[bytes, dict[str, Any], dict[str, Any], Any, Any]] = {
         b"id,v\n\n   \n1,a\n", {}, RFC_4180, [row(REFUSED, REFUSED), row(1, "a")], [row(1, "a")],
     ),
     "lines of blanks, without multiLine": (b"id,v\n\n   \n1,a\n", {}, ONE_LINE, [row(1, "a")], [row(1, "a")]),
+    "lines of tabs, with multiLine": (
+        b"id,v\n\t\n1,a\n", {}, RFC_4180, [row(REFUSED, REFUSED), row(1, "a")], [REFUSED, row(1, "a")],
+    ),
     "lines of tabs": (b"id,v\n\t\n1,a\n", {}, ONE_LINE, [row(1, "a")], [REFUSED, row(1, "a")]),
     "comments": (
         b"#x\nid,v\n#1,a\n2,b\n", {"comment": "#"}, {**RFC_4180, "comment": "#"}, [row(2, "b")], [row(2, "b")],
