@@ -6,6 +6,7 @@ docs/format-parquet.md, docs/format-orc.md and docs/format-avro.md have the rows
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -227,13 +228,24 @@ def test_names_and_nulls(comparison: Comparison, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
 def test_text_that_is_not_utf8(
-    comparison: Comparison, spark: Callable[[], SparkSession], name: str, tmp_path: Any
+    comparison: Comparison, spark: Callable[[], SparkSession], name: str, tmp_path: Path
 ) -> None:
     stored = WRITE[name](pa.table({"v": pa.array([b"\xff"]).view(pa.string())}))
     (tmp_path / "file").write_bytes(stored)
     frame = spark().read.schema("v STRING").format(name).load(str(tmp_path / "file"))
     assert frame.selectExpr("hex(v) AS v").collect()[0]["v"] == "FF"
     assert comparison.ours(name, "v STRING", stored) == [REFUSED]
+
+
+def test_orc_timestamps_without_a_zone_that_spark_wrote(
+    comparison: Comparison, spark: Callable[[], SparkSession], tmp_path: Path
+) -> None:
+    spark().createDataFrame([(TEN,)], "v TIMESTAMP_NTZ").coalesce(1).write.orc(str(tmp_path / "written"))
+    (file,) = (tmp_path / "written").glob("*.orc")
+    stored = file.read_bytes()
+    assert comparison.spark("orc", "v TIMESTAMP_NTZ", stored) == [{"v": TEN}]
+    assert comparison.ours("orc", "v TIMESTAMP_NTZ", stored) == FILE_REFUSED
+    assert comparison.ours("orc", "v BIGINT", stored) == [{"v": MICROS}]
 
 
 def avro(kind: Any, *values: Any, aliases: Sequence[str] = (), name: str = "v") -> bytes:
