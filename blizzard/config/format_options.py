@@ -78,7 +78,7 @@ class CsvOptions(_TextValues):
     )
     escape: Character | None = Field(
         default=None,
-        description="What stands before a character that is part of the value. A quote within quotes may also be "
+        description="What stands, within quotes, before a quote or before itself. A quote within quotes may also be "
         "doubled.",
     )
     comment: Character | None = Field(default=None, description="A line that begins with it is no record.")

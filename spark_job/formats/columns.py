@@ -4,10 +4,11 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -58,6 +59,9 @@ class FileColumns:
 class ColumnFormat(ABC):
     """A `Format` whose files hold typed columns, which are found by name."""
 
+    first_day: ClassVar[date] = date.min
+    """An earlier date in a file is refused."""
+
     def __init__(self, schema: StructType, limits: Limits) -> None:
         self._schema = schema
         self._limits = limits
@@ -104,22 +108,21 @@ class ColumnFormat(ABC):
         parts = ParsedParts(self._records)
         for (_, names), alike in groupby(blocks, key=lambda block: (block.batch.schema, block.unknown)):
             table = pa.Table.from_batches([block.batch for block in alike]).combine_chunks()
-            fitted = self._records.table(table.num_rows, partial(_column, table))
+            fitted = self._records.table(table.num_rows, partial(self._column, table))
             texts = dict(record_texts(table, sorted(fitted.reasons)))
             refused = {row: (why, texts[row]) for row, why in fitted.reasons.items()}
             unknown = dict.fromkeys(names, UnknownField(table.num_rows, 0))
             parts.add(table.num_rows, fitted.good(), fitted.good_rows, refused, unknown)
         return parts.parsed()
 
+    def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:
+        if name not in table.schema.names:
+            return None
+        chunks = table.column(name)
+        return fit(chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks(), data_type, self.first_day)
+
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
-
-
-def _column(table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:
-    if name not in table.schema.names:
-        return None
-    chunks = table.column(name)
-    return fit(chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks(), data_type)
 
 
 def by_library(what: str, call: Callable[[], T]) -> T:

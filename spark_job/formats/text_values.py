@@ -38,8 +38,9 @@ _NOT_FINITE: Mapping[str, float] = {
     **dict.fromkeys(("-Inf", "-Infinity"), float("-inf")),
 }
 _DATE = re.compile(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[T ].*)?)?)?", re.ASCII)
+_OFFSET = r"Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?"  # 18 hours at most, as in Java
 _TIME = re.compile(
-    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:\.(\d+))?)? ?(Z|[+-]\d\d(?::?[0-5]\d)?)?)?)?)?",
+    rf"(\d{{4}})(?:-(\d\d?)(?:-(\d\d?)(?:[T ](\d\d?):(\d\d?)(?::(\d\d?)(?:\.(\d+))?)? ?({_OFFSET})?)?)?)?",
     re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - of a time without a zone

@@ -6,6 +6,7 @@ Widening follows Spark's Parquet reader: SpecificParquetRecordReaderBase and Par
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -101,18 +102,20 @@ def unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator[
         yield from unknown_fields(found.item_type, wanted.valueType, f"{path}{{}}")
 
 
-def fit(values: pa.Array, wanted: DataType) -> ConvertedColumn:
-    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit. `misfit` must have
-    found nothing."""
+def fit(values: pa.Array, wanted: DataType, first_day: date = date.min) -> ConvertedColumn:
+    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is a date before
+    `first_day`. `misfit` must have found nothing."""
     plain = plain_type(values.type)
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
-    return convert_nested(values if values.type == plain else values.cast(plain), wanted, _leaf)
+    return convert_nested(values if values.type == plain else values.cast(plain), wanted, partial(_leaf, first_day))
 
 
-def _leaf(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+def _leaf(first_day: date, values: pa.Array, wanted: DataType) -> ConvertedColumn:
     if pa.types.is_null(values.type):
         return ConvertedColumn(pa.nulls(len(values), column_type(wanted)))
+    if pa.types.is_date(values.type):
+        return _dates(values, wanted, first_day)
     convert = _CONVERT.get(type(wanted))
     return ConvertedColumn(values.cast(column_type(wanted))) if convert is None else convert(values, wanted)
 
@@ -157,16 +160,13 @@ def _decimals(values: pa.Array, wanted: DataType) -> ConvertedColumn:
     return ConvertedColumn(_without(values, outside).cast(target), outside)
 
 
-def _dates(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+def _dates(values: pa.Array, wanted: DataType, first_day: date) -> ConvertedColumn:
     days = values.cast(pa.date32())
-    outside = rows_outside(days, pa.scalar(date.min), pa.scalar(date.max))
-    return ConvertedColumn(_without(days, outside), outside)
+    outside = rows_outside(days, pa.scalar(first_day), pa.scalar(date.max))
+    return ConvertedColumn(_without(days, outside).cast(column_type(wanted)), outside)
 
 
 def _timestamps(values: pa.Array, wanted: DataType) -> ConvertedColumn:
-    if pa.types.is_date(values.type):
-        days = _dates(values, wanted)
-        return ConvertedColumn(days.values.cast(pa.timestamp("us")), days.doubtful)
     unit, ticks = values.type.unit, values.view(pa.int64())
     each = _UNITS[unit]
     first, last = _FIRST_SECOND * each, (_LAST_SECOND + 1) * each - 1
@@ -231,7 +231,6 @@ _CONVERT: Mapping[type[DataType], Callable[[pa.Array, DataType], ConvertedColumn
     StringType: _text,
     **dict.fromkeys(INTEGERS, _integers),
     DecimalType: _decimals,
-    DateType: _dates,
     TimestampType: _timestamps,
     TimestampNTZType: _timestamps,
 }

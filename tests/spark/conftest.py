@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 
 from blizzard.log import silent
 from spark_job.session import lazy_session
+from tests.spark.format_comparison import Comparison
 from tests.spark.lake import SMALL_QUERIES, Lake, session_settings
+from tests.spark.spark_avro import load_spark_avro
 from tests.spark.table_world import World
 
 
@@ -37,3 +39,15 @@ def query_defaults(spark: Callable[[], SparkSession]) -> Iterator[None]:
     yield
     for name, value in SMALL_QUERIES.items():
         spark().conf.set(name, value)
+
+
+@pytest.fixture
+def comparison(spark: Callable[[], SparkSession], tmp_path: Path) -> Comparison:
+    spark()
+    return Comparison(spark, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def spark_avro(spark: Callable[[], SparkSession]) -> None:
+    """Spark can read Avro."""
+    load_spark_avro(spark)

@@ -3,7 +3,6 @@ Spark."""
 
 import base64
 import json
-import math
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.refusal import refusal
 from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.protocol import Parsed
+from tests.spark.format_comparison import same
 from tests.spark.json_lines import (
     AT_LIMITS,
     EVERYWHERE,
@@ -55,18 +55,6 @@ def spark_fallback(spark: SparkSession, schema: StructType, lines: Sequence[str]
     table = decided_by_spark(frame, schema).select("n", "record", "fault").orderBy("n").toArrow()
     records, faults = table["record"].to_pylist(), table["fault"].to_pylist()
     return [record if fault is None else Dead(fault) for record, fault in zip(records, faults, strict=True)]
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal, and of the same kind: NaN is NaN, -0.0 is not 0.0."""
-    if isinstance(left, float) and isinstance(right, float):
-        both_nan = math.isnan(left) and math.isnan(right)
-        return both_nan or (left == right and math.copysign(1, left) == math.copysign(1, right))
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
-    return type(left) is type(right) and bool(left == right)
 
 
 def differences(fast: Parsed, lines: Sequence[str], slow: Sequence[Any]) -> list[str]:

@@ -35,6 +35,14 @@ def test_attributes_children_arrays_structs_maps_and_text() -> None:
     ]
 
 
+def test_blanks_are_those_of_xml_and_what_is_empty_is_null() -> None:
+    stored = '<all><one a=" 5 " b=" x "><v>\u00a0y \n</v><m/></one><one a="" b=""/></all>'
+    assert read("_a INT, _b STRING, v STRING, m MAP<STRING, INT>", stored).values == [
+        {"_a": 5, "_b": "x", "v": "\u00a0y", "m": None},
+        {"_a": None, "_b": "", "v": None, "m": None},
+    ]
+
+
 def test_a_record_inside_another_is_part_of_it() -> None:
     found = read("v INT, one STRUCT<v: INT>", "<all><one><v>1</v><one><v>2</v></one></one></all>")
     assert found.values == [{"v": 1, "one": {"v": 2}}]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,9 @@ class Dialect:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Dialect":
-        return cls(**{name: options[name] for name in cls.__dataclass_fields__ if name in options})
+        dialect = cls(**{name: options[name] for name in cls.__dataclass_fields__ if name in options})
+        # A quote that is escaped by a quote is a doubled one.
+        return replace(dialect, escape=None) if dialect.escape == dialect.quote else dialect
 
     @cached_property
     def quote_byte(self) -> bytes:
@@ -31,11 +33,7 @@ class Dialect:
     @cached_property
     def _field(self) -> bytes:
         delimiter, plain = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
-        if self.escape is None:
-            return b"(?:%b%b%b|(?!%b)[^%b]*+)" % (plain, self._inside, plain, plain, delimiter)
-        escape = re.escape(self.escape.encode())
-        unquoted = b"(?:[^%b%b]|%b(?:.|$))*+" % (delimiter, escape, escape)
-        return b"(?:%b%b%b|(?!%b)%b)" % (plain, self._inside, plain, plain, unquoted)
+        return b"(?:%b%b%b|(?!%b)[^%b]*+)" % (plain, self._inside, plain, plain, delimiter)
 
     @cached_property
     def _inside(self) -> bytes:
@@ -53,6 +51,17 @@ class Dialect:
             return re.compile(b"(?!)")  # matches nothing
         delimiter, quote = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
         return _compiled(b"(?:(?<=%b)|^)%b%b%b" % (delimiter, quote, self._inside, quote))
+
+    def without_escapes(self, record: bytes) -> bytes:
+        """The record with its quotes within quotes doubled. As in Spark, the escape character escapes a quote and
+        itself, within quotes alone; elsewhere it is part of the value."""
+        if self.escape is None or self.quote is None or self.escape.encode() not in record:
+            return record
+        escape, quote = self.escape.encode(), self.quote_byte
+        pair = _compiled(b"%b(%b|%b)" % (re.escape(escape), re.escape(escape), re.escape(quote)))
+        return self.quoted.sub(
+            lambda field: pair.sub(lambda found: quote * 2 if found[1] == quote else escape, field[0]), record
+        )
 
     @cached_property
     def whole(self) -> "re.Pattern[bytes]":

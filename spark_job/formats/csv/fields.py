@@ -51,14 +51,13 @@ def _read(
         wrong[row.number - 1] = f"found {row.actual_columns} {fields}, expected {row.expected_columns}"
         return "skip"
 
-    data = b"\n".join(records)
+    data = b"\n".join(map(dialect.without_escapes, records) if dialect.escape else records)
     table = csv.read_csv(
         pa.py_buffer(data),
         csv.ReadOptions(use_threads=False, block_size=len(data) + 2, column_names=list(columns)),
         csv.ParseOptions(
             delimiter=dialect.delimiter,
             quote_char=dialect.quote or False,
-            escape_char=dialect.escape or False,
             newlines_in_values=True,
             invalid_row_handler=refuse,
         ),

@@ -68,10 +68,10 @@ class CsvFormat:
 
     def _fields(self, record: bytes) -> list[str]:
         dialect = self._dialect
-        lines = [record.decode()]
+        lines = [dialect.without_escapes(record).decode()]
         quoting: Mapping[str, Any] = {"quotechar": dialect.quote} if dialect.quote else {"quoting": 3}
         try:
-            return next(csv_reader(lines, delimiter=dialect.delimiter, escapechar=dialect.escape, **quoting))
+            return next(csv_reader(lines, delimiter=dialect.delimiter, **quoting))
         except (CsvError, StopIteration) as error:
             raise FileFault(Stage.PARSE, f"its header cannot be divided into names: {error}") from error
 

@@ -1,6 +1,7 @@
 """ORC: read in batches of rows, and only the columns of the schema."""
 
 from collections.abc import Iterator
+from datetime import date
 
 import pyarrow.dataset as ds
 from pyarrow import orc
@@ -13,6 +14,10 @@ _WHAT = "ORC"
 
 class OrcFormat(ColumnFormat):
     """The rows before the first wanted record are read, and passed over."""
+
+    first_day = date(1582, 10, 15)
+    """Writers count earlier days in two calendars, Hive's and Spark's in the Julian one, and pyarrow does not say in
+    which a file does. Earlier times are outside of what it can read."""
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         stored = content.random_access()

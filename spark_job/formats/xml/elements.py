@@ -12,6 +12,9 @@ ATTRIBUTE_PREFIX = "_"
 VALUE = "_VALUE"
 """The field of a struct that takes the text of an element which has attributes or child elements, too."""
 
+_BLANKS = " \t\r\n"
+"""White space as XML defines it."""
+
 
 class Misfit(Exception):
     """A record that does not fit the schema; its text is the reason."""
@@ -30,7 +33,7 @@ class RecordElement:
         for name, value in element.attrib.items():
             column = ATTRIBUTE_PREFIX + self._attribute_name(element, name)
             if column in schema.names:
-                found[column] = value
+                found[column] = _text_for(value, schema[column].dataType)
             else:
                 self.unknown.add(path + column)
         for child in element:
@@ -74,21 +77,26 @@ class RecordElement:
         self.unknown.update(
             f"{path}.{ATTRIBUTE_PREFIX}{self._attribute_name(element, name)}" for name in element.attrib
         )
-        text = (element.text or "").strip()
-        return text if text or isinstance(data_type, StringType) else None
+        return _text_for(element.text or "", data_type)
 
-    def _map(self, element: "etree._Element", data_type: MapType, path: str) -> list[tuple[str, Any]]:
+    def _map(self, element: "etree._Element", data_type: MapType, path: str) -> list[tuple[str, Any]] | None:
         found: dict[str, Any] = {
-            ATTRIBUTE_PREFIX + self._attribute_name(element, name): value for name, value in element.attrib.items()
+            ATTRIBUTE_PREFIX + self._attribute_name(element, name): _text_for(value, data_type.valueType)
+            for name, value in element.attrib.items()
         }
         for child in element:
             name = tag_of(child, ignore_namespace=self._ignore_namespace)
             if name in found:
                 raise Misfit(f"{path}: the element {name} occurs twice in a MAP")
             found[name] = self._value(child, data_type.valueType, f"{path}{{}}")
-        return [*found.items()]
+        return [*found.items()] or None
+
+
+def _text_for(text: str, data_type: DataType) -> str | None:
+    bare = text.strip(_BLANKS)
+    return bare if bare or isinstance(data_type, StringType) else None
 
 
 def _own_text(element: "etree._Element") -> str:
     """The text between the child elements."""
-    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
+    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip(_BLANKS)
