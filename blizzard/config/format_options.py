@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
@@ -9,6 +10,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from blizzard.config.section import Section
 
+_NO_CHARACTER_SETS = {
+    "utf-7",
+    "unicode-escape",
+    "unicode_escape",
+    "raw-unicode-escape",
+    "raw_unicode_escape",
+    "undefined",
+    "idna",
+    "punycode",
+}
+"""Encodings of Python that are escapes rather than character sets."""
+_SOME_TIME = datetime(2026, 11, 21, 22, 33, 44, 555_555, tzinfo=UTC)
 _DIRECTIVE = re.compile(r"%[A-Za-z]")
 
 
@@ -20,15 +33,21 @@ def _one_character(text: str) -> str:
 
 def _encoding(name: str) -> str:
     try:
-        is_text = codecs.lookup(name)._is_text_encoding
+        found = codecs.lookup(name)
     except LookupError:
-        is_text = False
-    if not is_text:
+        found = None
+    if found is None or not found._is_text_encoding or found.name in _NO_CHARACTER_SETS:
         raise ValueError(f"found {name!r:.40}, expected an encoding such as utf-8, utf-16, latin-1 or cp1252")
     return name
 
 
 def _strptime_format(text: str) -> str:
+    if "%Z" in text:
+        raise ValueError(f"found {text!r:.80} with %Z, whose names are ambiguous; expected %z, or `timezone`")
+    try:
+        datetime.strptime(_SOME_TIME.strftime(text), text)  # noqa: DTZ007 - only whether it can be read
+    except (ValueError, re.error) as error:
+        raise ValueError(f"found {text!r:.80}, which strptime cannot read: {error}") from error
     if _DIRECTIVE.search(text) is None:
         raise ValueError(f"found {text!r:.80}, expected a format with directives of strptime, such as %d.%m.%Y")
     return text
@@ -97,6 +116,10 @@ class CsvOptions(_TextValues):
 
     @model_validator(mode="after")
     def _different(self) -> Self:
+        if self.comment is not None and self.comment in (self.quote, self.escape):
+            raise ValueError(f"comment {self.comment!r} is also the quote or the escape; choose another one")
+        if self.header == []:
+            raise ValueError("header has no name; give the names of the columns, or true or false")
         used = {"quote": self.quote, "escape": self.escape, "comment": self.comment}
         for name, character in used.items():
             if character == self.delimiter:

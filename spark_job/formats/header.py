@@ -14,11 +14,12 @@ _SHOWN_NAMES = 5
 
 
 def check_header(names: Sequence[str], schema: StructType) -> None:
-    """Raises FileFault if one name occurs twice, if a column that is NOT NULL is missing, or if all are."""
+    """Raises FileFault if one name occurs twice, if a column that is NOT NULL is missing, or if all are. Several
+    columns may have no name: spreadsheets write delimiters at the ends of lines."""
     if len(names) > MAX_COLUMNS:
         raise FileFault(Stage.PARSE, f"it has {len(names):,} columns; expected at most {MAX_COLUMNS:,}")
     counts = Counter(names)
-    if twice := sorted(name for name, count in counts.items() if count > 1):
+    if twice := sorted(name for name, count in counts.items() if count > 1 and name):
         raise FileFault(Stage.PARSE, f"it has the column {twice[0]!r} twice")
     missing = [field.name for field in schema if not field.nullable and field.name not in counts]
     if missing:

@@ -31,7 +31,7 @@ from spark_job.formats.converted_column import ConvertedColumn, convert_one_by_o
 from spark_job.formats.nested_columns import INTEGERS, column_type
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,18})?")
 _NOT_FINITE: Mapping[str, float] = {
     "NaN": float("nan"),
     **dict.fromkeys(("Inf", "+Inf", "Infinity", "+Infinity"), float("inf")),

@@ -47,7 +47,10 @@ class Utf8Stream:
         except UnicodeDecodeError as error:
             self._refuse(chunk, self._at - waiting + error.start, error.reason)
         self._at += len(chunk)
-        return text.encode()
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            self._refuse(chunk, self._at - len(chunk), f"half of a surrogate pair: {error.reason}")
 
     def _refuse(self, chunk: bytes, at: int, why: str) -> NoReturn:
         reason = f"not {self._encoding}: at byte {at:,}: {why}"

@@ -41,6 +41,8 @@ def one(ddl: str, field: str, **options: Any) -> Any:
         ("DOUBLE", "-Inf", -math.inf),
         ("DOUBLE", ".5", 0.5),
         ("DOUBLE", "5.", 5.0),
+        ("DOUBLE", "1e00005", 100000.0),
+        ("DOUBLE", "+1e00005", 100000.0),
         ("FLOAT", "0.1", 0.10000000149011612),
         ("DECIMAL(4,2)", "1.005", Decimal("1.01")),
         ("DECIMAL(4,2)", "1e1", Decimal("10.00")),
@@ -231,6 +233,15 @@ def test_a_file_is_refused_with_a_reason_that_a_person_understands(
     with pytest.raises(FileFault) as fault:
         read_file("csv", ddl, stored, limits=Limits(max_record_bytes=limit), chunk_bytes=512, **options)
     assert reason in fault.value.reason
+
+
+def test_given_names_that_do_not_fit_the_schema_refuse_the_file() -> None:
+    with pytest.raises(FileFault, match="it has none of the schema's columns; it has a, b"):
+        read_file("csv", "id INT", b"1,2\n", header=["a", "b"])
+
+
+def test_several_columns_may_have_no_name() -> None:
+    assert read_file("csv", "id INT", b"id,,\n1,,\n").values == [{"id": 1}]
 
 
 def test_a_header_alone_is_a_file_without_rows() -> None:

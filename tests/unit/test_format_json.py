@@ -97,6 +97,12 @@ def test_records_may_be_inside_an_object(chunk_bytes: int) -> None:
         (b'{"d":{"items":[],"items":[{"id":1}]}}', "it has d.items twice"),
         (b'{"d":{"items":[]}', "expected a comma between two members, found the end of the file"),
         (b'{"d":{"items":[]}} x', "after its end"),
+        (b'{"x":nonsense,"d":{"items":[]}}', "expected a value, found 'nonsense'"),
+        (b'{"x":{,},"d":{"items":[]}}', "expected the name of a member, found ','"),
+        (b'{"x":[1 2],"d":{"items":[]}}', "expected a comma between two values, found '2'"),
+        (b'{"x":[1,],"d":{"items":[]}}', "expected another value after a comma"),
+        (b'{"x":[1},"d":{"items":[]}}', "expected a comma between two values, found '}'"),
+        (b'{"d":{"items":[]},}', "expected another member after a comma"),
         (b'{"d" {"items":[]}}', "expected a colon"),
         (b'{"d":{"items":[]},"e":"', "truncated: it ends within a string"),
         (b'{"d":{"items":[{"id":1}', "truncated: its array does not end"),
@@ -107,6 +113,11 @@ def test_a_file_without_records_at_their_place_is_refused(stored: bytes, reason:
     with pytest.raises(FileFault) as fault:
         read(stored, records="d.items", chunk_bytes=chunk_bytes)
     assert reason in fault.value.reason
+
+
+def test_a_member_that_is_skipped_may_be_nested_deeply() -> None:
+    stored = b'{"x":' + b"[" * 50_000 + b"]" * 50_000 + b',"d":{"items":[{"id":1}]}}'
+    assert [row["id"] for row in read(stored, records="d.items").values] == [1]
 
 
 def test_a_value_above_the_limit_refuses_the_file() -> None:

@@ -94,6 +94,7 @@ LAUGHS = '<!DOCTYPE all [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;
         (b"\x89PNG", "not well-formed XML"),
         ('{"id": 1}', "not well-formed XML"),
         ("<html><body/></html>", "it has no element one, which `row_tag` names; its outermost element is html"),
+        ("<error>Not found</error>", "it has no element one, which `row_tag` names; its outermost element is error"),
         (SECRET, "it declares the entity e; entities are not expanded"),
         (LAUGHS, "it declares the entity a; entities are not expanded"),
         (

@@ -28,7 +28,7 @@ def divided(
     dialect: Dialect,
 ) -> Fields:
     """The fields of the wanted columns. `broken`: records that are known to be wrong, with the reason."""
-    reasons = {**broken, **_lone_crs(records, dialect)}
+    reasons = {**_lone_crs(records, dialect), **broken}
     taken = [number for number in range(len(records)) if number not in reasons] if reasons else range(len(records))
     some = [records[number] for number in taken] if reasons else records
     if not some:

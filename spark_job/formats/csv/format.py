@@ -51,10 +51,11 @@ class CsvFormat:
             raise FileFault(Stage.PARSE, "it is empty; expected a header with the names of the columns")
 
     def _given_columns(self) -> tuple[str, ...] | None:
-        """None if each file has a header."""
+        """None if each file has a header. Raises FileFault if the given names do not fit the schema."""
         header = self._dialect.header
         if isinstance(header, bool):
             return None if header else tuple(self._schema.names)
+        check_header(header, self._schema)
         return tuple(header)
 
     def _header(self, part: Records) -> tuple[tuple[str, ...], Records]:

@@ -20,9 +20,17 @@ class Tokens:
         self._limits = limits
         self._text = b""
         self._at = 0
+        self._unread: bytes | None = None
+
+    def unread(self, token: bytes) -> None:
+        """The next token is this one again."""
+        self._unread = token
 
     def next(self) -> bytes:
         """b"" at the end. Raises FileFault for what is no token."""
+        if self._unread is not None:
+            token, self._unread = self._unread, None
+            return token
         while True:
             match = _TOKEN.match(self._text, self._at)
             # A number may go on in the next piece.
@@ -107,20 +115,50 @@ class MemberPath:
             token = self._tokens.next()
             if token == b",":
                 token = self._tokens.next()
+                if token == b"}":
+                    _refuse("expected another member after a comma, found '}'")
             elif token != b"}":
                 _refuse(f"expected a comma between two members, found {_shown(token)}")
 
-    def _skip_value(self) -> None:
-        depth = 0
-        while True:
+    def _elements(self) -> Iterator[str]:
+        """Stops before each value of an array, which whoever asks takes from the tokens."""
+        token = self._tokens.next()
+        while token != b"]":
+            self._tokens.unread(token)
+            yield ""
             token = self._tokens.next()
-            if not token:
-                _refuse("truncated: it ends within a value")
-            depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))
-            if depth < 0:
-                _refuse(f"expected a value, found {_shown(token)}")
-            if depth == 0:
-                return
+            if token == b",":
+                token = self._tokens.next()
+                if token == b"]":
+                    _refuse("expected another value after a comma, found ']'")
+            elif token != b"]":
+                _refuse(f"expected a comma between two values, found {_shown(token)}")
+
+    def _skip_value(self) -> None:
+        """However deep it is nested."""
+        opened = [self._begin_value()]
+        while opened:
+            if next(opened[-1], None) is None:
+                opened.pop()
+            else:
+                opened.append(self._begin_value())
+
+    def _begin_value(self) -> Iterator[str]:
+        token = self._tokens.next()
+        if token == b"{":
+            return self._members()
+        if token == b"[":
+            return self._elements()
+        if not token or not _is_scalar(token):
+            _refuse(f"expected a value, found {_shown(token)}")
+        return iter(())
+
+
+def _is_scalar(token: bytes) -> bool:
+    try:
+        return not isinstance(json.loads(token), dict | list)
+    except ValueError:
+        return False
 
 
 def _text(token: bytes) -> str:

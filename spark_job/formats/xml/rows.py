@@ -57,7 +57,7 @@ class RowReader:
 
     def _check_without_rows(self, root: "etree._Element | None") -> None:
         """An empty outermost element is a file without records."""
-        if root is not None and len(root):
+        if root is not None and (len(root) or (root.text or "").strip()):
             found = f"its outermost element is {tag_of(root, ignore_namespace=False)}"
             raise FileFault(Stage.PARSE, f"it has no element {self._row_tag}, which `row_tag` names; {found}")
 
