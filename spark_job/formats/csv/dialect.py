@@ -28,6 +28,32 @@ class Dialect:
         """Empty if nothing is quoted."""
         return (self.quote or "").encode()
 
+    def are_whole(self, text: bytes) -> bool:
+        """Whether each line of the text is certainly a complete record. False if that takes a closer look.
+
+        What quotes divide from each other is by turns outside and inside of them. Each line is whole if no line end is
+        inside, and if the text outside reaches from one edge of a field to another. Between two quotes that follow each
+        other there is nothing: they are one that is doubled.
+        """
+        quote = self.quote_byte
+        if not quote or quote not in text:
+            return True
+        if self.escape is not None and self.escape.encode() in text:
+            return False
+        parts = text.split(quote)
+        if len(parts) % 2 == 0 or b"\n" in b"".join(parts[1::2]):
+            return False
+        edges = (self.delimiter.encode(), b"\n")
+        if (parts[0] and not parts[0].endswith(edges)) or (parts[-1] and not parts[-1].startswith(edges)):
+            return False
+        between = {*parts[2:-1:2]} - {b""}
+        return all(part.startswith(edges) and part.endswith(edges) for part in between)
+
+    def may_span_lines(self, text: bytes) -> bool:
+        """Whether a field of the text may hold a line end."""
+        marks = [mark.encode() for mark in (self.quote, self.escape) if mark]
+        return any(mark in text for mark in marks)
+
     @cached_property
     def _field(self) -> bytes:
         delimiter, plain = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)
