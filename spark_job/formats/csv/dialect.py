@@ -29,25 +29,20 @@ class Dialect:
         return (self.quote or "").encode()
 
     def are_whole(self, text: bytes) -> bool:
-        """Whether each line of the text is certainly a complete record. False if that takes a closer look.
-
-        What quotes divide from each other is by turns outside and inside of them. Each line is whole if no line end is
-        inside, and if the text outside reaches from one edge of a field to another. Between two quotes that follow each
-        other there is nothing: they are one that is doubled.
-        """
-        quote = self.quote_byte
-        if not quote or quote not in text:
+        """Whether each line of the text is certainly a complete record. False if that takes a closer look."""
+        if not self.quote_byte or self.quote_byte not in text:
             return True
         if self.escape is not None and self.escape.encode() in text:
             return False
-        parts = text.split(quote)
-        if len(parts) % 2 == 0 or b"\n" in b"".join(parts[1::2]):
-            return False
-        edges = (self.delimiter.encode(), b"\n")
-        if (parts[0] and not parts[0].endswith(edges)) or (parts[-1] and not parts[-1].startswith(edges)):
-            return False
-        between = {*parts[2:-1:2]} - {b""}
-        return all(part.startswith(edges) and part.endswith(edges) for part in between)
+        return self._whole_lines.fullmatch(text) is not None
+
+    @cached_property
+    def _whole_lines(self) -> "re.Pattern[bytes]":
+        """Text in which each quoted field begins and ends within a line, at a field's edges. Nothing is escaped."""
+        quote, other_than_edge = re.escape(self.quote_byte), b"[^%b\n]" % re.escape(self.delimiter.encode())
+        inside = b"[^%b\n]*+(?:%b%b[^%b\n]*+)*+" % (quote, quote, quote, quote)
+        quoted = b"(?<!%b)%b%b%b(?!%b)" % (other_than_edge, quote, inside, quote, other_than_edge)
+        return _compiled(b"(?:[^%b]*+%b)*+[^%b]*+" % (quote, quoted, quote))
 
     def may_span_lines(self, text: bytes) -> bool:
         """Whether a field of the text may hold a line end."""

@@ -88,7 +88,10 @@ class _Limited:
 
 def tag_of(element: "etree._Element", *, ignore_namespace: bool) -> str:
     """The name as the file writes it."""
-    local = etree.QName(element).localname
+    tag: str = element.tag
+    if not tag.startswith("{"):
+        return tag
+    local = tag.rpartition("}")[2]
     return local if ignore_namespace or element.prefix is None else f"{element.prefix}:{local}"
 
 
