@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from blizzard.state.dead_letters import Stage
+from spark_job.formats.json.braced_lines import are_braced
 from spark_job.formats.json.member_path import MemberPath, Tokens
 from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.json.values import Values, ValueSplitter
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed
-from spark_job.formats.record_list import RecordList
+from spark_job.formats.record_list import RecordList, all_records, text_of
 from spark_job.formats.transcode import Utf8Stream
 
 _BLANKS = b" \t\r\n"
@@ -31,9 +32,9 @@ class JsonFormat:
     def blocks(self, content: Content, *, first_record: int) -> Iterator[RecordList]:
         number = 0
         for found in self._values(content):
-            if not found.values:
+            if not found.count:
                 continue
-            block = RecordList(found.values, number, found.broken)
+            block = RecordList(found.records(), number, found.broken)
             number += block.count
             if number > first_record:
                 yield block.from_record(first_record)
@@ -69,17 +70,16 @@ class JsonFormat:
             yield piece
 
     def parse(self, blocks: Sequence[RecordList]) -> Parsed:
-        records = list(chain.from_iterable(block.records for block in blocks))
+        records = all_records(blocks)
         broken, start = dict[int, str](), 0
         for block in blocks:
             broken.update((start + number, why) for number, why in block.broken.items())
             start += block.count
-        taken = [number for number in range(len(records)) if number not in broken] if broken else range(len(records))
-        some = [records[number] for number in taken] if broken else records
-        are_objects = all(record.startswith(b"{") and record.endswith(b"}") for record in some)
-        parsed = self._parser.parse(b"\n".join(some), braced=len(some) if are_objects else None)
         if not broken:
-            return parsed
+            return self._parse(text_of(records), len(records))
+        taken = [number for number in range(len(records)) if number not in broken]
+        some = [records[number] for number in taken]
+        parsed = self._parse(b"\n".join(some), len(some))
         refused = {taken[number]: (why, text) for (number, why), text in _refused_of(parsed)}
         refused |= {number: (why, records[number]) for number, why in broken.items()}
         positions = range(len(some)) if parsed.positions is None else parsed.positions
@@ -90,6 +90,9 @@ class JsonFormat:
             [(number, why) for number, (why, _) in ordered],
             [text for _, (_, text) in ordered],
         )
+
+    def _parse(self, text: bytes, count: int) -> Parsed:
+        return self._parser.parse(text, braced=count if are_braced(text, count) else None)
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return decided_by_spark(deferred, self._schema)

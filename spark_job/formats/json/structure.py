@@ -14,18 +14,37 @@ _DEPTH = bytes({ord("{"): 1, ord("["): 1, ord("}"): 255, ord("]"): 255}.get(byte
 """255 is -1 as a signed byte."""
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+_DROPPED, _OTHER = b"\0", b"\x01"
+_BETWEEN = bytes({ord(","): 10, **dict.fromkeys(b" \t\r\n", 0)}.get(byte, 1) for byte in range(256))
+"""For what is between two values: a comma becomes a line end, and blanks are dropped."""
+_SMALL_DEPTH = 16_000
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """Positions in a piece of text, in order. `starts`: where a value begins that is an object or array. `ends`: the
     last byte of one. `outer_end`: where the array around the values ends; None if it goes on. `in_strings`: line ends
-    within strings, where JSON allows none."""
+    within strings, where JSON allows none. `between`: for each byte whether it is outside of such values."""
 
+    piece: bytes
     starts: list[int]
     ends: list[int]
     outer_end: int | None
     in_strings: list[int]
+    between: pa.Array
+
+    def joined_objects(self, first: int, count: int) -> bytes | None:
+        """The values from the one that begins at `first` to the last that ends, without line ends, and with a line end
+        between each two. None unless all of these `count` values are objects with one comma between each two."""
+        after = self.ends[-1] + 1
+        piece = self.piece[first:after]
+        between = self.between.slice(first, after - first)
+        text = pc.if_else(between, _unsigned(piece.translate(_BETWEEN)), _unsigned(without_line_ends(piece)))
+        # A text of several values holds no NUL, and a value that holds the other byte is left to the closer look.
+        joined: bytes = text.buffers()[1].to_pybytes()[: len(text)].translate(None, _DROPPED)
+        if _OTHER in joined or not joined.startswith(b"{") or not joined.endswith(b"}"):
+            return None
+        return joined if joined.count(b"}\n{") == count - 1 else None
 
 
 class Structure:
@@ -47,17 +66,30 @@ class Structure:
         inside = self._inside_strings(plain)
         steps = _signed(plain.translate(_DEPTH))
         if inside is not None:
-            steps = pc.multiply(steps, pc.subtract(pa.scalar(1, pa.int32()), inside))
-        depths = pc.add(pc.cumulative_sum(steps), pa.scalar(self._depth, pa.int32()))
-        self._depth = depths[-1].as_py()
-        base = pa.scalar(self._base, pa.int32())
-        ups, downs = pc.greater(steps, 0), pc.less(steps, 0)
-        outer = pc.index(depths, pa.scalar(self._base - 1, pa.int32())).as_py()
-        starts = _where(pc.and_(ups, pc.equal(depths, pc.add(base, 1))))
-        ends = _where(pc.and_(downs, pc.equal(depths, base)))
+            steps = pc.if_else(inside, pa.scalar(0, pa.int8()), steps)
+        depths, base = self._depths(steps)
+        at_base = pc.equal(depths, base)
+        outer = pc.index(depths, pc.subtract(base, pa.scalar(1, base.type))).as_py()
+        inner = pc.equal(depths, pc.add(base, pa.scalar(1, base.type)))
+        starts = _where(pc.and_(pc.equal(steps, pa.scalar(1, pa.int8())), inner))
+        ends = _where(pc.and_(pc.equal(steps, pa.scalar(-1, pa.int8())), at_base))
         if outer >= 0:
             starts, ends = ([at for at in some if at < outer] for some in (starts, ends))
-        return Marks(starts, ends, outer if outer >= 0 else None, _line_ends_in_strings(piece, inside))
+        between = pc.and_(pc.equal(steps, pa.scalar(0, pa.int8())), at_base)
+        in_strings = _line_ends_in_strings(piece, inside)
+        return Marks(piece, starts, ends, outer if outer >= 0 else None, in_strings, between)
+
+    def _depths(self, steps: pa.Array) -> tuple[pa.Array, pa.Scalar]:
+        """The depth behind each byte, and that around the values; both relative to the depth before the first byte. In
+        16 bits, which is faster, unless that many are open."""
+        before, kind = self._depth, pa.int16()
+        depths = pc.cumulative_sum(steps.cast(kind))
+        reached = pc.min_max(depths).as_py()
+        if max(before, -reached["min"], reached["max"]) > _SMALL_DEPTH:
+            kind = pa.int32()
+            depths = pc.cumulative_sum(steps.cast(kind))
+        self._depth = before + depths[-1].as_py()
+        return depths, pa.scalar(self._base - before, kind)
 
     def _without_escapes(self, piece: bytes) -> bytes:
         """Of the same length."""
@@ -71,14 +103,13 @@ class Structure:
         return plain
 
     def _inside_strings(self, plain: bytes) -> pa.Array | None:
-        """1 for each byte in a string, with the quote before it; 0 elsewhere. None: there is no string."""
+        """Whether each byte is in a string; the quote before it counts. None: there is no string."""
         if b'"' not in plain and not self._in_string:
             return None
-        quotes = pc.cumulative_sum(_signed(plain.translate(_QUOTE)))
-        if self._in_string:
-            quotes = pc.add(quotes, 1)
-        inside = pc.bit_wise_and(quotes, 1)
-        self._in_string = inside[-1].as_py()
+        # Only the last bit counts, so that the sum may overflow.
+        quotes = pc.cumulative_sum(_unsigned(plain.translate(_QUOTE)))
+        inside = pc.equal(pc.bit_wise_and(quotes, pa.scalar(1, pa.uint8())), pa.scalar(1 - self._in_string, pa.uint8()))
+        self._in_string = int(inside[-1].as_py())
         return inside
 
 
@@ -88,7 +119,11 @@ def without_line_ends(piece: bytes) -> bytes:
 
 
 def _signed(data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(pa.int8(), len(data), [None, pa.py_buffer(data)]).cast(pa.int32())
+    return pa.Array.from_buffers(pa.int8(), len(data), [None, pa.py_buffer(data)])
+
+
+def _unsigned(data: bytes) -> pa.Array:
+    return pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
 
 
 def _where(mask: pa.Array) -> list[int]:
@@ -99,6 +134,6 @@ def _where(mask: pa.Array) -> list[int]:
 def _line_ends_in_strings(piece: bytes, inside: pa.Array | None) -> list[int]:
     if inside is None or (b"\n" not in piece and b"\r" not in piece):
         return []
-    codes = pa.Array.from_buffers(pa.uint8(), len(piece), [None, pa.py_buffer(piece)])
-    are_ends = pc.or_(pc.equal(codes, 10), pc.equal(codes, 13))
-    return _where(pc.and_(are_ends, pc.equal(inside, 1)))
+    codes = _unsigned(piece)
+    are_ends = pc.or_(pc.equal(codes, pa.scalar(10, pa.uint8())), pc.equal(codes, pa.scalar(13, pa.uint8())))
+    return _where(pc.and_(are_ends, inside))

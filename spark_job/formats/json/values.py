@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.json.structure import Structure, without_line_ends
+from spark_job.formats.json.structure import Marks, Structure, without_line_ends
 from spark_job.formats.protocol import FileFault, Limits
+from spark_job.formats.record_list import JoinedRecords
 
 LINE_END = "not JSON: a line end in a string; expected \\n"
 _BLANKS = b" \t\r\n"
@@ -19,8 +20,18 @@ _SCALAR = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[^\s,"]++)[ \t\r\n]*+', r
 class Values:
     """Some values of a text, in order, without line ends. `broken`: why one cannot be used, by its number here."""
 
-    values: list[bytes] = field(default_factory=list)
+    count: int = 0
     broken: dict[int, str] = field(default_factory=dict)
+    _texts: list[bytes] = field(default_factory=list)
+
+    def add(self, text: bytes, count: int = 1) -> None:
+        """Several values have a line end between each two."""
+        self._texts.append(text)
+        self.count += count
+
+    def records(self) -> JoinedRecords:
+        """One at least."""
+        return JoinedRecords(b"\n".join(self._texts))
 
 
 class ValueSplitter:
@@ -49,10 +60,15 @@ class ValueSplitter:
         found, marks = Values(), self._structure.marks(piece)
         flat, at = without_line_ends(piece), 0
         broken, starts = marks.in_strings, iter(marks.starts)
-        for end in marks.ends:
+        may_join = self._in_array and not broken
+        for number, end in enumerate(marks.ends):
             start = at if self._value else next(starts)
             if not self._value:
                 self._end_gap(piece[at:start], found, value_follows=True)
+                if may_join and self._add_joined(found, marks, start, len(marks.ends) - number):
+                    at = marks.ends[-1] + 1
+                    break
+                may_join = False
             is_broken = self._value_is_broken or (bool(broken) and any(start <= place < end for place in broken))
             self._add(found, b"".join([*self._value, flat[start : end + 1]]), is_broken=is_broken)
             self._value, self._value_bytes, self._value_is_broken = [], 0, False
@@ -63,7 +79,8 @@ class ValueSplitter:
             self._end_gap(piece[at : marks.outer_end], found, value_follows=False)
             self.rest = piece[marks.outer_end + 1 :]
         else:
-            self._keep(piece, flat, at, next(starts, None), broken, found)
+            open_start = marks.starts[-1] if marks.starts and marks.starts[-1] >= at else None
+            self._keep(piece, flat, at, open_start, broken, found)
         return found
 
     def finish(self) -> Values:
@@ -91,11 +108,21 @@ class ValueSplitter:
             self._gap.append(piece[at:])
             self._check_length(sum(map(len, self._gap)))
 
+    def _add_joined(self, found: Values, marks: Marks, start: int, count: int) -> bool:
+        """Adds these values at once, if they are objects with nothing odd between them, and none is large."""
+        text = marks.joined_objects(start, count)
+        if text is None or len(text) > self._limits.max_record_bytes:
+            return False
+        found.add(text, count)
+        self._count += count
+        self._expects_comma = True
+        return True
+
     def _add(self, found: Values, value: bytes, *, is_broken: bool = False) -> None:
         self._check_length(len(value))
         if is_broken:
-            found.broken[len(found.values)] = LINE_END
-        found.values.append(value)
+            found.broken[found.count] = LINE_END
+        found.add(value)
         self._count += 1
         self._expects_comma = True
 
