@@ -18,6 +18,7 @@ _DROPPED, _OTHER = b"\0", b"\x01"
 _BETWEEN = bytes({ord(","): 10, **dict.fromkeys(b" \t\r\n", 0)}.get(byte, 1) for byte in range(256))
 """For what is between two values: a comma becomes a line end, and blanks are dropped."""
 _SMALL_DEPTH = 16_000
+_ONE = pa.scalar(1, pa.uint8())
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,15 @@ class Structure:
         """`piece`: the next bytes of the text, at least one. Nothing behind `outer_end` counts."""
         plain = self._without_escapes(piece)
         inside = self._inside_strings(plain)
-        steps = _signed(plain.translate(_DEPTH))
-        if inside is not None:
-            steps = pc.if_else(inside, pa.scalar(0, pa.int8()), steps)
+        moves = _unsigned(plain.translate(_DEPTH))
+        if inside is not None:  # where it is 1, nothing is left of the move
+            moves = pc.bit_wise_and(moves, pc.subtract(inside, _ONE))
+        steps = moves.view(pa.int8())
         depths, base = self._depths(steps)
         at_base = pc.equal(depths, base)
-        outer = pc.index(depths, pc.subtract(base, pa.scalar(1, base.type))).as_py()
+        outer = -1
+        if pc.min(depths).as_py() < base.as_py():
+            outer = pc.index(depths, pc.subtract(base, pa.scalar(1, base.type))).as_py()
         inner = pc.equal(depths, pc.add(base, pa.scalar(1, base.type)))
         starts = _where(pc.and_(pc.equal(steps, pa.scalar(1, pa.int8())), inner))
         ends = _where(pc.and_(pc.equal(steps, pa.scalar(-1, pa.int8())), at_base))
@@ -103,23 +107,19 @@ class Structure:
         return plain
 
     def _inside_strings(self, plain: bytes) -> pa.Array | None:
-        """Whether each byte is in a string; the quote before it counts. None: there is no string."""
+        """1 for each byte in a string, with the quote before it; 0 elsewhere. None: there is no string."""
         if b'"' not in plain and not self._in_string:
             return None
         # Only the last bit counts, so that the sum may overflow.
         quotes = pc.cumulative_sum(_unsigned(plain.translate(_QUOTE)))
-        inside = pc.equal(pc.bit_wise_and(quotes, pa.scalar(1, pa.uint8())), pa.scalar(1 - self._in_string, pa.uint8()))
-        self._in_string = int(inside[-1].as_py())
+        inside = pc.bit_wise_and(pc.add(quotes, _ONE) if self._in_string else quotes, _ONE)
+        self._in_string = inside[-1].as_py()
         return inside
 
 
 def without_line_ends(piece: bytes) -> bytes:
     """Of the same length."""
     return piece.translate(_NO_LINE_ENDS) if b"\n" in piece or b"\r" in piece else piece
-
-
-def _signed(data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(pa.int8(), len(data), [None, pa.py_buffer(data)])
 
 
 def _unsigned(data: bytes) -> pa.Array:
@@ -136,4 +136,4 @@ def _line_ends_in_strings(piece: bytes, inside: pa.Array | None) -> list[int]:
         return []
     codes = _unsigned(piece)
     are_ends = pc.or_(pc.equal(codes, pa.scalar(10, pa.uint8())), pc.equal(codes, pa.scalar(13, pa.uint8())))
-    return _where(pc.and_(are_ends, inside))
+    return _where(pc.and_(are_ends, pc.equal(inside, _ONE)))
