@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from lxml import etree
 
 from spark_job.formats.protocol import FileFault, Limits
 from tests.unit.format_reading import read_file
@@ -71,6 +72,33 @@ def test_reading_resumes_at_any_record(chunk_bytes: int, first_record: int) -> N
     stored = "<all>" + "".join(f"<one><v>{n}</v></one>\n" for n in range(5)) + "</all>"
     found = read("v INT", stored, chunk_bytes=chunk_bytes, first_record=first_record)
     assert found.rows == {n: {"v": n} for n in range(first_record, 5)}
+
+
+def test_records_with_as_many_levels_as_the_parser_reads_are_read() -> None:
+    def nested(levels: int) -> bytes:
+        return b"<one>" + b"<x>" * levels + b"</x>" * levels + b"</one>"
+
+    levels = 1
+    while _is_read(nested(levels + 1)):
+        levels += 1
+    assert levels > 200
+    assert read("v STRING", nested(levels)).rows == {0: {"v": None}}
+    with pytest.raises(FileFault, match="not well-formed XML"):
+        read("v STRING", nested(levels + 1))
+
+
+def _is_read(stored: bytes) -> bool:
+    try:
+        etree.fromstring(stored)
+    except etree.XMLSyntaxError:
+        return False
+    return True
+
+
+def test_each_of_many_records_has_its_own_namespaces_and_unknown_names() -> None:
+    bodies = ['<v xmlns="urn:a">1</v>', '<v xmlns:b="urn:b" b:w="2">2</v>', "<v>3</v>tail<w/>"] * 2_000
+    found = read("v INT", "<all>" + "".join(f"<one>{body}</one>" for body in bodies) + "</all>")
+    assert [row["v"] for row in found.values] == [1, 2, 3] * 2_000
 
 
 SECRET = '<!DOCTYPE all [<!ENTITY e SYSTEM "file:///etc/passwd">]><all><one><v>&e;</v></one></all>'
