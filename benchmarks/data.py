@@ -5,14 +5,24 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 from benchmarks import checksum
-from benchmarks.records import EVENT_SCHEMA, WIDE_SCHEMA, Lines, broken, doubtful, event_lines, wide_lines
+from benchmarks.records import (
+    EVENT_SCHEMA,
+    NESTED_SCHEMA,
+    WIDE_SCHEMA,
+    Lines,
+    broken,
+    doubtful,
+    event_lines,
+    wide_lines,
+)
 
 CACHE = Path(__file__).parents[1] / ".cache" / "bench"
 GENERATION = 3
@@ -25,7 +35,12 @@ DOUBTFUL_SHARE = 0.1
 """Share of the broken lines that only Spark's parser can refuse, in data set `undecided`."""
 SAME_RECORDS = {"dirty": "clean", "undecided": "clean"}
 """Data sets that contain the records of another one."""
-SUMMED = {EVENT_SCHEMA: ("id", "n", "timestamp", "value", "payload"), WIDE_SCHEMA: ("id", "n")}
+_EVENT_COLUMNS = ("id", "n", "timestamp", "value", "payload")
+SUMMED: Mapping[str, tuple[str, ...]] = {
+    EVENT_SCHEMA: _EVENT_COLUMNS,
+    NESTED_SCHEMA: (*_EVENT_COLUMNS, "origin", "tags"),
+    WIDE_SCHEMA: ("id", "n"),
+}
 """Columns with checksums, by schema. `wide` compares the values of all other columns with Spark's."""
 FILES_PER_TASK = 500
 
@@ -45,8 +60,9 @@ class FileSpec:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Gzipped NDJSON files below `folder`, in subfolders `date=…`. Expected result: `rows`, and `checksums` by column
-    (`benchmarks.checksum`). `raw_bytes`: decompressed size."""
+    """Files below `folder`, in subfolders `date=…`: gzipped NDJSON, or what `format` names. Expected result: `rows`,
+    and `checksums` by column (`benchmarks.checksum`). `raw_bytes`: size of text when decompressed; else the stored
+    size."""
 
     name: str
     scale: float
@@ -58,6 +74,7 @@ class Dataset:
     stored_bytes: int
     raw_bytes: int
     paths: tuple[str, ...]
+    format: str = "ndjson"
 
     @property
     def files(self) -> int:
@@ -68,6 +85,11 @@ def dataset(
     name: str, scale: float, report_progress: Callable[[str], None] = lambda _: None, *, cache: Path = CACHE
 ) -> Dataset:
     """Returns the cached data set, or generates it. `scale` 1 is the full size."""
+    return cached(name, scale, cache, lambda folder: _make(name, scale, folder, report_progress))
+
+
+def cached(name: str, scale: float, cache: Path, make: Callable[[Path], Dataset]) -> Dataset:
+    """Returns the data set of this name and scale, which `make` generates in a folder if it is not there."""
     folder = cache / f"{name}-{scale:g}"
     meta = folder / "dataset.json"
     if meta.exists():
@@ -75,34 +97,34 @@ def dataset(
         if found.pop("generation") == GENERATION:
             return Dataset(**{**found, "folder": str(folder / "files"), "paths": tuple(found["paths"])})
     shutil.rmtree(folder, ignore_errors=True)
-    made = _make(name, scale, folder / "files", report_progress)
+    made = make(folder / "files")
     meta.write_text(json.dumps({"generation": GENERATION, **asdict(made)}))
     return made
 
 
-def path_of(day: int, number: int) -> str:
+def path_of(day: int, number: int, extension: str = ".ndjson.gz") -> str:
     """Path of a file in the folder of a day; day 0 is `date=2024-01-01`. Names sort by number."""
-    return f"date={FIRST_DAY + timedelta(days=day)}/{FIRST_TS + number}-{number:08x}.ndjson.gz"
+    return f"date={FIRST_DAY + timedelta(days=day)}/{FIRST_TS + number}-{number:08x}{extension}"
 
 
 def _big(scale: float) -> Iterator[FileSpec]:
     """5,000,000 records in 100 files, 4 partitions."""
-    return _even(round(5_000_000 * scale), _files(100, scale), 4)
+    return even(round(5_000_000 * scale), files_at(100, scale), 4)
 
 
 def _small(scale: float) -> Iterator[FileSpec]:
     """100,000 files of 10 records, 10 partitions."""
     files = max(10, round(100_000 * scale))
-    return _even(10 * files, files, 10)
+    return even(10 * files, files, 10)
 
 
 def _wide(scale: float) -> Iterator[FileSpec]:
-    return _even(max(40, round(100_000 * scale)), _files(20, scale), 4)
+    return even(max(40, round(100_000 * scale)), files_at(20, scale), 4)
 
 
 def _clean(scale: float) -> Iterator[FileSpec]:
     """1,000,000 records in 100 files and one more file, of which all lines are broken in `dirty`."""
-    return _even(round(1_000_000 * scale), _files(100, scale) + 1, 4)
+    return even(round(1_000_000 * scale), files_at(100, scale) + 1, 4)
 
 
 def _dirty(scale: float) -> Iterator[FileSpec]:
@@ -124,15 +146,16 @@ def _skew(scale: float) -> Iterator[FileSpec]:
         yield FileSpec(path_of(0, number), number, large + 10 * (number - 1), 10)
 
 
-def _files(full: int, scale: float) -> int:
+def files_at(full: int, scale: float) -> int:
     """The full number of files, unless the files would be nearly empty at this scale."""
     return max(4, round(full * min(1.0, 10 * scale)))
 
 
-def _even(records: int, files: int, days: int) -> Iterator[FileSpec]:
+def even(records: int, files: int, days: int, extension: str = ".ndjson.gz") -> Iterator[FileSpec]:
+    """Files of the same number of records, about, in folders of so many days."""
     for number in range(files):
         first, after = records * number // files, records * (number + 1) // files
-        yield FileSpec(path_of(number * days // files, number), number, first, after - first)
+        yield FileSpec(path_of(number * days // files, number, extension), number, first, after - first)
 
 
 RECIPES: dict[str, tuple[str, Callable[[float], Iterator[FileSpec]], Lines]] = {
@@ -147,44 +170,58 @@ RECIPES: dict[str, tuple[str, Callable[[float], Iterator[FileSpec]], Lines]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
+    """What was generated: a part of the files, or all of them. Its fields are those of `Dataset`."""
+
     rows: int = 0
     checksums: Mapping[str, int] = field(default_factory=dict)
     broken: int = 0
     stored_bytes: int = 0
     raw_bytes: int = 0
 
-    def add(self, other: "_Made") -> "_Made":
+    def add(self, other: "Made") -> "Made":
         mine, its = asdict(self), asdict(other)
         sums = {"checksums": checksum.add(mine.pop("checksums"), its.pop("checksums"))}
-        return _Made(**sums, **{name: mine[name] + its[name] for name in mine})
+        return Made(**sums, **{name: mine[name] + its[name] for name in mine})
 
 
 def _make(name: str, scale: float, folder: Path, report_progress: Callable[[str], None]) -> Dataset:
     schema, recipe, _ = RECIPES[name]
     specs = [*recipe(scale)]
+    total = generated(name, specs, folder, partial(_make_files, name, folder), report_progress)
+    return Dataset(name, scale, str(folder), schema, **asdict(total), paths=tuple(spec.path for spec in specs))
+
+
+def generated(
+    name: str,
+    specs: Sequence[FileSpec],
+    folder: Path,
+    make_files: Callable[[Sequence[FileSpec]], Made],
+    report_progress: Callable[[str], None],
+) -> Made:
+    """Generates the files below `folder`, by as many processes as there are cores. `make_files` is pickled."""
     for parent in {(folder / spec.path).parent for spec in specs}:
         parent.mkdir(parents=True, exist_ok=True)
     shares = [specs[start : start + FILES_PER_TASK] for start in range(0, len(specs), FILES_PER_TASK)]
     if len(shares) < 8:
         shares = [[spec] for spec in specs]
-    total, done = _Made(), 0
+    total, done = Made(), 0
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for future in as_completed([pool.submit(_make_files, name, folder, share) for share in shares]):
+        for future in as_completed([pool.submit(make_files, share) for share in shares]):
             total, done = total.add(future.result()), done + 1
             if done * 4 % len(shares) < 4:
                 report_progress(f"making the data of {name}: {100 * done // len(shares)} %")
-    return Dataset(name, scale, str(folder), schema, **asdict(total), paths=tuple(spec.path for spec in specs))
+    return total
 
 
-def _make_files(name: str, folder: Path, specs: list[FileSpec]) -> _Made:
-    total = _Made()
+def _make_files(name: str, folder: Path, specs: Sequence[FileSpec]) -> Made:
+    total = Made()
     for spec in specs:
         total = total.add(_make_file(name, folder / spec.path, spec))
     return total
 
 
-def _make_file(name: str, path: Path, spec: FileSpec) -> _Made:
+def _make_file(name: str, path: Path, spec: FileSpec) -> Made:
     rng = random.Random(f"{SEED}:{SAME_RECORDS.get(name, name)}:{spec.number}")
     harm, doubt = (random.Random(f"{SEED}:{kind}:{spec.number}") for kind in ("harm", "doubt"))
     rows = raw_bytes = 0
@@ -206,4 +243,4 @@ def _make_file(name: str, path: Path, spec: FileSpec) -> _Made:
                 pending.clear()
         if pending:
             raw_bytes += packed.write(b"\n".join(pending) + b"\n")
-    return _Made(rows, sums, spec.records - rows, path.stat().st_size, raw_bytes)
+    return Made(rows, sums, spec.records - rows, path.stat().st_size, raw_bytes)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 EVENT_SCHEMA = "id STRING NOT NULL, n BIGINT, timestamp BIGINT, value DOUBLE, payload STRING"
 """Five columns, about 140 bytes a record."""
 
+NESTED_SCHEMA = f"{EVENT_SCHEMA}, origin STRUCT<host: STRING, port: BIGINT>, tags ARRAY<STRING>"
+"""The same with a struct and an array."""
+
 WORDS = tuple(
     re.findall(
         r"\w+",
@@ -49,6 +52,15 @@ def event_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:
             f'{{"id":"{bits(64):016x}-{n:08x}","n":{n},"timestamp":{1_706_450_400_000 + n},'
             f'"value":{pick() * 1000:.6f},"payload":"{payload}"}}'
         ).encode()
+
+
+def nested_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:
+    """The records of `event_lines` with more columns. The array has 0 to 3 elements."""
+    size = len(WORDS)
+    for n, line in enumerate(event_lines(rng, first, count), first):
+        tags = ",".join(f'"{WORDS[(n // 4 + at) % size]}"' for at in range(n % 4))
+        more = f',"origin":{{"host":"{WORDS[n % size]}-{n % 97}","port":{1024 + n % 60_000}}},"tags":[{tags}]}}'
+        yield line[:-1] + more.encode()
 
 
 def wide_lines(rng: random.Random, first: int, count: int) -> Iterator[bytes]:

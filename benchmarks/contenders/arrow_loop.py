@@ -1,5 +1,5 @@
-"""A hand-written loader without an engine: pyarrow parses in one process per core, and deltalake appends. It has no
-state, so it cannot tell which files are already in the table."""
+"""A hand-written loader without an engine: pyarrow, or the package that people use beside it, parses in one process per
+core, and deltalake appends. It has no state, so it cannot tell which files are already in the table."""
 
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,17 +23,16 @@ def prepare(work: Work, number: int) -> None:
     pass
 
 
-def append(table: str, paths: list[str], *, threads: bool = False) -> int:
+def append(table: str, paths: list[str], form: str = "ndjson", *, threads: bool = False) -> int:
     """Parses the files, appends them, and returns the number of commits. `threads`: pyarrow's own, as it uses them by
     default."""
     import pyarrow as pa
     from deltalake import write_deltalake
-    from pyarrow import json as pj
 
-    from benchmarks.contenders.arrow_schema import EVENTS, with_date
+    from benchmarks.contenders.arrow_read import READ
+    from benchmarks.contenders.arrow_schema import with_date
 
-    options = pj.ParseOptions(explicit_schema=EVENTS, unexpected_field_behavior="ignore")
-    how = pj.ReadOptions() if threads else pj.ReadOptions(use_threads=False, block_size=8 << 20)
+    read = READ[form]
     gathered: list[pa.Table] = []
     commits = rows = 0
 
@@ -45,8 +44,7 @@ def append(table: str, paths: list[str], *, threads: bool = False) -> int:
             gathered.clear()
 
     for path in paths:
-        with pa.input_stream(path, compression="gzip") as stream:
-            parsed = pj.read_json(stream, parse_options=options, read_options=how)
+        parsed = read(path, threads)
         gathered.append(with_date(parsed, path))
         rows += parsed.num_rows
         if rows >= ROWS_PER_APPEND:
@@ -60,15 +58,17 @@ def opened(work: Work) -> Iterator[Run]:
     from deltalake import DeltaTable
     from deltalake import Schema as DeltaSchema
 
-    from benchmarks.contenders.arrow_schema import WITH_DATE, shares
+    from benchmarks.contenders.arrow_schema import DATE, schema_of, shares
 
     with ProcessPoolExecutor(work.cores, mp_context=get_context("spawn")) as pool:
 
         def run(number: int) -> dict[str, Any]:
             table = work.table(number)
-            DeltaTable.create(table, schema=DeltaSchema.from_arrow(WITH_DATE), partition_by=["date"])
+            form = work.data.format
+            schema = DeltaSchema.from_arrow(schema_of(form).append(DATE))
+            DeltaTable.create(table, schema=schema, partition_by=["date"])
             parts = shares(work.paths(), SHARES_PER_CORE * work.cores)
-            made = pool.map(append, [table] * len(parts), parts)
+            made = pool.map(append, [table] * len(parts), parts, [form] * len(parts))
             return {"commits": 1 + sum(made)}
 
         yield run

@@ -16,13 +16,26 @@ EVENTS = pa.schema(
         pa.field("payload", pa.string()),
     ]
 )
-WITH_DATE = EVENTS.append(pa.field("date", pa.date32()))
+NESTED = pa.schema(
+    [
+        *EVENTS,
+        pa.field("origin", pa.struct([pa.field("host", pa.string()), pa.field("port", pa.int64())])),
+        pa.field("tags", pa.list_(pa.field("element", pa.string()))),
+    ]
+)
+DATE = pa.field("date", pa.date32())
+WITH_DATE = EVENTS.append(DATE)
+
+
+def schema_of(form: str) -> pa.Schema:
+    """Of the files of this format."""
+    return EVENTS if form in ("ndjson", "csv") else NESTED
 
 
 def with_date(table: pa.Table, path: str) -> pa.Table:
     """Adds the column `date` from the name of the file's folder."""
     day = pa.scalar(date.fromisoformat(date_of(path)), pa.date32())
-    return pa.Table.from_arrays([*table.columns, pa.repeat(day, table.num_rows)], schema=WITH_DATE)
+    return table.append_column(DATE, pa.repeat(day, table.num_rows))
 
 
 def shares(paths: list[str], count: int) -> list[list[str]]:

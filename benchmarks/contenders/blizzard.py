@@ -2,19 +2,23 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders import Run, Work
 from benchmarks.contenders.timestamps import Timestamps, cpu_secs_so_far
+from benchmarks.format_data import EXTENSIONS
 from blizzard.config.load import parse_config
 from blizzard.environment import variables
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+
+if TYPE_CHECKING:
+    from spark_job.tasks.engine import Engine
 
 TITLE = "Blizzard"
 UNSUPPORTED: dict[str, str] = {}
@@ -30,7 +34,8 @@ def config_of(work: Work, number: int) -> str:
     """The text of `pipelines.yaml`, as JSON."""
     source = {
         "uri": work.source_uri,
-        "pattern": "**/*.ndjson.gz",
+        "format": work.data.format,
+        "pattern": f"**/*{EXTENSIONS[work.data.format]}",
         "schema": work.data.schema,
         "partition_columns": {"date": "date"},
         "settle_delay_secs": 0,
@@ -62,13 +67,23 @@ def prepare(work: Work, number: int) -> None:
 def opened(work: Work) -> Iterator[Run]:
     from benchmarks.contenders.session import session_of
     from spark_job.engines.spark.engine import SparkEngine
-    from spark_job.wiring import source_job
 
-    spark = session_of(work)
+    spark, drained = session_of(work), draining(work)
 
     def run(number: int) -> dict[str, Any]:
-        events: list[dict[str, Any]] = []
         timestamps = Timestamps()
+        answer = drained(number, SparkEngine(timestamps.noting_session(spark)))
+        return {**answer, "moments": timestamps.at}
+
+    yield run
+
+
+def draining(work: Work) -> "Callable[[int, Engine], dict[str, Any]]":
+    """A function that runs the job of a number, and returns what it did, with its log."""
+    from spark_job.wiring import source_job
+
+    def drained(number: int, engine: "Engine") -> dict[str, Any]:
+        events: list[dict[str, Any]] = []
 
         def log(event: str, /, **fields: object) -> None:
             events.append({"at": time.monotonic(), "event": event, **cpu_secs_so_far(work), **fields})
@@ -76,13 +91,11 @@ def opened(work: Work) -> Iterator[Run]:
         config = parse_config(config_of(work, number), {}, folder="/")
         ((pipeline, source),) = config.sources()
         log("run_began")
-        session = timestamps.noting_session(spark)
-        totals = source_job(pipeline, source, engine=SparkEngine(session), s3=s3_settings(), log=log).ingest.drain()
+        totals = source_job(pipeline, source, engine=engine, s3=s3_settings(), log=log).ingest.drain()
         log("run_ended")
-        told = json.loads(json.dumps(events, default=str))
-        return {"totals": asdict(totals), "events": told, "moments": timestamps.at}
+        return {"totals": asdict(totals), "events": json.loads(json.dumps(events, default=str))}
 
-    yield run
+    return drained
 
 
 def commits(work: Work, answer: dict[str, Any]) -> int:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks.contenders import Run, Work
+from benchmarks.contenders import Run, Work, spark_reader
 
 TITLE = "Structured Streaming"
-UNSUPPORTED: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = spark_reader.UNSUPPORTED
 
 
 def prepare(work: Work, number: int) -> None:
@@ -21,8 +21,10 @@ def opened(work: Work) -> Iterator[Run]:
     spark = session_of(work)
 
     def run(number: int) -> dict[str, Any]:
-        reader = spark().readStream.schema(f"{work.data.schema}, date DATE").option("mode", "DROPMALFORMED")
-        writer = reader.json(work.source_uri).writeStream.format("delta").partitionBy("date")
+        form = work.data.format
+        reader = spark().readStream.format(spark_reader.source_of(form)).schema(f"{work.data.schema}, date DATE")
+        frame = reader.options(**spark_reader.OPTIONS.get(form, {})).load(work.source_uri)
+        writer = frame.writeStream.format("delta").partitionBy("date")
         writer = writer.option("checkpointLocation", f"{work.out}/{number}/stream").trigger(availableNow=True)
         query = writer.start(work.table(number))
         query.awaitTermination()

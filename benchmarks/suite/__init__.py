@@ -17,6 +17,7 @@ BENCHMARKS = (
     "cluster",
     "history",
     "wide",
+    "formats",
     "dirty",
     "skew",
     "s3",

@@ -2,7 +2,45 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import cached_property
+from itertools import chain
+from typing import Self, overload
+
+RECORD_BYTES = 41
+"""What Python takes for a record beside its text."""
+
+
+class JoinedRecords(Sequence[bytes]):
+    """Records without line ends, in one text with a line end between each two. The text is divided when a record is
+    asked for, which is not needed as long as all are good."""
+
+    def __init__(self, text: bytes) -> None:
+        """`text`: of one record at least."""
+        self.text = text
+
+    @cached_property
+    def _count(self) -> int:
+        return len(self.text) - len(self.text.replace(b"\n", b"")) + 1  # faster than bytes.count
+
+    @cached_property
+    def _records(self) -> list[bytes]:
+        return self.text.split(b"\n")
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+        return self._records[at]
+
+    def without_first(self) -> "Sequence[bytes]":
+        _, line_end, others = self.text.partition(b"\n")
+        return JoinedRecords(others) if line_end else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +57,10 @@ class RecordList:
 
     @property
     def size_bytes(self) -> int:
-        return sum(map(len, self.records))
+        records = self.records
+        if isinstance(records, JoinedRecords):
+            return len(records.text)
+        return sum(map(len, records)) + RECORD_BYTES * len(records)
 
     def from_record(self, number: int) -> Self:
         """Without the records before that number of the file."""
@@ -28,3 +69,16 @@ class RecordList:
             return self
         broken = {at - done: why for at, why in self.broken.items() if at >= done}
         return replace(self, records=self.records[done:], first_record=number, broken=broken)
+
+
+def all_records(blocks: Sequence[RecordList]) -> Sequence[bytes]:
+    """The records of some blocks, one at least."""
+    texts = [block.records.text for block in blocks if isinstance(block.records, JoinedRecords)]
+    if len(texts) == len(blocks):
+        return JoinedRecords(b"\n".join(texts))
+    return list(chain.from_iterable(block.records for block in blocks))
+
+
+def text_of(records: Sequence[bytes]) -> bytes:
+    """All records, with a line end between each two."""
+    return records.text if isinstance(records, JoinedRecords) else b"\n".join(records)

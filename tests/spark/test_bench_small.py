@@ -16,14 +16,15 @@ from pyspark.sql import SparkSession
 
 from benchmarks import timeline
 from benchmarks.__main__ import main
-from benchmarks.contenders import CONTENDERS, Work, contender
+from benchmarks.contenders import CONTENDERS, Work, contender, duckdb_loop
 from benchmarks.contenders.__main__ import answers_of
+from benchmarks.format_data import FORMATS
 from benchmarks.goals import goals_of
 from benchmarks.ledger import measurements
 from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
-from benchmarks.suite import bulk, dirty, engine, find, history, latency, names, s3, skew, wide
+from benchmarks.suite import bulk, dirty, engine, find, formats, history, latency, names, s3, skew, wide
 from infra.local.processes.child_process import ChildProcess
 from tests.spark.contender_process import Contenders, contender_process
 from tests.spark.lake import SHORT_JOB, conf_options
@@ -94,6 +95,24 @@ def test_wide_records_have_the_values_that_spark_reads(options: RunOptions) -> N
         "deltalake, Arrow loop",
         "bare limit",
     ]
+
+
+def test_each_contender_ingests_each_format_that_it_can_read(
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unit tests have large files, too; for Spark these differ only in their number."""
+    monkeypatch.setattr(formats, "SIZES", ("small",))
+    result = formats.run(options)
+    assert [goal.goal for goal in result.goal_results] == goals_of("formats")
+    measured = {goal.goal.name for goal in result.goal_results if goal.measured}
+    assert measured == {"small_cold", "small_warm", "arrow_loop"}
+    (table,) = result.tables
+    titles = [contender(who).TITLE for who in formats.WHO if who != "duckdb_loop" or duckdb_loop.is_installed()]
+    spark = {contender(who).TITLE for who in ("spark_reader", "streaming")}
+    shown = {form: [row[0].partition(", ")[2] for row in table.rows if row[0].startswith(form)] for form in FORMATS}
+    assert shown["csv"] == shown["json"] == shown["parquet"] == titles
+    assert shown["avro"] == [title for title in shown["orc"] if title not in spark]
+    assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_broken_records_are_told_apart_by_those_who_can(options: RunOptions) -> None:

@@ -166,6 +166,14 @@ def test_what_is_in_a_table_is_read_from_it(tmp_path: Path) -> None:
         st.tuples(st.just(pa.string_view()), st.lists(st.none() | st.text())),
         st.tuples(st.just(pa.int64()), st.lists(st.none() | st.integers(-(2**40), 2**40))),
         st.tuples(st.just(pa.float64()), st.lists(st.none() | st.floats(-1e6, 1e6))),
+        st.tuples(st.just(pa.list_(pa.string())), st.lists(st.none() | st.lists(st.none() | st.text()))),
+        st.tuples(
+            st.just(pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])),
+            st.lists(
+                st.none()
+                | st.fixed_dictionaries({"a": st.none() | st.integers(-(2**40), 2**40), "b": st.lists(st.text())})
+            ),
+        ),
     ),
     st.data(),
 )

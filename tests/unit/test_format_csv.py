@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_job.formats.csv.dialect import Dialect
 from spark_job.formats.protocol import FileFault, Limits
 from tests.unit.format_reading import read_file
 
@@ -258,6 +259,34 @@ def test_encodings(encoding: str, chunk_bytes: int) -> None:
     assert found.values == [{"id": 1, "n": "é"}, {"id": 2, "n": "ü"}]
 
 
+@pytest.mark.parametrize("field", ["x" * 5_000, '"' + "x" * 5_000 + '"'])
+def test_a_record_above_the_limit_refuses_the_file_however_it_is_read(field: str) -> None:
+    stored = f'id,n\n1,"a"\n2,{field}\n'.encode()
+    for chunk_bytes in (512, 1 << 20):
+        with pytest.raises(FileFault, match="it holds a record of more than 4096 bytes"):
+            read_file("csv", "id INT, n STRING", stored, limits=Limits(max_record_bytes=4_096), chunk_bytes=chunk_bytes)
+
+
+@pytest.mark.parametrize("escape", [None, "\\"])
+@given(text=st.text(st.sampled_from('a,"\n\\'), max_size=14))
+def test_lines_that_are_whole_at_a_glance_are_whole_at_a_closer_look(text: str, escape: str | None) -> None:
+    dialect = Dialect(escape=escape)
+    if dialect.are_whole(text.encode()):
+        assert all(dialect.whole.fullmatch(line) for line in text.encode().split(b"\n") if b'"' in line)
+
+
+@pytest.mark.parametrize("text", ['"a","b ""c""",d\ne,,"f"', '"a"\n"b"', '""', "a,b\nc"])
+def test_usual_lines_are_whole_at_a_glance(text: str) -> None:
+    assert Dialect().are_whole(text.encode())
+
+
+@pytest.mark.parametrize("chunk_bytes", [4, 1 << 20])
+def test_blank_lines_and_comments_between_lines_are_no_records(chunk_bytes: int) -> None:
+    stored = b'a\n\nid,n\n\n1,"x"\n  \n#2,"y"\n3,"#"\n\n'
+    found = read_file("csv", "id INT, n STRING", stored, comment="#", skip_rows=1, chunk_bytes=chunk_bytes)
+    assert found.rows == {0: {"id": 1, "n": "x"}, 1: {"id": 3, "n": "#"}}
+
+
 TEXTS = st.text(st.sampled_from('ab,;"\n\r\\é# '), max_size=6)
 
 
@@ -266,7 +295,7 @@ TEXTS = st.text(st.sampled_from('ab,;"\n\r\\é# '), max_size=6)
     rows=st.lists(st.tuples(TEXTS, TEXTS), max_size=8),
     quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
     line_end=st.sampled_from(["\n", "\r\n"]),
-    chunk_bytes=st.integers(1, 40),
+    chunk_bytes=st.integers(1, 40) | st.just(1 << 20),
     first_record=st.integers(0, 9),
 )
 def test_what_was_written_is_read(

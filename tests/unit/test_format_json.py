@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_job.formats.json.structure import Structure
 from spark_job.formats.protocol import FileFault, Limits
 from tests.unit.format_reading import read_file
 
@@ -127,6 +128,32 @@ def test_a_value_above_the_limit_refuses_the_file() -> None:
             read(stored, limits=Limits(max_record_bytes=4_096), chunk_bytes=chunk_bytes)
 
 
+@pytest.mark.parametrize("gap", [b",", b", ", b"\n,\r\n\t"])
+def test_objects_of_an_array_are_divided_at_once_whatever_is_inside_of_them(gap: bytes) -> None:
+    objects = [b'{"id":1,"s":"},{"}', b'{"id":2,\n"other":[{"a":1},{"a":2}]}', b'{"id":3}']
+    piece = b"[" + gap.join(objects) + b"]"
+    marks = Structure(1).marks(piece[1:])
+    joined = marks.joined_objects(0, 3)
+    assert joined == b"\n".join(objects).replace(b',\n"', b', "')
+    found = read(piece, chunk_bytes=1 << 20)
+    assert {number: row["id"] for number, row in found.rows.items()} == {0: 1, 1: 2, 2: 3}
+
+
+@pytest.mark.parametrize("gap", [b"", b",,", b",1,", b",[],", b",\x01"])
+def test_anything_else_between_two_objects_takes_a_closer_look(gap: bytes) -> None:
+    marks = Structure(1).marks(b'{"id":1}' + gap + b'{"id":2}]')
+    assert marks.joined_objects(0, len(marks.ends)) is None
+
+
+def test_more_levels_than_16_bits_count() -> None:
+    deep = b'{"id":1,"other":' + b"[" * 70_000 + b"]" * 70_000 + b"}"
+    structure = Structure(1)
+    assert structure.marks(deep[:50_000]).ends == []
+    marks = structure.marks(deep[50_000:] + b",{}]")
+    assert marks.ends == [len(deep) - 50_001, len(deep) - 50_000 + 2]
+    assert marks.outer_end == len(deep) - 50_000 + 3
+
+
 STRINGS = st.text(st.sampled_from('ab{}[]",:\\\n\u00e9\U0001f600 '), max_size=5)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | STRINGS,
@@ -142,7 +169,7 @@ RECORDS = st.lists(st.fixed_dictionaries({"s": STRINGS, "other": VALUES}), max_s
     indent=st.sampled_from([None, 0, 1]),
     ascii_only=st.booleans(),
     in_array=st.booleans(),
-    chunk_bytes=st.integers(1, 60),
+    chunk_bytes=st.integers(1, 60) | st.just(1 << 20),
     first_record=st.integers(0, 6),
 )
 def test_what_was_written_is_read(

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from lxml import etree
 
 from spark_job.formats.protocol import FileFault, Limits
 from tests.unit.format_reading import read_file
@@ -73,12 +74,67 @@ def test_a_bad_record_keeps_its_number_and_text() -> None:
     assert found.texts[2] == b"<one><v>1</v><v>2</v></one>"
 
 
+@pytest.mark.parametrize(
+    ("ddl", "body", "expected"),
+    [
+        ("_id ARRAY<STRING>, _VALUE ARRAY<INT>", '<one id="12">55</one>', {"_id": ["12"], "_VALUE": [55]}),
+        ("_id ARRAY<STRING>", '<one id="1"><_id>2</_id></one>', {"_id": ["1", "2"]}),
+        ("m MAP<STRING, ARRAY<INT>>", "<one><m><k>1</k><k>2</k></m></one>", {"m": {"k": [1, 2]}}),
+        ("`_xml:lang` STRING", '<one xml:lang="de"/>', {"_xml:lang": "de"}),
+        ("_id STRUCT<x: INT>, b INT", '<one id="1"><b>2</b></one>', "_id: expected an element for struct<x:int>"),
+        ("m MAP<STRING, STRUCT<a: INT>>", '<one><m x="1"/></one>', "m{}: expected an element for struct<a:int>"),
+    ],
+)
+def test_attributes_and_text_go_into_columns_of_any_type_or_the_record_is_refused(
+    ddl: str, body: str, expected: Any
+) -> None:
+    found = read(ddl, f"<all>{body}</all>")
+    if isinstance(expected, str):
+        assert str(found.reasons[0]).startswith(expected)
+    else:
+        assert found.values == [expected]
+
+
+def test_two_attributes_of_one_name_without_their_prefixes_refuse_the_record() -> None:
+    stored = '<all xmlns:q="urn:q"><one q:id="1" id="2"/></all>'
+    assert read("_id INT", stored, ignore_namespace=True).reasons == {
+        0: "_id: two attributes have this name without their prefixes"
+    }
+
+
 @pytest.mark.parametrize("chunk_bytes", [1, 50, 1 << 20])
 @pytest.mark.parametrize("first_record", [0, 1, 3, 5])
 def test_reading_resumes_at_any_record(chunk_bytes: int, first_record: int) -> None:
     stored = "<all>" + "".join(f"<one><v>{n}</v></one>\n" for n in range(5)) + "</all>"
     found = read("v INT", stored, chunk_bytes=chunk_bytes, first_record=first_record)
     assert found.rows == {n: {"v": n} for n in range(first_record, 5)}
+
+
+def test_records_with_as_many_levels_as_the_parser_reads_are_read() -> None:
+    def nested(levels: int) -> bytes:
+        return b"<one>" + b"<x>" * levels + b"</x>" * levels + b"</one>"
+
+    levels = 1
+    while _is_read(nested(levels + 1)):
+        levels += 1
+    assert levels > 200
+    assert read("v STRING", nested(levels)).rows == {0: {"v": None}}
+    with pytest.raises(FileFault, match="not well-formed XML"):
+        read("v STRING", nested(levels + 1))
+
+
+def _is_read(stored: bytes) -> bool:
+    try:
+        etree.fromstring(stored)
+    except etree.XMLSyntaxError:
+        return False
+    return True
+
+
+def test_each_of_many_records_has_its_own_namespaces_and_unknown_names() -> None:
+    bodies = ['<v xmlns="urn:a">1</v>', '<v xmlns:b="urn:b" b:w="2">2</v>', "<v>3</v>tail<w/>"] * 2_000
+    found = read("v INT", "<all>" + "".join(f"<one>{body}</one>" for body in bodies) + "</all>")
+    assert [row["v"] for row in found.values] == [1, 2, 3] * 2_000
 
 
 SECRET = '<!DOCTYPE all [<!ENTITY e SYSTEM "file:///etc/passwd">]><all><one><v>&e;</v></one></all>'
@@ -96,6 +152,7 @@ LAUGHS = '<!DOCTYPE all [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;
         ("<html><body/></html>", "it has no element one, which `row_tag` names; its outermost element is html"),
         ("<error>Not found</error>", "it has no element one, which `row_tag` names; its outermost element is error"),
         (SECRET, "it declares the entity e; entities are not expanded"),
+        ('<!DOCTYPE all SYSTEM "x.dtd"><all><one><v>&foo;</v></one></all>', "it refers to the entity &foo;"),
         (LAUGHS, "it declares the entity a; entities are not expanded"),
         (
             "<all><one><v>" + "x" * 300_000 + "</v></one></all>",

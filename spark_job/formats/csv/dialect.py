@@ -30,6 +30,27 @@ class Dialect:
         """Empty if nothing is quoted."""
         return (self.quote or "").encode()
 
+    def are_whole(self, text: bytes) -> bool:
+        """Whether each line of the text is certainly a complete record. False if that takes a closer look."""
+        if not self.quote_byte or self.quote_byte not in text:
+            return True
+        if self.escape is not None and self.escape.encode() in text:
+            return False
+        return self._whole_lines.fullmatch(text) is not None
+
+    @cached_property
+    def _whole_lines(self) -> "re.Pattern[bytes]":
+        """Text in which each quoted field begins and ends within a line, at a field's edges. Nothing is escaped."""
+        quote, other_than_edge = re.escape(self.quote_byte), b"[^%b\n]" % re.escape(self.delimiter.encode())
+        inside = b"[^%b\n]*+(?:%b%b[^%b\n]*+)*+" % (quote, quote, quote, quote)
+        quoted = b"(?<!%b)%b%b%b(?!%b)" % (other_than_edge, quote, inside, quote, other_than_edge)
+        return _compiled(b"(?:[^%b]*+%b)*+[^%b]*+" % (quote, quoted, quote))
+
+    def may_span_lines(self, text: bytes) -> bool:
+        """Whether a field of the text may hold a line end."""
+        marks = [mark.encode() for mark in (self.quote, self.escape) if mark]
+        return any(mark in text for mark in marks)
+
     @cached_property
     def _field(self) -> bytes:
         delimiter, plain = re.escape(self.delimiter.encode()), re.escape(self.quote_byte)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from spark_job.formats.csv.dialect import Dialect
+from spark_job.formats.record_list import text_of
 
 LONE_CR = "a carriage return outside quotes; expected line ends of LF or CRLF"
 
@@ -28,20 +29,25 @@ def divided(
     dialect: Dialect,
 ) -> Fields:
     """The fields of the wanted columns. `broken`: records that are known to be wrong, with the reason."""
-    reasons = {**_lone_crs(records, dialect), **broken}
-    taken = [number for number in range(len(records)) if number not in reasons] if reasons else range(len(records))
-    some = [records[number] for number in taken] if reasons else records
-    if not some:
+    text = text_of(records)
+    taken: Sequence[int] = range(len(records))
+    reasons = {**(_lone_crs(records, dialect) if b"\r" in text else {}), **broken}
+    if reasons:
+        numbers = [number for number in taken if number not in reasons]
+        text, taken = b"\n".join(records[number] for number in numbers), numbers
+    if dialect.escape is not None and dialect.escape.encode() in text:
+        text = b"\n".join(dialect.without_escapes(records[number]) for number in taken)
+    if not taken:
         return Fields(_schema(wanted).empty_table(), (), reasons)
-    table, wrong = _read(some, columns, wanted, dialect)
+    table, wrong = _read(text, columns, wanted, dialect)
     rows = [number for row, number in enumerate(taken) if row not in wrong] if wrong else taken
     if table.num_rows != len(rows):
-        return _one_by_one(some, taken, reasons, columns, wanted, dialect)
+        return _one_by_one(records, taken, reasons, columns, wanted, dialect)
     return Fields(table, rows, reasons | {taken[row]: why for row, why in wrong.items()})
 
 
 def _read(
-    records: Sequence[bytes], columns: Sequence[str], wanted: Sequence[str], dialect: Dialect
+    text: bytes, columns: Sequence[str], wanted: Sequence[str], dialect: Dialect
 ) -> tuple[pa.Table, dict[int, str]]:
     """With the records that have another number of fields."""
     wrong: dict[int, str] = {}
@@ -51,14 +57,13 @@ def _read(
         wrong[row.number - 1] = f"found {row.actual_columns} {fields}, expected {row.expected_columns}"
         return "skip"
 
-    data = b"\n".join(map(dialect.without_escapes, records) if dialect.escape else records)
     table = csv.read_csv(
-        pa.py_buffer(data),
-        csv.ReadOptions(use_threads=False, block_size=len(data) + 2, column_names=list(columns)),
+        pa.py_buffer(text),
+        csv.ReadOptions(use_threads=False, block_size=len(text) + 2, column_names=list(columns)),
         csv.ParseOptions(
             delimiter=dialect.delimiter,
             quote_char=dialect.quote or False,
-            newlines_in_values=True,
+            newlines_in_values=dialect.may_span_lines(text),
             invalid_row_handler=refuse,
         ),
         csv.ConvertOptions(
@@ -81,10 +86,10 @@ def _one_by_one(
     wanted: Sequence[str],
     dialect: Dialect,
 ) -> Fields:
-    """For records that Arrow divides into another number of rows than there are."""
+    """For records at these numbers that Arrow divides into another number of rows than there are."""
     tables, rows, found = [_schema(wanted).empty_table()], [], dict(reasons)
-    for number, record in zip(numbers, records, strict=True):
-        table, wrong = _read([record], columns, wanted, dialect)
+    for number in numbers:
+        table, wrong = _read(dialect.without_escapes(records[number]), columns, wanted, dialect)
         if wrong or table.num_rows != 1:
             found[number] = wrong.get(0, "it cannot be divided into fields")
         else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from csv import Error as CsvError
 from csv import reader as csv_reader
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from spark_job.formats.csv.records import CsvBlock, RecordReader, Records
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
+from spark_job.formats.record_list import JoinedRecords, all_records
 from spark_job.formats.records_table import ParsedParts, RecordsSchema
 from spark_job.formats.text_values import TextRules
 from spark_job.formats.transcode import Utf8Stream
@@ -65,7 +66,10 @@ class CsvFormat:
         names = self._fields(part.records[0])
         check_header(names, self._schema)
         broken = {number - 1: why for number, why in part.broken.items()}
-        return tuple(names), Records(part.records[1:], broken)
+        records = part.records
+        return tuple(names), Records(
+            records.without_first() if isinstance(records, JoinedRecords) else records[1:], broken
+        )
 
     def _fields(self, record: bytes) -> list[str]:
         dialect = self._dialect
@@ -91,14 +95,15 @@ class CsvFormat:
         for block in blocks:
             broken.update((start + number, why) for number, why in block.broken.items())
             start += block.count
-        records = list(chain.from_iterable(block.records for block in blocks))
+        records = all_records(blocks)
         wanted = [name for name in self._schema.names if name in columns]
         fields = divided(records, broken, columns, wanted, self._dialect)
         fitted = self._records.table(fields.table.num_rows, partial(self._column, fields.table))
         reasons = fields.reasons | {fields.rows[row]: why for row, why in fitted.reasons.items()}
         refused = {number: (why, records[number]) for number, why in reasons.items()}
         unknown = {name: UnknownField(len(records), 0) for name in columns if name not in self._schema.names}
-        parts.add(len(records), fitted.good(), [fields.rows[row] for row in fitted.good_rows], refused, unknown)
+        rows = [fields.rows[row] for row in fitted.good_rows] if fitted.reasons else fields.rows
+        parts.add(len(records), fitted.good(), rows, refused, unknown)
 
     def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:
         if name not in table.schema.names:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.csv.dialect import Dialect
 from spark_job.formats.protocol import FileFault, Limits, Readable
-from spark_job.formats.record_list import RecordList
+from spark_job.formats.record_list import JoinedRecords, RecordList
 
 BROKEN_QUOTE = "a broken quote: text follows the closing quote of a field; expected a delimiter or the line's end"
 OPEN_QUOTE = "a broken quote: the file ends within a quoted field"
@@ -24,7 +24,7 @@ class CsvBlock(RecordList):
 class Records:
     """Some records of a file, in order. `broken` as in RecordList."""
 
-    records: list[bytes]
+    records: Sequence[bytes]
     broken: dict[int, str]
 
 
@@ -63,20 +63,33 @@ class RecordReader:
 
     def _records(self, data: bytes) -> Records:
         """`data`: complete lines."""
-        quote = self._dialect.quote_byte
-        if self._open or (quote and quote in data):
-            return self._quoted_records(data.split(b"\n"))
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        if self._skip:
+            lines = data.split(b"\n", self._skip)
+            if len(lines) <= self._skip:
+                self._skip -= len(lines)
+                return Records((), {})
+            data, self._skip = lines[-1], 0
         if len(data) > self._limits.max_record_bytes:
             self._check_length(max(map(len, data.split(b"\n"))))
-        return Records([line for line in data.split(b"\n") if self._is_record(line)], {})
+        if not self._open:
+            plain = data.replace(b"\r\n", b"\n").removesuffix(b"\r") if b"\r" in data else data
+            if self._dialect.are_whole(plain):
+                return Records(self._plain_records(plain), {})
+        return self._quoted_records(data.split(b"\n"))
+
+    def _plain_records(self, text: bytes) -> Sequence[bytes]:
+        """Of lines that are whole."""
+        if self._may_have_others(text):
+            text = b"\n".join(line for line in text.split(b"\n") if self._is_record(line))
+        return JoinedRecords(text) if text else ()
+
+    def _may_have_others(self, text: bytes) -> bool:
+        """Whether a line may be blank or a comment."""
+        starts = [start for start in (b"\n", self._blanks, self._comment) if start]
+        return text.startswith(tuple(starts)) or text.endswith(b"\n") or any(b"\n" + start in text for start in starts)
 
     def _is_record(self, line: bytes) -> bool:
-        """Of a line outside quotes; called once for each, in order."""
-        if self._skip:
-            self._skip -= 1
-            return False
+        """Of a line outside quotes."""
         if not line.strip(self._blanks) if self._blanks else not line:
             return False
         return not (self._comment and line.startswith(self._comment))

@@ -8,16 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from blizzard.state.dead_letters import Stage
+from spark_job.formats.json.braced_lines import are_braced
 from spark_job.formats.json.member_path import MemberPath, Tokens
 from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.json.values import Values, ValueSplitter
-from spark_job.formats.protocol import Content, FileFault, Limits, Parsed
-from spark_job.formats.record_list import RecordList
+from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
+from spark_job.formats.record_list import RecordList, all_records, text_of
 from spark_job.formats.transcode import Utf8Stream
 
-PIECE_BYTES = 256 << 10
-"""The columns of numbers that a piece is searched by then stay in the processor's cache."""
 _BLANKS = b" \t\r\n"
 
 
@@ -33,9 +32,9 @@ class JsonFormat:
     def blocks(self, content: Content, *, first_record: int) -> Iterator[RecordList]:
         number = 0
         for found in self._values(content):
-            if not found.values:
+            if not found.count:
                 continue
-            block = RecordList(found.values, number, found.broken)
+            block = RecordList(found.records(), number, found.broken)
             number += block.count
             if number > first_record:
                 yield block.from_record(first_record)
@@ -65,23 +64,22 @@ class JsonFormat:
 
     def _pieces(self, content: Content) -> Iterator[bytes]:
         stream, total = Utf8Stream(content.stream(), "utf-8"), 0
-        while piece := stream.read(min(content.chunk_bytes, PIECE_BYTES)):
+        while piece := stream.read(content.chunk_bytes):
             total += len(piece)
             self._limits.check_file_bytes(total)
             yield piece
 
     def parse(self, blocks: Sequence[RecordList]) -> Parsed:
-        records = list(chain.from_iterable(block.records for block in blocks))
+        records = all_records(blocks)
         broken, start = dict[int, str](), 0
         for block in blocks:
             broken.update((start + number, why) for number, why in block.broken.items())
             start += block.count
-        taken = [number for number in range(len(records)) if number not in broken] if broken else range(len(records))
-        some = [records[number] for number in taken] if broken else records
-        are_objects = all(record.startswith(b"{") and record.endswith(b"}") for record in some)
-        parsed = self._parser.parse(b"\n".join(some), braced=len(some) if are_objects else None)
         if not broken:
-            return parsed
+            return self._parse(text_of(records), len(records))
+        taken = [number for number in range(len(records)) if number not in broken]
+        some = [records[number] for number in taken]
+        parsed = self._parse(b"\n".join(some), len(some))
         refused = {taken[number]: (why, text) for (number, why), text in _refused_of(parsed)}
         refused |= {number: (why, records[number]) for number, why in broken.items()}
         positions = range(len(some)) if parsed.positions is None else parsed.positions
@@ -91,7 +89,11 @@ class JsonFormat:
             [taken[number] for number in positions],
             [(number, why) for number, (why, _) in ordered],
             [text for _, (_, text) in ordered],
+            {name: UnknownField(found.records, taken[found.first]) for name, found in parsed.unknown.items()},
         )
+
+    def _parse(self, text: bytes, count: int) -> Parsed:
+        return self._parser.parse(text, braced=count if are_braced(text, count) else None)
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return decided_by_spark(deferred, self._schema)

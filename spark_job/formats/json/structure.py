@@ -14,18 +14,38 @@ _DEPTH = bytes({ord("{"): 1, ord("["): 1, ord("}"): 255, ord("]"): 255}.get(byte
 """255 is -1 as a signed byte."""
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+_DROPPED, _OTHER = b"\0", b"\x01"
+_BETWEEN = bytes({ord(","): 10, **dict.fromkeys(b" \t\r\n", 0)}.get(byte, 1) for byte in range(256))
+"""For what is between two values: a comma becomes a line end, and blanks are dropped."""
+_SMALL_DEPTH = 16_000
+_ONE = pa.scalar(1, pa.uint8())
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """Positions in a piece of text, in order. `starts`: where a value begins that is an object or array. `ends`: the
     last byte of one. `outer_end`: where the array around the values ends; None if it goes on. `in_strings`: line ends
-    within strings, where JSON allows none."""
+    within strings, where JSON allows none. `between`: for each byte whether it is outside of such values."""
 
+    piece: bytes
     starts: list[int]
     ends: list[int]
     outer_end: int | None
     in_strings: list[int]
+    between: pa.Array
+
+    def joined_objects(self, first: int, count: int) -> bytes | None:
+        """The values from the one that begins at `first` to the last that ends, without line ends, and with a line end
+        between each two. None unless all of these `count` values are objects with one comma between each two."""
+        after = self.ends[-1] + 1
+        piece = self.piece[first:after]
+        between = self.between.slice(first, after - first)
+        text = pc.if_else(between, _unsigned(piece.translate(_BETWEEN)), _unsigned(without_line_ends(piece)))
+        # A text of several values holds no NUL, and a value that holds the other byte is left to the closer look.
+        joined: bytes = text.buffers()[1].to_pybytes()[: len(text)].translate(None, _DROPPED)
+        if _OTHER in joined or not joined.startswith(b"{") or not joined.endswith(b"}"):
+            return None
+        return joined if joined.count(b"}\n{") == count - 1 else None
 
 
 class Structure:
@@ -45,19 +65,35 @@ class Structure:
         """`piece`: the next bytes of the text, at least one. Nothing behind `outer_end` counts."""
         plain = self._without_escapes(piece)
         inside = self._inside_strings(plain)
-        steps = _signed(plain.translate(_DEPTH))
-        if inside is not None:
-            steps = pc.multiply(steps, pc.subtract(pa.scalar(1, pa.int32()), inside))
-        depths = pc.add(pc.cumulative_sum(steps), pa.scalar(self._depth, pa.int32()))
-        self._depth = depths[-1].as_py()
-        base = pa.scalar(self._base, pa.int32())
-        ups, downs = pc.greater(steps, 0), pc.less(steps, 0)
-        outer = pc.index(depths, pa.scalar(self._base - 1, pa.int32())).as_py()
-        starts = _where(pc.and_(ups, pc.equal(depths, pc.add(base, 1))))
-        ends = _where(pc.and_(downs, pc.equal(depths, base)))
+        moves = _unsigned(plain.translate(_DEPTH))
+        if inside is not None:  # where it is 1, nothing is left of the move
+            moves = pc.bit_wise_and(moves, pc.subtract(inside, _ONE))
+        steps = moves.view(pa.int8())
+        depths, base = self._depths(steps)
+        at_base = pc.equal(depths, base)
+        outer = -1
+        if pc.min(depths).as_py() < base.as_py():
+            outer = pc.index(depths, pc.subtract(base, pa.scalar(1, base.type))).as_py()
+        inner = pc.equal(depths, pc.add(base, pa.scalar(1, base.type)))
+        starts = _where(pc.and_(pc.equal(steps, pa.scalar(1, pa.int8())), inner))
+        ends = _where(pc.and_(pc.equal(steps, pa.scalar(-1, pa.int8())), at_base))
         if outer >= 0:
             starts, ends = ([at for at in some if at < outer] for some in (starts, ends))
-        return Marks(starts, ends, outer if outer >= 0 else None, _line_ends_in_strings(piece, inside))
+        between = pc.and_(pc.equal(steps, pa.scalar(0, pa.int8())), at_base)
+        in_strings = _line_ends_in_strings(piece, inside)
+        return Marks(piece, starts, ends, outer if outer >= 0 else None, in_strings, between)
+
+    def _depths(self, steps: pa.Array) -> tuple[pa.Array, pa.Scalar]:
+        """The depth behind each byte, and that around the values; both relative to the depth before the first byte. In
+        16 bits, which is faster, unless that many are open."""
+        before, kind = self._depth, pa.int16()
+        depths = pc.cumulative_sum(steps.cast(kind))
+        reached = pc.min_max(depths).as_py()
+        if max(before, -reached["min"], reached["max"]) > _SMALL_DEPTH:
+            kind = pa.int32()
+            depths = pc.cumulative_sum(steps.cast(kind))
+        self._depth = before + depths[-1].as_py()
+        return depths, pa.scalar(self._base - before, kind)
 
     def _without_escapes(self, piece: bytes) -> bytes:
         """Of the same length."""
@@ -74,10 +110,9 @@ class Structure:
         """1 for each byte in a string, with the quote before it; 0 elsewhere. None: there is no string."""
         if b'"' not in plain and not self._in_string:
             return None
-        quotes = pc.cumulative_sum(_signed(plain.translate(_QUOTE)))
-        if self._in_string:
-            quotes = pc.add(quotes, 1)
-        inside = pc.bit_wise_and(quotes, 1)
+        # Only the last bit counts, so that the sum may overflow.
+        quotes = pc.cumulative_sum(_unsigned(plain.translate(_QUOTE)))
+        inside = pc.bit_wise_and(pc.add(quotes, _ONE) if self._in_string else quotes, _ONE)
         self._in_string = inside[-1].as_py()
         return inside
 
@@ -87,8 +122,8 @@ def without_line_ends(piece: bytes) -> bytes:
     return piece.translate(_NO_LINE_ENDS) if b"\n" in piece or b"\r" in piece else piece
 
 
-def _signed(data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(pa.int8(), len(data), [None, pa.py_buffer(data)]).cast(pa.int32())
+def _unsigned(data: bytes) -> pa.Array:
+    return pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
 
 
 def _where(mask: pa.Array) -> list[int]:
@@ -99,6 +134,6 @@ def _where(mask: pa.Array) -> list[int]:
 def _line_ends_in_strings(piece: bytes, inside: pa.Array | None) -> list[int]:
     if inside is None or (b"\n" not in piece and b"\r" not in piece):
         return []
-    codes = pa.Array.from_buffers(pa.uint8(), len(piece), [None, pa.py_buffer(piece)])
-    are_ends = pc.or_(pc.equal(codes, 10), pc.equal(codes, 13))
-    return _where(pc.and_(are_ends, pc.equal(inside, 1)))
+    codes = _unsigned(piece)
+    are_ends = pc.or_(pc.equal(codes, pa.scalar(10, pa.uint8())), pc.equal(codes, pa.scalar(13, pa.uint8())))
+    return _where(pc.and_(are_ends, pc.equal(inside, _ONE)))

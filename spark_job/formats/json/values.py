@@ -8,6 +8,7 @@ from typing import NoReturn
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.structure import Marks, Structure, without_line_ends
 from spark_job.formats.protocol import FileFault, Limits
+from spark_job.formats.record_list import JoinedRecords
 
 LINE_END = "not JSON: a line end in a string; expected \\n"
 _BLANKS = b" \t\r\n"
@@ -19,8 +20,18 @@ _SCALAR = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[^\s,"]++)[ \t\r\n]*+', r
 class Values:
     """Some values of a text, in order, without line ends. `broken`: why one cannot be used, by its number here."""
 
-    values: list[bytes] = field(default_factory=list)
+    count: int = 0
     broken: dict[int, str] = field(default_factory=dict)
+    _texts: list[bytes] = field(default_factory=list)
+
+    def add(self, text: bytes, count: int = 1) -> None:
+        """Several values have a line end between each two."""
+        self._texts.append(text)
+        self.count += count
+
+    def records(self) -> JoinedRecords:
+        """One at least."""
+        return JoinedRecords(b"\n".join(self._texts))
 
 
 class ValueSplitter:
@@ -48,13 +59,16 @@ class ValueSplitter:
         """`piece`: the next bytes, at least one. Nothing may follow once there is a `rest`."""
         found, marks = Values(), self._structure.marks(piece)
         flat, at = without_line_ends(piece), 0
-        if plain := self._plain_run(piece, flat, marks):
-            return plain
         broken, starts = marks.in_strings, iter(marks.starts)
-        for end in marks.ends:
+        may_join = self._in_array and not broken
+        for number, end in enumerate(marks.ends):
             start = at if self._value else next(starts)
             if not self._value:
                 self._end_gap(piece[at:start], found, value_follows=True)
+                if may_join and self._add_joined(found, marks, start, len(marks.ends) - number):
+                    at = marks.ends[-1] + 1
+                    break
+                may_join = False
             is_broken = self._value_is_broken or (bool(broken) and any(start <= place < end for place in broken))
             self._add(found, b"".join([*self._value, flat[start : end + 1]]), is_broken=is_broken)
             self._value, self._value_bytes, self._value_is_broken = [], 0, False
@@ -65,35 +79,8 @@ class ValueSplitter:
             self._end_gap(piece[at : marks.outer_end], found, value_follows=False)
             self.rest = piece[marks.outer_end + 1 :]
         else:
-            self._keep(piece, flat, at, next(starts, None), broken, found)
-        return found
-
-    def _plain_run(self, piece: bytes, flat: bytes, marks: Marks) -> Values | None:
-        """Of a piece whose gaps between values are all as they should be; None for any other."""
-        starts, ends = marks.starts, marks.ends
-        if not ends or marks.in_strings or marks.outer_end is not None or self._value_is_broken:
-            return None
-        comma = b"," if self._in_array else b""
-        follows = starts if self._value else starts[1:]
-        gaps = {piece[end + 1 : start] for end, start in zip(ends, follows, strict=False)}
-        if any(gap.strip(_BLANKS) != comma for gap in gaps):
-            return None
-        found = Values()
-        if self._value:
-            found.values.append(b"".join([*self._value, flat[: ends[0] + 1]]))
-            whole = ends[1:]
-        else:
-            self._end_gap(piece[: starts[0]], found, value_follows=True)
-            whole = ends
-        scalars = len(found.values) if not self._value else 0
-        found.values += [flat[start : end + 1] for start, end in zip(starts, whole, strict=False)]
-        self._check_length(max(map(len, found.values)))
-        self._count += len(found.values) - scalars
-        self._value, self._value_bytes, self._expects_comma = [], 0, True
-        if len(starts) > len(whole):
-            self._value, self._value_bytes = [flat[starts[len(whole)] :]], len(piece) - starts[len(whole)]
-        else:
-            self._gap.append(piece[ends[-1] + 1 :])
+            open_start = marks.starts[-1] if marks.starts and marks.starts[-1] >= at else None
+            self._keep(piece, flat, at, open_start, broken, found)
         return found
 
     def finish(self) -> Values:
@@ -121,11 +108,21 @@ class ValueSplitter:
             self._gap.append(piece[at:])
             self._check_length(sum(map(len, self._gap)))
 
+    def _add_joined(self, found: Values, marks: Marks, start: int, count: int) -> bool:
+        """Adds these values at once, if they are objects with nothing odd between them, and none is large."""
+        text = marks.joined_objects(start, count)
+        if text is None or len(text) > self._limits.max_record_bytes:
+            return False
+        found.add(text, count)
+        self._count += count
+        self._expects_comma = True
+        return True
+
     def _add(self, found: Values, value: bytes, *, is_broken: bool = False) -> None:
         self._check_length(len(value))
         if is_broken:
-            found.broken[len(found.values)] = LINE_END
-        found.values.append(value)
+            found.broken[found.count] = LINE_END
+        found.add(value)
         self._count += 1
         self._expects_comma = True
 

@@ -1,5 +1,7 @@
 """From an XML element to the values of a record, with text as leaves."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from lxml import etree
@@ -12,91 +14,175 @@ ATTRIBUTE_PREFIX = "_"
 VALUE = "_VALUE"
 """The field of a struct that takes the text of an element which has attributes or child elements, too."""
 
+
 _BLANKS = " \t\r\n"
-"""White space as XML defines it."""
+"""XML's white space."""
+XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 
 
 class Misfit(Exception):
     """A record that does not fit the schema; its text is the reason."""
 
 
-class RecordElement:
-    """Reads one record. `unknown`: its attributes and elements that no column is for."""
+class RecordElements:
+    """Reads records of one schema. Not shared by threads."""
 
-    def __init__(self, *, ignore_namespace: bool) -> None:
-        self._ignore_namespace = ignore_namespace
+    def __init__(self, schema: StructType, *, ignore_namespace: bool) -> None:
+        self._reading = _Reading(ignore_namespace)
+        self._record = _Struct(schema, "")
+
+    @property
+    def unknown(self) -> set[str]:
+        """Attributes and elements of the last record that no column is for."""
+        return self._reading.unknown
+
+    def values(self, element: "etree._Element") -> dict[str, Any]:
+        """By column. Raises Misfit."""
+        if self._reading.unknown:
+            self._reading.unknown = set()
+        return self._record.value(element, self._reading)
+
+
+class _Reading:
+    """How names are read, and what was found in one record."""
+
+    def __init__(self, ignore_namespace: bool) -> None:
+        self.ignore_namespace = ignore_namespace
         self.unknown: set[str] = set()
 
-    def values(self, element: "etree._Element", schema: StructType, path: str = "") -> dict[str, Any]:
-        """By column. Raises Misfit."""
+    def attribute_name(self, element: "etree._Element", name: str) -> str:
+        """With the prefix of columns that are attributes. Of two prefixes of one namespace it may be either: which of
+        them the file writes, lxml does not say."""
+        if not name.startswith("{"):
+            return ATTRIBUTE_PREFIX + name
+        uri, _, local = name[1:].rpartition("}")
+        prefix = None
+        if not self.ignore_namespace:
+            known = {XML_NAMESPACE: "xml"} | {of: prefix for prefix, of in element.nsmap.items() if prefix}
+            prefix = known.get(uri)
+        return f"{ATTRIBUTE_PREFIX}{prefix}:{local}" if prefix else ATTRIBUTE_PREFIX + local
+
+
+class _Kind(ABC):
+    """Reads the values of a data type at one place of the schema. `element`: of an array's elements, else None."""
+
+    element: "_Kind | None" = None
+
+    def __init__(self, data_type: DataType, path: str) -> None:
+        self.data_type = data_type
+        self.path = path
+
+    @abstractmethod
+    def value(self, element: "etree._Element", reading: _Reading) -> Any:
+        """Raises Misfit."""
+
+    def of_text(self, text: str) -> Any:
+        """Of an attribute, or of the text of an element that has other parts, too. Raises Misfit."""
+        raise Misfit(f"{self.path}: expected an element for {self.data_type.simpleString()}, found text")
+
+
+class _Text(_Kind):
+    """A type that is neither a struct, an array nor a map."""
+
+    def value(self, element: "etree._Element", reading: _Reading) -> str | None:
+        if len(element):
+            kind = self.data_type.simpleString()
+            raise Misfit(f"{self.path}: expected text for {kind}, found the element {element[0].tag}")
+        for name in map(str, element.keys()):
+            reading.unknown.add(f"{self.path}.{reading.attribute_name(element, name)}")
+        return self.of_text(element.text or "")
+
+    def of_text(self, text: str) -> str | None:
+        bare = text.strip(_BLANKS)
+        return bare if bare or isinstance(self.data_type, StringType) else None
+
+
+class _Struct(_Kind):
+    def __init__(self, data_type: StructType, path: str) -> None:
+        super().__init__(data_type, path)
+        self._inner = f"{path}." if path else ""
+        self._fields: Mapping[str, _Kind] = {
+            field.name: _kind(field.dataType, f"{self._inner}{field.name}") for field in data_type
+        }
+
+    def value(self, element: "etree._Element", reading: _Reading) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, value in element.attrib.items():
-            column = ATTRIBUTE_PREFIX + self._attribute_name(element, name)
-            if column in schema.names:
-                found[column] = _text_for(value, schema[column].dataType)
+        for name, value in element.items():
+            column = reading.attribute_name(element, name)
+            if column in found:
+                raise Misfit(f"{self._inner}{column}: two attributes have this name without their prefixes")
+            if column in self._fields:
+                found[column] = self._fields[column].of_text(value)
             else:
-                self.unknown.add(path + column)
+                reading.unknown.add(self._inner + column)
+        has_tails = False
         for child in element:
-            name = tag_of(child, ignore_namespace=self._ignore_namespace)
-            if name in schema.names:
-                self._add(found, child, name, schema[name].dataType, path)
+            name = tag_of(child, ignore_namespace=reading.ignore_namespace)
+            kind = self._fields.get(name)
+            if kind is None:
+                reading.unknown.add(self._inner + name)
+            elif kind.element is not None:
+                found.setdefault(name, []).append(kind.element.value(child, reading))
+            elif name in found:
+                raise Misfit(f"{kind.path}: the element occurs twice; only an ARRAY takes several")
             else:
-                self.unknown.add(path + name)
-        if text := _own_text(element):
-            if VALUE in schema.names:
-                found[VALUE] = text
+                found[name] = kind.value(child, reading)
+            has_tails = has_tails or child.tail is not None
+        if text := _own_text(element, has_tails=has_tails):
+            if VALUE in self._fields:
+                found[VALUE] = self._fields[VALUE].of_text(text)
             else:
-                self.unknown.add(path + VALUE)
+                reading.unknown.add(self._inner + VALUE)
         return found
 
-    def _attribute_name(self, element: "etree._Element", name: str) -> str:
-        qualified = etree.QName(name)
-        if qualified.namespace is None or self._ignore_namespace:
-            return str(qualified.localname)
-        prefix = next((known for known, uri in element.nsmap.items() if known and uri == qualified.namespace), None)
-        return f"{prefix}:{qualified.localname}" if prefix else str(qualified.localname)
 
-    def _add(self, found: dict[str, Any], child: "etree._Element", name: str, data_type: DataType, path: str) -> None:
-        place = f"{path}{name}"
-        if isinstance(data_type, ArrayType):
-            found.setdefault(name, []).append(self._value(child, data_type.elementType, f"{place}[]"))
-        elif name in found:
-            raise Misfit(f"{place}: the element occurs twice; only an ARRAY takes several")
-        else:
-            found[name] = self._value(child, data_type, place)
+class _Array(_Kind):
+    """Elements of one name. An array in an array has no form in XML."""
 
-    def _value(self, element: "etree._Element", data_type: DataType, path: str) -> Any:
-        if isinstance(data_type, StructType):
-            return self.values(element, data_type, f"{path}.")
-        if isinstance(data_type, MapType):
-            return self._map(element, data_type, path)
-        if isinstance(data_type, ArrayType):
-            raise Misfit(does_not_fit(path, data_type))
-        if len(element):
-            raise Misfit(f"{path}: expected text for {data_type.simpleString()}, found the element {element[0].tag}")
-        self.unknown.update(
-            f"{path}.{ATTRIBUTE_PREFIX}{self._attribute_name(element, name)}" for name in element.attrib
-        )
-        return _text_for(element.text or "", data_type)
+    def __init__(self, data_type: ArrayType, path: str) -> None:
+        super().__init__(data_type, path)
+        self.element = _kind(data_type.elementType, f"{path}[]")
 
-    def _map(self, element: "etree._Element", data_type: MapType, path: str) -> list[tuple[str, Any]] | None:
+    def value(self, element: "etree._Element", reading: _Reading) -> Any:
+        raise Misfit(does_not_fit(self.path, self.data_type))
+
+    def of_text(self, text: str) -> Any:
+        assert self.element is not None
+        return [self.element.of_text(text)]
+
+
+class _Map(_Kind):
+    def __init__(self, data_type: MapType, path: str) -> None:
+        super().__init__(data_type, path)
+        self._value = _kind(data_type.valueType, f"{path}{{}}")
+
+    def value(self, element: "etree._Element", reading: _Reading) -> list[tuple[str, Any]] | None:
         found: dict[str, Any] = {
-            ATTRIBUTE_PREFIX + self._attribute_name(element, name): _text_for(value, data_type.valueType)
-            for name, value in element.attrib.items()
+            reading.attribute_name(element, name): self._value.of_text(value) for name, value in element.items()
         }
+        if _own_text(element, has_tails=True):
+            reading.unknown.add(f"{self.path}.{VALUE}")
+        of_array = self._value.element
         for child in element:
-            name = tag_of(child, ignore_namespace=self._ignore_namespace)
-            if name in found:
-                raise Misfit(f"{path}: the element {name} occurs twice in a MAP")
-            found[name] = self._value(child, data_type.valueType, f"{path}{{}}")
+            name = tag_of(child, ignore_namespace=reading.ignore_namespace)
+            if of_array is not None:
+                found.setdefault(name, []).append(of_array.value(child, reading))
+            elif name in found:
+                raise Misfit(f"{self.path}: the element {name} occurs twice in a MAP")
+            else:
+                found[name] = self._value.value(child, reading)
         return [*found.items()] or None
 
 
-def _text_for(text: str, data_type: DataType) -> str | None:
-    bare = text.strip(_BLANKS)
-    return bare if bare or isinstance(data_type, StringType) else None
+def _kind(data_type: DataType, path: str) -> _Kind:
+    if isinstance(data_type, StructType):
+        return _Struct(data_type, path)
+    if isinstance(data_type, ArrayType):
+        return _Array(data_type, path)
+    return _Map(data_type, path) if isinstance(data_type, MapType) else _Text(data_type, path)
 
 
-def _own_text(element: "etree._Element") -> str:
+def _own_text(element: "etree._Element", *, has_tails: bool) -> str:
     """The text between the child elements."""
-    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip(_BLANKS)
+    text = element.text or ""
+    return ("".join([text, *(child.tail or "" for child in element)]) if has_tails else text).strip(_BLANKS)

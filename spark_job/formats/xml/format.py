@@ -18,8 +18,10 @@ from spark_job.formats.record_list import RecordList
 from spark_job.formats.records_table import ParsedParts, RecordsSchema
 from spark_job.formats.text_values import TextRules
 from spark_job.formats.unknown_counts import UnknownCounts
-from spark_job.formats.xml.elements import Misfit, RecordElement
+from spark_job.formats.xml.elements import Misfit, RecordElements
 from spark_job.formats.xml.rows import RowReader
+
+_TOGETHER_BYTES = 64 << 10
 
 
 class XmlFormat:
@@ -52,10 +54,10 @@ class XmlFormat:
         records = list(chain.from_iterable(block.records for block in blocks))
         found, positions, reasons = list[dict[str, Any]](), list[int](), dict[int, str]()
         unknown = UnknownCounts()
-        for number, record in enumerate(records):
+        read = RecordElements(self._schema, ignore_namespace=self._ignore_namespace)
+        for number, element in enumerate(_elements(records)):
             try:
-                read = RecordElement(ignore_namespace=self._ignore_namespace)
-                found.append(read.values(etree.fromstring(record), self._schema))
+                found.append(read.values(element))
                 unknown.add(read.unknown, number)
                 positions.append(number)
             except Misfit as misfit:
@@ -73,6 +75,25 @@ class XmlFormat:
     def _column(self, found: Sequence[Mapping[str, Any]], name: str, data_type: DataType) -> ConvertedColumn:
         values = pa.array([record.get(name) for record in found], column_type(_as_text(data_type)))
         return convert_nested(values, data_type, self._rules.convert)
+
+
+def _elements(records: Sequence[bytes]) -> Iterator["etree._Element"]:
+    """Some are read together, since a parser takes longer to begin than to read a record."""
+    some, size = list[bytes](), 0
+    for record in records:
+        some.append(record)
+        size += len(record)
+        if size >= _TOGETHER_BYTES:
+            yield from _read_together(some)
+            some, size = [], 0
+    yield from _read_together(some)
+
+
+def _read_together(records: Sequence[bytes]) -> Iterator["etree._Element"]:
+    try:
+        yield from etree.fromstring(b"<all>%b</all>" % b"".join(records))
+    except etree.XMLSyntaxError:  # a record that has as many levels as libxml2 reads
+        yield from map(etree.fromstring, records)
 
 
 def _as_text(data_type: DataType) -> DataType:

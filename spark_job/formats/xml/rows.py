@@ -36,13 +36,16 @@ class RowReader:
             remove_pis=True,
         )
         row: etree._Element | None = None
+        has_doctype = False
         try:
             for event, element in events:
                 if event == "start":
                     if row is None and self._is_row(element):
                         row = element
-                        _refuse_entities(row)
+                        has_doctype = _has_doctype(row)
                 elif element is row:
+                    if has_doctype:
+                        _refuse_references(row)
                     yield etree.tostring(row, encoding="utf-8", with_tail=False, xml_declaration=False)
                     _forget(row)
                     row, count = None, count + 1
@@ -88,14 +91,26 @@ class _Limited:
 
 def tag_of(element: "etree._Element", *, ignore_namespace: bool) -> str:
     """The name as the file writes it."""
-    local = etree.QName(element).localname
+    tag: str = element.tag
+    if not tag.startswith("{"):
+        return tag
+    local = tag.rpartition("}")[2]
     return local if ignore_namespace or element.prefix is None else f"{element.prefix}:{local}"
 
 
-def _refuse_entities(element: "etree._Element") -> None:
-    dtd = element.getroottree().docinfo.internalDTD
+def _has_doctype(element: "etree._Element") -> bool:
+    """Raises FileFault if it declares an entity."""
+    info = element.getroottree().docinfo
+    dtd = info.internalDTD
     if dtd is not None and (declared := [entity.name for entity in dtd.iterentities()]):
         raise FileFault(Stage.PARSE, f"it declares the entity {declared[0]}; entities are not expanded")
+    return bool(info.doctype)
+
+
+def _refuse_references(row: "etree._Element") -> None:
+    """To entities that a DTD elsewhere declares: it is not loaded."""
+    for entity in row.iter(etree.Entity):
+        raise FileFault(Stage.PARSE, f"it refers to the entity {entity.text}; entities are not expanded")
 
 
 def _forget(row: "etree._Element") -> None:
