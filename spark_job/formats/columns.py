@@ -139,6 +139,21 @@ def each_by_library(what: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         yield batch
 
 
+def counted(what: str, batches: Iterator[pa.RecordBatch], rows: int, part: str) -> Iterator[pa.RecordBatch]:
+    """Raises FileFault if these are not as many rows as the file says: pyarrow gives as many as the shortest column
+    has, and later records would have other numbers."""
+    found = 0
+    for batch in batches:
+        found += batch.num_rows
+        if found > rows:
+            break
+        yield batch
+    if found != rows:
+        beyond = " or more" if found > rows else ""
+        reason = f"not valid {what}, or damaged: it says that {part} has {rows:,} rows, and it has {found:,}{beyond}"
+        raise FileFault(Stage.PARSE, reason)
+
+
 def rows_a_block(content: Content, row_bytes: float) -> int:
     """`row_bytes`: of a row in memory, about."""
     return int(min(MAX_BLOCK_ROWS, max(1, min(BLOCK_BYTES, content.chunk_bytes) / max(1.0, row_bytes))))

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from spark_job.formats.csv.dialect import Dialect
+from spark_job.formats.reading import BOM
 
 LONE_CR = "a carriage return outside quotes; expected line ends of LF or CRLF"
 
@@ -52,6 +53,8 @@ def _read(
         return "skip"
 
     data = b"\n".join(records)
+    if data.startswith(BOM):
+        data = BOM + data  # Arrow drops one at the start, where it is part of a value
     table = csv.read_csv(
         pa.py_buffer(data),
         csv.ReadOptions(use_threads=False, block_size=len(data) + 2, column_names=list(columns)),
