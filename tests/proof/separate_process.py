@@ -46,9 +46,7 @@ def run_apart(task: Task, folder: Path, said: Said) -> Outcome:
     log = folder / "log.txt"
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_work, args=(theirs, task, folder, log))
-    outcome = Outcome(
-        task.campaign, task.variant, task.seed, task.minutes, End.BROKE, 0.0, {}, files=task.files
-    )
+    outcome = Outcome(task.campaign, task.variant, task.seed, task.minutes, End.BROKE, 0.0, {}, files=task.files)
     began = time.monotonic()
     process.start()
     theirs.close()

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, rows_a_block
+from spark_job.formats.parquet.page_sizes import PageSizes
 from spark_job.formats.protocol import Content, FileFault
 
 _WHAT = "Parquet"
@@ -35,9 +36,11 @@ class ParquetFormat(ColumnFormat):
         if of_groups != metadata.num_rows:
             reason = f"not valid Parquet, or damaged: its row groups have {of_groups:,} rows; it says that it has"
             raise FileFault(Stage.PARSE, f"{reason} {metadata.num_rows:,}")
+        pages = PageSizes(stored)
         for group in range(file.num_row_groups):
             rows = metadata.row_group(group).num_rows
             if number + rows > first_record or not rows:
+                pages.check(group, columns.wanted)
                 batches = _batches(file, group, columns.wanted, content)
                 whole = counted(_WHAT, batches, rows, f"row group {group}")
                 yield from self.bounded(whole, columns, number, first_record)

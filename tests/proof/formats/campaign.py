@@ -114,9 +114,7 @@ class Workers:
                 self.close()
             raise
 
-    def _died(
-        self, run: Run, kind: str, seed: str, stage: str, error: Exception, secs: float
-    ) -> Iterator[Finding]:
+    def _died(self, run: Run, kind: str, seed: str, stage: str, error: Exception, secs: float) -> Iterator[Finding]:
         worker, self._worker = self._worker, None
         assert worker is not None
         if isinstance(error, TimeoutError):

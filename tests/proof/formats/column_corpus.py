@@ -117,8 +117,11 @@ _AVRO: Mapping[str, Any] = {
     "tags": ["null", {"type": "array", "items": ["null", "string"]}],
     "place": [
         "null",
-        {"type": "record", "name": "place", "fields": [{"name": "name", "type": "string"},
-                                                        {"name": "x", "type": ["null", "long"]}]},
+        {
+            "type": "record",
+            "name": "place",
+            "fields": [{"name": "name", "type": "string"}, {"name": "x", "type": ["null", "long"]}],
+        },
     ],
     "attributes": {"type": "map", "values": "string"},
     "other": "string",
@@ -177,5 +180,3 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
         if byte < 128:
             return value >> 1, at
-
-

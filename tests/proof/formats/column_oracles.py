@@ -179,20 +179,28 @@ def _plain(value: Any, kind: Any) -> Any:
         return value.encode(errors="surrogateescape")
     if not isinstance(kind, dict):
         return value
-    match kind["type"], kind.get("logicalType"):
-        case "long", "timestamp-micros":
-            return Micros(value)
-        case "long", "timestamp-millis":
-            return Micros(value * 1_000)
-        case "int", "date":
-            return Days(value)
-        case ("bytes" | "fixed"), "decimal":
-            return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.get("scale", 0))
-        case "array", _:
-            return [_plain(element, kind["items"]) for element in value]
-        case "map", _:
-            return Entries((key.encode(errors="surrogateescape"), _plain(item, kind["values"]))
-                           for key, item in value.items())
-        case "record", _:
-            return {field["name"]: _plain(value[field["name"]], field["type"]) for field in kind["fields"]}
-    return value
+    rule = _PLAIN.get((kind["type"], kind.get("logicalType"))) or _PLAIN.get((kind["type"], None))
+    return value if rule is None else rule(value, kind)
+
+
+def _entries(value: Mapping[str, Any], kind: Mapping[str, Any]) -> Entries:
+    return Entries((key.encode(errors="surrogateescape"), _plain(item, kind["values"])) for key, item in value.items())
+
+
+def _decimal(value: bytes, kind: Mapping[str, Any]) -> Decimal:
+    return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.get("scale", 0))
+
+
+_PLAIN: Mapping[tuple[str, str | None], Callable[[Any, Mapping[str, Any]], Any]] = {
+    ("long", "timestamp-micros"): lambda value, _: Micros(value),
+    ("long", "timestamp-millis"): lambda value, _: Micros(value * 1_000),
+    ("int", "date"): lambda value, _: Days(value),
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+    ("array", None): lambda value, kind: [_plain(element, kind["items"]) for element in value],
+    ("map", None): _entries,
+    ("record", None): lambda value, kind: {
+        field["name"]: _plain(value[field["name"]], field["type"]) for field in kind["fields"]
+    },
+}
+"""By type and logical type."""

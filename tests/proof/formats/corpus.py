@@ -93,8 +93,9 @@ def _quoted_csv(rows: int) -> str:
     for number in range(rows):
         *typed, note = _row(number)
         said = (f'say "{number}"', f"a,b\nand {number}", f"one\r\ntwo {number}", f'"{number}"', note)[number % 5]
-        lines.append(",".join([*(text if at % 2 or not text else quoted(text) for at, text in enumerate(typed)),
-                               quoted(said)]))
+        lines.append(
+            ",".join([*(text if at % 2 or not text else quoted(text) for at, text in enumerate(typed)), quoted(said)])
+        )
     return "\r\n".join(lines)
 
 
@@ -226,4 +227,3 @@ KINDS: Mapping[str, Kind] = {
     )
 }
 """By the name of the format. `ndjson` and `text` by lines are in `bad_input`."""
-

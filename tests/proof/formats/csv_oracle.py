@@ -88,5 +88,3 @@ def _expected(field: StructField, text: str | None) -> Expected:
     if isinstance(field.dataType, StringType):
         return Expected(True, lambda found: not found)  # null, or in quotes the empty text
     return Expected(None if field.nullable else False, lambda found: found is None)
-
-

@@ -10,7 +10,7 @@ from tests.proof.formats.corpus import KINDS, Base, Kind
 _MARKS = (b"PAR1", b"ORC", b"Obj\x01", b"0123456789abcdef", b"\n", b",", b'"', b"[", b"{", b"<", b">")
 """What stands at the borders of a file's parts."""
 _TOKENS = (
-    *(b'"', b'""', b",", b"\n", b"\r", b"\r\n", b"\n\n", b";", b"\\", b"\\\"", b"[", b"]", b"{", b"}", b"}{", b"],["),
+    *(b'"', b'""', b",", b"\n", b"\r", b"\r\n", b"\n\n", b";", b"\\", b'\\"', b"[", b"]", b"{", b"}", b"}{", b"],["),
     *(b"<", b">", b"</order>", b"<order>", b"&", b"&#0;", b"]]>", b"<!--", b"<?", b"\xef\xbb\xbf", b"\0", b"\xff"),
     *(b"\xc3", b"\xed\xa0\x80", b"null", b"NaN", b"1e400", b"-", b"9" * 25, b"PAR1", b"ORC", b"Obj\x01", b"\x80" * 10),
     *(b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\0\0\0\x80"),

@@ -14,7 +14,7 @@ from tests.proof.campaign import Failed
 from tests.proof.formats.mutators import Damaged
 
 LIMITS = Limits(max_record_bytes=1 << 20, max_file_bytes=64 << 20)
-CHUNKS = (37, 1_000, CHUNK_BYTES)
+CHUNKS = (100, 1_000, CHUNK_BYTES, CHUNK_BYTES)
 """How much is read at a time: small pieces put the borders of blocks anywhere."""
 _MOST_REASON = 20_000
 
@@ -63,9 +63,7 @@ def read(
 def _content(file: Damaged, chunk_bytes: int, stack: ExitStack) -> FileContent:
     reader = MemoryReader(ObjectInfo(file.path, len(file.body), "etag", 0.0), file.body)
     compression = "none" if file.kind.name == "binary" else "auto"
-    content = FileContent(
-        file.path, reader, compression=compression, limits=LIMITS, slice_bytes=None, stack=stack
-    )
+    content = FileContent(file.path, reader, compression=compression, limits=LIMITS, slice_bytes=None, stack=stack)
     content.chunk_bytes = chunk_bytes
     return content
 
@@ -93,8 +91,10 @@ def _add(found: Found, blocks: Sequence[Block], parsed: Parsed) -> None:
     if sorted([*rows, *refused]) != [*range(count)] or rows != sorted(rows):
         raise Failed(f"of {count} records {len(rows)} are rows and {len(refused)} refused; expected each in one place")
     if parsed.records.num_rows != len(rows) or len(parsed.refused_texts) != len(refused):
-        raise Failed(f"{parsed.records.num_rows} rows and {len(parsed.refused_texts)} texts; expected {len(rows)} "
-                     f"and {len(refused)}")
+        raise Failed(
+            f"{parsed.records.num_rows} rows and {len(parsed.refused_texts)} texts; expected {len(rows)} "
+            f"and {len(refused)}"
+        )
     for _, reason in parsed.refused:
         if reason is not None and not (isinstance(reason, str) and reason.strip()):
             raise Failed(f"a record is refused without a reason: {reason!a:.100}")
@@ -104,5 +104,3 @@ def _add(found: Found, blocks: Sequence[Block], parsed: Parsed) -> None:
     for number, reason in parsed.refused:
         found.refused[found.count + number] = reason
     found.count += count
-
-

@@ -1,9 +1,10 @@
 """Values that have a type in their file, as plain Python objects, and what a column has to make of them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +12,15 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
-    IntegralType,
+    IntegerType,
+    LongType,
     MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -71,11 +75,13 @@ def _nested(values: pa.Array) -> list[Any]:
     there = values.is_valid().to_pylist()
     if types.is_struct(kind):
         each = {kind.field(at).name: plain_values(column) for at, column in enumerate(values.flatten())}
-        return [{name: column[row] for name, column in each.items()} if is_there else None
-                for row, is_there in enumerate(there)]
+        return [
+            {name: column[row] for name, column in each.items()} if is_there else None
+            for row, is_there in enumerate(there)
+        ]
     if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
         ends = values.offsets.to_pylist()
-        spans = [slice(start, end) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        spans = [slice(start, end) for start, end in pairwise(ends)]
         if types.is_map(kind):
             keys, items = plain_values(values.keys), plain_values(values.items)
             entries = [Entries(zip(keys[span], items[span], strict=True)) for span in spans]
@@ -92,53 +98,9 @@ def expected(value: Any, field: StructField) -> Expected:
     return Expected(fits, lambda found: _same(found, wanted))
 
 
-def _fitted(value: Any, data_type: DataType) -> tuple[bool | None, Any]:
-    """Whether it fits, and the value as a row has it."""
-    if value is None:
-        return True, None
-    match data_type:
-        case StringType() if isinstance(value, bytes):
-            try:
-                return True, value.decode()
-            except UnicodeDecodeError:
-                return False, None
-        case BinaryType() if isinstance(value, bytes):
-            return True, value
-        case IntegralType() if type(value) is int:
-            half = 1 << (_BITS[data_type.simpleString()] - 1)
-            return -half <= value < half, value
-        case BooleanType() if isinstance(value, bool):
-            return True, value
-        case DoubleType() if isinstance(value, int | float) and not isinstance(value, bool):
-            return True, float(value)
-        case DecimalType() if isinstance(value, int | Decimal):
-            before = Decimal(10) ** (data_type.precision - data_type.scale)
-            return abs(value) < before, Decimal(value)
-        case DateType() if isinstance(value, Days):
-            fits = date.min.toordinal() <= value + _FIRST_DAY.toordinal() <= date.max.toordinal()
-            return fits, _FIRST_DAY + timedelta(days=value) if fits else None
-        case TimestampType() if isinstance(value, Micros):
-            fits = _FIRST_MICRO <= value <= _LAST_MICRO
-            return fits, _EPOCH + value * _MICROSECOND if fits else None
-        case ArrayType() if type(value) is list:
-            return _all([_fitted(element, data_type.elementType) for element in value])
-        case MapType() if isinstance(value, Entries):
-            fits_keys, keys = _all([_fitted(key, data_type.keyType) for key, _ in value])
-            fits_items, items = _all([_fitted(item, data_type.valueType) for _, item in value])
-            return _both(fits_keys, fits_items), [*zip(keys, items, strict=True)]
-        case StructType() if isinstance(value, dict):
-            fits, inner = _all([_fitted(value.get(one.name), one.dataType) for one in data_type])
-            return fits, dict(zip(data_type.names, inner, strict=True))
-    return None, value
-
-
 def _all(each: Sequence[tuple[bool | None, Any]]) -> tuple[bool | None, list[Any]]:
     fits = [fit for fit, _ in each]
     return (False if False in fits else None if None in fits else True), [value for _, value in each]
-
-
-def _both(one: bool | None, other: bool | None) -> bool | None:
-    return False if False in (one, other) else None if None in (one, other) else True
 
 
 def _same(found: Any, value: Any) -> bool:
@@ -149,3 +111,73 @@ def _same(found: Any, value: Any) -> bool:
     if isinstance(value, list | tuple) and isinstance(found, list | tuple):
         return len(found) == len(value) and all(map(_same, found, value))
     return type(found) is type(value) and bool(found == value)
+
+
+def _fitted(value: Any, data_type: DataType) -> tuple[bool | None, Any]:
+    """Whether it fits, and the value as a row has it."""
+    if value is None:
+        return True, None
+    rule = _RULES.get(type(data_type))
+    return (None, value) if rule is None or not isinstance(value, rule[0]) else rule[1](value, data_type)
+
+
+def _text(value: bytes, _: DataType) -> tuple[bool | None, Any]:
+    try:
+        return True, value.decode()
+    except UnicodeDecodeError:
+        return False, None
+
+
+def _integer(value: int, data_type: DataType) -> tuple[bool | None, Any]:
+    half = 1 << (_BITS[data_type.simpleString()] - 1)
+    return (None, value) if isinstance(value, bool | Micros | Days) else (-half <= value < half, value)
+
+
+def _decimal(value: int | Decimal, data_type: DataType) -> tuple[bool | None, Any]:
+    assert isinstance(data_type, DecimalType)
+    return abs(value) < Decimal(10) ** (data_type.precision - data_type.scale), Decimal(value)
+
+
+def _date(value: Days, _: DataType) -> tuple[bool | None, Any]:
+    fits = date.min.toordinal() <= value + _FIRST_DAY.toordinal() <= date.max.toordinal()
+    return fits, _FIRST_DAY + timedelta(days=value) if fits else None
+
+
+def _timestamp(value: Micros, _: DataType) -> tuple[bool | None, Any]:
+    fits = _FIRST_MICRO <= value <= _LAST_MICRO
+    return fits, _EPOCH + value * _MICROSECOND if fits else None
+
+
+def _array(value: list[Any], data_type: DataType) -> tuple[bool | None, Any]:
+    assert isinstance(data_type, ArrayType)
+    return _all([_fitted(element, data_type.elementType) for element in value])
+
+
+def _map(value: Entries, data_type: DataType) -> tuple[bool | None, Any]:
+    assert isinstance(data_type, MapType)
+    fits_keys, keys = _all([_fitted(key, data_type.keyType) for key, _ in value])
+    fits_items, items = _all([_fitted(item, data_type.valueType) for _, item in value])
+    fits = False if False in (fits_keys, fits_items) else None if None in (fits_keys, fits_items) else True
+    return fits, [*zip(keys, items, strict=True)]
+
+
+def _struct(value: Mapping[str, Any], data_type: DataType) -> tuple[bool | None, Any]:
+    assert isinstance(data_type, StructType)
+    fits, inner = _all([_fitted(value.get(one.name), one.dataType) for one in data_type])
+    return fits, dict(zip(data_type.names, inner, strict=True))
+
+
+_RULES: Mapping[type[DataType], tuple[Any, Callable[[Any, Any], tuple[bool | None, Any]]]] = {
+    StringType: (bytes, _text),
+    BinaryType: (bytes, lambda value, _: (True, value)),
+    BooleanType: (bool, lambda value, _: (True, value)),
+    **dict.fromkeys((ByteType, ShortType, IntegerType, LongType), (int, _integer)),
+    DoubleType: (int | float, lambda value, _: (True, float(value))),
+    DecimalType: (int | Decimal, _decimal),
+    DateType: (Days, _date),
+    TimestampType: (Micros, _timestamp),
+    ArrayType: (list, _array),
+    MapType: (Entries, _map),
+    StructType: (dict, _struct),
+}
+"""By column: the class of the values that may fit, and the rule."""

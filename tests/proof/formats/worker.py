@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.proof.campaign import Failed
 from tests.proof.formats.check import Bounds, check, limit_address_space
-from tests.proof.formats.mutators import damaged
 from tests.proof.formats.corpus import KINDS
+from tests.proof.formats.mutators import damaged
 from tests.proof.formats.variants import broken
 
 MOST_ADDRESSES = 8 << 30

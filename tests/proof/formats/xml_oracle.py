@@ -132,8 +132,10 @@ def _together(each: list[Expected]) -> Expected:
     fit = False if False in fits else None if None in fits else True
 
     def holds(found: Any) -> bool:
-        return isinstance(found, list) and len(found) == len(each) and all(
-            one is ANYTHING or one.holds(value) for one, value in zip(each, found, strict=True)
+        return (
+            isinstance(found, list)
+            and len(found) == len(each)
+            and all(one is ANYTHING or one.holds(value) for one, value in zip(each, found, strict=True))
         )
 
     return Expected(fit, holds)
