@@ -44,8 +44,11 @@ class Formats:
             for number, _ in run.rounds():
                 for kind in self._kinds(run.variant):
                     left = run.files - run.counts[damaged_files(kind)]
-                    count = VARIANTS[run.variant].files if run.variant else min(files_a_round, left)
-                    seeds = [f"{run.seed}/{number}/{kind}/{at}" for at in range(count)]
+                    numbers = range(min(files_a_round, left))
+                    if run.variant:
+                        broken = VARIANTS[run.variant]
+                        numbers = range(broken.first, broken.first + broken.files)
+                    seeds = [f"{run.seed}/{number}/{kind}/{at}" for at in numbers]
                     findings += self._read(run, used, kind, seeds)
                     if findings and (run.variant or len(findings) >= MOST_FINDINGS):
                         raise _failed(run, findings)

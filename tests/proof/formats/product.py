@@ -52,6 +52,8 @@ def read(
                 raise Failed(f"the file is dead without a reason: {fault.reason!a:.100}") from fault
             found.fault = fault.reason
             return found
+        except Failed:
+            raise
         except Exception as error:
             raise Failed(f"reading its blocks raised {type(error).__name__}: {error!s:.300}") from error
     for some in [blocks] if together else [[block] for block in blocks]:

@@ -14,7 +14,7 @@ from tests.proof.formats.mutators import UNDAMAGED, Damaged, damaged
 from tests.proof.formats.variants import VARIANTS
 
 TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset(VARIANTS)}
-FILES_EACH = 250
+FILES_EACH = 200
 
 
 @pytest.fixture(scope="module")
