@@ -1,6 +1,9 @@
 """Avro: containers, codecs, schemas, and what is refused."""
 
+import bz2
 import io
+import lzma
+import zlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -108,6 +111,19 @@ def test_codecs_of_arrow(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert container._within(container._DECOMPRESS[codec], stored, 1 << 20, 0) == data
         with pytest.raises(FileFault):
             container._within(container._DECOMPRESS[codec], stored, len(data) - 1, 0)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_block_that_does_not_decompress_to_its_end_refuses_the_file(codec: str) -> None:
+    """Also if all of its content is there, and only the end with its checksum is missing."""
+    block = next(container.Container(io.BytesIO(avro({"v": "string"}, [{"v": "x" * 500}])), 1 << 20).blocks())
+    stored = {"bzip2": bz2.compress, "xz": lzma.compress, "deflate": lambda data: zlib.compress(data)[2:-4]}[codec](
+        block.data
+    )
+    assert container._within(container._DECOMPRESS[codec], stored, 1 << 20, 0) == block.data
+    for missing in range(1, len(stored)):
+        with pytest.raises(FileFault, match="block 0 does not decompress"):
+            container._within(container._DECOMPRESS[codec], stored[:-missing], 1 << 20, 0)
 
 
 def test_a_column_is_found_by_an_alias() -> None:

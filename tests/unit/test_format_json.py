@@ -56,6 +56,8 @@ def test_a_bad_element_keeps_its_number_and_text(chunk_bytes: int) -> None:
         (b'[{"id":1', "truncated: it ends within value 0"),
         (b'[{"id":"', "truncated: it ends within value 0"),
         (b"[", "truncated"),
+        (b"[ }", "after 0 values: its array ends with a brace"),
+        (b'[{"id":1}}', "after 1 values: its array ends with a brace"),
         (b'[{"id":1},]', "after 1 values of its array: found ','; expected one comma between two values"),
         (b'[,{"id":1}]', "after 0 values of its array"),
         (b'[{"id":1} {"id":2}]', "after 1 values of its array: found nothing; expected one comma"),
