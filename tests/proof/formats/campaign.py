@@ -34,7 +34,6 @@ class Formats:
     name = "formats"
     about = "damaged files of each format: rows are right, or there is a dead letter; no crash, no hang, bounded memory"
     variants: Mapping[str, Fault] = {name: broken.fault for name, broken in VARIANTS.items()}
-    wanted = tuple(damaged_files(kind) for kind in KINDS)
 
     def run(self, run: Run, *, workers: "Workers | None" = None, files_a_round: int = FILES_A_ROUND) -> None:
         """Until the budget is spent or `run.files` of each format are read. `workers`: kept by the caller."""
