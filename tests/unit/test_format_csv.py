@@ -197,6 +197,12 @@ def test_a_byte_order_mark_within_the_file_is_part_of_a_value() -> None:
     assert (alone.rows, alone.reasons) == ({}, {0: "found 1 field, expected 2"})
 
 
+@pytest.mark.parametrize("chunk_bytes", [1, 10, 1 << 20])
+def test_an_empty_field_behind_a_quoted_one_is_null_wherever_it_is(chunk_bytes: int) -> None:
+    found = read_file("csv", "a STRING, b STRING", b'a,b\n"x",\n"y",""\n"z",', chunk_bytes=chunk_bytes)
+    assert [row["b"] for row in found.values] == [None, "", None]
+
+
 def test_a_quote_that_closes_in_another_record_is_no_silent_row() -> None:
     found = read_file("csv", "id INT, n STRING", b'id,n\n1,"a\n2,b\n3,"c"\n4,d\n')
     assert found.values == [{"id": 4, "n": "d"}]

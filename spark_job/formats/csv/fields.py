@@ -52,7 +52,8 @@ def _read(
         wrong[row.number - 1] = f"found {row.actual_columns} {fields}, expected {row.expected_columns}"
         return "skip"
 
-    data = b"\n".join(records)
+    # Without a line end Arrow takes an empty last field for quoted if the one before it is.
+    data = b"\n".join([*records, b""])
     if data.startswith(BOM):
         data = BOM + data  # Arrow drops one at the start, where it is part of a value
     table = csv.read_csv(

@@ -16,8 +16,8 @@ from spark_job.formats.protocol import FileFault
 TRUSTED_BYTES = 16 << 20
 """A page up to this size is read even if its column chunk should be smaller."""
 _TAIL_BYTES = 8
-_HEADER_BYTES = (1 << 10, 1 << 16, 16 << 20)
-"""How much is read for a header: at first, and if that is not enough."""
+_HEADER_BYTES = (1 << 7, 1 << 10, 1 << 16, 16 << 20)
+"""How much is read for a header: at first, and if that is not enough. It counts as a part of the slice."""
 
 
 @dataclass(frozen=True, slots=True)

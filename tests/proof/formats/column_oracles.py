@@ -86,6 +86,8 @@ def read_avro(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Re
         with _raw_values():
             reader = fastavro.reader(io.BytesIO(body), handle_unicode_errors="surrogateescape")
             found, records = reader.writer_schema, [*reader]
+    except UnicodeDecodeError:
+        return UNKNOWN  # of the header, in which other entries than the schema do not count
     except Exception as error:  # noqa: BLE001 - fastavro raises whatever it stumbles over
         return Reading(None, f"{type(error).__name__}: {error!s:.200}")
     if not isinstance(found, dict) or found.get("type") != "record":

@@ -1,5 +1,6 @@
 """CSV read by Python's own module, in its strict mode."""
 
+import codecs
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -66,7 +67,9 @@ def read_csv(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Rea
     missing = [field.name for field in schema if not field.nullable and field.name not in names]
     if len({*names}) < len(names) or missing or not {*names} & {*schema.names}:
         return Reading(None, f"the header {names!a:.200}")
-    return Reading([_wanted(fields, names, schema) for fields in records])
+    # Python's decoder of a whole text guesses the order of bytes.
+    without_mark = options["encoding"] == "utf-16" and body[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return Reading([_wanted(fields, names, schema) for fields in records], may_be_dead=without_mark)
 
 
 def _wanted(fields: Sequence[str] | None, names: Sequence[str], schema: StructType) -> Wanted:
