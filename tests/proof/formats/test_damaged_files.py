@@ -1,5 +1,6 @@
 """Damaged files of each format do no harm, and each format that is broken on purpose is found."""
 
+import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,8 +51,6 @@ def test_each_variant_broken_on_purpose_is_found(variant: str, tmp_path: Path, w
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_good_files_give_each_of_their_records(kind: str) -> None:
-    import random
-
     for base in KINDS[kind].bases():
         file = Damaged(KINDS[kind], base, f"file.{kind}{base.extension}", base.stored, [UNDAMAGED])
         for seed in range(3):

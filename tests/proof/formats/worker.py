@@ -39,10 +39,6 @@ class Finding:
         return kept
 
 
-class WorkerDied(Exception):
-    """While it judged with an independent reader: what the product did is not known to be wrong."""
-
-
 class Worker:
     """Owns one process. `variant` and `secs` belong to each call, since starting a process takes a second."""
 
