@@ -82,13 +82,14 @@ def _of_columns(
 
 
 def read_avro(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Reading:
+    reader: Any = None
     try:
         with _raw_values():
             reader = fastavro.reader(io.BytesIO(body), handle_unicode_errors="surrogateescape")
             found, records = reader.writer_schema, [*reader]
-    except UnicodeDecodeError:
-        return UNKNOWN  # of the header, in which other entries than the schema do not count
     except Exception as error:  # noqa: BLE001 - fastavro raises whatever it stumbles over
+        if reader is None and isinstance(error, UnicodeDecodeError):
+            return UNKNOWN  # of an entry of the header, of which only the schema and the codec count
         return Reading(None, f"{type(error).__name__}: {error!s:.200}")
     if not isinstance(found, dict) or found.get("type") != "record":
         return Reading(None, "no record")
