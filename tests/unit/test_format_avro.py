@@ -126,6 +126,14 @@ def test_a_block_that_does_not_decompress_to_its_end_refuses_the_file(codec: str
             container._within(container._DECOMPRESS[codec], stored[:-missing], 1 << 20, 0)
 
 
+@pytest.mark.parametrize("name", [b"null", b"1", b"[]", b'"\\ud800"'])
+def test_a_field_whose_name_is_no_text_refuses_the_file(name: bytes) -> None:
+    stored = avro({"v": "string", "other_one": "string"}, [{"v": "x", "other_one": "y"}])
+    known = b'"other_one"'
+    with pytest.raises(FileFault, match="not valid Avro: its schema"):
+        read_file("avro", "v STRING", stored.replace(known, name.ljust(len(known))))
+
+
 def test_a_column_is_found_by_an_alias() -> None:
     fields = [
         {"name": "new", "type": "int", "aliases": ["old", "older"]},

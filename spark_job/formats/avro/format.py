@@ -54,11 +54,12 @@ class AvroFormat(ColumnFormat):
         try:
             found = _by_column(fields_of(container.header.schema), self._schema.names)
             kinds = {name: _kind(name, field) for name, field in found.items() if name in self._schema.names}
+            whole = pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found])
         except Unsupported as error:
             raise FileFault(Stage.PARSE, f"cannot be read: {error}") from error
         except _ERRORS as error:
             raise FileFault(Stage.PARSE, f"not valid Avro: its schema: {error!r}") from error
-        columns = self.columns_of(pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found]))
+        columns = self.columns_of(whole)
         return _Decoder(container, {name: found[name] for name in columns.wanted}, kinds), columns
 
 
