@@ -97,6 +97,8 @@ def test_records_may_be_inside_an_object(chunk_bytes: int) -> None:
         (b'{"d":{"items":[]},"d":1}', "it has d twice"),
         (b'{"d":{"items":[],"items":[{"id":1}]}}', "it has d.items twice"),
         (b'{"d":{"items":[]}', "expected a comma between two members, found the end of the file"),
+        (b'{"d":{"items":[],}}', "expected the name of a member after a comma, found '}'"),
+        (b'{"d":{"items":[]},}', "expected the name of a member after a comma, found '}'"),
         (b'{"d":{"items":[]}} x', "after its end"),
         (b'{"d" {"items":[]}}', "expected a colon"),
         (b'{"d":{"items":[]},"e":"', "truncated: it ends within a string"),

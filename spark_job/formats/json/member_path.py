@@ -107,6 +107,8 @@ class MemberPath:
             token = self._tokens.next()
             if token == b",":
                 token = self._tokens.next()
+                if token == b"}":
+                    _refuse(f"expected the name of a member after a comma, found {_shown(token)}")
             elif token != b"}":
                 _refuse(f"expected a comma between two members, found {_shown(token)}")
 
