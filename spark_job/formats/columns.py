@@ -138,8 +138,46 @@ def by_library(what: str, call: Callable[[], T]) -> T:
 
 
 def each_by_library(what: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Columns whose parts do not fit together are found here, and not when their records are parsed."""
     while (batch := by_library(what, lambda: next(batches, None))) is not None:
+        by_library(what, partial(_validate, batch))
         yield batch
+
+
+def _validate(batch: pa.RecordBatch) -> None:
+    """Raises ArrowInvalid."""
+    batch.validate()
+    for column in batch.columns:
+        _check_maps(column)
+
+
+def _check_maps(values: pa.Array) -> None:
+    """That the maps in it have as many values as keys, at which Arrow does not look."""
+    kind, types = values.type, pa.types
+    if types.is_map(kind):
+        if len(values.keys) != len(values.items):
+            raise pa.ArrowInvalid(f"a map has {len(values.keys)} keys and {len(values.items)} values")
+        _check_maps(values.items)
+    elif types.is_list(kind) or types.is_large_list(kind):
+        _check_maps(values.values)
+    elif types.is_struct(kind):
+        for at in range(kind.num_fields):
+            _check_maps(values.field(at))
+
+
+def counted(what: str, batches: Iterator[pa.RecordBatch], rows: int, part: str) -> Iterator[pa.RecordBatch]:
+    """Raises FileFault if these are not as many rows as the file says: pyarrow gives as many as the shortest column
+    has, and later records would have other numbers."""
+    found = 0
+    for batch in batches:
+        found += batch.num_rows
+        if found > rows:
+            break
+        yield batch
+    if found != rows:
+        beyond = " or more" if found > rows else ""
+        reason = f"not valid {what}, or damaged: it says that {part} has {rows:,} rows, and it has {found:,}{beyond}"
+        raise FileFault(Stage.PARSE, reason)
 
 
 def rows_a_block(content: Content, row_bytes: float) -> int:

@@ -46,6 +46,8 @@ class Utf8Stream:
             text = self._decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             self._refuse(chunk, self._at - waiting + error.start, error.reason)
+        except UnicodeError as error:  # utf-16 and utf-32 without a byte order mark
+            self._refuse(chunk, self._at - waiting, str(error))
         self._at += len(chunk)
         try:
             return text.encode()

@@ -16,11 +16,11 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.version import version
-from tests.proof.campaign import untried
+from tests.proof.campaign import FILES, untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.outcome import End, Outcome
 from tests.proof.report import all_good, as_json, as_markdown
-from tests.proof.separate_process import run_apart
+from tests.proof.separate_process import Task, run_apart
 from tests.proof.view import View
 
 MINUTES = 30.0
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     planned = [(name, variant) for name in options.names for variant in _variants(name, options)]
     begun = version()
-    outcomes = _run(planned, options.minutes, options.seed)
+    outcomes = _run(planned, options.minutes, options.seed, options.files)
     of = asdict(begun) if begun else None
     where = {**machine(), "version": of, "seed": options.seed, "minutes": options.minutes}
     report = as_markdown(where, outcomes)
@@ -51,6 +51,9 @@ def _options(arguments: Sequence[str] | None) -> Any:
     there = ", ".join(known())
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {there}; all without")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="for all together, shared equally (%(default)g)")
+    parser.add_argument(
+        "--files", type=int, default=FILES, help="of formats: ends after so many of each format (%(default)d)"
+    )
     parser.add_argument("--seed", type=int, help="repeats a run; without, another one each time")
     parser.add_argument("--variants", action="store_true", help="run each against what is broken on purpose instead")
     parser.add_argument("--variant", metavar="NAME", help="run against this one alone")
@@ -62,6 +65,8 @@ def _options(arguments: Sequence[str] | None) -> Any:
         parser.error(f"no campaign {', '.join(unknown)}: expected some of {there}")
     if not 0 < options.minutes < float("inf"):
         parser.error(f"--minutes {options.minutes:g}: expected a number above 0")
+    if options.files < 1:
+        parser.error(f"--files {options.files}: expected a number above 0")
     for file in filter(None, (options.json, options.report)):
         if not file.absolute().parent.is_dir():
             parser.error(f"{file}: expected a file in a folder that is there")
@@ -80,7 +85,7 @@ def _variants(name: str, options: Any) -> list[str]:
     return [*load(MODULES[name]).variants] if options.variants else [""]
 
 
-def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int) -> list[Outcome]:
+def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int, files: int) -> list[Outcome]:
     """One after the other. Each gets an equal share of the minutes that are left."""
     outcomes: list[Outcome] = []
     until_ts = time.monotonic() + minutes * 60
@@ -90,7 +95,8 @@ def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int) -> list[
             share = max(0.0, until_ts - time.monotonic()) / 60 / (len(planned) - number)
             view.begin(titles[number], share)
             with tempfile.TemporaryDirectory(prefix=f"proof-{name}-") as folder:
-                outcome = run_apart(name, MODULES[name], variant, seed, share, Path(folder), view.said)
+                task = Task(name, MODULES[name], variant, seed, share, files)
+                outcome = run_apart(task, Path(folder), view.said)
             if not variant and outcome.end in (End.PASSED, End.INTERRUPTED):
                 outcome = replace(outcome, untried=untried(load(MODULES[name]), outcome.counts))
             view.end(outcome)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+FILES = 100_000
+
 
 class Failed(AssertionError):
     """Something is lost, doubled or silently dropped. `steps`: the smallest known steps to reproduce it."""
@@ -58,6 +60,8 @@ class Run:
     """Name of the deliberate fault; empty: none."""
     say: Callable[[str], None] = lambda now: None
     """Shows the current step to a person who watches."""
+    files: int = FILES
+    """How many files of each format the campaign `formats` reads at most."""
     counts: Counter[str] = field(default_factory=Counter)
     """Counts by name: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
 

@@ -13,6 +13,7 @@ MODULES: Mapping[str, str] = {
     "race-calls": "tests.proof.race.calls",
     "bad-storage": "tests.proof.bad_storage.campaign",
     "bad-input": "tests.proof.bad_input.campaign",
+    "formats": "tests.proof.formats.campaign",
     "engines": "tests.proof.engines.campaign",
     "cluster": "tests.proof.cluster.campaign",
     "log-life": "tests.proof.log_life.campaign",

@@ -16,6 +16,10 @@ from typing import Any
 from benchmarks.version import Version, changed_since
 from tests.proof.campaign import untried
 from tests.proof.campaigns import MODULES, known, load
+from tests.proof.formats.campaign import damaged_files
+from tests.proof.formats.check import FILES as DAMAGED
+from tests.proof.formats.check import REFUSED, ROWS
+from tests.proof.formats.corpus import KINDS
 from tests.proof.kill.kill_counts import MOST_KILLS
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 
@@ -46,6 +50,7 @@ FIGURES: Mapping[str, Counted] = {
             *("checkpoints by chance", "configurations by chance"),
         )
     },
+    "damaged files of all formats": {"formats": (DAMAGED,)},
     "states of small worlds": {"small-worlds": ("states",)},
     "commits": {"race": ("commits",), "race-calls": ("commits",), "soak": ("commits",)},
     "records compared, after each round all that there are": {
@@ -55,6 +60,7 @@ FIGURES: Mapping[str, Counted] = {
         "race-calls": ("records",),
         "bad-storage": ("records", "records of the real job"),
         "bad-input": ("rows", "dead letters"),
+        "formats": (ROWS, REFUSED),
         "engines": ("rows of each engine", "dead letters of each engine"),
         "log-life": ("records",),
         "takeover": ("records",),
@@ -64,6 +70,7 @@ FIGURES: Mapping[str, Counted] = {
 LEAST: Mapping[str, Mapping[str, int]] = {
     "race": {"rounds": 6},
     "bad-storage": {"seconds of outage": 120},
+    "formats": {damaged_files(kind): 100_000 for kind in KINDS},
     "engines": {"files that both engines have read": 100_000},
 }
 """By campaign, the counts that its reports together must reach."""

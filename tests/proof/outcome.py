@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from tests.proof.campaign import FILES
+
 
 class End(StrEnum):
     PASSED = "passed"
@@ -31,6 +33,8 @@ class Outcome:
     counts: Mapping[str, int]
     why: str = ""
     steps: Sequence[str] = ()
+    files: int = FILES
+    """As in `Run`."""
     untried: Sequence[str] = ()
     """Of the unbroken program: what a longer run tries and this one did not, as far as the campaign knows."""
 
@@ -49,6 +53,7 @@ class Outcome:
     def repeat(self) -> str:
         """The command that repeats it."""
         words = [self.campaign, "--minutes", f"{self.minutes:.4g}", "--seed", f"{self.seed}"]
+        words += ["--files", f"{self.files}"] if self.files != FILES else []
         words += ["--variant", self.variant] if self.variant else []
         return shlex.join(["python", "-m", "tests.proof", *words])
 

@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,19 +27,31 @@ LOG_LINES = 15
 Said = Callable[[str, Mapping[str, int]], None]
 
 
-def run_apart(campaign: str, module: str, variant: str, seed: int, minutes: float, folder: Path, said: Said) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A campaign, the module that has it, and how it is to be run. `files`: as in `Run`."""
+
+    campaign: str
+    module: str
+    variant: str
+    seed: int
+    minutes: float
+    files: int
+
+
+def run_apart(task: Task, folder: Path, said: Said) -> Outcome:
     """Run the module's campaign and wait for it, or for Ctrl-C, which ends it with what it has done so far. `said` is
     told what it does, and called every second at least."""
     ours, theirs = multiprocessing.Pipe()
     log = folder / "log.txt"
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_work, args=(theirs, module, variant, seed, minutes, folder, log))
-    outcome = Outcome(campaign, variant, seed, minutes, End.BROKE, 0.0, {})
+    process = context.Process(target=_work, args=(theirs, task, folder, log))
+    outcome = Outcome(task.campaign, task.variant, task.seed, task.minutes, End.BROKE, 0.0, {}, files=task.files)
     began = time.monotonic()
     process.start()
     theirs.close()
     try:
-        outcome = _followed(ours, outcome, began + minutes * 60 + OVERTIME_SECS, said)
+        outcome = _followed(ours, outcome, began + task.minutes * 60 + OVERTIME_SECS, said)
     except KeyboardInterrupt:
         os.kill(process.pid or 0, signal.SIGINT)
         outcome = replace(_followed(ours, outcome, time.monotonic() + LAST_WORD_SECS, said), end=End.INTERRUPTED)
@@ -87,7 +99,7 @@ def _last_lines(log: Path) -> list[str]:
     return log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.exists() else []
 
 
-def _work(theirs: Connection, module: str, variant: str, seed: int, minutes: float, folder: Path, log: Path) -> None:
+def _work(theirs: Connection, task: Task, folder: Path, log: Path) -> None:
     """In the other process. Ctrl-C is meant for the one that watches, so this one is in a group of its own."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -107,12 +119,12 @@ def _work(theirs: Connection, module: str, variant: str, seed: int, minutes: flo
         theirs.send((end, why, dict(counts), steps))
 
     try:
-        found = load(module)
+        found = load(task.module)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            budget = Budget(time.monotonic, until_ts=time.monotonic() + minutes * 60)
-            found.run(Run(seed, budget, Path(scratch), variant, say, counts))
+            budget = Budget(time.monotonic, until_ts=time.monotonic() + task.minutes * 60)
+            found.run(Run(task.seed, budget, Path(scratch), task.variant, say, task.files, counts))
     except Failed as failed:
-        as_meant = not variant or found.variants[variant].finds(failed.why)
+        as_meant = not task.variant or found.variants[task.variant].finds(failed.why)
         ended(End.FAILED if as_meant else End.OTHERWISE, failed.why, tuple(failed.steps))
     except KeyboardInterrupt:
         ended(End.INTERRUPTED)

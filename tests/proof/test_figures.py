@@ -149,6 +149,7 @@ def test_a_short_soak_few_kills_and_short_outages_are_gaps() -> None:
     assert lacking([*little, *little, *_found()]) == [
         "race: expected at least 6 rounds, found 0",
         "bad-storage: expected at least 120 seconds of outage, found 0",
+        *(f"formats: expected at least 100,000 {what}, found 0" for what in LEAST["formats"]),
         "engines: expected at least 100,000 files that both engines have read, found 0",
         "kill: most kills over one table: expected at least 200 in one report, found 199",
         "kill-calls: most kills over one table: expected at least 200 in one report, found 199",

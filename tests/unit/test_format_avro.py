@@ -1,8 +1,11 @@
 """Avro: containers, codecs, schemas, and what is refused."""
 
+import bz2
 import contextlib
 import io
 import json
+import lzma
+import zlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -111,6 +114,27 @@ def test_codecs_of_arrow(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert container._within(container._DECOMPRESS[codec], stored, 1 << 20, 0) == data
         with pytest.raises(FileFault):
             container._within(container._DECOMPRESS[codec], stored, len(data) - 1, 0)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_block_that_does_not_decompress_to_its_end_refuses_the_file(codec: str) -> None:
+    """Also if all of its content is there, and only the end with its checksum is missing."""
+    block = next(container.Container(io.BytesIO(avro({"v": "string"}, [{"v": "x" * 500}])), 1 << 20).blocks())
+    stored = {"bzip2": bz2.compress, "xz": lzma.compress, "deflate": lambda data: zlib.compress(data)[2:-4]}[codec](
+        block.data
+    )
+    assert container._within(container._DECOMPRESS[codec], stored, 1 << 20, 0) == block.data
+    for missing in range(1, len(stored)):
+        with pytest.raises(FileFault, match="block 0 does not decompress"):
+            container._within(container._DECOMPRESS[codec], stored[:-missing], 1 << 20, 0)
+
+
+@pytest.mark.parametrize("name", [b"null", b"1", b"[]", b'"\\ud800"'])
+def test_a_field_whose_name_is_no_text_refuses_the_file(name: bytes) -> None:
+    stored = avro({"v": "string", "other_one": "string"}, [{"v": "x", "other_one": "y"}])
+    known = b'"other_one"'
+    with pytest.raises(FileFault, match="not valid Avro: its schema"):
+        read_file("avro", "v STRING", stored.replace(known, name.ljust(len(known))))
 
 
 def test_a_column_is_found_by_an_alias() -> None:

@@ -199,6 +199,20 @@ def test_a_bad_record_keeps_its_number_and_text() -> None:
     assert found.texts[7] == b'8,"open\n9,z'
 
 
+def test_a_byte_order_mark_within_the_file_is_part_of_a_value() -> None:
+    found = read_file("csv", "n STRING, id INT", "n,id\n\ufeffa,1\n\ufeff\nb,2".encode())
+    assert found.values == [{"n": "\ufeffa", "id": 1}, {"n": "b", "id": 2}]
+    assert found.reasons == {1: "found 1 field, expected 2"}
+    alone = read_file("csv", "n STRING, id INT", "n,id\n\ufeff\n".encode())
+    assert (alone.rows, alone.reasons) == ({}, {0: "found 1 field, expected 2"})
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 10, 1 << 20])
+def test_an_empty_field_behind_a_quoted_one_is_null_wherever_it_is(chunk_bytes: int) -> None:
+    found = read_file("csv", "a STRING, b STRING", b'a,b\n"x",\n"y",""\n"z",', chunk_bytes=chunk_bytes)
+    assert [row["b"] for row in found.values] == [None, "", None]
+
+
 def test_a_quote_that_closes_in_another_record_is_no_silent_row() -> None:
     found = read_file("csv", "id INT, n STRING", b'id,n\n1,"a\n2,b\n3,"c"\n4,d\n')
     assert found.values == [{"id": 4, "n": "d"}]
@@ -225,6 +239,11 @@ def test_a_quote_that_closes_in_another_record_is_no_silent_row() -> None:
         (b'id,n\n1,"' + b"x\n" * 3_000, {"limit": 4_096}, "its last field is quoted, and the quote does not end"),
         (b"id,n\n1," + b"x" * 5_000, {"limit": 4_096}, "limit max_record_bytes: it holds a record of more than 4096"),
         (b'"id"x,n\n1,a', {}, f"its header: {AFTER}"),
+        (
+            "id,n\n1,a".encode("utf-16-le"),
+            {"encoding": "utf-16"},
+            "not utf-16: at byte 0: UTF-16 stream does not start",
+        ),
     ],
 )
 def test_a_file_is_refused_with_a_reason_that_a_person_understands(

@@ -229,7 +229,8 @@ def test_a_file_that_is_read_in_slices_gives_each_record_once(lake: Lake) -> Non
         rows += lake.rows(report)
         (outcome,) = report.outcomes
         assert outcome.error is None
-        assert outcome.records_read > read_so_far
+        # A slice may end where the file does, so that none of it is left for the last one.
+        assert outcome.records_read > read_so_far or (outcome.finished and outcome.records_read == len(records))
         read_so_far = outcome.records_read
         outcomes.append(outcome)
     assert sorted(rows) == [("large", number, record) for number, record in enumerate(records)]

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.decompress import decompressed
-from spark_job.formats.members import XZ_MEMORY_BYTES
+from spark_job.formats.members import XZ_MEMORY_BYTES, Decompressor
 from spark_job.formats.protocol import FileFault, Readable
 from spark_job.formats.reading import read_up_to
 from spark_job.formats.snappy import raw_snappy
@@ -146,12 +146,19 @@ def _snappy(stored: bytes, most: int) -> bytes:
     return data
 
 
+def _to_its_end(stream: Decompressor, stored: bytes, most: int) -> bytes:
+    data = stream.decompress(stored, most + 1)
+    if not stream.eof and len(data) <= most:
+        raise EOFError("it ends before its end mark")
+    return data
+
+
 def _bzip2(stored: bytes, most: int) -> bytes:
-    return bz2.BZ2Decompressor().decompress(stored, most + 1)
+    return _to_its_end(bz2.BZ2Decompressor(), stored, most)
 
 
 def _xz(stored: bytes, most: int) -> bytes:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES).decompress(stored, most + 1)
+    return _to_its_end(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES), stored, most)
 
 
 def _zstandard(stored: bytes, most: int) -> bytes:

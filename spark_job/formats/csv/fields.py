@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from spark_job.formats.csv.dialect import Dialect
+from spark_job.formats.reading import BOM
 from spark_job.formats.record_list import text_of
 
 LONE_CR = "a carriage return outside quotes; expected line ends of LF or CRLF"
@@ -57,6 +58,9 @@ def _read(
         wrong[row.number - 1] = f"found {row.actual_columns} {fields}, expected {row.expected_columns}"
         return "skip"
 
+    # Without a line end Arrow takes an empty last field for quoted if the one before it is. A mark at the start, which
+    # is part of a value there, it drops.
+    text = b"".join((BOM if text.startswith(BOM) else b"", text, b"\n"))
     table = csv.read_csv(
         pa.py_buffer(text),
         csv.ReadOptions(use_threads=False, block_size=len(text) + 2, column_names=list(columns)),

@@ -116,7 +116,7 @@ class MemberPath:
             if token == b",":
                 token = self._tokens.next()
                 if token == b"}":
-                    _refuse("expected another member after a comma, found '}'")
+                    _refuse("expected the name of a member after a comma, found '}'")
             elif token != b"}":
                 _refuse(f"expected a comma between two members, found {_shown(token)}")
 

@@ -76,6 +76,8 @@ class ValueSplitter:
         if marks.outer_end is not None:
             if not self._in_array:
                 _refuse(f"after {self._count} values: a brace or bracket is closed that was not opened")
+            if piece[marks.outer_end : marks.outer_end + 1] != b"]":
+                _refuse(f"after {self._count} values: its array ends with a brace")
             self._end_gap(piece[at : marks.outer_end], found, value_follows=False)
             self.rest = piece[marks.outer_end + 1 :]
         else:

@@ -6,7 +6,7 @@ from datetime import date
 import pyarrow.dataset as ds
 from pyarrow import orc
 
-from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, each_by_library, rows_a_block
+from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, rows_a_block
 from spark_job.formats.protocol import Content
 
 _WHAT = "ORC"
@@ -22,10 +22,10 @@ class OrcFormat(ColumnFormat):
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         stored = content.random_access()
         file = by_library(_WHAT, lambda: orc.ORCFile(stored))
-        columns = self.columns_of(by_library(_WHAT, lambda: file.schema))
-        if not file.nrows or first_record >= file.nrows:
+        columns = by_library(_WHAT, lambda: self.columns_of(file.schema))
+        if not file.nstripes or 0 < file.nrows <= first_record:
             return
-        size = rows_a_block(content, file.content_length / file.nrows)
+        size = rows_a_block(content, file.content_length / max(1, file.nrows))
         # A fragment reads a stripe in batches; ORCFile only as a whole.
         fragment = by_library(_WHAT, lambda: ds.OrcFileFormat().make_fragment(stored))
         batches = by_library(
@@ -34,4 +34,5 @@ class OrcFormat(ColumnFormat):
                 columns=columns.wanted, batch_size=size, use_threads=False, batch_readahead=0, fragment_readahead=0
             ),
         )
-        yield from self.bounded(each_by_library(_WHAT, batches), columns, 0, first_record)
+        whole = counted(_WHAT, each_by_library(_WHAT, batches), file.nrows, "the file")
+        yield from self.bounded(whole, columns, 0, first_record)

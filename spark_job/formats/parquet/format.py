@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, each_by_library, rows_a_block
-from spark_job.formats.protocol import Content
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, rows_a_block
+from spark_job.formats.parquet.page_sizes import PageSizes
+from spark_job.formats.protocol import Content, FileFault
 
 _WHAT = "Parquet"
 _BUFFER_BYTES = 64 << 10
@@ -21,15 +23,27 @@ class ParquetFormat(ColumnFormat):
         file = by_library(
             _WHAT,
             lambda: pq.ParquetFile(
-                stored, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us"
+                stored,
+                buffer_size=_BUFFER_BYTES,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
             ),
         )
-        columns = self.columns_of(by_library(_WHAT, lambda: file.schema_arrow))
-        number = 0
+        columns = by_library(_WHAT, lambda: self.columns_of(file.schema_arrow))
+        number, metadata = 0, file.metadata
+        of_groups = sum(metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+        if of_groups != metadata.num_rows:
+            reason = f"not valid Parquet, or damaged: its row groups have {of_groups:,} rows; it says that it has"
+            raise FileFault(Stage.PARSE, f"{reason} {metadata.num_rows:,}")
+        pages = PageSizes(stored)
         for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            if number + rows > first_record:
-                yield from self.bounded(_batches(file, group, columns.wanted, content), columns, number, first_record)
+            rows = metadata.row_group(group).num_rows
+            if number + rows > first_record or not rows:
+                pages.check(group, columns.wanted)
+                batches = _batches(file, group, columns.wanted, content)
+                whole = counted(_WHAT, batches, rows, f"row group {group}")
+                yield from self.bounded(whole, columns, number, first_record)
             number += rows
 
 
