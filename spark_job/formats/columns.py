@@ -21,9 +21,12 @@ from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
 from spark_job.formats.records_table import ParsedParts, RecordsSchema
-from spark_job.formats.typed_values import fit, misfit, plain_type, unknown_fields
+from spark_job.formats.typed_values import fit, misfit, plain_type, plain_values, unknown_fields
 
 BLOCK_BYTES = 2 << 20
+FIRST_ROWS = 1_024
+"""Of the first block of a part of a file; it shows how large the rows are. A file says only how large they are when
+they are encoded, which for values that repeat is much less."""
 MAX_BLOCK_ROWS = 65_536
 
 T = TypeVar("T")
@@ -91,7 +94,8 @@ class ColumnFormat(ABC):
         for batch in batches:
             done = max(0, first_record - number)
             if done < batch.num_rows:
-                wanted = batch.slice(done)
+                # Dictionaries of two files may not fit into one.
+                wanted = by_library("a column", partial(_plain, batch.slice(done)))
                 if wanted.nbytes > self._limits.max_record_bytes:
                     self._check_records(wanted, number + done)
                 yield BatchBlock(wanted, number + done, columns.unknown)
@@ -178,6 +182,32 @@ def counted(what: str, batches: Iterator[pa.RecordBatch], rows: int, part: str) 
         beyond = " or more" if found > rows else ""
         reason = f"not valid {what}, or damaged: it says that {part} has {rows:,} rows, and it has {found:,}{beyond}"
         raise FileFault(Stage.PARSE, reason)
+
+
+def in_blocks(
+    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, encoded_row_bytes: float
+) -> Iterator[pa.RecordBatch]:
+    """The rows that `make` gives in batches of so many rows, in batches of some MiB. It is called again when rows turn
+    out to be much larger or smaller."""
+    size, done, may_grow = min(FIRST_ROWS, rows_a_block(content, encoded_row_bytes)), 0, True
+    while size:
+        now, size, skipped = size, 0, done
+        for batch in make(now):
+            if skipped >= batch.num_rows:
+                skipped -= batch.num_rows
+                continue
+            part, skipped = batch.slice(skipped), 0
+            done += part.num_rows
+            yield part
+            fitting = rows_a_block(content, part.nbytes / part.num_rows)
+            if fitting < now // 4 or (may_grow and fitting > now):
+                size, may_grow = fitting, False
+                break
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [plain_values(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def rows_a_block(content: Content, row_bytes: float) -> int:

@@ -56,6 +56,14 @@ def plain_type(found: pa.DataType) -> pa.DataType:
     return found
 
 
+def plain_values(values: pa.Array) -> pa.Array:
+    """In their `plain_type`. Raises ArrowInvalid for what is damaged."""
+    plain = plain_type(values.type)
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    return values if values.type == plain else values.cast(plain)
+
+
 def misfit(found: pa.DataType, wanted: DataType, path: str) -> str | None:
     """Why a column of this type cannot be read as the schema's; None if it can. `found`: a `plain_type`."""
     types = pa.types
@@ -105,10 +113,7 @@ def unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator[
 def fit(values: pa.Array, wanted: DataType, first_day: date = date.min) -> ConvertedColumn:
     """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is a date before
     `first_day`. `misfit` must have found nothing."""
-    plain = plain_type(values.type)
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
-    return convert_nested(values if values.type == plain else values.cast(plain), wanted, partial(_leaf, first_day))
+    return convert_nested(plain_values(values), wanted, partial(_leaf, first_day))
 
 
 def _leaf(first_day: date, values: pa.Array, wanted: DataType) -> ConvertedColumn:

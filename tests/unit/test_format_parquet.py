@@ -13,6 +13,9 @@ import pytest
 from pyarrow import orc
 
 from spark_job.formats.protocol import FileFault, Limits
+from spark_job.formats.registry import open_format
+from spark_job.table.schema import columns_of
+from tests.unit.contents import StoredContent
 from tests.unit.format_reading import Read, read_file
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -25,9 +28,9 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
     return file.getvalue()
 
 
-def orc_file(table: pa.Table) -> bytes:
+def orc_file(table: pa.Table, **options: Any) -> bytes:
     file = io.BytesIO()
-    orc.write_table(table, file)
+    orc.write_table(table, file, **options)
     return file.getvalue()
 
 
@@ -247,6 +250,36 @@ def test_what_is_damaged_is_refused(name: str) -> None:
     ):
         with pytest.raises(FileFault, match="not valid"):
             read_file(name, "id BIGINT", damaged)
+
+
+def test_dictionaries_of_several_files_are_read_together() -> None:
+    """Each has more values than both together would have room for."""
+    kind = pa.dictionary(pa.int8(), pa.string())
+    file_format = open_format("parquet", columns_of("v STRING"), Limits(), {})
+    blocks = []
+    for number in range(3):
+        values = [f"{number} {n}" for n in range(100)]
+        stored = parquet(pa.table({"v": pa.array(values).dictionary_encode().cast(kind)}))
+        blocks += file_format.blocks(StoredContent(io.BytesIO(stored)), first_record=0)
+    assert file_format.parse(blocks).records.num_rows == 300
+
+
+@each_format
+def test_blocks_of_a_value_that_repeats_are_bounded(name: str) -> None:
+    """The file is small, since it has the value once."""
+    small = ["x"] * 200_000
+    table = pa.table({"v": pa.array(small + ["y" * 4_000] * 20_000)})
+    stored = parquet(table) if name == "parquet" else orc_file(table, compression="zstd")
+    assert len(stored) < 1_000_000
+    file_format = open_format(name, columns_of("v STRING"), Limits(), {})
+    sizes, count = list[int](), 0
+    for block in file_format.blocks(StoredContent(io.BytesIO(stored), chunk_bytes=1 << 20), first_record=0):
+        assert block.first_record == count
+        count += block.count
+        sizes.append(block.size_bytes)
+    assert count == 220_000
+    assert sum(sizes) > 80_000_000
+    assert sorted(sizes)[-2] < 8_000_000  # one shows that the rows have become larger
 
 
 def test_a_column_that_a_file_has_twice_refuses_it() -> None:

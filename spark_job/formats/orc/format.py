@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import date
+from functools import partial
+from typing import BinaryIO
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import orc
 
-from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, rows_a_block
+from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, in_blocks
 from spark_job.formats.protocol import Content
 
 _WHAT = "ORC"
@@ -25,14 +28,20 @@ class OrcFormat(ColumnFormat):
         columns = by_library(_WHAT, lambda: self.columns_of(file.schema))
         if not file.nstripes or 0 < file.nrows <= first_record:
             return
-        size = rows_a_block(content, file.content_length / max(1, file.nrows))
-        # A fragment reads a stripe in batches; ORCFile only as a whole.
-        fragment = by_library(_WHAT, lambda: ds.OrcFileFormat().make_fragment(stored))
-        batches = by_library(
-            _WHAT,
-            lambda: fragment.to_batches(
-                columns=columns.wanted, batch_size=size, use_threads=False, batch_readahead=0, fragment_readahead=0
-            ),
+        batches = in_blocks(
+            partial(_batches, stored, columns.wanted), content, file.content_length / max(1, file.nrows)
         )
-        whole = counted(_WHAT, each_by_library(_WHAT, batches), file.nrows, "the file")
+        whole = counted(_WHAT, batches, file.nrows, "the file")
         yield from self.bounded(whole, columns, 0, first_record)
+
+
+def _batches(stored: BinaryIO, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """A fragment reads a stripe in batches of so many rows; ORCFile only as a whole."""
+    fragment = by_library(_WHAT, lambda: ds.OrcFileFormat().make_fragment(stored))
+    made = by_library(
+        _WHAT,
+        lambda: fragment.to_batches(
+            columns=columns, batch_size=rows, use_threads=False, batch_readahead=0, fragment_readahead=0
+        ),
+    )
+    return each_by_library(_WHAT, made)

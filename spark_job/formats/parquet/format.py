@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, rows_a_block
+from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, in_blocks
 from spark_job.formats.parquet.page_sizes import PageSizes
 from spark_job.formats.protocol import Content, FileFault
 
@@ -48,7 +48,11 @@ class ParquetFormat(ColumnFormat):
 
 
 def _batches(file: pq.ParquetFile, group: int, columns: list[str], content: Content) -> Iterator[pa.RecordBatch]:
+    def of_size(rows: int) -> Iterator[pa.RecordBatch]:
+        made = by_library(
+            _WHAT, lambda: file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+        )
+        return each_by_library(_WHAT, made)
+
     metadata = file.metadata.row_group(group)
-    size = rows_a_block(content, metadata.total_byte_size / max(1, metadata.num_rows))
-    made = by_library(_WHAT, lambda: file.iter_batches(size, row_groups=[group], columns=columns, use_threads=False))
-    return each_by_library(_WHAT, made)
+    return in_blocks(of_size, content, metadata.total_byte_size / max(1, metadata.num_rows))
