@@ -1,0 +1,153 @@
+"""The task's side of the process that reads ORC files."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import RLock, Thread
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from blizzard.environment import variables
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.orc.reader_process import BATCHES, LENGTH, NEXT, OPEN, WHERE
+from spark_job.formats.protocol import FileFault
+from spark_job.formats.reading import read_up_to
+
+_DAMAGED = "not valid ORC, or damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class OrcDescription:
+    schema: pa.Schema
+    rows: int
+    stripes: int
+    content_bytes: int
+
+
+class OrcReader:
+    """One process, which is started when it is needed, and again after it ended. Reads one file at a time. Raises
+    FileFault for what the process cannot read, and if it ends while it reads."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._files = _Files()
+        self._owner = os.getpid()
+
+    def open(self, file: BinaryIO) -> OrcDescription:
+        """`file`: whose bytes the process reads until the next one is opened."""
+        process = self._running()
+        size = file.seek(0, os.SEEK_END)
+        self._files.begin(file)
+        numbers, _, schema = self._ask(process, {"do": OPEN, "size": size}).partition(b"\n")
+        found = json.loads(numbers)
+        return OrcDescription(pa.ipc.read_schema(pa.py_buffer(schema)), found["rows"], found["stripes"], found["bytes"])
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Of the file that is open, from its start."""
+        process = self._process
+        if process is None:
+            raise FileFault(Stage.PARSE, f"{_DAMAGED}: the process that read it ended")
+        self._ask(process, {"do": BATCHES, "columns": columns, "rows": rows})
+        while data := self._ask(process, {"do": NEXT}):
+            with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
+                yield stream.read_next_batch()
+
+    def _ask(self, process: "subprocess.Popen[bytes]", request: dict[str, object]) -> bytes:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        text = json.dumps(request).encode()
+        with contextlib.suppress(BrokenPipeError):  # that nothing comes back says it
+            process.stdin.write(LENGTH.pack(len(text)) + text)
+            process.stdin.flush()
+        header = process.stdout.read(LENGTH.size)
+        length: int = LENGTH.unpack(header)[0] if len(header) == LENGTH.size else 0
+        data = process.stdout.read(abs(length))
+        if len(header) < LENGTH.size or len(data) < abs(length):
+            self.close()
+            raise FileFault(Stage.PARSE, f"{_DAMAGED}: the process that read it ended ({_how(process.wait())})")
+        if length < 0:
+            raise FileFault(Stage.PARSE, f"{_DAMAGED}: {data.decode(errors='replace')}")
+        return data
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._owner != os.getpid():  # this process was forked, and the pipes are those of its parent
+            self._process, self._files, self._owner = None, _Files(), os.getpid()
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._process is None:
+            with self._files.ends_of_the_process() as ends:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "spark_job.formats.orc.reader_process", *map(str, ends)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=ends,
+                    # A worker of Spark gets some of its folders after its start.
+                    env={**variables(), "PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)},
+                )
+        return self._process
+
+    def close(self) -> None:
+        """A later call starts a process again."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+class _Files:
+    """Serves the bytes of the open file to the process, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO | None = None
+        self._number = 0
+
+    def begin(self, file: BinaryIO) -> None:
+        self._file, self._number = file, self._number + 1
+
+    @contextlib.contextmanager
+    def ends_of_the_process(self) -> Iterator[tuple[int, int]]:
+        """The pipes' ends that a new process gets: for what it wants to read, and for the bytes."""
+        self._number = 0
+        wishes, wishes_end = os.pipe()
+        replies_end, replies = os.pipe()
+        Thread(target=self._serve, args=(wishes, replies), name="orc bytes", daemon=True).start()
+        try:
+            yield wishes_end, replies_end
+        finally:
+            os.close(wishes_end)
+            os.close(replies_end)
+
+    def _serve(self, wishes: int, replies: int) -> None:
+        """Until the process has ended."""
+        with open(wishes, "rb") as asked, open(replies, "wb") as given, contextlib.suppress(BrokenPipeError):
+            while len(wish := asked.read(WHERE.size)) == WHERE.size:
+                number, offset, size = WHERE.unpack(wish)
+                data = self._bytes(number, offset, size)
+                given.write(LENGTH.pack(len(data)) + data)
+                given.flush()
+
+    def _bytes(self, number: int, offset: int, size: int) -> bytes:
+        """Empty for a file that is not read any more, of which the process may still read ahead."""
+        if number != self._number or self._file is None:
+            return b""
+        try:
+            self._file.seek(offset)
+            return read_up_to(self._file, size)
+        except (ValueError, OSError):  # it is closed
+            return b""
+
+
+def _how(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+
+
+READER = OrcReader()
+"""Of this process."""
+LOCK = RLock()
+"""Held while a file is read: threads take turns."""
