@@ -20,7 +20,6 @@ from spark_job.formats.csv.format import CsvFormat
 from spark_job.formats.decompress import _Decompressed
 from spark_job.formats.json.stream_format import JsonFormat
 from spark_job.formats.json.values import Values, ValueSplitter
-from spark_job.formats.orc import format as orc_format
 from spark_job.formats.orc.format import OrcFormat
 from spark_job.formats.parquet import format as parquet_format
 from spark_job.formats.parquet.page_sizes import PageSizes
@@ -108,17 +107,18 @@ def _by_library(what: str, call: Callable[[], Any]) -> Any:
 
 def _uncaught() -> AbstractContextManager[Any]:
     """The library's own error."""
-    return patch.multiple(orc_format, by_library=_by_library, each_by_library=lambda what, batches: batches)
+    return patch.multiple(parquet_format, by_library=_by_library, each_by_library=lambda what, batches: batches)
 
 
 def _filled_up() -> AbstractContextManager[Any]:
     """Records with fewer fields end in empty ones."""
     whole = csv_fields._read
 
-    def read(records: Sequence[bytes], names: Sequence[str], wanted: Sequence[str], dialect: Any) -> Any:
+    def read(text: bytes, names: Sequence[str], wanted: Sequence[str], dialect: Any) -> Any:
         delimiter = dialect.delimiter.encode()
-        filled = [record + delimiter * max(0, len(names) - 1 - record.count(delimiter)) for record in records]
-        return whole(filled, names, wanted, dialect)
+        lines = text.split(b"\n")
+        filled = [line + delimiter * max(0, len(names) - 1 - line.count(delimiter)) for line in lines]
+        return whole(text if b'"' in text else b"\n".join(filled), names, wanted, dialect)
 
     return patch.object(csv_fields, "_read", read)
 
@@ -128,10 +128,13 @@ def _without_last() -> AbstractContextManager[Any]:
 
     def split(self: ValueSplitter, piece: bytes) -> Values:
         found = whole(self, piece)
-        if self.rest is not None and found.values:
-            found.values.pop()
-            found.broken.pop(len(found.values), None)
-        return found
+        if self.rest is None or not found.count:
+            return found
+        fewer = Values()
+        for text in list(found.records())[:-1]:
+            fewer.add(text)
+        fewer.broken = {at: why for at, why in found.broken.items() if at < fewer.count}
+        return fewer
 
     return patch.object(ValueSplitter, "split", split)
 
@@ -149,8 +152,8 @@ def _any_mark() -> AbstractContextManager[Any]:
 def _misfit_is_null() -> AbstractContextManager[Any]:
     whole = columns.fit
 
-    def fit(values: pa.Array, wanted: Any) -> ConvertedColumn:
-        return replace(whole(values, wanted), doubtful=frozenset())
+    def fit(values: pa.Array, wanted: Any, *more: Any) -> ConvertedColumn:
+        return replace(whole(values, wanted, *more), doubtful=frozenset())
 
     return patch.object(columns, "fit", fit)
 
@@ -255,7 +258,7 @@ VARIANTS: Mapping[str, Broken] = {
         _whole_if_truncated,
     ),
     "an error of the library stays as it is": Broken(
-        Fault("a damaged file fails the batch", r"^reading its blocks raised \w+"), "orc", _uncaught
+        Fault("a damaged file fails the batch", r"^reading its blocks raised \w+"), "parquet", _uncaught
     ),
     "a file is dead without a reason": Broken(
         Fault("its dead letter says nothing", r"^the file is dead without a reason"),
