@@ -109,6 +109,12 @@ def _name(text: str) -> str:
         raise _Broken(f"{error}") from error
 
 
+def _skip(text: _Text) -> None:
+    """A member that is no record: it has to be JSON all the same."""
+    if not _is_json(value := text.value()):
+        raise _Broken(f"found {value[:20]!a}, which is no JSON")
+
+
 def _find(text: _Text, name: str) -> None:
     """Up to the value of that member."""
     while text.peek() == '"':
@@ -116,7 +122,7 @@ def _find(text: _Text, name: str) -> None:
         text.take(":")
         if member == name:
             return
-        text.value()
+        _skip(text)
         text.take(",")
     raise _Broken(f"no member {name}")
 
@@ -129,7 +135,7 @@ def _leave(text: _Text, name: str) -> None:
         if _name(text.string()) == name:
             raise _Broken(f"{name} twice")
         text.take(":")
-        text.value()
+        _skip(text)
     text.take("}")
 
 
