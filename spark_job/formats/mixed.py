@@ -12,8 +12,9 @@ from pyspark.sql.types import StructType
 from blizzard.config.formats import MIXED
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.deferred import all_refused
-from spark_job.formats.protocol import Block, Content, FileFault, Format, Limits, Parsed, UnknownField
+from spark_job.formats.protocol import Block, Content, FileFault, Format, Limits, Parsed
 from spark_job.formats.read_rules import NO_RULE, ReadRules
+from spark_job.formats.unknown_counts import UnknownCounts
 
 LEAVE_RECORDS_TO_SPARK = ("ndjson", "json")
 """Formats whose `parse` refuses records without a reason. Both decide them in the same way."""
@@ -74,16 +75,14 @@ class MixedFormat:
 
 def _together(parts: Sequence[tuple[Parsed, int]]) -> Parsed:
     """Of consecutive records. Each part has its number of records."""
-    positions, refused, texts, unknown = list[int](), [], list[bytes](), dict[str, UnknownField]()
+    positions, refused, texts, unknown = list[int](), [], list[bytes](), UnknownCounts()
     start = 0
     for parsed, count in parts:
         numbers = range(count) if parsed.positions is None else parsed.positions
         positions += [start + number for number in numbers]
         refused += [(start + number, why) for number, why in parsed.refused]
         texts += parsed.refused_texts
-        for name, found in parsed.unknown.items():
-            known = unknown.get(name) or UnknownField(0, start + found.first)
-            unknown[name] = UnknownField(known.records + found.records, known.first)
+        unknown.add_part(parsed.unknown, start)
         start += count
     records = pa.concat_tables([parsed.records for parsed, _ in parts])
-    return Parsed(records, positions if refused else None, refused, texts, unknown)
+    return Parsed(records, positions if refused else None, refused, texts, unknown.found)

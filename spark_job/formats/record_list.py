@@ -82,3 +82,12 @@ def all_records(blocks: Sequence[RecordList]) -> Sequence[bytes]:
 def text_of(records: Sequence[bytes]) -> bytes:
     """All records, with a line end between each two."""
     return records.text if isinstance(records, JoinedRecords) else b"\n".join(records)
+
+
+def all_broken(blocks: Sequence[RecordList]) -> dict[int, str]:
+    """Why some of `all_records` cannot be parsed, by their number there."""
+    found, start = dict[int, str](), 0
+    for block in blocks:
+        found.update((start + number, why) for number, why in block.broken.items())
+        start += block.count
+    return found

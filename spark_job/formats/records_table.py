@@ -11,6 +11,7 @@ from spark_job.formats.converted_column import ConvertedColumn, missing_in
 from spark_job.formats.nested_columns import column_type
 from spark_job.formats.protocol import Parsed, UnknownField
 from spark_job.formats.refusals import does_not_fit, is_missing
+from spark_job.formats.unknown_counts import UnknownCounts
 
 ColumnOf = Callable[[str, DataType], ConvertedColumn | None]
 """The column of that name and type; None if the file has none."""
@@ -69,7 +70,7 @@ class ParsedParts:
         self._positions: list[int] = []
         self._refused: list[tuple[int, str]] = []
         self._texts: list[bytes] = []
-        self._unknown: dict[str, UnknownField] = {}
+        self._unknown = UnknownCounts()
         self._start = 0
 
     def add(
@@ -90,11 +91,9 @@ class ParsedParts:
             reason, text = refused[number]
             self._refused.append((self._start + number, reason))
             self._texts.append(text)
-        for name, found in unknown.items():
-            known = self._unknown.get(name, UnknownField(0, self._start + found.first))
-            self._unknown[name] = UnknownField(known.records + found.records, known.first)
+        self._unknown.add_part(unknown, self._start)
         self._start += count
 
     def parsed(self) -> Parsed:
         positions = self._positions if self._refused else None
-        return Parsed(pa.concat_tables(self._tables), positions, self._refused, self._texts, self._unknown)
+        return Parsed(pa.concat_tables(self._tables), positions, self._refused, self._texts, self._unknown.found)

@@ -48,15 +48,15 @@ class AvroField:
 
     def kind(self) -> pa.DataType:
         """As the schema has it. Raises Unsupported."""
-        return _Types(self.names).arrow(self.schema, 0)
+        return _Types(self.names).arrow(self.schema)
 
     def decoded(self) -> pa.DataType:
         """Of the values as fastavro returns them. Raises Unsupported."""
-        return _Types(self.names, text_is_bytes=True, logical=False).arrow(self.schema, 0)
+        return _Types(self.names, text_is_bytes=True, logical=False).arrow(self.schema)
 
     def converted(self) -> pa.DataType:
         """What the decoded values are cast to: text stays bytes, which may not be UTF-8. Raises Unsupported."""
-        return _Types(self.names, text_is_bytes=True).arrow(self.schema, 0)
+        return _Types(self.names, text_is_bytes=True).arrow(self.schema)
 
 
 def fields_of(schema: Any) -> list[AvroField]:
@@ -125,13 +125,9 @@ def plain_schema(schema: Any) -> Any:
     plain = dict(schema)
     if plain.get("logicalType") != "decimal":
         plain.pop("logicalType", None)
-    if isinstance(plain.get("type"), str):
-        plain["type"] = plain_schema(plain["type"])
-    for key in ("items", "values"):
+    for key in ("type", "items", "values"):
         if key in plain:
             plain[key] = plain_schema(plain[key])
-    if isinstance(plain.get("type"), dict | list):
-        plain["type"] = plain_schema(plain["type"])
     if isinstance(plain.get("fields"), list):
         plain["fields"] = [{"name": field["name"], "type": plain_schema(field["type"])} for field in plain["fields"]]
     return plain
@@ -143,42 +139,41 @@ class _Types:
     text_is_bytes: bool = False
     logical: bool = True
 
-    def arrow(self, schema: Any, depth: int) -> pa.DataType:
-        if depth > _MAX_DEPTH:
-            raise Unsupported("it contains itself, or is nested more than 50 levels deep")
+    def arrow(self, schema: Any) -> pa.DataType:
+        """`least_bytes` must have found that the schema has an end."""
         if isinstance(schema, list):
-            return self._union(schema, depth)
+            return self._union(schema)
         if isinstance(schema, dict):
-            return self._complex(schema, depth)
+            return self._complex(schema)
         if schema in _PRIMITIVES:
             return pa.binary() if self.text_is_bytes and schema == "string" else _PRIMITIVES[schema]
         named = self.names.get(schema)
         if named is None:
             raise Unsupported(f"its type {schema} is not defined")
-        return self._complex(named, depth + 1)
+        return self._complex(named)
 
-    def _union(self, branches: list[Any], depth: int) -> pa.DataType:
+    def _union(self, branches: list[Any]) -> pa.DataType:
         some = [branch for branch in branches if branch != "null"]
         if not some:
             return pa.null()
         if len(some) == 1:
-            return self.arrow(some[0], depth)
+            return self.arrow(some[0])
         simple = frozenset(branch for branch in some if isinstance(branch, str))
         if len(simple) == len(some) and simple in _WIDER:
             return _WIDER[simple]
         shown = ", ".join(str(branch.get("type") if isinstance(branch, dict) else branch) for branch in some)
         raise Unsupported(f"it is a union of {shown}; expected at most one type beside null")
 
-    def _complex(self, schema: Mapping[str, Any], depth: int) -> pa.DataType:
+    def _complex(self, schema: Mapping[str, Any]) -> pa.DataType:
         kind = schema.get("type")
         match kind:
             case "record":
-                fields = [(field["name"], self.arrow(field["type"], depth + 1)) for field in schema["fields"]]
+                fields = [(field["name"], self.arrow(field["type"])) for field in schema["fields"]]
                 return pa.struct([pa.field(name, inner) for name, inner in fields])
             case "array":
-                return pa.list_(pa.field("element", self.arrow(schema["items"], depth + 1)))
+                return pa.list_(pa.field("element", self.arrow(schema["items"])))
             case "map":
-                return pa.map_(pa.string(), pa.field("value", self.arrow(schema["values"], depth + 1)))
+                return pa.map_(pa.string(), pa.field("value", self.arrow(schema["values"])))
             case "enum":
                 return pa.string()
             case "bytes" | "fixed" if schema.get("logicalType") == "decimal":
@@ -187,7 +182,7 @@ class _Types:
                 return pa.binary()
             case str() if self.logical and (kind, schema.get("logicalType")) in _LOGICAL:
                 return _LOGICAL[kind, schema["logicalType"]]
-        return self.arrow(kind, depth + 1)
+        return self.arrow(kind)
 
 
 def _decimal(schema: Mapping[str, Any]) -> pa.DataType:

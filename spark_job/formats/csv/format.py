@@ -19,7 +19,7 @@ from spark_job.formats.csv.records import CsvBlock, RecordReader, Records
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
-from spark_job.formats.record_list import JoinedRecords, all_records
+from spark_job.formats.record_list import JoinedRecords, all_broken, all_records
 from spark_job.formats.records_table import ParsedParts, RecordsSchema
 from spark_job.formats.text_values import TextRules
 from spark_job.formats.transcode import Utf8Stream
@@ -91,11 +91,7 @@ class CsvFormat:
 
     def _parse_alike(self, columns: tuple[str, ...], blocks: Sequence[CsvBlock], parts: ParsedParts) -> None:
         """Of blocks with the same columns."""
-        broken, start = dict[int, str](), 0
-        for block in blocks:
-            broken.update((start + number, why) for number, why in block.broken.items())
-            start += block.count
-        records = all_records(blocks)
+        records, broken = all_records(blocks), all_broken(blocks)
         wanted = [name for name in self._schema.names if name in columns]
         fields = divided(records, broken, columns, wanted, self._dialect)
         fitted = self._records.table(fields.table.num_rows, partial(self._column, fields.table))

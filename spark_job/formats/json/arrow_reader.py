@@ -43,11 +43,6 @@ class ArrowJsonReader:
         self._last: dict[str, tuple[Mapping[str, str], pj.ParseOptions]] = {}
         self._has_other_keys = has_other_keys
 
-    @property
-    def expects_no_other_keys(self) -> bool:
-        """Whether there was no key without a column so far."""
-        return not self._has_other_keys
-
     def empty(self, styles: Mapping[str, str]) -> pa.Table:
         """The result for no objects."""
         return self._options(styles, "ignore").explicit_schema.empty_table()
@@ -63,7 +58,7 @@ class ArrowJsonReader:
         wanted = pa.schema(fields or [pa.field(_ABSENT, pa.string())])
         return pj.ParseOptions(explicit_schema=wanted, unexpected_field_behavior=unexpected)
 
-    def read_all(self, block: bytes, styles: Mapping[str, str]) -> tuple[pa.Table, bool]:
+    def read_all(self, block: pa.Buffer | bytes, styles: Mapping[str, str]) -> tuple[pa.Table, bool]:
         """With whether the objects may have keys without a column. Raises ReadFailed."""
         if not self._has_other_keys:
             try:
@@ -97,15 +92,10 @@ class WatchingReader:
     def __init__(self, reader: ArrowJsonReader, styles: Mapping[str, str]) -> None:
         self._reader = reader
         self._styles = styles
-        self.saw_unexpected = not reader.expects_no_other_keys
+        self.saw_unexpected = False
 
     def read(self, text: pa.Buffer | bytes) -> pa.Table:
         """Raises ReadFailed."""
-        if not self.saw_unexpected:
-            try:
-                return self._reader.read(text, self._styles, unexpected="error")
-            except ReadFailed as failed:
-                if not failed.unexpected:
-                    raise
-                self.saw_unexpected = True
-        return self._reader.read(text, self._styles)
+        table, may_have_other_keys = self._reader.read_all(text, self._styles)
+        self.saw_unexpected |= may_have_other_keys
+        return table

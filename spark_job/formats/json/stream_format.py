@@ -14,7 +14,7 @@ from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.json.values import Values, ValueSplitter
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
-from spark_job.formats.record_list import RecordList, all_records, text_of
+from spark_job.formats.record_list import RecordList, all_broken, all_records, text_of
 from spark_job.formats.transcode import Utf8Stream
 
 _BLANKS = b" \t\r\n"
@@ -70,11 +70,7 @@ class JsonFormat:
             yield piece
 
     def parse(self, blocks: Sequence[RecordList]) -> Parsed:
-        records = all_records(blocks)
-        broken, start = dict[int, str](), 0
-        for block in blocks:
-            broken.update((start + number, why) for number, why in block.broken.items())
-            start += block.count
+        records, broken = all_records(blocks), all_broken(blocks)
         if not broken:
             return self._parse(text_of(records), len(records))
         taken = [number for number in range(len(records)) if number not in broken]
