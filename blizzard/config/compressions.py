@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+ZIP = "zip"
+"""The only one that holds several files, its members."""
 COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
     "gzip": (".gz", ".gzip"),
     "zstd": (".zst", ".zstd"),
@@ -11,6 +13,7 @@ COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
     "lz4": (".lz4",),
     "snappy": (".snappy", ".sz"),
     "deflate": (".deflate",),
+    ZIP: (".zip",),
     "none": (),
 }
 AUTO = "auto"

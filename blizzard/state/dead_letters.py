@@ -35,7 +35,8 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A file or, with `row` (0-based), one of its records. `raw`: the original record."""
+    """A file or, with `row` (0-based), one of its records. `raw`: the original record. `member`: of the zip file that
+    holds it."""
 
     path: str
     etag: str
@@ -44,6 +45,7 @@ class DeadLetter:
     row: int | None = None
     raw: str | bytes | None = None
     retry_count: int = 0
+    member: str | None = None
 
     def to_json(self, source_id: str, timestamp: str) -> str:
         document: dict[str, Any] = {
@@ -57,6 +59,8 @@ class DeadLetter:
         }
         if self.row is not None:
             document["row"] = self.row
+        if self.member is not None:
+            document["member"] = self.member
         if isinstance(self.raw, bytes):
             document["raw_base64"] = base64.b64encode(self.raw).decode()
         elif self.raw is not None:

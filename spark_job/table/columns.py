@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pyspark.sql.types import (
+    DataType,
     DateType,
     LongType,
     NumericType,
@@ -17,24 +18,34 @@ from spark_job.formats.nullable_type import nullable_type
 from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, TableDescription, leaf_paths
 from spark_job.table.sql import quoted
 
-SOURCE_COLUMN = StructField(
-    "_source",
-    StructType(
-        [
-            StructField("source", StringType()),
-            StructField("file", StringType()),
-            StructField("row", LongType()),
-            StructField("etag", StringType()),
-            StructField("modified", TimestampType()),
-            StructField("sequence", LongType()),
-        ]
-    ),
-)
+_SOURCE_FIELDS = [
+    StructField("source", StringType()),
+    StructField("file", StringType()),
+    StructField("row", LongType()),
+    StructField("etag", StringType()),
+    StructField("modified", TimestampType()),
+    StructField("sequence", LongType()),
+]
+SOURCE_COLUMN = StructField("_source", StructType(_SOURCE_FIELDS))
+MEMBER_FIELD = StructField("member", StringType())
+"""Of `_source`: the name of the member of a zip file. A table has it from its first zip file on."""
 STATS_COLUMNS = 26
 """How many of a table's columns get statistics. With the six of `_source` that makes Delta's default of 32."""
 TYPES_WITH_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 STATS_PREFIX_CHARS = 256
 """Length of the prefixes that statistics keep of strings: paths often differ only near their end."""
+
+
+def source_column(*, members: bool) -> StructField:
+    """`_source`, with the field `member` or without."""
+    if not members:
+        return SOURCE_COLUMN
+    return StructField(SOURCE_COLUMN.name, StructType([*_SOURCE_FIELDS, MEMBER_FIELD]))
+
+
+def names_members(table: TableDescription) -> bool:
+    found = next((field.dataType for field in table.schema.fields if field.name == SOURCE_COLUMN.name), None)
+    return isinstance(found, StructType) and MEMBER_FIELD.name in found.names
 
 
 def nullable_schema(columns: Sequence[StructField]) -> StructType:
@@ -76,3 +87,15 @@ def missing_columns(table: TableDescription, columns: Sequence[StructField]) -> 
     """The columns that are not in the table, nullable."""
     present = {field.name.lower() for field in table.schema.fields}
     return [StructField(f.name, nullable_type(f.dataType)) for f in columns if f.name.lower() not in present]
+
+
+def added_fields(found: StructType, added: Sequence[StructField]) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    """The path and type of each field of `added`, at any depth of structs, that `found` lacks."""
+    present = {field.name.lower(): field for field in found.fields}
+    for field in added:
+        same = present.get(field.name.lower())
+        if same is None:
+            yield (field.name,), field.dataType
+        elif isinstance(same.dataType, StructType) and isinstance(field.dataType, StructType):
+            for path, data_type in added_fields(same.dataType, field.dataType.fields):
+                yield (same.name, *path), data_type

@@ -143,18 +143,23 @@ class DeltaSourceTable:
                 self.preparation.start_transaction()
             self.staging.remove_leftovers()
 
-    def layout(self, *, staged: bool = False) -> TableLayout:
-        """How tasks write the rows of the next commit. `staged`: for `replace`.
+    def layout(self, *, staged: bool = False, members: bool = False) -> TableLayout:
+        """How tasks write the rows of the next commit. `staged`: for `replace`. `members`: some are from zip files.
 
         Sets `layout_reason` when the rows must be staged, for the engine to write them again.
         """
+        if members and not self.preparation.members:
+            self.preparation.members = True
+            if staged:
+                self.prepare()
         with self._engine.translating(f"reading the file layout of table {self._uri}"):
             direct = None if staged else self._direct_layout()
         if direct is not None:
             return direct
         if staged:
             self.layout_reason = REPLACING
-        return TableLayout(self.staging.new_folder(), (), (), 0, self._source.target_file_bytes)
+        folder, target_file_bytes = self.staging.new_folder(), self._source.target_file_bytes
+        return TableLayout(folder, (), (), 0, target_file_bytes, self.preparation.members)
 
     def _direct_layout(self) -> TableLayout | None:
         """The layout of files that a transaction adds as they are; None if the rows have to be staged."""
@@ -170,7 +175,8 @@ class DeltaSourceTable:
             stats = new_table_stats_columns(columns, self._source.partition_by)
         else:
             stats = tuple(transaction.stats_columns())
-        return TableLayout("", table.partition_by, stats, table.string_prefix_chars, self._source.target_file_bytes)
+        target_file_bytes, members = self._source.target_file_bytes, self.preparation.members
+        return TableLayout("", table.partition_by, stats, table.string_prefix_chars, target_file_bytes, members)
 
     def append(self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str) -> None:
         self._commits.append(rows, sequence=sequence, user_metadata=user_metadata)

@@ -75,7 +75,8 @@ class TableEngine(Protocol):
         ...
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
-        """Add nullable columns, in a commit of their own."""
+        """Add nullable columns, in a commit of their own. A struct column that the table has gets those of the struct's
+        fields that it lacks."""
         ...
 
     def rewrite(

@@ -2,15 +2,18 @@
 
 from functools import cached_property
 
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
 from blizzard.errors import PermanentError
 from spark_job.table.columns import (
+    MEMBER_FIELD,
     SOURCE_COLUMN,
     column_conflicts,
     missing_columns,
+    names_members,
     new_table_properties,
     nullable_schema,
+    source_column,
 )
 from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL, TableDescription
@@ -26,16 +29,23 @@ class TablePreparation:
         self._uri = source.table_uri
         self.checkpoint_interval = DEFAULT_CHECKPOINT_INTERVAL
         """Number of versions from one checkpoint of Delta to the next, as of the last transaction."""
+        self.members = False
+        """Whether `_source` of the next rows has the field `member`. True once the table has it; the caller sets it
+        before the first rows from a zip file, and the next transaction adds it to the table."""
 
-    @cached_property
+    @property
     def source_columns(self) -> list[StructField]:
         """All columns of this source's rows: schema, partition columns, `_source`. NOT NULL if the reader makes sure
         that the rows hold no nulls."""
+        return [*self._record_columns, source_column(members=self.members)]
+
+    @cached_property
+    def _record_columns(self) -> list[StructField]:
         partitions = [
             StructField(name, columns_of(f"c {type_name}").fields[0].dataType)
             for name, type_name in self._source.partition_columns.items()
         ]
-        return [*columns_of(self._source.schema).fields, *partitions, SOURCE_COLUMN]
+        return [*columns_of(self._source.schema).fields, *partitions]
 
     def new_table(self) -> NewTable:
         properties = new_table_properties(self.source_columns, self._source.partition_by)
@@ -61,13 +71,18 @@ class TablePreparation:
 
     def _add_missing_columns(self, table: TableDescription) -> bool:
         """Returns whether there were any."""
-        conflicts = list(column_conflicts(table, self.source_columns, self._source.partition_by))
+        has_members = names_members(table)
+        as_found = [*self._record_columns, source_column(members=has_members)]
+        conflicts = list(column_conflicts(table, as_found, self._source.partition_by))
         if conflicts:
             raise PermanentError(
                 f"table {self._uri} does not fit source {self._source.source_id}: {'; '.join(conflicts)}. "
                 "Change the configuration to fit the table, or write to another table."
             )
         missing = missing_columns(table, self.source_columns)
+        if self.members and not has_members and SOURCE_COLUMN.name in table.schema.names:
+            missing.append(StructField(SOURCE_COLUMN.name, StructType([MEMBER_FIELD])))
+        self.members |= has_members
         if missing:
             self._engine.add_columns(missing)
         return bool(missing)

@@ -50,7 +50,8 @@ class DeferredRecords:
         except UnicodeDecodeError:
             text, undecodable = None, record
         modified = _EPOCH + timedelta(microseconds=source.modified_micros)
-        self._rows.append((source.path, row, source.etag, modified, text, fault, undecodable, *source.partitions))
+        where = source.path, row, source.etag, modified
+        self._rows.append((*where, text, fault, undecodable, source.member, *source.partitions))
         size = len(record) + len(source.path) + _ROW_BYTES
         self._bytes += size
         self.total_bytes += size

@@ -6,9 +6,7 @@ import tempfile
 from contextlib import ExitStack
 from typing import BinaryIO, cast
 
-from blizzard.config.compressions import compression_of
 from blizzard.errors import StorageBroken
-from blizzard.storage.base import ObjectReader
 from spark_job.formats.decompress import decompressed
 from spark_job.formats.protocol import Limits, Readable
 
@@ -19,7 +17,8 @@ IN_MEMORY_BYTES = 16 << 20
 
 
 class FileContent:
-    """The `Content` of one object. `slice_bytes`: how much of it this batch takes, None for all of it.
+    """The `Content` of one object, or of one member of a zip. `size`: of the object, in bytes. `slice_bytes`: how much
+    of it this batch takes, None for all of it.
 
     What it opens is closed with `stack`.
     """
@@ -27,8 +26,9 @@ class FileContent:
     def __init__(
         self,
         path: str,
-        reader: ObjectReader,
+        raw: Readable,
         *,
+        size: int,
         compression: str,
         limits: Limits,
         slice_bytes: int | None,
@@ -36,9 +36,9 @@ class FileContent:
     ) -> None:
         self.path = path
         self.chunk_bytes = CHUNK_BYTES if slice_bytes is None else SLICE_CHUNK_BYTES
-        self._size = reader.info.size if slice_bytes is None else None
-        self._stored: CountedReader | CountedFile = CountedReader(reader)
-        self._compression = compression_of(path, compression)
+        self._size = size if slice_bytes is None else None
+        self._stored: CountedReader | CountedFile = CountedReader(raw)
+        self._compression = compression
         self._limits = limits
         self._stack = stack
 

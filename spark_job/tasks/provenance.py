@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_type
 
-from spark_job.table.columns import SOURCE_COLUMN
+from spark_job.table.columns import source_column
 
-SOURCE_TYPE = to_arrow_type(SOURCE_COLUMN.dataType)
+SOURCE_TYPE = to_arrow_type(source_column(members=False).dataType)
+SOURCE_TYPE_WITH_MEMBER = to_arrow_type(source_column(members=True).dataType)
 
 _PARTITION_TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
@@ -25,7 +26,8 @@ _PARTITION_TYPES: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Consecutive records of one file: `count` of them from number `first_record` on. `partitions` are text."""
+    """Consecutive records of one file: `count` of them from number `first_record` on. `partitions` are text. `member`:
+    the member that holds them, if the file is a zip."""
 
     path: str
     etag: str
@@ -33,6 +35,7 @@ class RecordRange:
     partitions: tuple[str | None, ...]
     first_record: int
     count: int
+    member: str | None = None
 
     @property
     def modified_micros(self) -> int:
@@ -42,17 +45,23 @@ class RecordRange:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What all rows of one commit of a source share. `partition_columns`: name to type."""
+    """What all rows of one commit of a source share. `partition_columns`: name to type. `members`: whether `_source`
+    has the field `member`."""
 
     source_id: str
     sequence: int
     partition_columns: Mapping[str, str]
+    members: bool = False
 
     @cached_property
     def fields(self) -> list[pa.Field]:
         """The fields of `columns`, in order."""
-        types = self.partition_columns.items()
-        return [*(pa.field(name, _PARTITION_TYPES[kind]) for name, kind in types), pa.field("_source", SOURCE_TYPE)]
+        partitions = [pa.field(name, _PARTITION_TYPES[kind]) for name, kind in self.partition_columns.items()]
+        return [*partitions, pa.field("_source", self._source_type)]
+
+    @property
+    def _source_type(self) -> pa.DataType:
+        return SOURCE_TYPE_WITH_MEMBER if self.members else SOURCE_TYPE
 
     def columns(self, ranges: Sequence[RecordRange], positions: Sequence[int] | None) -> list[pa.Array]:
         """The columns for all records of the ranges in order, or for those at `positions`.
@@ -75,12 +84,13 @@ class Provenance:
             _encoded([one.etag for one in ranges], indexes),
             _times(ranges).take(indexes),
             pa.repeat(pa.scalar(self.sequence, pa.int64()), len(rows)),
+            *([_members(ranges, indexes)] if self.members else []),
         ]
         partitions = [
             pa.array([one.partitions[index] for one in ranges], pa.string()).cast(field.type).take(indexes)
             for index, field in enumerate(self.fields[:-1])
         ]
-        return [*partitions, pa.StructArray.from_arrays(source, names=SOURCE_TYPE.names)]
+        return [*partitions, pa.StructArray.from_arrays(source, names=self._source_type.names)]
 
     def _range_indexes(self, ranges: Sequence[RecordRange]) -> pa.Array:
         """The index of each record's range."""
@@ -103,6 +113,10 @@ def _encoded(values: Sequence[str], indexes: pa.Array) -> pa.Array:
     if len(distinct) < len(values):
         indexes = pa.array([distinct[value] for value in values], pa.int32()).take(indexes)
     return pa.DictionaryArray.from_arrays(indexes, pa.array([*distinct], pa.string()))
+
+
+def _members(ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
+    return pa.array([one.member for one in ranges], pa.string()).dictionary_encode().take(indexes)
 
 
 def _times(ranges: Sequence[RecordRange]) -> pa.Array:

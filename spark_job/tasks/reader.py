@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from blizzard.config.compressions import ZIP
 from blizzard.errors import RetryableError
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
@@ -65,6 +66,7 @@ class BatchReader:
         self._table_uri = table_uri
         self._s3 = s3
         self._settings = settings
+        self._compressions = settings.compressions()
         self._ddl = schema
         self._partition_columns = partition_columns
         self._source_id = source_id
@@ -78,10 +80,11 @@ class BatchReader:
         self._clock = clock
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "BatchRows":
-        layout = self._layout(staged=replacing)
+        has_zip = any(self._compressions.of(file.path) == ZIP for file in files)
+        layout = self._layout(staged=replacing, members=has_zip)
         self._log_layout_reason()
         schema = columns_of(self._ddl)
-        provenance = Provenance(self._source_id, sequence, dict(self._partition_columns))
+        provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)
         destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), provenance)
         task = Task(self._uri, self._s3, self._settings, destination)
         with self._engine.translating(f"reading a batch of {len(files)} files"):

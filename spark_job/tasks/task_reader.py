@@ -1,12 +1,13 @@
 """What one Spark task does: it reads its files one by one and writes their records to data files of the table."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from blizzard.config.compressions import ZIP
 from blizzard.errors import (
     AccessDenied,
     BlizzardError,
@@ -18,18 +19,21 @@ from blizzard.errors import (
 )
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
-from spark_job.formats.protocol import Block, FileFault, Format, Limits
-from spark_job.formats.read_rules import ReadRules
+from spark_job.formats.protocol import Block, FileFault, Format, Limits, Readable
+from spark_job.formats.read_rules import FileCompressions
+from spark_job.formats.zip_archive import ZipArchive
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.fetch import FetchAhead, FileFetch, TaskFile, fetch_files
 from spark_job.tasks.file_content import FileContent
+from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFile
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
 from spark_job.tasks.unknown_fields import UnknownFieldCounts
+from spark_job.tasks.zip_members import ZipMembers
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
 
@@ -48,6 +52,9 @@ class ReadSettings:
     limits: Limits = field(default_factory=Limits)
     memory_bytes: int = 256 << 20
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def compressions(self) -> FileCompressions:
+        return FileCompressions(self.format, self.options, self.compression)
 
     @property
     def ahead_bytes(self) -> int:
@@ -85,7 +92,7 @@ class TaskReader:
         self._store = store
         self._settings = settings
         self._format = file_format
-        self._rules = ReadRules.of(settings.format, settings.options)
+        self._compressions = settings.compressions()
         self._provenance = provenance
         self._new_writer = new_writer
         self._fetch_ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
@@ -132,8 +139,7 @@ class TaskReader:
                     raise self._outage
                 reader = fetch.enter(stack)
                 progress.begin(reader.info)
-                for block in self._blocks(self._content(reader, progress.task_file, stack), progress):
-                    file.add(block)
+                self._read_parts(self._file_parts(reader, progress.task_file, stack), file, progress)
                 self._report.data_files += file.finish()
                 self._report.unknown.merge(file.unknown)
                 return progress.outcome()
@@ -144,31 +150,32 @@ class TaskReader:
                 self._outage = error if isinstance(error, StorageUnavailable) else None
                 return progress.outcome(Stage.DOWNLOAD, _reason(error), _failure_kind(error))
 
-    def _content(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileContent:
-        settings = self._settings
-        return FileContent(
-            file.path,
-            reader,
-            compression=self._compression(file.path),
-            limits=settings.limits,
-            slice_bytes=file.slice_bytes,
-            stack=stack,
-        )
+    def _file_parts(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileParts:
+        """Raises FileFault for a zip whose directory cannot be read."""
 
-    def _compression(self, path: str) -> str:
-        if self._rules is None:
-            return self._settings.compression
-        rule = self._rules.index(path)
-        return "none" if rule is None else self._rules.rules[rule].compression
+        def content(raw: Readable, size: int, compression: str, stack: ExitStack) -> FileContent:
+            limits, slice_bytes = self._settings.limits, file.slice_bytes
+            return FileContent(
+                file.path, raw, size=size, compression=compression, limits=limits, slice_bytes=slice_bytes, stack=stack
+            )
 
-    def _blocks(self, content: FileContent, progress: "FileProgress") -> Iterator[Block]:
+        def member(name: str, raw: Readable, size: int, stack: ExitStack) -> FileContent:
+            return content(raw, size, self._compressions.of_member(file.path, name), stack)
+
+        compression = self._compressions.of(file.path)
+        if compression != ZIP:
+            return SingleFile(self._format, content(reader, reader.info.size, compression, stack))
+        archive = content(reader, reader.info.size, "none", stack).random_access()
+        return ZipMembers(self._format, ZipArchive(archive, self._settings.limits), member)
+
+    def _read_parts(self, source: FileParts, file: "_FileRecords", progress: "FileProgress") -> None:
         """The part of the file's records that this batch takes."""
-        task_file = progress.task_file
-        progress.records = task_file.skip_records
-        for block in self._format.blocks(content, first_record=task_file.skip_records):
-            yield block
-            progress.records = block.first_record + block.count
-            if progress.slice_is_over(content.bytes_read):
+        skip_records = progress.task_file.skip_records
+        progress.records = skip_records
+        for part in source.parts(skip_records=skip_records):
+            file.add(part)
+            progress.records = part.end
+            if progress.slice_is_over(source.bytes_read):
                 progress.finished = False
                 return
 
@@ -179,6 +186,10 @@ class TaskReader:
         if pool is not None:
             stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         return stack.enter_context(self._pipeline(pool))
+
+    def refuse(self, where: RecordRange, reason: str) -> None:
+        """A member of a zip. Raises CannotWriteError."""
+        self._deferred.add(where, where.first_record, b"", reason)
 
     @property
     def held_bytes(self) -> int:
@@ -197,15 +208,22 @@ class _FileRecords:
         self._buffered_bytes = 0
         self._own_pipeline: RecordPipeline | None = None
 
-    def add(self, block: Block) -> None:
-        file, info = self._progress.task_file, self._progress.info
-        where = RecordRange(file.path, info.etag, info.modified_ts, file.partitions, block.first_record, block.count)
-        self._buffered.append((where, block))
+    def add(self, part: Part) -> None:
+        """Raises CannotWriteError."""
+        if isinstance(part, RefusedMember):
+            self._task.refuse(self._range(part, 1, part.name), part.reason)
+            return
+        block = part.block
+        self._buffered.append((self._range(part, block.count, part.member), block))
         self._buffered_bytes += block.size_bytes
         if self._own_pipeline is None and self._buffered_bytes > self._task.held_bytes:
             self._own_pipeline = self._task.file_pipeline(self._stack)
         if self._own_pipeline is not None:
             self._send_to(self._own_pipeline)
+
+    def _range(self, part: Part, count: int, member: str | None) -> RecordRange:
+        file, info = self._progress.task_file, self._progress.info
+        return RecordRange(file.path, info.etag, info.modified_ts, file.partitions, part.first_record, count, member)
 
     def finish(self) -> list[DataFile]:
         """The data files that contain this file alone, if there are any."""

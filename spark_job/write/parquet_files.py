@@ -61,6 +61,8 @@ class TableLayout:
     """Dotted paths of the leaves that get statistics: `id`, `_source.file`."""
     string_prefix_chars: int
     target_file_bytes: int
+    members: bool = False
+    """Whether `_source` has the field `member`."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:

@@ -87,10 +87,18 @@ class World:
         self.written += 1
         named = f"{self.written:05d}.parquet"
         named_file = of or f"f{self.written}"
-        provenance = {"source": "events:landing", "file": named_file, "row": 0, "etag": "e", "sequence": 0}
+        provenance: dict[str, Any] = {
+            "source": "events:landing",
+            "file": named_file,
+            "row": 0,
+            "etag": "e",
+            "sequence": 0,
+        }
         columns = {"id": pa.array(ids, pa.string()), "n": pa.array(range(len(ids)), pa.int64())}
         columns |= {name: pa.array([value] * len(ids)) for name, value in more.items()}
-        columns["_source"] = pa.array([{**provenance, "modified": datetime.now(UTC)}] * len(ids), SOURCE)
+        source_type = pa.struct([*SOURCE, ("member", pa.string())]) if layout.members else SOURCE
+        provenance["member"] = columns.pop("member")[0].as_py() if "member" in columns else None
+        columns["_source"] = pa.array([{**provenance, "modified": datetime.now(UTC)}] * len(ids), source_type)
         partitions = {name: columns.pop(name)[0].as_py() for name in layout.partition_by}
         path = f"{layout.folder}{folder}part-{named}"
         file = self.table / path

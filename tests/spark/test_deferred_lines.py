@@ -59,7 +59,7 @@ def read(
         schema="n BIGINT, t STRING",
         partition_columns={},
         source_id="p:s",
-        layout=lambda *, staged: TableLayout("", (), (), 32, 1 << 27),
+        layout=lambda **_: TableLayout("", (), (), 32, 1 << 27),
         layout_reason=lambda: None,
         staging=staging,
         dead_letters=letters,

@@ -40,7 +40,7 @@ def reader_of(folder: Path, spark: Callable[[], SparkSession], line: bytes, **se
         schema="n BIGINT, t STRING",
         partition_columns={},
         source_id="p:s",
-        layout=lambda *, staged: TableLayout("taken/", (), (), 32, 1 << 27),
+        layout=lambda **_: TableLayout("taken/", (), (), 32, 1 << 27),
         layout_reason=lambda: None,
         staging=Staging(table, "_blizzard/x", clock=lambda: 0.0, new_id=lambda: "id"),
         dead_letters=DeadLetters(table, "_blizzard/x", "p:s"),

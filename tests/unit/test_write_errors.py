@@ -87,6 +87,7 @@ def parsed(*records: int | None) -> pa.RecordBatch:
         "row": pa.array(range(count), pa.int64()),
         "line": pa.array(["{}"] * count),
         "undecodable": pa.nulls(count, pa.binary()),
+        "member": pa.nulls(count, pa.string()),
         "fault": pa.array(["no" if n is None else None for n in records], pa.string()),
         "modified": pa.array([0] * count, pa.timestamp("us", "UTC")),
         "record": pa.array([{"n": n} for n in records], pa.struct([("n", pa.int64())])),
@@ -115,10 +116,11 @@ def test_the_driver_raises_the_storage_error_of_the_spark_fallback(
 
 
 def test_any_other_error_of_the_spark_fallback_names_the_file(tmp_path: Path) -> None:
-    misfit = parsed(1).set_column(7, "record", pa.array([{"n": {"not": "a number"}}]))
+    one = parsed(1)
+    misfit = one.set_column(one.schema.get_field_index("record"), "record", pa.array([{"n": {"not": "a number"}}]))
     stage = DecidedRecordsWriter(a_destination(tmp_path), S3Settings(), 1)
     with pytest.raises(pa.ArrowException) as raised:
-        [*stage(iter([parsed(1), misfit]))]
+        [*stage(iter([one, misfit]))]
     assert raised.value.__notes__ == ["while writing rows up to those of a"]
     assert [place for place in (tmp_path / "table").rglob("*") if place.is_file()] == []
 

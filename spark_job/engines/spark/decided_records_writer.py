@@ -27,6 +27,7 @@ DEAD_LETTER_COLUMNS = StructType(
         StructField("line", StringType()),
         StructField("undecodable", BinaryType()),
         StructField("fault", StringType()),
+        StructField("member", StringType()),
         StructField("report", StringType()),
     ]
 )
@@ -95,6 +96,7 @@ class DecidedRecordsWriter:
             batch["etag"],
             batch["modified"],
             pa.repeat(pa.scalar(provenance.sequence, pa.int64()), count),
+            *([batch["member"]] if provenance.members else []),
         ]
         source_type = schema.field("_source").type
         columns = [*batch["record"].flatten(), *partitions, pa.StructArray.from_arrays(source, names=source_type.names)]

@@ -17,6 +17,7 @@ from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
 from spark_job.ports.table import FileVersion, Txn
+from spark_job.table.columns import added_fields
 from spark_job.table.engine import NewTable
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.sql import literal, quoted, type_sql
@@ -52,8 +53,12 @@ class SparkTable:
         return self._transactions().start(newest=newest)
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
-        added = ", ".join(f"{quoted(field.name)} {type_sql(field.dataType)}" for field in columns)
-        self._session().sql(f"ALTER TABLE delta.`{self._uri}` ADD COLUMNS ({added})")
+        found = self._session().read.format("delta").load(self._uri).schema
+        added = [
+            f"{'.'.join(map(quoted, path))} {type_sql(data_type)}" for path, data_type in added_fields(found, columns)
+        ]
+        if added:
+            self._session().sql(f"ALTER TABLE delta.`{self._uri}` ADD COLUMNS ({', '.join(added)})")
 
     def rewrite(
         self,
