@@ -92,6 +92,10 @@ def _unknown_fields(event: dict[str, Any]) -> str:
     return f"{event['source']}: no column for {UnknownFields.from_document(event)}"
 
 
+def _misfits(event: dict[str, Any]) -> str:
+    return f"{event['source']}: kept beside their columns, which they do not fit: {UnknownFields.from_document(event)}"
+
+
 def _drained(event: dict[str, Any]) -> str:
     if not event["commits"]:
         return f"{event['source']}: nothing new"
@@ -118,6 +122,7 @@ _TEXTS = {
     "batch_committed": _committed,
     "file_dead_lettered": _dead,
     "unknown_fields": _unknown_fields,
+    "misfits": _misfits,
     "drained": _drained,
     "source_failed": _failed,
     "spark_lost": _lost,

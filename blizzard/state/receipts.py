@@ -45,6 +45,8 @@ class Receipt:
     written_ts: float
     lines: tuple[ReceiptLine, ...]
     unknown_fields: UnknownFields = NO_FIELDS
+    misfits: UnknownFields = NO_FIELDS
+    """The columns with values that do not fit them, and were kept beside them."""
 
 
 class Receipts:
@@ -63,6 +65,7 @@ class Receipts:
         now_ts: float,
         lines: Sequence[ReceiptLine],
         unknown_fields: UnknownFields = NO_FIELDS,
+        misfits: UnknownFields = NO_FIELDS,
     ) -> Receipt:
         """Write the receipt of an attempt. The checkpoint has to name it. The name has a digest of the content, so that
         a checkpoint vouches for all receipts of its chain."""
@@ -72,12 +75,13 @@ class Receipts:
             "written_ts": now_ts,
             "files": [line._asdict() for line in lines],
             "unknown_fields": unknown_fields.as_document(),
+            "misfits": misfits.as_document(),
         }
         text = json.dumps(document, separators=(",", ":"))
         data = gzip.compress(text.encode(), compresslevel=1, mtime=0)
         name = f"{sequence:0{_DIGITS}d}-{attempt}-{_digest(data)}{_SUFFIX}"
         self._store.put(self._folder + name, data)
-        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields)
+        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields, misfits)
 
     def get(self, name: str) -> Receipt:
         """Raises NotFound or UnreadableState."""
@@ -94,6 +98,7 @@ class Receipts:
                 written_ts=json_fields.number(document["written_ts"]),
                 lines=tuple(_lines(json_fields.array(document["files"]))),
                 unknown_fields=UnknownFields.from_document(document.get("unknown_fields")),
+                misfits=UnknownFields.from_document(document.get("misfits")),
             )
         except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(

@@ -1,4 +1,5 @@
-"""Fields of files that no column is for: they are not ingested, but counted, so that nothing is dropped unseen."""
+"""Fields of files that no column is for, and values that do not fit their column: counted, so that nothing is dropped
+unseen."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,35 @@ class UnknownField(NamedTuple):
     name: str
     records: int
     file: str
+    record: int | None = None
+    """The number of the first record in `file` that had it. None: of a version that did not say."""
+    near: str | None = None
+    """The column whose name differs in case only."""
+    kind: str | None = None
+    """The type of a column that holds its values, in DDL; only known if the source asks for it."""
+
+    def as_document(self) -> dict[str, Any]:
+        return {key: value for key, value in self._asdict().items() if value is not None}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "UnknownField":
+        """Raises what `json_fields.MALFORMED` names."""
+        record, near, kind = (document.get(key) for key in ("record", "near", "kind"))
+        return cls(
+            json_fields.text(document["name"]),
+            json_fields.natural(document["records"]),
+            json_fields.text(document["file"]),
+            None if record is None else json_fields.natural(record),
+            None if near is None else json_fields.text(near),
+            None if kind is None else json_fields.text(kind),
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.name} (records: {self.records:,}, first in {self.file})"
+        if self.near is None:
+            return text
+        key = f"`{self.name}`" if "." in self.near else self.name
+        return f"{text}: did you mean the column {self.near}? set keys: ignore_case, or fields: {{{self.near}: {key}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +61,7 @@ class UnknownFields:
         return cls(tuple(ordered[:MAX_NAMES]), more + max(0, len(ordered) - MAX_NAMES))
 
     def as_document(self) -> dict[str, Any]:
-        return {"fields": [field._asdict() for field in self.fields], "more": self.more}
+        return {"fields": [field.as_document() for field in self.fields], "more": self.more}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> "UnknownFields":
@@ -39,16 +69,10 @@ class UnknownFields:
         if document is None:
             return cls()
         found = [json_fields.mapping(field) for field in json_fields.array(document["fields"])]
-        fields = [
-            UnknownField(
-                json_fields.text(field["name"]), json_fields.natural(field["records"]), json_fields.text(field["file"])
-            )
-            for field in found
-        ]
-        return cls(tuple(fields), json_fields.natural(document["more"]))
+        return cls(tuple(map(UnknownField.from_document, found)), json_fields.natural(document["more"]))
 
     def __str__(self) -> str:
-        shown = [f"{one.name} (records: {one.records:,}, first in {one.file})" for one in self.fields]
+        shown = [str(one) for one in self.fields]
         return ", ".join(shown) + (f", and {self.more:,} more" if self.more else "")
 
 

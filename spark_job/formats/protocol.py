@@ -95,6 +95,21 @@ class UnknownField:
 
     records: int
     first: int
+    kind: str | None = None
+    """The narrowest type that holds its values, in DDL; for a field of a file with types, its type there. None unless
+    the source says `new_fields: add`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """Values that do not fit their column, and were kept beside it. `first`: the number of the first record with
+    one."""
+
+    records: int
+    first: int
+    kind: str | None = None
+    """The narrowest type that holds these values, in DDL, whatever the column's is. None unless the source says
+    `misfits: widen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +126,8 @@ class Parsed:
     """The refused records themselves, as dead letters show them: one for each of `refused`, in the same order."""
     unknown: Mapping[str, UnknownField] = field(default_factory=dict)
     """By name; `address.zip` is a field of the column `address`."""
+    misfits: Mapping[str, Misfits] = field(default_factory=dict)
+    """By column, or the path of a field inside one, such as `address.zip`. Empty with `misfits: dead_letter`."""
 
 
 B = TypeVar("B", bound=Block)

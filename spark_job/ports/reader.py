@@ -59,6 +59,11 @@ class FileRows(Rows, Protocol):
         """The fields of these files that no column is for."""
         ...
 
+    @property
+    def misfits(self) -> UnknownFields:
+        """The columns with values that do not fit them, and were kept beside them."""
+        ...
+
     def write_dead_records(self) -> None:
         """Write the dead letters of the refused records. Called before the commit, so that a crash loses none."""
         ...

@@ -115,6 +115,7 @@ class BatchReader:
             write_share,
             self._engine,
             merged([report.unknown for report in reports]),
+            merged([report.misfits for report in reports]),
         )
 
     def _log_layout_reason(self) -> None:
@@ -162,8 +163,10 @@ class BatchRows:
         write_share: float,
         engine: TaskEngine,
         unknown_fields: UnknownFields,
+        misfits: UnknownFields,
     ) -> None:
         self.unknown_fields = unknown_fields
+        self.misfits = misfits
         self.outcomes = [
             replace(outcome, rows=0, dead_records=0) if outcome.error is not None else outcome for outcome in outcomes
         ]

@@ -3,7 +3,7 @@ records."""
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,12 +12,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from spark_job.formats.protocol import Block, Format, Parsed
+from spark_job.formats.protocol import Block, Format, Misfits, Parsed, UnknownField
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import Provenance, RecordRange
-from spark_job.tasks.unknown_fields import UnknownFieldCounts
+from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
@@ -33,8 +33,10 @@ class _Batch:
     ranges: Sequence[RecordRange]
     refused: Sequence[tuple[RecordRange, int, bytes, str | None]]
     """For each refused record its file, its number there, its text, and the reason, if one is known."""
-    unknown: Sequence[tuple[str, int, str]]
-    """For each field that no column is for its name, the number of records, and the first file."""
+    unknown: Mapping[str, FieldCount]
+    """The fields that no column is for."""
+    misfits: Mapping[str, FieldCount]
+    """The columns with values that do not fit them."""
 
 
 class RecordPipeline:
@@ -67,6 +69,8 @@ class RecordPipeline:
         self._parsing: deque[Future[_Batch]] = deque()
         self._finished = False
         self.unknown = UnknownFieldCounts()
+        """Of the records written so far."""
+        self.misfits = UnknownFieldCounts()
         """Of the records written so far."""
 
     def __enter__(self) -> Self:
@@ -113,13 +117,16 @@ class RecordPipeline:
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
             table = pa.Table.from_arrays(columns, names=names)
-            return _Batch(table, ranges, _refused(ranges, parsed), _unknown(ranges, parsed))
+            unknown, misfits = _counts(ranges, parsed.unknown), _counts(ranges, parsed.misfits)
+            return _Batch(table, ranges, _refused(ranges, parsed), unknown, misfits)
 
     def _write(self, batch: _Batch) -> None:
         for source, row, text, fault in batch.refused:
             self._deferred.add(source, row, text, fault)
-        for name, records, file in batch.unknown:
-            self.unknown.add(name, records, file)
+        for name, count in batch.unknown.items():
+            self.unknown.add(name, count)
+        for name, count in batch.misfits.items():
+            self.misfits.add(name, count)
         if not batch.table.num_rows:
             return
         with (
@@ -134,14 +141,16 @@ class RecordPipeline:
             self._writer.write(batch.table)
 
 
-def _unknown(ranges: Sequence[RecordRange], parsed: Parsed) -> list[tuple[str, int, str]]:
-    if not parsed.unknown:
-        return []
+def _counts(ranges: Sequence[RecordRange], found: Mapping[str, UnknownField | Misfits]) -> dict[str, FieldCount]:
+    if not found:
+        return {}
     starts = list(accumulate((source.count for source in ranges[:-1]), initial=0))
-    return [
-        (name, field.records, ranges[bisect_right(starts, field.first) - 1].path)
-        for name, field in parsed.unknown.items()
-    ]
+    counts = {}
+    for name, field in found.items():
+        at = bisect_right(starts, field.first) - 1
+        number = ranges[at].first_record + field.first - starts[at]
+        counts[name] = FieldCount(field.records, ranges[at].path, number, field.kind)
+    return counts
 
 
 def _refused(ranges: Sequence[RecordRange], parsed: Parsed) -> list[tuple[RecordRange, int, bytes, str | None]]:

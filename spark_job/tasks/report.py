@@ -30,6 +30,8 @@ class Report:
     """The part of `secs` that went into writing data files."""
     unknown: UnknownFieldCounts = field(default_factory=UnknownFieldCounts)
     """The fields of the files that no column is for."""
+    misfits: UnknownFieldCounts = field(default_factory=UnknownFieldCounts)
+    """The columns with values that do not fit them, and were kept beside them."""
     refused_write: RefusedWrite | None = None
     """A refusal by the table's storage. The task ended there, and nothing else in the report counts."""
 
@@ -48,6 +50,7 @@ class Report:
             document["secs"],
             document["write_secs"],
             UnknownFieldCounts.from_document(document["unknown"]),
+            UnknownFieldCounts.from_document(document["misfits"]),
             RefusedWrite.from_document(document["refused_write"]),
         )
 

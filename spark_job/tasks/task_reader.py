@@ -32,7 +32,6 @@ from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFil
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
-from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.tasks.zip_members import ZipMembers
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
@@ -114,6 +113,7 @@ class TaskReader:
                 self._report.outcomes.append(self._outcome(fetch, shared))
             self._report.data_files += shared.finish()
             self._report.unknown.merge(shared.unknown)
+            self._report.misfits.merge(shared.misfits)
             self._report.deferred = self._deferred.finish()
             self._report.deferred_bytes, self._report.undecided = self._deferred.total_bytes, self._deferred.undecided
         took = self._watch.secs()
@@ -141,7 +141,9 @@ class TaskReader:
                 progress.begin(reader.info)
                 self._read_parts(self._file_parts(reader, progress.task_file, stack), file, progress)
                 self._report.data_files += file.finish()
-                self._report.unknown.merge(file.unknown)
+                if file.own_pipeline is not None:
+                    self._report.unknown.merge(file.own_pipeline.unknown)
+                    self._report.misfits.merge(file.own_pipeline.misfits)
                 return progress.outcome()
             except FileFault as fault:
                 return progress.outcome(fault.stage, fault.reason)
@@ -206,7 +208,8 @@ class _FileRecords:
         self._stack = stack
         self._buffered: list[tuple[RecordRange, Block]] = []
         self._buffered_bytes = 0
-        self._own_pipeline: RecordPipeline | None = None
+        self.own_pipeline: RecordPipeline | None = None
+        """Of a file that is too large to buffer."""
 
     def add(self, part: Part) -> None:
         """Raises CannotWriteError."""
@@ -216,10 +219,10 @@ class _FileRecords:
         block = part.block
         self._buffered.append((self._range(part, block.count, part.member), block))
         self._buffered_bytes += block.size_bytes
-        if self._own_pipeline is None and self._buffered_bytes > self._task.held_bytes:
-            self._own_pipeline = self._task.file_pipeline(self._stack)
-        if self._own_pipeline is not None:
-            self._send_to(self._own_pipeline)
+        if self.own_pipeline is None and self._buffered_bytes > self._task.held_bytes:
+            self.own_pipeline = self._task.file_pipeline(self._stack)
+        if self.own_pipeline is not None:
+            self._send_to(self.own_pipeline)
 
     def _range(self, part: Part, count: int, member: str | None) -> RecordRange:
         file, info = self._progress.task_file, self._progress.info
@@ -227,13 +230,8 @@ class _FileRecords:
 
     def finish(self) -> list[DataFile]:
         """The data files that contain this file alone, if there are any."""
-        self._send_to(self._own_pipeline or self._shared)
-        return self._own_pipeline.finish() if self._own_pipeline is not None else []
-
-    @property
-    def unknown(self) -> UnknownFieldCounts:
-        """Of a file with a pipeline of its own; the shared pipeline has those of the others."""
-        return self._own_pipeline.unknown if self._own_pipeline is not None else UnknownFieldCounts()
+        self._send_to(self.own_pipeline or self._shared)
+        return self.own_pipeline.finish() if self.own_pipeline is not None else []
 
     def _send_to(self, pipeline: RecordPipeline) -> None:
         self._buffered.reverse()

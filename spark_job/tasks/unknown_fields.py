@@ -1,8 +1,11 @@
-"""Collects the fields that no column is for, over the blocks of a pipeline and the files of a task."""
+"""Collects the fields that no column is for, and the values that do not fit their column, over the blocks of a pipeline
+and the files of a task."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from blizzard.state.unknown_fields import UnknownField, UnknownFields
+from spark_job.formats.kinds import joined_kind
 
 MAX_NAMES = 1_000
 """That are kept while a batch is read."""
@@ -10,42 +13,55 @@ MAX_CHARACTERS = 200
 """Of a name; the rest is cut off."""
 
 
+class FieldCount(NamedTuple):
+    """`file`, `record`: the first that has the field. `kind`: of all its values, in DDL; None: not collected."""
+
+    records: int
+    file: str
+    record: int
+    kind: str | None = None
+
+
 class UnknownFieldCounts:
-    """By name, the number of records and the first file."""
+    """By name, the number of records and the first of them."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[int, str]] = {}
+        self._found: dict[str, FieldCount] = {}
         self._more = 0
 
-    def add(self, name: str, records: int, file: str) -> None:
+    def add(self, name: str, count: FieldCount) -> None:
         name = name[:MAX_CHARACTERS]
         known = self._found.get(name)
         if known is not None:
-            self._found[name] = (known[0] + records, known[1])
+            kind = joined_kind(known.kind, count.kind)
+            self._found[name] = known._replace(records=known.records + count.records, kind=kind)
         elif len(self._found) < MAX_NAMES:
-            self._found[name] = (records, file)
+            self._found[name] = count
         else:
             self._more = 1  # names that are not kept cannot be told apart
 
     def merge(self, other: "UnknownFieldCounts") -> None:
-        for name, (records, file) in other._found.items():
-            self.add(name, records, file)
+        for name, count in other._found.items():
+            self.add(name, count)
         self._more = max(self._more, other._more)
 
     def as_document(self) -> dict[str, object]:
-        return {"found": self._found, "more": self._more}
+        return {"found": {name: [*count] for name, count in self._found.items()}, "more": self._more}
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "UnknownFieldCounts":
         counts, found = cls(), document["found"]
         assert isinstance(found, Mapping)
-        for name, (records, file) in found.items():
-            counts.add(name, records, file)
+        for name, values in found.items():
+            counts.add(name, FieldCount(*values))
         counts._more = int(str(document["more"]))
         return counts
 
     def result(self) -> UnknownFields:
-        fields = [UnknownField(name, records, file) for name, (records, file) in self._found.items()]
+        fields = [
+            UnknownField(name, count.records, count.file, count.record, kind=count.kind)
+            for name, count in self._found.items()
+        ]
         return UnknownFields.of(fields, self._more)
 
 

@@ -193,6 +193,7 @@ class MemoryRows:
     write_share: float = 0.0
     released: bool = False
     unknown_fields: UnknownFields = NO_FIELDS
+    misfits: UnknownFields = NO_FIELDS
 
     @property
     def row_count(self) -> int:

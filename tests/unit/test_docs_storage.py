@@ -58,6 +58,7 @@ def rewritten_receipt(body: str) -> str:
         now_ts=shown.written_ts,
         lines=shown.lines,
         unknown_fields=shown.unknown_fields,
+        misfits=shown.misfits,
     ).name
     return gzip.decompress(store.get(f"state/receipts/{name}")).decode()
 

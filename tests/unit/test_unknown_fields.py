@@ -20,7 +20,7 @@ from spark_job.formats.json.unknown_keys import UnknownKeys
 from spark_job.formats.protocol import UnknownField as Found
 from spark_job.table.schema import columns_of
 from spark_job.tasks.unknown_fields import MAX_NAMES as KEPT_NAMES
-from spark_job.tasks.unknown_fields import UnknownFieldCounts, merged
+from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts, merged
 from tests.unit.format_reading import unknown_in
 
 NESTED = "s STRUCT<a: INT>, l ARRAY<STRUCT<b: INT>>, m MAP<STRING, STRUCT<c: INT>>"
@@ -153,17 +153,19 @@ def test_each_format_counts_them(name: str, ddl: str, stored: bytes, options: di
 
 def test_counts_of_tasks_are_added_and_the_first_file_is_kept() -> None:
     one, other = UnknownFieldCounts(), UnknownFieldCounts()
-    one.add("x", 2, "a")
-    other.add("x", 3, "b")
-    other.add("y", 9, "b")
+    one.add("x", FieldCount(2, "a", 7, "INT"))
+    other.add("x", FieldCount(3, "b", 0, "INT"))
+    other.add("y", FieldCount(9, "b", 1))
     there_and_back = UnknownFieldCounts.from_document(other.as_document())
-    assert merged([one, there_and_back]) == UnknownFields((UnknownField("y", 9, "b"), UnknownField("x", 5, "a")))
+    assert merged([one, there_and_back]) == UnknownFields(
+        (UnknownField("y", 9, "b", 1), UnknownField("x", 5, "a", 7, kind="INT"))
+    )
 
 
 def test_names_without_bound_take_bounded_memory() -> None:
     counts = UnknownFieldCounts()
     for number in range(KEPT_NAMES + 50):
-        counts.add(f"n{number:05}" + "x" * 1_000, 1, "a")
+        counts.add(f"n{number:05}" + "x" * 1_000, FieldCount(1, "a", 0))
     found = counts.result()
     assert len(found.fields) == MAX_NAMES
     assert found.more == KEPT_NAMES - MAX_NAMES + 1
@@ -174,7 +176,10 @@ def test_names_without_bound_take_bounded_memory() -> None:
 def test_a_receipt_has_them_and_one_of_an_earlier_version_does_not(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     receipts = Receipts(store, "state")
-    fields = UnknownFields((UnknownField("x", 5, "a"),), 2)
-    written = receipts.put(sequence=0, attempt="a", previous=None, now_ts=1.0, lines=(), unknown_fields=fields)
-    assert receipts.get(written.name).unknown_fields == fields
+    fields = UnknownFields((UnknownField("x", 5, "a", 3, near="X", kind="INT"), UnknownField("y", 1, "a")), 2)
+    misfits = UnknownFields((UnknownField("z", 1, "b", 0),))
+    written = receipts.put(
+        sequence=0, attempt="a", previous=None, now_ts=1.0, lines=(), unknown_fields=fields, misfits=misfits
+    )
+    assert (receipts.get(written.name).unknown_fields, receipts.get(written.name).misfits) == (fields, misfits)
     assert UnknownFields.from_document(None) == NO_FIELDS

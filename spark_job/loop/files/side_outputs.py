@@ -98,9 +98,10 @@ class SideOutputs:
         files: Sequence[PlannedFile],
         outcomes: Sequence[Outcome],
         unknown_fields: UnknownFields,
+        misfits: UnknownFields,
     ) -> Receipt:
         """`base`: the checkpoint before the commit."""
-        self._log_unknown_fields(unknown_fields)
+        self._log_fields(unknown_fields, misfits)
         now_ts = self._clock()
         event_ts = {file.path: file.event_ts for file in files}
         begun = {file.path for file in files if not file.skip_records}
@@ -126,20 +127,20 @@ class SideOutputs:
                 now_ts=now_ts,
                 lines=lines,
                 unknown_fields=unknown_fields,
+                misfits=misfits,
             )
         self._ledger.expect(receipt)
         return Receipt(receipt.name, now_ts)
 
-    def _log_unknown_fields(self, unknown_fields: UnknownFields) -> None:
+    def _log_fields(self, unknown_fields: UnknownFields, misfits: UnknownFields) -> None:
         """Once a batch."""
+        source = self._identity.source_id
         if unknown_fields.fields:
             document = unknown_fields.as_document()
-            self._log(
-                "unknown_fields",
-                source=self._identity.source_id,
-                fields=document["fields"],
-                more=document["more"],
-            )
+            self._log("unknown_fields", source=source, fields=document["fields"], more=document["more"])
+        if misfits.fields:
+            document = misfits.as_document()
+            self._log("misfits", source=source, fields=document["fields"], more=document["more"])
 
     # -- after the commit
 

@@ -283,8 +283,8 @@ class FileSource:
         outcomes = batch.outcomes if batch else ()
         self._outputs.write_dead_letters(batch.rows if batch else None, outcomes)
         files = plan.files if batch else ()
-        unknown_fields = batch.rows.unknown_fields if batch else NO_FIELDS
-        return self._outputs.write_receipt(plan.base, files, outcomes, unknown_fields)
+        unknown_fields, misfits = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
+        return self._outputs.write_receipt(plan.base, files, outcomes, unknown_fields, misfits)
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
         self._outputs.publish(checkpoint, copy=copy)
