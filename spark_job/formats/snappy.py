@@ -30,12 +30,16 @@ class Snappy:
     def read(self, size: int = -1, /) -> bytes:
         if size < 0:
             return read_all(self)
-        while not self._left:
-            self._left = next(self._parts, b"")
-            if not self._left:
-                return b""
-        content, self._left = self._left[:size], self._left[size:]
-        return content
+        pieces = list[bytes]()
+        while size > 0 and (self._left or self._next_part()):
+            pieces.append(self._left[:size])
+            self._left = self._left[size:]
+            size -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def _next_part(self) -> bool:
+        self._left = next(self._parts, b"")
+        return bool(self._left)
 
 
 def _exactly(raw: Readable, size: int, what: str) -> bytes:

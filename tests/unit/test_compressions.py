@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.decompress import decompressed
 from spark_job.formats.protocol import FileFault
+from spark_job.formats.snappy import IDENTIFIER
 from tests.unit.compressors import (
     NEWER,
     frame,
@@ -191,3 +192,10 @@ def test_a_few_bytes_at_a_time_are_enough(compress: Callable[[bytes], bytes], na
 
     stream = decompressed(Trickle(), name)
     assert b"".join(iter(lambda: stream.read(1 << 20), b"")) == LINES
+
+
+def test_tiny_frames_of_snappy_are_read_together() -> None:
+    """One read gives what was asked for, however small the frames are, so that a caller does not add up tiny pieces."""
+    frames = [frame(1, bytes([at % 256]), bytes([at % 256])) for at in range(5_000)]
+    stream = decompressed(io.BytesIO(b"".join([IDENTIFIER, *frames])), "snappy")
+    assert [len(stream.read(2_000)) for _ in range(4)] == [2_000, 2_000, 1_000, 0]

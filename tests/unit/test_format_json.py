@@ -132,6 +132,12 @@ def test_a_value_above_the_limit_refuses_the_file() -> None:
             read(stored, limits=Limits(max_record_bytes=4_096), chunk_bytes=chunk_bytes)
 
 
+def test_a_long_array_without_an_object_is_refused_for_what_it_is() -> None:
+    stored = b"[" + b"1," * 5_000 + b"1]"
+    with pytest.raises(FileFault, match="not JSON: after 0 values: more than 4096 bytes without an object, as '1,1,1,"):
+        read(stored, limits=Limits(max_record_bytes=4_096), chunk_bytes=512)
+
+
 @pytest.mark.parametrize("gap", [b",", b", ", b"\n,\r\n\t"])
 def test_objects_of_an_array_are_divided_at_once_whatever_is_inside_of_them(gap: bytes) -> None:
     objects = [b'{"id":1,"s":"},{"}', b'{"id":2,\n"other":[{"a":1},{"a":2}]}', b'{"id":3}']

@@ -108,7 +108,9 @@ class ValueSplitter:
             self._check_length(self._value_bytes)
         else:
             self._gap.append(piece[at:])
-            self._check_length(sum(map(len, self._gap)))
+            if sum(map(len, self._gap)) > self._limits.max_record_bytes:
+                most, seen = self._limits.max_record_bytes, _shown(b"".join(self._gap)[:_SHOWN_BYTES].strip(_BLANKS))
+                _refuse(f"after {self._count} values: more than {most} bytes without an object, as {seen}")
 
     def _add_joined(self, found: Values, marks: Marks, start: int, count: int) -> bool:
         """Adds these values at once, if they are objects with nothing odd between them, and none is large."""
