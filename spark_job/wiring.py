@@ -163,7 +163,12 @@ def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> BatchReader:
         s3=parts.s3,
         table_uri=parts.pipeline.table_uri,
         settings=ReadSettings(
-            source.format, source.file_compression, limits, source.limits.task_memory_bytes, source.format_options
+            source.format,
+            source.file_compression,
+            limits,
+            source.limits.task_memory_bytes,
+            source.format_options,
+            source.schema_rules,
         ),
         schema=source.row_ddl,
         partition_columns=source.partition_columns,

@@ -12,6 +12,8 @@ from blizzard.config.formats import FILE_FORMATS, MIXED
 from blizzard.config.model import Config, HowToRead, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 from blizzard.config.schema_limits import FormatLimits, name_problems, storage_problems
+from blizzard.config.schema_rule_checks import check_schema_rules
+from blizzard.config.schema_rules import RESCUED
 
 PROVENANCE = "_source"
 RESERVED = "_blizzard"
@@ -121,8 +123,12 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
         problems.add(path, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
         return None
     limits = [FILE_FORMATS[name].limits for name in source.formats]
-    columns = [_parse_schema(source.row_ddl, each, path, problems) for each in limits]
-    return None if None in columns else columns[0]
+    parsed = [_parse_schema(source.record_ddl, each, path, problems) for each in limits]
+    columns = None if None in parsed else parsed[0]
+    if columns is None:
+        return None
+    check_schema_rules(source, _source_path(source), problems)
+    return {**columns, RESCUED: "string"} if source.schema_rules.rescues else columns
 
 
 def _parse_schema(text: str, limits: FormatLimits, path: Path, problems: Problems) -> Columns | None:

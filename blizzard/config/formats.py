@@ -26,6 +26,8 @@ class FileFormat:
     """What a `schema` cannot have in this format. What Delta cannot store is refused for every format."""
     options: type[Section] | None = None
     """Of the block of a source that has the format's name, which is the field `{name}_options` of `Source`."""
+    takes_schema_rules: bool = True
+    """Whether a source may say what to do with data that is not as its schema says."""
     may_be_compressed: bool = True
     """Whether `compression: auto` goes by the extension."""
 
@@ -73,12 +75,15 @@ FILE_FORMATS: Mapping[str, FileFormat] = {
     "parquet": FileFormat("Parquet", ".parquet", None, limits=_COLUMN_LIMITS),
     "avro": FileFormat("Avro's container files", ".avro", None, limits=_COLUMN_LIMITS),
     "orc": FileFormat("ORC", ".orc", None, limits=_COLUMN_LIMITS),
-    "xml": FileFormat("one XML element a record", ".xml", None, limits=_XML_LIMITS, options=XmlOptions),
+    "xml": FileFormat(
+        "one XML element a record", ".xml", None, limits=_XML_LIMITS, options=XmlOptions, takes_schema_rules=False
+    ),
     "text": FileFormat(
         "each line, or each file, as it is, in one column `value STRING`",
         ".txt",
         lambda record: "the first line",
         fixed_schema="value STRING",
+        takes_schema_rules=False,
         options=TextOptions,
     ),
     "binary": FileFormat(
@@ -86,6 +91,7 @@ FILE_FORMATS: Mapping[str, FileFormat] = {
         ".bin",
         None,
         fixed_schema="content BINARY, length BIGINT",
+        takes_schema_rules=False,
         may_be_compressed=False,
     ),
     MIXED: FileFormat("files of several formats, by rules", "", None),

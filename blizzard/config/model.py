@@ -19,6 +19,8 @@ from blizzard.config import source_names, uri
 from blizzard.config.compressions import AUTO, CompressionName, auto_help
 from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
 from blizzard.config.formats import FILE_FORMATS, MIXED, FormatName, format_help, schema_help
+from blizzard.config.schema_rule_options import SchemaRuleOptions
+from blizzard.config.schema_rules import RESCUED
 from blizzard.config.section import Section
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
@@ -205,7 +207,7 @@ class ReadRule(HowToRead):
     )
 
 
-class Source(HowToRead):
+class Source(HowToRead, SchemaRuleOptions):
     """A folder or prefix where files land, and how to read them."""
 
     uri: Annotated[str, AfterValidator(_source_uri)] = Field(
@@ -283,7 +285,12 @@ class Source(HowToRead):
 
     @property
     def row_ddl(self) -> str:
-        """The DDL of a record's columns, for any format. Partition columns are not included."""
+        """The DDL of a row's columns, for any format. Partition columns are not included."""
+        return f"{self.record_ddl}, {RESCUED} STRING" if self.schema_rules.rescues else self.record_ddl
+
+    @property
+    def record_ddl(self) -> str:
+        """The DDL of a record's columns, without what is rescued of it."""
         fixed = {FILE_FORMATS[name].fixed_schema for name in self.formats}
         return (fixed.pop() if len(fixed) == 1 else None) or self.schema_ddl or ""
 

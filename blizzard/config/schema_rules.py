@@ -40,6 +40,16 @@ class SchemaRules:
         return self.new_fields == "dead_letter"
 
     @property
+    def looks_at_fields(self) -> bool:
+        """Whether it takes more than counts of the fields that no column is for."""
+        return self.new_fields != "count"
+
+    @property
+    def looks_at_records(self) -> bool:
+        """Whether a record that is not as the schema says needs a closer look."""
+        return self.looks_at_fields or self.rescues_misfits or self.ignores_case
+
+    @property
     def tells_field_kinds(self) -> bool:
         return self.new_fields == "add"
 

@@ -60,6 +60,11 @@ class UnknownFields:
         ordered = sorted(fields, key=lambda field: (-field.records, field.name))
         return cls(tuple(ordered[:MAX_NAMES]), more + max(0, len(ordered) - MAX_NAMES))
 
+    def with_near(self, columns: Mapping[str, str]) -> "UnknownFields":
+        """With the columns that may be meant. `columns`: by the names of their keys in lower case."""
+        found = (field._replace(near=columns.get(field.name.lower())) for field in self.fields)
+        return UnknownFields(tuple(found), self.more)
+
     def as_document(self) -> dict[str, Any]:
         return {"fields": [field.as_document() for field in self.fields], "more": self.more}
 

@@ -15,13 +15,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
+from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.converted_column import ConvertedColumn
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header
+from spark_job.formats.odd_columns import OddColumns, TypeMisfit, check_type, respelled_schema
+from spark_job.formats.odd_data import OddRecord
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
-from spark_job.formats.records_table import ParsedParts, RecordsSchema
-from spark_job.formats.typed_values import fit, misfit, plain_type, plain_values, unknown_fields
+from spark_job.formats.python_values import python_values
+from spark_job.formats.records_table import Fitted, ParsedParts, RecordsSchema
+from spark_job.formats.typed_values import fit, plain_type, plain_values, unknown_fields
 
 BLOCK_BYTES = 2 << 20
 FIRST_ROWS = 1_024
@@ -39,7 +43,7 @@ class BatchBlock:
     batch: pa.RecordBatch
     first_record: int
     unknown: tuple[str, ...]
-    """The file's fields that no column is for."""
+    """The file's fields that no column is for, whether they are in the batch or not."""
 
     @property
     def count(self) -> int:
@@ -52,11 +56,13 @@ class BatchBlock:
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """`wanted`: the names of a file's columns that the schema has. `unknown`: its fields that no column is for, at any
-    depth."""
+    """`wanted`: the names of the file's columns to read: those that the schema has, and with rules that need them the
+    others. `unknown`: its fields that no column is for, at any depth. `spelled`: the columns to read as the schema
+    spells them; None: as the file does."""
 
     wanted: list[str]
     unknown: tuple[str, ...]
+    spelled: pa.Schema | None = None
 
 
 class ColumnFormat(ABC):
@@ -65,26 +71,36 @@ class ColumnFormat(ABC):
     first_day: ClassVar[date] = date.min
     """An earlier date in a file is refused."""
 
-    def __init__(self, schema: StructType, limits: Limits) -> None:
+    def __init__(self, schema: StructType, limits: Limits, rules: SchemaRules = NO_RULES) -> None:
         self._schema = schema
         self._limits = limits
-        self._records = RecordsSchema(schema)
+        self._rules = rules
+        self._records = RecordsSchema(schema, rules.rescues_misfits)
 
     @abstractmethod
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]: ...
 
     def columns_of(self, found: pa.Schema) -> FileColumns:
         """Raises FileFault if a file with these columns does not fit the schema."""
-        names = found.names
-        check_header(names, self._schema)
-        for field in self._schema:
-            if field.name in names:
-                why = misfit(plain_type(found.field(field.name).type), field.dataType, field.name)
-                if why is not None:
-                    raise FileFault(Stage.PARSE, why)
-        wanted = [field.name for field in self._schema if field.name in names]
-        whole = pa.struct([pa.field(field.name, plain_type(field.type)) for field in found])
-        return FileColumns(wanted, tuple(unknown_fields(whole, self._schema, "")))
+        plain = pa.schema([pa.field(field.name, plain_type(field.type)) for field in found])
+        spelled = respelled_schema(plain, self._schema) if self._rules.ignores_case else plain
+        check_header(plain.names, spelled.names, self._schema)
+        self._check_types(spelled)
+        names, unknown = spelled.names, tuple(unknown_fields(pa.struct([*spelled]), self._schema, ""))
+        wanted = [names.index(name) for name in self._schema.names if name in names]
+        if self._rules.looks_at_fields:
+            wanted += [at for at, name in enumerate(names) if name not in self._schema.names]
+        as_read = pa.schema([spelled.field(at) for at in wanted]) if self._rules.looks_at_records else None
+        return FileColumns([plain.names[at] for at in wanted], unknown, as_read)
+
+    def _check_types(self, found: pa.Schema) -> None:
+        """Raises FileFault."""
+        try:
+            for field in self._schema:
+                if field.name in found.names:
+                    check_type(found.field(field.name).type, field, takes_out=self._rules.rescues_misfits)
+        except TypeMisfit as error:
+            raise FileFault(Stage.PARSE, str(error)) from error
 
     def bounded(
         self, batches: Iterator[pa.RecordBatch], columns: FileColumns, number: int, first_record: int
@@ -95,7 +111,7 @@ class ColumnFormat(ABC):
             done = max(0, first_record - number)
             if done < batch.num_rows:
                 # Dictionaries of two files may not fit into one.
-                wanted = by_library("a column", partial(_plain, batch.slice(done)))
+                wanted = by_library("a column", partial(_plain, batch.slice(done), columns.spelled))
                 if wanted.nbytes > self._limits.max_record_bytes:
                     self._check_records(wanted, number + done)
                 yield BatchBlock(wanted, number + done, columns.unknown)
@@ -112,18 +128,31 @@ class ColumnFormat(ABC):
         parts = ParsedParts(self._records)
         for (_, names), alike in groupby(blocks, key=lambda block: (block.batch.schema, block.unknown)):
             table = pa.Table.from_batches([block.batch for block in alike]).combine_chunks()
-            fitted = self._records.table(table.num_rows, partial(self._column, table))
+            odd = OddColumns(table.schema, self._schema, takes_out=self._rules.rescues_misfits)
+            fitted = self._records.table(table.num_rows, partial(self._column, table, odd))
             texts = dict(record_texts(table, sorted(fitted.reasons)))
             refused = {row: (why, texts[row]) for row, why in fitted.reasons.items()}
-            unknown = dict.fromkeys(names, UnknownField(table.num_rows, 0))
-            parts.add(table.num_rows, fitted.good(), fitted.good_rows, refused, unknown)
+            unknown = {} if self._rules.looks_at_fields else dict.fromkeys(names, UnknownField(table.num_rows, 0))
+            found = self._odd_records(table, odd, fitted)
+            parts.add(table.num_rows, fitted.good(), fitted.good_rows, refused, unknown, found)
         return parts.parsed()
 
-    def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:
-        if name not in table.schema.names:
+    def _column(self, table: pa.Table, odd: OddColumns, name: str, data_type: DataType) -> ConvertedColumn | None:
+        values = odd.column(table, name)
+        if values is None:
             return None
-        chunks = table.column(name)
-        return fit(chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks(), data_type, self.first_day)
+        return fit(values, data_type, self.first_day, takes_out=self._rules.rescues_misfits)
+
+    def _odd_records(self, table: pa.Table, odd: OddColumns, fitted: Fitted) -> dict[int, OddRecord]:
+        found: dict[int, OddRecord] = {}
+        if self._rules.looks_at_fields:
+            unknown = dict(odd.unknown(table))
+            texts = dict(record_texts(table, [*unknown])) if self._rules.refuses_fields else {}
+            found = {row: OddRecord(values, text=texts.get(row, b"")) for row, values in unknown.items()}
+        for row, value in odd.taken_out(table, fitted.taken_out):
+            if row not in fitted.reasons:
+                found.setdefault(row, OddRecord()).misfits.append(value)
+        return found
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
@@ -205,9 +234,16 @@ def in_blocks(
                 break
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _plain(batch: pa.RecordBatch, spelled: pa.Schema | None) -> pa.RecordBatch:
+    """`spelled`: the names and types to give it; None: those that it has."""
     columns = [plain_values(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    if spelled is None:
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    named = (
+        column if column.type == field.type else column.view(field.type)
+        for column, field in zip(columns, spelled, strict=True)
+    )
+    return pa.RecordBatch.from_arrays([*named], schema=spelled)
 
 
 def rows_a_block(content: Content, row_bytes: float) -> int:
@@ -220,33 +256,10 @@ def record_texts(table: pa.Table, rows: Sequence[int]) -> Iterator[tuple[int, by
     if not rows:
         return
     chosen = table.take(pa.array(rows, pa.int64()))
-    columns: Mapping[str, list[Any]] = {name: _values(chosen.column(name)) for name in table.schema.names}
+    columns: Mapping[str, list[Any]] = {name: python_values(chosen.column(name)) for name in table.schema.names}
     for at, row in enumerate(rows):
         record = {name: values[at] for name, values in columns.items()}
         yield row, orjson.dumps(record, default=_shown, option=orjson.OPT_NON_STR_KEYS)
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """As Python objects, or as text where Python has no object for the value."""
-    kind = column.type
-    if pa.types.is_string(kind):
-        column = column.cast(pa.binary())
-    elif pa.types.is_timestamp(kind):
-        column = pa.chunked_array([chunk.view(pa.timestamp(kind.unit)).cast(pa.string()) for chunk in column.chunks])
-    elif pa.types.is_date(kind):
-        column = column.cast(pa.string())
-    try:
-        values = column.to_pylist()
-    except (ValueError, OverflowError):
-        return [f"{scalar.type} that has no text" for scalar in column]
-    return [_utf8_or_base64(value) if isinstance(value, bytes) else value for value in values]
-
-
-def _utf8_or_base64(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode()
 
 
 def _shown(value: object) -> object:

@@ -1,7 +1,7 @@
 """A column in its final Arrow type, which of its values are doubtful, and which are missing."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,14 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenOut:
+    """Rows in which a field became null because its value does not fit. `path`: of the field, from the column on."""
+
+    path: tuple[str, ...]
+    rows: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class ConvertedColumn:
     """A column in its final type. `doubtful`: rows whose value must not be used. `underflowed`: rows with a decimal
     that a double read as 0, whatever small number its text is. `missing`: in the order of the schema."""
@@ -26,6 +34,21 @@ class ConvertedColumn:
     doubtful: frozenset[int] = frozenset()
     underflowed: frozenset[int] = frozenset()
     missing: Sequence[Missing] = ()
+    taken_out: Sequence[TakenOut] = ()
+
+    def without_misfits(self, field: StructField) -> "ConvertedColumn":
+        """With null where a value does not fit, which is then among `taken_out`, if the field may be null."""
+        rows = self.doubtful
+        if not rows or not field.nullable:
+            return self
+        kept = pa.array([row not in rows for row in range(len(self.values))])
+        return replace(
+            self,
+            values=pc.if_else(kept, self.values, pa.scalar(None, self.values.type)),
+            doubtful=frozenset(),
+            missing=[Missing(one.path, one.rows - rows) for one in self.missing],
+            taken_out=[*(TakenOut(one.path, one.rows - rows) for one in self.taken_out), TakenOut((), rows)],
+        )
 
 
 def missing_in(field: StructField, column: ConvertedColumn, parent_is_null: pa.Array | None) -> Iterator[Missing]:

@@ -13,19 +13,32 @@ MAX_COLUMNS = 20_000
 _SHOWN_NAMES = 5
 
 
-def check_header(names: Sequence[str], schema: StructType) -> None:
-    """Raises FileFault if one name occurs twice, if a column that is NOT NULL is missing, or if all are. Several
-    columns may have no name: spreadsheets write delimiters at the ends of lines."""
+def check_header(names: Sequence[str], spelled: Sequence[str], schema: StructType) -> None:
+    """`spelled`: the names as the schema spells them. Raises FileFault if one name occurs twice, if a column that is
+    NOT NULL is missing, or if all are. Several columns may have no name: spreadsheets write delimiters at the ends of
+    lines."""
     if len(names) > MAX_COLUMNS:
         raise FileFault(Stage.PARSE, f"it has {len(names):,} columns; expected at most {MAX_COLUMNS:,}")
     counts = Counter(names)
     if twice := sorted(name for name, count in counts.items() if count > 1 and name):
         raise FileFault(Stage.PARSE, f"it has the column {twice[0]!r} twice")
-    missing = [field.name for field in schema if not field.nullable and field.name not in counts]
+    missing = [field.name for field in schema if not field.nullable and field.name not in spelled]
     if missing:
         raise FileFault(Stage.PARSE, f"{missing[0]}: NOT NULL, but the file has no such column; {_has(names)}")
-    if not any(name in counts for name in schema.names):
+    if not any(name in spelled for name in schema.names):
         raise FileFault(Stage.PARSE, f"it has none of the schema's columns; {_has(names)}")
+
+
+def named(names: Sequence[str]) -> tuple[str, ...]:
+    """With a name for each column that has none: `_c2` for the third."""
+    found, taken = list[str](), {*names}
+    for at, name in enumerate(names):
+        new = name or f"_c{at}"
+        while not name and new in taken:
+            new = f"_{new}"
+        taken.add(new)
+        found.append(new)
+    return tuple(found)
 
 
 def _has(names: Sequence[str]) -> str:

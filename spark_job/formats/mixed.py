@@ -10,16 +10,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from blizzard.config.formats import MIXED
+from blizzard.config.schema_rules import SchemaRules
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.protocol import Block, Content, FileFault, Format, Limits, Parsed
 from spark_job.formats.read_rules import NO_RULE, ReadRules
-from spark_job.formats.unknown_counts import UnknownCounts
+from spark_job.formats.unknown_counts import MisfitCounts, UnknownCounts
 
 LEAVE_RECORDS_TO_SPARK = ("ndjson", "json")
 """Formats whose `parse` refuses records without a reason. Both decide them in the same way."""
 
-OpenFormat = Callable[[str, StructType, Limits, Mapping[str, Any]], Format[Any]]
+OpenFormat = Callable[[str, StructType, Limits, Mapping[str, Any], SchemaRules], Format[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,19 @@ class RuleBlock:
 class MixedFormat:
     """`open_format` opens the format of a rule by its name."""
 
-    def __init__(self, schema: StructType, limits: Limits, options: Mapping[str, Any], open_format: OpenFormat) -> None:
+    def __init__(
+        self,
+        schema: StructType,
+        limits: Limits,
+        options: Mapping[str, Any],
+        schema_rules: SchemaRules,
+        open_format: OpenFormat,
+    ) -> None:
         rules = ReadRules.of(MIXED, options)
         assert rules is not None
         self._schema = schema
         self._rules = rules
-        self._formats = [open_format(rule.format, schema, limits, rule.options) for rule in rules.rules]
+        self._formats = [open_format(rule.format, schema, limits, rule.options, schema_rules) for rule in rules.rules]
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[RuleBlock]:
         rule = self._rules.index(content.path)
@@ -75,14 +83,14 @@ class MixedFormat:
 
 def _together(parts: Sequence[tuple[Parsed, int]]) -> Parsed:
     """Of consecutive records. Each part has its number of records."""
-    positions, refused, texts, unknown = list[int](), [], list[bytes](), UnknownCounts()
+    positions, refused, texts, unknown, misfits = list[int](), [], list[bytes](), UnknownCounts(), MisfitCounts()
     start = 0
     for parsed, count in parts:
-        numbers = range(count) if parsed.positions is None else parsed.positions
-        positions += [start + number for number in numbers]
+        positions += [start + number for number in parsed.numbers]
         refused += [(start + number, why) for number, why in parsed.refused]
         texts += parsed.refused_texts
         unknown.add_part(parsed.unknown, start)
+        misfits.add_part(parsed.misfits, start)
         start += count
     records = pa.concat_tables([parsed.records for parsed, _ in parts])
-    return Parsed(records, positions if refused else None, refused, texts, unknown.found)
+    return Parsed(records, positions if refused else None, refused, texts, unknown.found, misfits.found)

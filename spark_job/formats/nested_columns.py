@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_job.formats.converted_column import ConvertedColumn, Missing, missing_in, rows_where
+from spark_job.formats.converted_column import ConvertedColumn, Missing, TakenOut, missing_in, rows_where
 
 ConvertLeaf = Callable[[pa.Array, DataType], ConvertedColumn]
 """Converts values that are neither structs, arrays nor maps."""
@@ -61,13 +61,15 @@ def column_type(data_type: DataType) -> pa.DataType:
     return LEAF_TYPES[type(data_type)]
 
 
-def convert_nested(values: pa.Array, data_type: DataType, leaf: ConvertLeaf) -> ConvertedColumn:
-    """The values in their `column_type`. A struct's fields are found by name; one that `values` does not have is
-    null."""
+def convert_nested(
+    values: pa.Array, data_type: DataType, leaf: ConvertLeaf, *, takes_out: bool = False
+) -> ConvertedColumn:
+    """The values in their `column_type`. A struct's fields are found by name; one that `values` does not have is null.
+    `takes_out`: a field of a struct whose value does not fit becomes null, instead of the row being doubtful."""
     if not len(values):
         return ConvertedColumn(pa.array([], column_type(data_type)))
     if isinstance(data_type, StructType):
-        return _struct(values, data_type, leaf)
+        return _struct(values, data_type, leaf, takes_out=takes_out)
     if isinstance(data_type, ArrayType):
         return _list(values, data_type, leaf)
     if isinstance(data_type, MapType):
@@ -75,8 +77,9 @@ def convert_nested(values: pa.Array, data_type: DataType, leaf: ConvertLeaf) -> 
     return leaf(values, data_type)
 
 
-def _struct(values: pa.Array, data_type: StructType, leaf: ConvertLeaf) -> ConvertedColumn:
+def _struct(values: pa.Array, data_type: StructType, leaf: ConvertLeaf, *, takes_out: bool) -> ConvertedColumn:
     children, doubtful, underflowed, missing = [], set[int](), set[int](), list[Missing]()
+    taken_out = list[TakenOut]()
     is_null = _nulls(values)
     found = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
     for field in data_type:
@@ -84,14 +87,16 @@ def _struct(values: pa.Array, data_type: StructType, leaf: ConvertLeaf) -> Conve
         if child is None:
             converted = ConvertedColumn(pa.nulls(len(values), column_type(field.dataType)))
         else:
-            converted = convert_nested(child, field.dataType, leaf)
+            converted = convert_nested(child, field.dataType, leaf, takes_out=takes_out)
+            converted = converted.without_misfits(field) if takes_out else converted
         children.append(converted.values)
         doubtful |= converted.doubtful
         underflowed |= converted.underflowed
         missing += (Missing(f".{one.path}", one.rows) for one in missing_in(field, converted, is_null))
+        taken_out += (TakenOut((field.name, *one.path), one.rows) for one in converted.taken_out)
     fields = list(column_type(data_type))
     made = pa.StructArray.from_arrays(children, fields=fields, mask=is_null) if fields else values
-    return ConvertedColumn(made, frozenset(doubtful), frozenset(underflowed), missing)
+    return ConvertedColumn(made, frozenset(doubtful), frozenset(underflowed), missing, taken_out)
 
 
 def _list(values: pa.Array, data_type: ArrayType, leaf: ConvertLeaf) -> ConvertedColumn:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from blizzard.config.ddl import Type
+    from spark_job.formats.odd_data import OddRecord
+
 
 class FileFault(Exception):
     """The file as a whole cannot be ingested and becomes a dead letter. `stage` says how far reading it got."""
@@ -95,9 +98,9 @@ class UnknownField:
 
     records: int
     first: int
-    kind: str | None = None
-    """The narrowest type that holds its values, in DDL; for a field of a file with types, its type there. None unless
-    the source says `new_fields: add`."""
+    kind: "Type | None" = None
+    """The narrowest type that holds its values; for a field of a file with types, its type there. None unless the
+    source says `new_fields: add`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,8 @@ class Misfits:
 
     records: int
     first: int
-    kind: str | None = None
-    """The narrowest type that holds these values, in DDL, whatever the column's is. None unless the source says
+    kind: "Type | None" = None
+    """The narrowest type that holds these values, whatever the column's is. None unless the source says
     `misfits: widen`."""
 
 
@@ -128,6 +131,13 @@ class Parsed:
     """By name; `address.zip` is a field of the column `address`."""
     misfits: Mapping[str, Misfits] = field(default_factory=dict)
     """By column, or the path of a field inside one, such as `address.zip`. Empty with `misfits: dead_letter`."""
+    odd: Mapping[int, "OddRecord"] = field(default_factory=dict)
+    """What the source's rules have to decide yet, by the number of the record: see `RuledFormat`."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number of each record in `records`."""
+        return range(self.records.num_rows) if self.positions is None else self.positions
 
 
 B = TypeVar("B", bound=Block)

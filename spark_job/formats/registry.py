@@ -5,57 +5,61 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from blizzard.config.formats import MIXED
+from blizzard.config.schema_rules import NO_RULES, RESCUED, SchemaRules
 from spark_job.formats.protocol import Format, Limits
+from spark_job.formats.ruled_format import RuledFormat
+from spark_job.formats.source_keys import SourceKeys
 
 Options = Mapping[str, Any]
 """What a source sets for its format alone: `Source.format_options` of the configuration, as JSON values."""
 
-MakeFormat = Callable[[StructType, Limits, Options], Format[Any]]
+MakeFormat = Callable[[StructType, Limits, Options, SchemaRules], Format[Any]]
 
 
-def _ndjson(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _ndjson(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.json.format import NdjsonFormat
 
-    return NdjsonFormat(schema, limits)
+    return NdjsonFormat(schema, limits, rules)
 
 
-def _json(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _json(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.json.stream_format import JsonFormat
 
-    return JsonFormat(schema, limits, options)
+    return JsonFormat(schema, limits, options, rules)
 
 
-def _csv(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _csv(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.csv.format import CsvFormat
 
-    return CsvFormat(schema, limits, options)
+    return CsvFormat(schema, limits, options, rules)
 
 
-def _parquet(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _parquet(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.parquet.format import ParquetFormat
 
-    return ParquetFormat(schema, limits)
+    return ParquetFormat(schema, limits, rules)
 
 
-def _avro(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _avro(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.avro.format import AvroFormat
 
-    return AvroFormat(schema, limits)
+    return AvroFormat(schema, limits, rules)
 
 
-def _orc(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _orc(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.orc.format import OrcFormat
 
-    return OrcFormat(schema, limits)
+    return OrcFormat(schema, limits, rules)
 
 
-def _xml(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _xml(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.xml.format import XmlFormat
 
     return XmlFormat(schema, limits, options)
 
 
-def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _text(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     if options.get("whole"):
         from spark_job.formats.text.whole_format import WholeTextFormat
 
@@ -65,16 +69,16 @@ def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     return TextFormat(schema, limits)
 
 
-def _binary(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _binary(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.binary.format import BinaryFormat
 
     return BinaryFormat(schema, limits)
 
 
-def _mixed(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _mixed(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
     from spark_job.formats.mixed import MixedFormat
 
-    return MixedFormat(schema, limits, options, open_format)
+    return MixedFormat(schema, limits, options, rules, open_format)
 
 
 # Each function imports its format only when it is called, so that a job loads no packages that only other formats need.
@@ -92,6 +96,12 @@ FORMATS: Mapping[str, MakeFormat] = {
 }
 
 
-def open_format(name: str, schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def open_format(
+    name: str, schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES
+) -> Format[Any]:
     """`schema`: the columns of a record, without the partition columns from its path and without `_source`."""
-    return FORMATS[name](schema, limits, options)
+    if rules == NO_RULES or name == MIXED:
+        return FORMATS[name](schema, limits, options, rules)
+    columns = StructType([field for field in schema if field.name != RESCUED or not rules.rescues])
+    keys = SourceKeys(columns, rules.fields)
+    return RuledFormat(FORMATS[name](keys.schema, limits, options, rules), schema, keys, rules)

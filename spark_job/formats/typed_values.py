@@ -94,26 +94,30 @@ def _misfit_of_struct(found: pa.DataType, wanted: StructType, path: str) -> str 
     return None
 
 
-def unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator[str]:
-    """The names of fields that no column is for. `found`: a `plain_type`."""
+def unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> dict[str, pa.DataType]:
+    """The fields that no column is for, by name. `found`: a `plain_type`."""
+    return dict(_unknown_fields(found, wanted, path))
+
+
+def _unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
     types = pa.types
     if isinstance(wanted, StructType) and types.is_struct(found):
         for field in found:
             name = f"{path}.{field.name}" if path else field.name
             if field.name in wanted.names:
-                yield from unknown_fields(field.type, wanted[field.name].dataType, name)
+                yield from _unknown_fields(field.type, wanted[field.name].dataType, name)
             else:
-                yield name
+                yield name, field.type
     elif isinstance(wanted, ArrayType) and types.is_list(found):
-        yield from unknown_fields(found.value_type, wanted.elementType, f"{path}[]")
+        yield from _unknown_fields(found.value_type, wanted.elementType, f"{path}[]")
     elif isinstance(wanted, MapType) and types.is_map(found):
-        yield from unknown_fields(found.item_type, wanted.valueType, f"{path}{{}}")
+        yield from _unknown_fields(found.item_type, wanted.valueType, f"{path}{{}}")
 
 
-def fit(values: pa.Array, wanted: DataType, first_day: date = date.min) -> ConvertedColumn:
+def fit(values: pa.Array, wanted: DataType, first_day: date = date.min, *, takes_out: bool = False) -> ConvertedColumn:
     """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is a date before
-    `first_day`. `misfit` must have found nothing."""
-    return convert_nested(plain_values(values), wanted, partial(_leaf, first_day))
+    `first_day`. `takes_out`: as in `convert_nested`. `misfit` must have found nothing."""
+    return convert_nested(plain_values(values), wanted, partial(_leaf, first_day), takes_out=takes_out)
 
 
 def _leaf(first_day: date, values: pa.Array, wanted: DataType) -> ConvertedColumn:

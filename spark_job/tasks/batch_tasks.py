@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from blizzard.config.schema_rules import SchemaRules
 from blizzard.paths.partition import BadPartition, partition_of, partition_values
 from blizzard.state.batch import PlannedFile
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.protocol import Limits
-from spark_job.formats.registry import open_format
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.report import Report
@@ -48,11 +48,11 @@ class Task:
     def from_json(cls, text: str) -> "Task":
         document = json.loads(text)
         settings = document["settings"]
-        limits = Limits(**settings.pop("limits"))
+        limits, rules = Limits(**settings.pop("limits")), SchemaRules(**settings.pop("rules"))
         return cls(
             document["uri"],
             S3Settings(**document["s3"]),
-            ReadSettings(**settings, limits=limits),
+            ReadSettings(**settings, limits=limits, rules=rules),
             Destination.from_document(document["destination"]),
         )
 
@@ -71,7 +71,7 @@ class ReadTasks:
         reader = TaskReader(
             open_store(task.uri, task.s3),
             settings,
-            open_format(settings.format, task.destination.record_type(), settings.limits, settings.options),
+            settings.open_format(task.destination.record_type()),
             task.destination.provenance,
             task.destination.writer_factory(task.s3, buffer_bytes, new_name, time.time),
             task.destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),

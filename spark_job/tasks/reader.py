@@ -24,6 +24,7 @@ from spark_job.tasks.decided_records import (
 )
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.engine import TaskEngine, Undecided
+from spark_job.tasks.near_columns import near_columns
 from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.report import Report
 from spark_job.tasks.task_reader import ReadSettings
@@ -68,6 +69,7 @@ class BatchReader:
         self._settings = settings
         self._compressions = settings.compressions()
         self._ddl = schema
+        self._near = near_columns(columns_of(schema), settings.rules)
         self._partition_columns = partition_columns
         self._source_id = source_id
         self._layout = layout
@@ -114,7 +116,7 @@ class BatchReader:
             remove_deferred,
             write_share,
             self._engine,
-            merged([report.unknown for report in reports]),
+            merged([report.unknown for report in reports]).with_near(self._near),
             merged([report.misfits for report in reports]),
         )
 

@@ -7,7 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from blizzard.config.compressions import ZIP
+from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.errors import (
     AccessDenied,
     BlizzardError,
@@ -21,6 +24,7 @@ from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from spark_job.formats.protocol import Block, FileFault, Format, Limits, Readable
 from spark_job.formats.read_rules import FileCompressions
+from spark_job.formats.registry import open_format
 from spark_job.formats.zip_archive import ZipArchive
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
@@ -44,13 +48,18 @@ MAX_PARSERS = 4
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
     """How a source's files are read. `memory_bytes`: about how much memory one task may use. `options`: the format's
-    own options, as JSON values."""
+    own options, as JSON values. `rules`: for data that is not as the schema says."""
 
     format: str
     compression: str = "auto"
     limits: Limits = field(default_factory=Limits)
     memory_bytes: int = 256 << 20
     options: Mapping[str, Any] = field(default_factory=dict)
+    rules: SchemaRules = NO_RULES
+
+    def open_format(self, schema: StructType) -> Format[Any]:
+        """`schema`: a record's columns."""
+        return open_format(self.format, schema, self.limits, self.options, self.rules)
 
     def compressions(self) -> FileCompressions:
         return FileCompressions(self.format, self.options, self.compression)

@@ -4,8 +4,9 @@ and the files of a task."""
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from blizzard.config.ddl import Type
 from blizzard.state.unknown_fields import UnknownField, UnknownFields
-from spark_job.formats.kinds import joined_kind
+from spark_job.formats.kinds import joined_kind, kind_ddl, kind_document, kind_from
 
 MAX_NAMES = 1_000
 """That are kept while a batch is read."""
@@ -14,12 +15,12 @@ MAX_CHARACTERS = 200
 
 
 class FieldCount(NamedTuple):
-    """`file`, `record`: the first that has the field. `kind`: of all its values, in DDL; None: not collected."""
+    """`file`, `record`: the first that has the field. `kind`: of all its values; None: not collected."""
 
     records: int
     file: str
     record: int
-    kind: str | None = None
+    kind: Type | None = None
 
 
 class UnknownFieldCounts:
@@ -46,20 +47,29 @@ class UnknownFieldCounts:
         self._more = max(self._more, other._more)
 
     def as_document(self) -> dict[str, object]:
-        return {"found": {name: [*count] for name, count in self._found.items()}, "more": self._more}
+        return {
+            "found": {name: [*count[:-1], kind_document(count.kind)] for name, count in self._found.items()},
+            "more": self._more,
+        }
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "UnknownFieldCounts":
         counts, found = cls(), document["found"]
         assert isinstance(found, Mapping)
-        for name, values in found.items():
-            counts.add(name, FieldCount(*values))
+        for name, (records, file, record, kind) in found.items():
+            counts.add(name, FieldCount(records, file, record, kind_from(kind)))
         counts._more = int(str(document["more"]))
         return counts
 
     def result(self) -> UnknownFields:
         fields = [
-            UnknownField(name, count.records, count.file, count.record, kind=count.kind)
+            UnknownField(
+                name,
+                count.records,
+                count.file,
+                count.record,
+                kind=None if count.kind is None else kind_ddl(count.kind),
+            )
             for name, count in self._found.items()
         ]
         return UnknownFields.of(fields, self._more)

@@ -121,7 +121,7 @@ def test_each_file_is_read_by_the_first_rule_that_matches(tmp_path: Path, togeth
         ("packed/d", 1),
     ]
     unknown = [field for report in reports for field in report.unknown.result().fields]
-    assert sorted(unknown) == [("x", 2, "a.csv"), ("y", 1, "packed/d")]
+    assert [field[:3] for field in sorted(unknown)] == [("x", 2, "a.csv"), ("y", 1, "packed/d")]
 
 
 def test_undecided_records_are_left_to_the_format_that_leaves_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blizzard.config.ddl import Atomic
 from blizzard.state.receipts import Receipts
 from blizzard.state.unknown_fields import MAX_NAMES, NO_FIELDS, UnknownField, UnknownFields
 from blizzard.storage.local import LocalStore
@@ -153,12 +154,12 @@ def test_each_format_counts_them(name: str, ddl: str, stored: bytes, options: di
 
 def test_counts_of_tasks_are_added_and_the_first_file_is_kept() -> None:
     one, other = UnknownFieldCounts(), UnknownFieldCounts()
-    one.add("x", FieldCount(2, "a", 7, "INT"))
-    other.add("x", FieldCount(3, "b", 0, "INT"))
+    one.add("x", FieldCount(2, "a", 7, Atomic("int")))
+    other.add("x", FieldCount(3, "b", 0, Atomic("bigint")))
     other.add("y", FieldCount(9, "b", 1))
     there_and_back = UnknownFieldCounts.from_document(other.as_document())
     assert merged([one, there_and_back]) == UnknownFields(
-        (UnknownField("y", 9, "b", 1), UnknownField("x", 5, "a", 7, kind="INT"))
+        (UnknownField("y", 9, "b", 1), UnknownField("x", 5, "a", 7, kind="BIGINT"))
     )
 
 

@@ -14,7 +14,6 @@ from spark_job.engines.spark.spark_errors import translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.table import SparkTable
 from spark_job.formats.deferred import all_refused, deferred_records_type
-from spark_job.formats.registry import open_format
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.decided_records import DecidedRecords
@@ -60,4 +59,4 @@ class SparkEngine:
     @staticmethod
     def _decided(task: Task, records: DataFrame) -> DataFrame:
         settings, schema = task.settings, task.destination.record_type()
-        return open_format(settings.format, schema, settings.limits, settings.options).decide(records)
+        return settings.open_format(schema).decide(records)

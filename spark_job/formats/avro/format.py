@@ -2,7 +2,7 @@
 
 import io
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any
 
@@ -21,7 +21,9 @@ from spark_job.formats.avro.arrow_schema import (
 )
 from spark_job.formats.avro.container import Container, EncodedBlock
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, ColumnFormat, FileColumns
+from spark_job.formats.odd_data import json_text
 from spark_job.formats.protocol import Content, FileFault
+from spark_job.formats.python_values import with_texts
 
 MAX_BLOCK_BYTES = 64 << 20
 AT_ONCE_BYTES = 1 << 20
@@ -63,22 +65,39 @@ class AvroFormat(ColumnFormat):
     def _decoder(self, container: Container) -> "tuple[_Decoder, FileColumns]":
         try:
             found = _by_column(fields_of(container.header.schema), self._schema.names)
-            kinds = {name: _kind(name, field) for name, field in found.items() if name in self._schema.names}
+            kinds, texts = self._kinds(found)
             columns = self.columns_of(pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found]))
-            return _Decoder(container, {name: found[name] for name in columns.wanted}), columns
+            return _Decoder(container, {name: found[name] for name in columns.wanted}, texts), columns
         except Unsupported as error:
             raise FileFault(Stage.PARSE, f"cannot be read: {error}") from error
         except _ERRORS as error:
             raise FileFault(Stage.PARSE, f"not valid Avro: its schema: {error!r}") from error
 
+    def _kinds(self, found: Mapping[str, AvroField]) -> tuple[dict[str, pa.DataType], set[str]]:
+        """The types of the fields that are read, and those whose values are read as JSON text because no column could
+        hold them, but rules ask for them. Raises FileFault if that is so for a column."""
+        names = {name.lower() for name in self._schema.names} if self._rules.ignores_case else {*self._schema.names}
+        kinds, texts = dict[str, pa.DataType](), set[str]()
+        for name, field in found.items():
+            if (name.lower() if self._rules.ignores_case else name) in names:
+                kinds[name] = _kind(name, field)
+            elif self._rules.looks_at_fields:
+                try:
+                    kinds[name] = field.kind()
+                except Unsupported:
+                    kinds[name] = pa.string()
+                    texts.add(name)
+        return kinds, texts
+
 
 class _Decoder:
-    """Decodes the blocks of one file. Raises what _ERRORS names if the schema is not valid."""
+    """Decodes the blocks of one file; `texts` are the fields that become JSON text. Raises what _ERRORS names if the
+    schema is not valid."""
 
-    def __init__(self, container: Container, fields: Mapping[str, AvroField]) -> None:
+    def __init__(self, container: Container, fields: Mapping[str, AvroField], texts: Set[str]) -> None:
         self._fields = fields
-        self._decoded = {name: field.decoded() for name, field in fields.items()}
-        self._converted = {name: field.converted() for name, field in fields.items()}
+        self._decoded = {name: field.decoded() for name, field in fields.items() if name not in texts}
+        self._converted = {name: field.converted() for name, field in fields.items() if name not in texts}
         plain = plain_schema(container.header.schema)
         self._least_bytes = least_bytes(plain, names_in(plain))
         self._record = fastavro.parse_schema(plain)
@@ -115,12 +134,17 @@ class _Decoder:
         try:
             some = list(islice(records, count))
             columns = [
-                pa.array([record[field.name] for record in some], self._decoded[name]).cast(self._converted[name])
-                for name, field in self._fields.items()
+                self._column(name, [record[field.name] for record in some]) for name, field in self._fields.items()
             ]
         except _ERRORS as error:
             raise FileFault(Stage.PARSE, f"not valid Avro: a record cannot be decoded: {error!r}") from error
         return pa.RecordBatch.from_arrays(columns, names=[*self._fields])
+
+    def _column(self, name: str, values: list[Any]) -> pa.Array:
+        decoded = self._decoded.get(name)
+        if decoded is None:
+            return pa.array([None if value is None else json_text(with_texts(value)) for value in values], pa.string())
+        return pa.array(values, decoded).cast(self._converted[name])
 
     def _at_end(self, records: Iterator[Any]) -> None:
         """Past the last record, where the rest of the block is compared."""

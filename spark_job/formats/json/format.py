@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from spark_job.formats.json.braced_lines import BracedLines, are_braced
-from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.json.json_records import JsonRecords
 from spark_job.formats.json.parser_limits import matches
-from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.lines import LineBlock, LineFormat, check_utf8, count_lines, joined
 from spark_job.formats.protocol import Limits, Parsed
 
@@ -16,10 +16,10 @@ from spark_job.formats.protocol import Limits, Parsed
 class NdjsonFormat(LineFormat):
     """A file with a line that is not UTF-8 is refused as a whole: its encoding is not what it should be."""
 
-    def __init__(self, schema: StructType, limits: Limits, parser: NdjsonParser | None = None) -> None:
+    def __init__(self, schema: StructType, limits: Limits, rules: SchemaRules = NO_RULES) -> None:
         super().__init__(limits)
-        self._schema = schema
-        self._parser = parser or NdjsonParser(schema)
+        self._records = JsonRecords(schema, rules)
+        self._parser = self._records.parser
 
     def block_of(self, data: bytes, first_record: int) -> LineBlock:
         count = count_lines(data)
@@ -38,7 +38,7 @@ class NdjsonFormat(LineFormat):
         return self._parser.parse(joined(blocks), braced=sum(b.count for b in blocks) if are_all_braced else None)
 
     def decide(self, deferred: DataFrame) -> DataFrame:
-        return decided_by_spark(deferred, self._schema)
+        return self._records.decide(deferred)
 
 
 def _may_hold_blank_line(data: bytes) -> bool:

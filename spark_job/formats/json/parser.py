@@ -4,7 +4,7 @@ Spark decides the records for which that is not certain.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import orjson
@@ -37,6 +37,17 @@ NOT_JSON = "not JSON"
 _LARGE_EXPONENT = r"[0-9.][eE][-+]?[0-9]{5,}[ \t\r,}\]]"
 
 
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Lines that may have keys without a column, and their numbers in the block."""
+
+    lines: Callable[[], Sequence[bytes]]
+    numbers: Sequence[int]
+
+
+NO_SUSPECTS = Suspects(list, ())
+
+
 class NdjsonParser:
     """Parses records of one schema.
 
@@ -45,7 +56,8 @@ class NdjsonParser:
     the styles of the last block. This saves time and changes no value, so threads may share the parser.
     """
 
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: StructType, *, has_other_keys: bool = False) -> None:
+        """`has_other_keys`: that objects have keys without a column is expected from the start."""
         types = [arrow_type(f.dataType) for f in schema]
         self._types_known = None not in types
         self._columns = schema
@@ -60,7 +72,7 @@ class NdjsonParser:
         # The columns that Arrow reads.
         self._read = StructType([*self._plain, *self._placeholders])
         # A map's keys are none of the columns that Arrow reads.
-        self._reader = ArrowJsonReader(self._read, has_other_keys=bool(with_maps))
+        self._reader = ArrowJsonReader(self._read, has_other_keys=has_other_keys or bool(with_maps))
         self._unknown_keys = UnknownKeys(schema)
         self._by_digits = frozenset(read_by_digits(self._plain, ""))
         self._limits = ParserLimits(by_digits=bool(self._by_digits))
@@ -78,13 +90,19 @@ class NdjsonParser:
 
         `braced`: the number of lines, if the caller knows that each begins with { and ends with }.
         """
-        parsed = self._parse_block(block, braced)
-        if all(why is not None for _, why in parsed.refused):
+        parsed, suspects = self.read(block, braced=braced)
+        if not suspects.numbers:
             return parsed
+        return replace(parsed, unknown=self._unknown_keys.of(suspects.lines(), suspects.numbers))
+
+    def read(self, block: bytes, *, braced: int | None = None) -> "tuple[Parsed, Suspects]":
+        """As `parse`, without `unknown`: with the lines that may have keys without a column."""
+        parsed, suspects = self._parse_block(block, braced)
+        if all(why is not None for _, why in parsed.refused):
+            return parsed, suspects
         refused = zip(parsed.refused, parsed.refused_texts, strict=True)
-        return replace(
-            parsed, refused=[(number, why or self._certain_refusal(text)) for (number, why), text in refused]
-        )
+        reasons = [(number, why or self._certain_refusal(text)) for (number, why), text in refused]
+        return replace(parsed, refused=reasons), suspects
 
     def _certain_refusal(self, line: bytes) -> str | None:
         """Why Spark would certainly refuse a JSON object, or must not get it; None if Spark decides."""
@@ -92,30 +110,27 @@ class NdjsonParser:
         why = why or (odd_timestamp(line, self._columns) if self._has_timestamp else None)
         return why or type_mismatch(line, self._columns)
 
-    def _parse_block(self, block: bytes, braced: int | None) -> Parsed:
+    def _parse_block(self, block: bytes, braced: int | None) -> "tuple[Parsed, Suspects]":
         if not block:
-            return Parsed(self.schema.empty_table(), None, (), ())
+            return Parsed(self.schema.empty_table(), None, (), ()), NO_SUSPECTS
         if not self._types_known:
             lines = block.split(b"\n")
             refused = [(number, refusal_reason(line)) for number, line in enumerate(lines)]
-            unknown = self._unknown_keys.of(lines, range(len(lines)))
-            return Parsed(self.schema.empty_table(), (), refused, lines, unknown)
+            return Parsed(self.schema.empty_table(), (), refused, lines), Suspects(lambda: lines, range(len(lines)))
         styles = self._current_styles(block)
         count = braced or block.count(b"\n") + 1
         if not ((braced or are_braced(block, count)) and self._limits.allow(block)):
             return self._searched(block, styles, lambda search: search.search(block))
         read, styles = (ReadFailed(None), styles) if self._fails_late else self._read_whole(block, count, styles)
         if isinstance(read, GoodLines):
-            parsed = self._to_parsed(read, styles)
-            if not read.may_have_other_keys:
-                return parsed
-            return replace(parsed, unknown=self._unknown_keys.of(read.lines(), read.numbers))
+            suspects = Suspects(read.lines, read.numbers) if read.may_have_other_keys else NO_SUSPECTS
+            return self._to_parsed(read, styles), suspects
         column = read.column
         return self._searched(block, styles, lambda search: search.search_objects(block, count, column))
 
     def _searched(
         self, block: bytes, styles: Mapping[str, str], search: Callable[[BadLineSearch], GoodLines]
-    ) -> Parsed:
+    ) -> "tuple[Parsed, Suspects]":
         """Of a block in which bad lines are searched for."""
         reader = WatchingReader(self._reader, styles)
         found = search(BadLineSearch(self._read, styles, self._limits, reader.read, self._reader.empty(styles)))
@@ -123,11 +138,10 @@ class NdjsonParser:
         parsed = self._to_parsed(found, styles)
         if reader.saw_unexpected:
             lines = block.split(b"\n")
-            return replace(parsed, unknown=self._unknown_keys.of(lines, range(len(lines))))
+            return parsed, Suspects(lambda: lines, range(len(lines)))
         refused = zip(parsed.refused, parsed.refused_texts, strict=True)
         objects = [(number, text) for (number, why), text in refused if why is None or not why.startswith(NOT_JSON)]
-        unknown = self._unknown_keys.of([text for _, text in objects], [number for number, _ in objects])
-        return replace(parsed, unknown=unknown)
+        return parsed, Suspects(lambda: [text for _, text in objects], [number for number, _ in objects])
 
     def _current_styles(self, block: bytes) -> Mapping[str, str]:
         """The styles of a block's first lines; where these have null, those of the last block."""

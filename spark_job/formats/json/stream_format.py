@@ -7,11 +7,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.braced_lines import are_braced
+from spark_job.formats.json.json_records import JsonRecords
 from spark_job.formats.json.member_path import MemberPath, Tokens
-from spark_job.formats.json.parser import NdjsonParser
-from spark_job.formats.json.spark_parser import decided_by_spark
 from spark_job.formats.json.values import Values, ValueSplitter
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
 from spark_job.formats.record_list import RecordList, all_broken, all_records, text_of
@@ -23,11 +23,13 @@ _BLANKS = b" \t\r\n"
 class JsonFormat:
     """The values of a record are those of a line of NDJSON."""
 
-    def __init__(self, schema: StructType, limits: Limits, options: Mapping[str, Any]) -> None:
-        self._schema = schema
+    def __init__(
+        self, schema: StructType, limits: Limits, options: Mapping[str, Any], rules: SchemaRules = NO_RULES
+    ) -> None:
+        self._records = JsonRecords(schema, rules)
         self._limits = limits
         self._names: list[str] = options["records"].split(".") if options["records"] else []
-        self._parser = NdjsonParser(schema)
+        self._parser = self._records.parser
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[RecordList]:
         number = 0
@@ -78,21 +80,21 @@ class JsonFormat:
         parsed = self._parse(b"\n".join(some), len(some))
         refused = {taken[number]: (why, text) for (number, why), text in _refused_of(parsed)}
         refused |= {number: (why, records[number]) for number, why in broken.items()}
-        positions = range(len(some)) if parsed.positions is None else parsed.positions
         ordered = sorted(refused.items())
         return Parsed(
             parsed.records,
-            [taken[number] for number in positions],
+            [taken[number] for number in parsed.numbers],
             [(number, why) for number, (why, _) in ordered],
             [text for _, (_, text) in ordered],
             {name: UnknownField(found.records, taken[found.first]) for name, found in parsed.unknown.items()},
+            odd={taken[number]: record for number, record in parsed.odd.items()},
         )
 
     def _parse(self, text: bytes, count: int) -> Parsed:
         return self._parser.parse(text, braced=count if are_braced(text, count) else None)
 
     def decide(self, deferred: DataFrame) -> DataFrame:
-        return decided_by_spark(deferred, self._schema)
+        return self._records.decide(deferred)
 
 
 def _refused_of(parsed: Parsed) -> Iterator[tuple[tuple[int, str | None], bytes]]:

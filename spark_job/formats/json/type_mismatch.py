@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     ByteType,
     DataType,
@@ -41,11 +42,24 @@ def type_mismatch(line: bytes, schema: StructType) -> str | None:
 
 def _matches(value: Any, data_type: DataType) -> bool | None:
     """Whether Spark accepts the value for the type; None if only Spark can tell."""
+    if isinstance(data_type, StructType | ArrayType):
+        return _nested_matches(value, data_type)
     check = _CERTAIN_CHECKS.get(type(data_type))
     if check is not None:
         return check(value)
     arrow_integer = INTEGERS.get(type(data_type))
     return None if arrow_integer is None else _is_integer(value, arrow_integer.bit_width)
+
+
+def _nested_matches(value: Any, data_type: StructType | ArrayType) -> bool | None:
+    if isinstance(data_type, StructType) and isinstance(value, dict):
+        parts = [(value.get(field.name), field.dataType) for field in data_type]
+    elif isinstance(data_type, ArrayType) and isinstance(value, list):
+        parts = [(element, data_type.elementType) for element in value]
+    else:
+        return None if isinstance(value, dict | list) or value == "" else False
+    found = [_matches(part, kind) for part, kind in parts if part is not None]
+    return None if None in found and False not in found else all(found)
 
 
 def _is_integer(value: Any, bits: int) -> bool | None:

@@ -6,9 +6,9 @@ A key whose value is null is not counted: nothing is dropped with it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from spark_job.formats.json.exact_records import quick_record
 from spark_job.formats.protocol import UnknownField
 from spark_job.formats.unknown_counts import UnknownCounts
 
@@ -19,15 +19,15 @@ class UnknownKeys:
     def __init__(self, schema: StructType) -> None:
         self._known = _Struct(schema)
 
+    def are_in(self, record: Mapping[str, Any]) -> bool:
+        return any(True for _ in self._known.unknown(record, ""))
+
     def of(self, lines: Iterable[bytes], numbers: Iterable[int]) -> dict[str, UnknownField]:
         """Lines that are no JSON object have no keys."""
         counts = UnknownCounts()
         for line, number in zip(lines, numbers, strict=True):
-            try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                continue
-            if isinstance(record, dict) and (names := {*self._known.unknown(record, "")}):
+            record = quick_record(line)
+            if record is not None and (names := {*self._known.unknown(record, "")}):
                 counts.add(sorted(names), number)
         return counts.found
 

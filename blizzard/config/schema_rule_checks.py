@@ -1,0 +1,108 @@
+"""Checks of `new_fields`, `misfits`, `keys` and `fields` of a source, whose schema has no problem."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from blizzard.config import ddl
+from blizzard.config.format_options import CsvOptions
+from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.model import Source
+from blizzard.config.problems import Path, Problems, did_you_mean
+from blizzard.config.schema_rule_options import SchemaRuleOptions
+from blizzard.config.schema_rules import RESCUED, key_path
+
+Keys = tuple[str, ...]
+
+
+def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
+    """`path`: of the source."""
+    without = [name for name in source.formats if not FILE_FORMATS[name].takes_schema_rules]
+    if without:
+        for option in SchemaRuleOptions.model_fields:
+            if getattr(source, option) != SchemaRuleOptions.model_fields[option].default:
+                problems.add((*path, option), f"is not possible with `format: {without[0]}`; remove it")
+        return
+    columns = {column.name: column.type for column in ddl.parse(source.record_ddl).columns}
+    if source.schema_rules.rescues:
+        for name in columns:
+            if name.lower() == RESCUED:
+                text = (
+                    f"column `{name}` is where `rescue`, `add` and `widen` keep what no other column takes; rename it"
+                )
+                problems.add((*path, "schema"), text)
+    if not problems.has((*path, "fields")):
+        _check_fields(source, columns, (*path, "fields"), problems)
+
+
+def _check_fields(source: Source, columns: Mapping[str, ddl.Type], path: Path, problems: Problems) -> None:
+    for column, text in source.fields.items():
+        if column not in columns:
+            expected = f"expected one of {', '.join(columns)}"
+            found = f"found {column!r}, which `schema` does not have; {did_you_mean(column, columns)}{expected}"
+            problems.add((*path, column), found)
+        elif (why := _why_not_csv(source, text)) is not None:
+            problems.add((*path, column), why)
+    if problems.has(path):
+        return
+    keys = {name: key_path(source.fields[name]) if name in source.fields else (name,) for name in columns}
+    for column, text in _conflicts(columns, keys, ignore_case=source.schema_rules.ignores_case):
+        problems.add((*path, column) if column in source.fields else path, text)
+
+
+def _why_not_csv(source: Source, text: str) -> str | None:
+    """Why a file of CSV cannot have this key; None if it can, or if there is no such file."""
+    if "csv" not in source.formats:
+        return None
+    if len(key_path(text)) > 1:
+        return (
+            f"found {text!r:.80}, but a field of CSV has no fields of its own; a name with dots is written as `{text}`"
+        )
+    blocks = [source.csv_options, *(rule.csv_options for rule in source.mixed_options or ())]
+    if any(isinstance(block, CsvOptions) and block.header is False for block in blocks):
+        return "has no effect with `header: false`, where columns are found by position; give their names in `header`"
+    return None
+
+
+def _conflicts(
+    columns: Mapping[str, ddl.Type], keys: Mapping[str, Keys], *, ignore_case: bool
+) -> Iterator[tuple[str, str]]:
+    """Pairs of columns whose keys cannot be read both, each by one of its columns."""
+    names = sorted(columns, key=lambda name: len(keys[name]))
+    for at, name in enumerate(names):
+        for other in names[:at]:
+            if (why := _conflict(name, other, columns, keys, ignore_case=ignore_case)) is not None:
+                yield name, why
+
+
+def _conflict(
+    name: str, other: str, columns: Mapping[str, ddl.Type], keys: Mapping[str, Keys], *, ignore_case: bool
+) -> str | None:
+    """`other`: whose path is not the longer one."""
+    key, other_key = keys[name], keys[other]
+    shared = _shared(key, other_key)
+    if ignore_case and shared < len(other_key) and key[shared].lower() == other_key[shared].lower():
+        both = f"{key[shared]!r} and {other_key[shared]!r}"
+        return f"column {name} and column {other} have keys that differ in case only, {both}; use `keys: exact`"
+    if shared < len(other_key):
+        return None
+    found: ddl.Type | None = columns[other]
+    for inner in key[shared:]:
+        if not isinstance(found, ddl.Struct):
+            whole = ".".join(other_key)
+            return f"column {name} is inside the key {whole!r}, which column {other} reads as {found}; leave one out"
+        found = next((one.type for one in found.columns if one.name == inner), None)
+        if found is None:
+            return None
+    if found != columns[name]:
+        same = ".".join(key)
+        return f"reads the key {same!r} as {columns[name]}, and column {other} reads it as {found}; give them one type"
+    return None
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many keys the paths have in common."""
+    count = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count

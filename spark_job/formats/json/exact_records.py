@@ -1,0 +1,47 @@
+"""JSON objects as Python objects that keep how their numbers are written, and back."""
+
+import json
+from typing import Any
+
+import orjson
+
+from spark_job.formats.odd_data import NumberText
+
+
+class _NotFinite(NumberText):
+    """NaN or an infinity, which Spark reads although it is not JSON."""
+
+    __slots__ = ()
+
+
+def quick_record(line: bytes) -> dict[str, Any] | None:
+    """The object of a line, with numbers as Python has them. None: it is none, not even for Spark."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if b"N" not in line and b"I" not in line:
+            return None
+        record = exact_record(line)
+    return record if isinstance(record, dict) else None
+
+
+def exact_record(line: bytes) -> dict[str, Any] | None:
+    """With every number as `NumberText`. Of a key that occurs twice it has the last value."""
+    try:
+        record = json.loads(line, parse_float=NumberText, parse_int=NumberText, parse_constant=_NotFinite)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def line_of(record: dict[str, Any]) -> bytes | None:
+    """The record as a line again. None: it has more levels than can be written."""
+    try:
+        return orjson.dumps(record, default=_as_written, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except orjson.JSONEncodeError:
+        return None
+
+
+def _as_written(value: object) -> object:
+    assert isinstance(value, NumberText)
+    return orjson.Fragment(value.encode())

@@ -1,0 +1,66 @@
+"""Which values of a refused line do not fit their columns: the parser itself decides, for one column at a time."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from spark_job.formats.json.exact_records import line_of
+from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.odd_data import OddValue
+from spark_job.formats.odd_places import Path, Place, places
+
+
+class MisfitSearch:
+    """Of lines that are JSON objects, whose keys are spelled like the columns. Threads may share it."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._places = places(schema)
+
+    @cached_property
+    def _parsers(self) -> Sequence[NdjsonParser]:
+        return [NdjsonParser(place.alone, has_other_keys=True) for place in self._places]
+
+    def find(self, lines: Sequence[bytes]) -> Mapping[int, list[Place]]:
+        """The places whose values certainly do not fit, by line. A line is not among them if all its values fit, each
+        for itself, or if only Spark can tell."""
+        found: dict[int, list[Place]] = {}
+        undecided = set[int]()
+        block = b"\n".join(lines)
+        for place, parser in zip(self._places, self._parsers, strict=True):
+            parsed, _ = parser.read(block)
+            for number, why in parsed.refused:
+                found.setdefault(number, []).append(place)
+                if why is None:
+                    undecided.add(number)
+        return {number: some for number, some in found.items() if number not in undecided}
+
+
+def without_misfits(record: dict[str, Any], some: Sequence[Place]) -> tuple[bytes, list[OddValue]] | None:
+    """The line of a record without the values at these places, and what was taken out. Changes the record. None: a
+    column that is NOT NULL would have no value, or the record cannot be written again."""
+    misfits = list[OddValue]()
+    for place in some:
+        path = place.taken_out(_depth(record, place.path))
+        if path is None:
+            return None
+        around: Any = record
+        for name in path[:-1]:
+            around = around.get(name) if isinstance(around, dict) else None
+        if isinstance(around, dict) and path[-1] in around:  # else it was taken out with another one
+            value = around.pop(path[-1])
+            dotted = ".".join(path)
+            misfits.append(OddValue(dotted, dotted, value))
+    line = line_of(record)
+    return None if line is None or not misfits else (line, misfits)
+
+
+def _depth(record: dict[str, Any], path: Path) -> int:
+    """How many names of the path lead to a value: where a struct is expected there may be none."""
+    value: Any = record
+    for depth, name in enumerate(path):
+        if not isinstance(value, dict):
+            return depth
+        value = value.get(name)
+    return len(path)

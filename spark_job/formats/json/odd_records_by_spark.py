@@ -1,0 +1,90 @@
+"""Spark's JSON parser, for lines of a source with rules for data that is not as its schema says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from blizzard.config.schema_rules import RESCUED, SchemaRules
+from spark_job.formats.json.exact_records import exact_record, line_of
+from spark_job.formats.json.key_case import KeyCase
+from spark_job.formats.json.misfit_search import without_misfits
+from spark_job.formats.json.schema_fit import parsing_type, schema_checks
+from spark_job.formats.json.spark_parser import CORRUPT, PARSING, decided_by_spark
+from spark_job.formats.odd_data import OddRecord, UnknownValues
+from spark_job.formats.odd_places import Place, places
+
+_PREPARED = StructType([StructField("line", StringType()), StructField(RESCUED, StringType())])
+
+
+def decided_with_rules(lines: DataFrame, schema: StructType, rules: SchemaRules) -> DataFrame:
+    """The lines with their `record` of `schema`, and what is rescued of it; `fault` says why one is refused."""
+    prepare = _Prepare(schema.json(), rules)
+    found = lines.withColumn("_written", F.col("line")).withColumn("line", F.udf(prepare.respelled, "string")("line"))
+    misfits = F.array(*_misfits(places(schema))) if rules.rescues_misfits else F.array().cast("array<int>")
+    prepared = F.udf(prepare.prepared, _PREPARED)(F.col("line"), F.filter(misfits, lambda at: at.isNotNull()))
+    found = found.withColumn("_prepared", prepared).withColumn("line", F.col("_prepared.line"))
+    judged = decided_by_spark(found, schema).withColumn("line", F.col("_written"))
+    return judged.withColumn(RESCUED, F.col(f"_prepared.{RESCUED}")).drop("_written", "_prepared")
+
+
+def _misfits(some: Sequence[Place]) -> list[Column]:
+    """For each place its number if the value there does not fit by itself, else null."""
+    numbers = []
+    for number, place in enumerate(some):
+        fields = [StructField(field.name, parsing_type(field.dataType)) for field in place.alone]
+        alone = F.from_json("line", StructType([*fields, StructField(CORRUPT, StringType())]), PARSING)
+        outside = [F.coalesce(check.condition, F.lit(False)) for check in schema_checks(place.alone, alone)]
+        is_misfit = alone[CORRUPT].isNotNull()
+        for condition in outside:
+            is_misfit = is_misfit | condition
+        numbers.append(F.when(is_misfit, F.lit(number)))
+    return numbers
+
+
+@dataclass(frozen=True)
+class _Prepare:
+    """Runs on executors. `schema`: in Spark's JSON form."""
+
+    schema: str
+    rules: SchemaRules
+
+    @cached_property
+    def _type(self) -> StructType:
+        import json
+
+        return StructType.fromJson(json.loads(self.schema))
+
+    @cached_property
+    def _places(self) -> Sequence[Place]:
+        return places(self._type)
+
+    @cached_property
+    def _case(self) -> KeyCase:
+        return KeyCase(self._type)
+
+    @cached_property
+    def _values(self) -> UnknownValues:
+        return UnknownValues(self._type)
+
+    def respelled(self, line: str | None) -> str | None:
+        """With the keys as the columns spell them."""
+        record = exact_record(line.encode()) if line is not None and self.rules.ignores_case else None
+        if record is None or not self._case.respell(record):
+            return line
+        again = line_of(record)
+        return line if again is None else again.decode()
+
+    def prepared(self, line: str | None, misfits: Sequence[int]) -> tuple[str | None, str | None]:
+        """The line for the parser, without the values that do not fit, and what is rescued of it."""
+        record = exact_record(line.encode()) if line is not None and self.rules.rescues else None
+        if line is None or record is None:
+            return line, None
+        odd = OddRecord(self._values.of(record))
+        if misfits and (found := without_misfits(record, [self._places[at] for at in misfits])) is not None:
+            again, odd.misfits = found
+            line = again.decode()
+        return line, odd.document(unknown=self.rules.rescues_fields)

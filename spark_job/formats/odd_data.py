@@ -1,0 +1,124 @@
+"""What of a record is not as the schema says: fields that no column is for, and values that do not fit their column."""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import orjson
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from blizzard.config.ddl import Type
+
+
+class OddValue(NamedTuple):
+    """`name`: of the field, for counts: `items[].sku`. `place`: of this value in its record: `items[2].sku`. `kind`:
+    its type, where the file says it."""
+
+    name: str
+    place: str
+    value: Any
+    kind: Type | None = None
+
+
+@dataclass(slots=True)
+class OddRecord:
+    """`text`: the record as a dead letter shows it; empty where no rule may refuse it."""
+
+    unknown: list[OddValue] = field(default_factory=list)
+    misfits: list[OddValue] = field(default_factory=list)
+    text: bytes = b""
+
+    def document(self, *, unknown: bool) -> str | None:
+        """The misfits as a JSON object, by their places, and the unknown fields with them. None: there are none."""
+        values = {one.place: one.value for one in (*(self.unknown if unknown else ()), *self.misfits)}
+        return json_text(values) if values else None
+
+
+class NumberText(str):
+    """A number as its file writes it."""
+
+    __slots__ = ()
+
+
+def json_text(value: Any) -> str:
+    """Bytes in Base64, decimals and times as strings, numbers as their file writes them."""
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+    try:
+        return orjson.dumps(value, default=_shown, option=options).decode()
+    except orjson.JSONEncodeError:  # more levels than orjson writes; numbers become strings
+        return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, NumberText):
+        return orjson.Fragment(value.encode())
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value) if isinstance(value, Decimal | str) else repr(value)
+
+
+class UnknownValues:
+    """Finds the fields of records that no column is for. Those that are null are not counted: nothing is dropped."""
+
+    def __init__(self, schema: StructType) -> None:
+        self._record = _Struct(schema)
+
+    def of(self, record: Mapping[str, Any]) -> list[OddValue]:
+        return [*self._record.values(record, "", "")]
+
+
+class _Struct:
+    mark = "."
+
+    def __init__(self, schema: StructType) -> None:
+        self._names = frozenset(schema.names)
+        parts = ((one.name, _part(one.dataType)) for one in schema)
+        self._parts: Mapping[str, _Struct | _Elements] = {name: part for name, part in parts if part is not None}
+
+    def values(self, value: Any, name: str, place: str) -> Iterator[OddValue]:
+        if not isinstance(value, dict):
+            return
+        for key, inner in value.items():
+            if key not in self._names:
+                if inner is not None:
+                    yield OddValue(name + key, place + key, inner)
+            elif (part := self._parts.get(key)) is not None:
+                yield from part.values(inner, f"{name}{key}{part.mark}", f"{place}{key}{part.mark}")
+
+
+class _Elements:
+    """Of an array or a map, whose elements or values have parts. The places of both are in brackets, which the part
+    before them leaves open."""
+
+    def __init__(self, part: "_Struct | _Elements", *, of_map: bool) -> None:
+        self._part = part
+        self._of_map = of_map
+        self.mark = ""
+
+    def values(self, value: Any, name: str, place: str) -> Iterator[OddValue]:
+        opening, closing = "{}" if self._of_map else "[]"
+        for key, element in self._elements(value):
+            inner = f"{place}{opening}{key}{closing}{self._part.mark}"
+            yield from self._part.values(element, f"{name}{opening}{closing}{self._part.mark}", inner)
+
+    def _elements(self, value: Any) -> Iterator[tuple[Any, Any]]:
+        if self._of_map and isinstance(value, dict):
+            yield from value.items()
+        elif self._of_map and isinstance(value, list):
+            yield from (pair for pair in value if isinstance(pair, tuple))  # as Arrow has maps
+        elif isinstance(value, list):
+            yield from enumerate(value)
+
+
+def _part(data_type: DataType) -> "_Struct | _Elements | None":
+    """None if the type contains no struct."""
+    if isinstance(data_type, StructType):
+        return _Struct(data_type)
+    if isinstance(data_type, ArrayType | MapType):
+        of_map = isinstance(data_type, MapType)
+        part = _part(data_type.valueType if isinstance(data_type, MapType) else data_type.elementType)
+        return None if part is None else _Elements(part, of_map=of_map)
+    return None
