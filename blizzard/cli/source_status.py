@@ -16,8 +16,8 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import Receipts
-from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
+from blizzard.state.receipts import Receipt, Receipts
+from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import read_reports
@@ -56,6 +56,8 @@ class SourceStatus:
     dead_letter_files: int
     unknown_fields: dict[str, Any]
     """Of the newest commit, as in its receipt."""
+    misfits: dict[str, Any]
+    """Of the newest commit, as in its receipt."""
     last_commit_ts: float | None
     last_commit_age_secs: float | None
     unordered: UnorderedReport | None = None
@@ -84,6 +86,7 @@ def source_status(
     backlog = BacklogCounter(known, rules or BatchRules(no_folder), SettledFiles(store, identity, known, silent))
     segments_problem = _add_segments(backlog, Manifest(store, state_prefix, identity.source_id))
     committed_ts = _committed_ts(commit, checkpoint)
+    receipt = _newest_receipt(store, identity, checkpoint)
     run, run_problem = _run(store, pipeline)
     return SourceStatus(
         source=identity.source_id,
@@ -99,7 +102,8 @@ def source_status(
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
         dead_letter_files=_dead_letter_files(store, identity),
-        unknown_fields=_unknown_fields(store, identity, checkpoint).as_document(),
+        unknown_fields=(NO_FIELDS if receipt is None else receipt.unknown_fields).as_document(),
+        misfits=(NO_FIELDS if receipt is None else receipt.misfits).as_document(),
         last_commit_ts=committed_ts,
         last_commit_age_secs=_age_secs(committed_ts, now_ts),
         unordered=_unordered(store, identity),
@@ -177,12 +181,12 @@ def _dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
         return 0
 
 
-def _unknown_fields(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None) -> UnknownFields:
+def _newest_receipt(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None) -> Receipt | None:
     if checkpoint is None or checkpoint.receipt is None:
-        return NO_FIELDS
+        return None
     with suppress(NotFound, UnreadableState):  # the next run says what is wrong with it
-        return Receipts(store, identity.state_prefix).get(checkpoint.receipt).unknown_fields
-    return NO_FIELDS
+        return Receipts(store, identity.state_prefix).get(checkpoint.receipt)
+    return None
 
 
 def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:

@@ -83,6 +83,9 @@ def facts_of(status: SourceStatus) -> list[tuple[str, str]]:
     unknown = UnknownFields.from_document(status.unknown_fields)
     if unknown.fields:
         facts.append(("unknown fields", f"{unknown} (last commit)"))
+    misfits = UnknownFields.from_document(status.misfits)
+    if misfits.fields:
+        facts.append(("misfits", f"{misfits} (last commit)"))
     if status.in_progress_files:
         facts.append(("in progress", f"{status.in_progress_files:,} files"))
     if status.closed_through:

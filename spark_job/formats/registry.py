@@ -14,52 +14,53 @@ from spark_job.formats.source_keys import SourceKeys
 Options = Mapping[str, Any]
 """What a source sets for its format alone: `Source.format_options` of the configuration, as JSON values."""
 
-MakeFormat = Callable[[StructType, Limits, Options, SchemaRules], Format[Any]]
+MakeFormat = Callable[[StructType, Limits, Options], Format[Any]]
+MakeRuledFormat = Callable[[StructType, Limits, Options, SchemaRules], Format[Any]]
 
 
-def _ndjson(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _ndjson(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.json.format import NdjsonFormat
 
     return NdjsonFormat(schema, limits, rules)
 
 
-def _json(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _json(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.json.stream_format import JsonFormat
 
     return JsonFormat(schema, limits, options, rules)
 
 
-def _csv(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _csv(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.csv.format import CsvFormat
 
     return CsvFormat(schema, limits, options, rules)
 
 
-def _parquet(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _parquet(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.parquet.format import ParquetFormat
 
     return ParquetFormat(schema, limits, rules)
 
 
-def _avro(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _avro(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.avro.format import AvroFormat
 
     return AvroFormat(schema, limits, rules)
 
 
-def _orc(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _orc(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.orc.format import OrcFormat
 
     return OrcFormat(schema, limits, rules)
 
 
-def _xml(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _xml(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     from spark_job.formats.xml.format import XmlFormat
 
     return XmlFormat(schema, limits, options)
 
 
-def _text(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     if options.get("whole"):
         from spark_job.formats.text.whole_format import WholeTextFormat
 
@@ -69,13 +70,13 @@ def _text(schema: StructType, limits: Limits, options: Options, rules: SchemaRul
     return TextFormat(schema, limits)
 
 
-def _binary(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _binary(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
     from spark_job.formats.binary.format import BinaryFormat
 
     return BinaryFormat(schema, limits)
 
 
-def _mixed(schema: StructType, limits: Limits, options: Options, rules: SchemaRules) -> Format[Any]:
+def _mixed(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.mixed import MixedFormat
 
     return MixedFormat(schema, limits, options, rules, open_format)
@@ -96,12 +97,25 @@ FORMATS: Mapping[str, MakeFormat] = {
 }
 
 
+RULED: Mapping[str, MakeRuledFormat] = {
+    "ndjson": _ndjson,
+    "json": _json,
+    "csv": _csv,
+    "parquet": _parquet,
+    "avro": _avro,
+    "orc": _orc,
+}
+"""Those that find what `RuledFormat` decides: `Parsed.odd`."""
+
+
 def open_format(
     name: str, schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES
 ) -> Format[Any]:
     """`schema`: the columns of a record, without the partition columns from its path and without `_source`."""
-    if rules == NO_RULES or name == MIXED:
-        return FORMATS[name](schema, limits, options, rules)
+    if rules == NO_RULES:
+        return FORMATS[name](schema, limits, options)
+    if name == MIXED:
+        return _mixed(schema, limits, options, rules)
     columns = StructType([field for field in schema if field.name != RESCUED or not rules.rescues])
     keys = SourceKeys(columns, rules.fields)
-    return RuledFormat(FORMATS[name](keys.schema, limits, options, rules), schema, keys, rules)
+    return RuledFormat(RULED[name](keys.schema, limits, options, rules), schema, keys, rules)

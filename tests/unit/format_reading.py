@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.config.formats import FILE_FORMATS
-from spark_job.formats.protocol import Limits, UnknownField
+from blizzard.config.schema_rules import NO_RULES, RESCUED, SchemaRules
+from spark_job.formats.protocol import Limits, Misfits, UnknownField
 from spark_job.formats.registry import open_format
+from spark_job.formats.unknown_counts import MisfitCounts, UnknownCounts
 from spark_job.table.schema import columns_of
 from tests.unit.contents import CHUNK_BYTES, StoredContent
 
@@ -21,6 +23,8 @@ class Read:
     rows: dict[int, dict[str, Any]]
     reasons: dict[int, str | None]
     texts: dict[int, bytes]
+    unknown: dict[str, UnknownField]
+    misfits: dict[str, Misfits]
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -35,22 +39,26 @@ def read_file(
     chunk_bytes: int = CHUNK_BYTES,
     first_record: int = 0,
     limits: Limits = LIMITS,
+    rules: SchemaRules = NO_RULES,
     **options: Any,
 ) -> Read:
-    """`options`: of the format's block. Raises FileFault."""
-    file_format = open_format(name, columns_of(ddl), limits, options_of(name, options))
+    """`options`: of the format's block. With `rules` the columns have `_rescued`, too. Raises FileFault."""
+    columns = columns_of(f"{ddl}, {RESCUED} STRING" if rules.rescues else ddl)
+    file_format = open_format(name, columns, limits, options_of(name, options), rules)
     content = StoredContent(io.BytesIO(stored), chunk_bytes=chunk_bytes)
     rows, reasons, texts = dict[int, dict[str, Any]](), dict[int, str | None](), dict[int, bytes]()
+    unknown, misfits = UnknownCounts(), MisfitCounts()
     for block in file_format.blocks(content, first_record=first_record):
         parsed = file_format.parse([block])
-        numbers = range(block.count) if parsed.positions is None else parsed.positions
-        for number, row in zip(numbers, parsed.records.to_pylist(maps_as_pydicts="strict"), strict=True):
+        unknown.add_part(parsed.unknown, block.first_record)
+        misfits.add_part(parsed.misfits, block.first_record)
+        for number, row in zip(parsed.numbers, parsed.records.to_pylist(maps_as_pydicts="strict"), strict=True):
             rows[block.first_record + number] = row
         for (number, reason), text in zip(parsed.refused, parsed.refused_texts, strict=True):
             reasons[block.first_record + number] = reason
             texts[block.first_record + number] = text
     assert not rows.keys() & reasons.keys()
-    return Read(rows, reasons, texts)
+    return Read(rows, reasons, texts, unknown.found, misfits.found)
 
 
 def unknown_in(name: str, ddl: str, stored: bytes, **options: Any) -> Mapping[str, UnknownField]:

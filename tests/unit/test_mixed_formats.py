@@ -127,5 +127,7 @@ def test_each_file_is_read_by_the_first_rule_that_matches(tmp_path: Path, togeth
 def test_undecided_records_are_left_to_the_format_that_leaves_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only JSON does; the decision itself is tested with Spark."""
     mixed: Any = open_format("mixed", columns_of("id INT"), Limits(), source().format_options)
-    monkeypatch.setattr("spark_job.formats.json.format.decided_by_spark", lambda deferred, schema: (deferred, schema))
+    monkeypatch.setattr(
+        "spark_job.formats.json.json_records.decided_by_spark", lambda deferred, schema: (deferred, schema)
+    )
     assert mixed.decide("the records") == ("the records", columns_of("id INT"))

@@ -9,10 +9,15 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
     FloatType,
+    MapType,
     StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from spark_job.formats.json.line_objects import TypeMismatch, parse_unique_keys
@@ -42,7 +47,7 @@ def type_mismatch(line: bytes, schema: StructType) -> str | None:
 
 def _matches(value: Any, data_type: DataType) -> bool | None:
     """Whether Spark accepts the value for the type; None if only Spark can tell."""
-    if isinstance(data_type, StructType | ArrayType):
+    if isinstance(data_type, StructType | ArrayType | MapType):
         return _nested_matches(value, data_type)
     check = _CERTAIN_CHECKS.get(type(data_type))
     if check is not None:
@@ -51,9 +56,11 @@ def _matches(value: Any, data_type: DataType) -> bool | None:
     return None if arrow_integer is None else _is_integer(value, arrow_integer.bit_width)
 
 
-def _nested_matches(value: Any, data_type: StructType | ArrayType) -> bool | None:
+def _nested_matches(value: Any, data_type: StructType | ArrayType | MapType) -> bool | None:
     if isinstance(data_type, StructType) and isinstance(value, dict):
         parts = [(value.get(field.name), field.dataType) for field in data_type]
+    elif isinstance(data_type, MapType) and isinstance(value, dict):
+        parts = [(element, data_type.valueType) for element in value.values()]
     elif isinstance(data_type, ArrayType) and isinstance(value, list):
         parts = [(element, data_type.elementType) for element in value]
     else:
@@ -91,12 +98,20 @@ def _is_number(value: Any) -> bool | None:
     return True if isinstance(value, int | float) and abs(value) < _SAFE_FLOAT else None
 
 
+def _has_digits(value: Any) -> bool | None:
+    """Without a digit there is neither a number nor a moment."""
+    if isinstance(value, bool):
+        return False
+    return None if not isinstance(value, str) or value == "" or any(map(str.isdigit, value)) else False
+
+
 def _is_text(value: Any) -> bool | None:
     return True if isinstance(value, str) else None
 
 
 _CERTAIN_CHECKS: Mapping[type[DataType], Callable[[Any], bool | None]] = {
     ByteType: _is_tiny,
+    **dict.fromkeys((DateType, DecimalType, TimestampType, TimestampNTZType), _has_digits),
     BooleanType: _is_boolean,
     DoubleType: _is_number,
     FloatType: _is_number,

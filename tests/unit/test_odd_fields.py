@@ -1,0 +1,167 @@
+"""Fields that no column is for: each rule with each format, against expectations written by hand."""
+
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+
+import orjson
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+
+from blizzard.config.schema_rules import RESCUED, SchemaRules
+from spark_job.formats.kinds import kind_ddl
+from spark_job.formats.protocol import UnknownField
+from tests.unit.format_reading import read_file
+from tests.unit.odd_files import avro, json_array, ndjson, orc_file, parquet, record_type
+from tests.unit.odd_reading import RESCUE, columns, counts, rescued
+
+LINES = ['{"id": 1}', '{"id": 2, "extra": "x"}', '{"id": 3, "s": {"a": 4, "zip": 9.10}, "extra": null}']
+IDS = pa.array([1, 2, 3], pa.int32())
+EXTRA = pa.array([None, "x", None])
+NESTED = pa.array(
+    [None, None, {"a": 4, "zip": 9.1}], pa.struct([pa.field("a", pa.int32()), pa.field("zip", pa.float64())])
+)
+AVRO_TYPES = {"id": "int", "extra": "string", "s": record_type("s", a="int", zip="double")}
+FILES: Mapping[str, bytes] = {
+    "ndjson": ndjson(*LINES),
+    "json": json_array(*LINES),
+    "parquet": parquet({"id": IDS, "extra": EXTRA, "s": NESTED}),
+    "orc": orc_file({"id": IDS, "extra": EXTRA, "s": NESTED}),
+    "avro": avro(AVRO_TYPES, [{"id": 1}, {"id": 2, "extra": "x"}, {"id": 3, "s": {"a": 4, "zip": 9.1}}]),
+}
+DDL = "id INT NOT NULL, s STRUCT<a: INT>"
+ROWS = [{"id": 1, "s": None}, {"id": 2, "s": None}, {"id": 3, "s": {"a": 4}}]
+TYPED = ("parquet", "orc", "avro")
+CSV = b"id,extra\n1,\n2,x\n3,\n"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_unknown_fields_are_counted(name: str) -> None:
+    read = read_file(name, DDL, FILES[name])
+    all_records = name in TYPED
+    assert read.values == ROWS
+    assert read.unknown == {
+        "extra": UnknownField(3, 0) if all_records else UnknownField(1, 1),
+        "s.zip": UnknownField(3, 0) if all_records else UnknownField(1, 2),
+    }
+
+
+@pytest.mark.parametrize("new_fields", ["rescue", "add"])
+@pytest.mark.parametrize("name", FILES)
+def test_unknown_fields_are_rescued(name: str, new_fields: str) -> None:
+    read = read_file(name, DDL, FILES[name], rules=SchemaRules(new_fields))
+    assert columns(read) == ROWS
+    assert rescued(read) == {0: None, 1: {"extra": "x"}, 2: {"s.zip": 9.1}}
+    kinds = {field: None if one.kind is None else kind_ddl(one.kind) for field, one in read.unknown.items()}
+    assert kinds == ({"extra": "STRING", "s.zip": "DOUBLE"} if new_fields == "add" else {"extra": None, "s.zip": None})
+    assert {field: one[:2] for field, one in counts(read.unknown).items()} == {"extra": (1, 1), "s.zip": (1, 2)}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_records_with_unknown_fields_are_refused(name: str) -> None:
+    read = read_file(name, DDL, FILES[name], rules=SchemaRules("dead_letter"))
+    assert read.rows == {0: ROWS[0]}
+    assert read.reasons == {
+        1: "no column is for extra; `new_fields: dead_letter` refuses such records",
+        2: "no column is for s.zip; `new_fields: dead_letter` refuses such records",
+    }
+    assert orjson.loads(read.texts[1])["extra"] == "x"
+    assert counts(read.unknown) == {"extra": (1, 1), "s.zip": (1, 2)}
+
+
+def test_unknown_fields_of_csv() -> None:
+    assert read_file("csv", "id INT", CSV).unknown == {"extra": UnknownField(3, 0)}
+    read = read_file("csv", "id INT", CSV, rules=SchemaRules("rescue"))
+    assert columns(read) == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert rescued(read) == {0: None, 1: {"extra": "x"}, 2: None}
+    assert counts(read.unknown) == {"extra": (1, 1)}
+    refused = read_file("csv", "id INT", CSV, rules=SchemaRules("dead_letter"))
+    assert refused.values == [{"id": 1}, {"id": 3}]
+    assert refused.reasons == {1: "no column is for extra; `new_fields: dead_letter` refuses such records"}
+    assert refused.texts == {1: b"2,x"}
+
+
+def test_columns_of_csv_without_a_name_have_their_position() -> None:
+    read = read_file("csv", "id INT", b"id,,_c2,\n1,a,b,c\n2,,,\n", rules=SchemaRules("rescue"))
+    assert rescued(read) == {0: {"_c1": "a", "_c2": "b", "_c3": "c"}, 1: None}
+    assert rescued(read_file("csv", "id INT", b"id,,_c1\n1,a,b\n", rules=RESCUE)) == {0: {"__c1": "a", "_c1": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "expected"),
+    [
+        (
+            "csv",
+            b"id,a,b,c,zip\n1,17,1.5,2026-01-01,07\n2,,x,,\n",
+            {"a": "BIGINT", "b": "STRING", "c": "DATE", "zip": "STRING"},
+        ),
+        (
+            "ndjson",
+            ndjson('{"a": 1, "b": [], "c": {"d": null}}', '{"a": 1.5, "b": [true], "c": {"d": "x", "e": 1e3}}'),
+            {"a": "DOUBLE", "b": "ARRAY<BOOLEAN>", "c": "STRUCT<d: STRING, e: DOUBLE>"},
+        ),
+        (
+            "ndjson",
+            ndjson('{"a": 1}', '{"a": {"b": 1}}', '{"c": 99999999999999999999}'),
+            {"a": "STRING", "c": "DECIMAL(20,0)"},
+        ),
+        (
+            "parquet",
+            parquet({"id": IDS, "d": pa.array([None, Decimal("1.50"), None], pa.decimal128(5, 2)), "n": pa.nulls(3)}),
+            {"d": "DECIMAL(5,2)"},
+        ),
+        (
+            "avro",
+            avro({"id": "int", "t": {"type": "long", "logicalType": "timestamp-millis"}}, [{"id": 1, "t": 0}]),
+            {"t": "TIMESTAMP"},
+        ),
+    ],
+)
+def test_the_types_of_unknown_fields_are_told(name: str, stored: bytes, expected: dict[str, str]) -> None:
+    read = read_file(name, "id INT", stored, rules=SchemaRules("add"))
+    assert {field: kind_ddl(one.kind) for field, one in read.unknown.items() if one.kind is not None} == expected
+
+
+def test_unknown_fields_inside_arrays_and_maps_have_places_of_their_own() -> None:
+    ddl = "l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>"
+    line = '{"l": [{"a": 1}, {"a": 2, "k": "x"}, {"k": 1.10}], "m": {"one": {"k": 5}, "two": {"a": 3}}}'
+    read = read_file("ndjson", ddl, line.encode(), rules=RESCUE)
+    [row] = columns(read)
+    assert row == {"l": [{"a": 1}, {"a": 2}, {"a": None}], "m": {"one": {"a": None}, "two": {"a": 3}}}
+    assert rescued(read) == {0: {"l[1].k": "x", "l[2].k": 1.10, "m{one}.k": 5}}
+    assert counts(read.unknown) == {"l[].k": (1, 0), "m{}.k": (1, 0)}
+    kind = pa.map_(pa.string(), pa.struct([("a", pa.int32()), ("k", pa.int32())]))
+    values = pa.array([[("one", {"a": None, "k": 5}), ("two", {"a": 3, "k": None})]], kind)
+    typed = read_file("parquet", ddl, parquet({"m": values}), rules=RESCUE)
+    assert rescued(typed) == {0: {"m{one}.k": 5}}
+
+
+def test_numbers_are_rescued_as_they_are_written() -> None:
+    line = b'{"id": 1.0, "x": 1.10, "y": [123456789012345678901234567890, 1E30], "d": 1.10}'
+    [row] = read_file("ndjson", "id INT, d DECIMAL(9,2)", line, rules=RESCUE).values
+    assert row["d"] == Decimal("1.10")
+    assert row[RESCUED] == '{"x":1.10,"y":[123456789012345678901234567890,1E30],"id":1.0}'
+
+
+def test_a_key_named_like_the_column_for_what_is_rescued_does_not_fill_it() -> None:
+    assert rescued(read_file("ndjson", "id INT", b'{"id": 1, "_rescued": "x"}', rules=RESCUE)) == {0: {RESCUED: "x"}}
+
+
+def test_values_that_json_has_no_number_or_text_for() -> None:
+    table = {
+        "id": pa.array([1], pa.int32()),
+        "x": pa.array([float("nan")]),
+        "b": pa.array([b"\xff"]),
+        "t": pa.array([1_767_322_800_000_000], pa.timestamp("us")),
+        "s": pa.array([{"d": date(2026, 1, 2), "i": float("inf")}]),
+    }
+    read = read_file("parquet", "id INT", parquet(table), rules=RESCUE)
+    assert rescued(read) == {
+        0: {"x": "nan", "b": "/w==", "t": "2026-01-02 03:00:00.000000", "s": {"d": "2026-01-02", "i": "inf"}}
+    }
+
+
+def test_a_union_of_avro_that_no_column_can_hold_is_rescued_as_its_text() -> None:
+    stored = avro({"id": "int", "u": ["int", "string"]}, [{"id": 1, "u": 5}, {"id": 2, "u": "five"}, {"id": 3}])
+    read = read_file("avro", "id INT", stored, rules=RESCUE)
+    assert rescued(read) == {0: {"u": "5"}, 1: {"u": '"five"'}, 2: None}
